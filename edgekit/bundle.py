@@ -31,14 +31,15 @@ from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.dimensions import OpenDims, from_record
 from edgekit.features.draws import Draw
 from edgekit.features.tokens import TokenRule
-from edgekit.files import lfs
+from edgekit.files import bundle_folder, lfs
+from edgekit.files.bundle_folder import listed_files
 from edgekit.files.regular_file import read_json
 from edgekit.measurements import MEASUREMENTS, join, without_times
 from edgekit.model import Arrays, states_among
 from edgekit.schema import find_flaw, not_finite
 from edgekit.target import Feature
 
-MANIFEST = "manifest.json"
+MANIFEST = bundle_folder.MANIFEST
 SIGNATURE = "manifest.json.sig"
 """The manifest's signature, where the bundle is signed: the one file that the manifest cannot list."""
 UNLISTED = (MANIFEST, SIGNATURE, MEASUREMENTS)
@@ -271,29 +272,18 @@ def _hint_at(path: Path) -> str:
 
 def is_bundle(path: Path) -> bool:
     """Whether ``path`` holds a bundle of whatever version: a folder whose manifest says that EdgeKit wrote it."""
-    return _listed(path) is not None
+    return listed_files(path) is not None
 
 
 def foreign_files(path: Path) -> list[str]:
     """The files in a bundle's folder that EdgeKit did not put there, relative to it."""
-    listed = _listed(path) or set()
+    listed = {*UNLISTED, *(listed_files(path) or ())}
     present = (file.relative_to(path).as_posix() for file in sorted(path.rglob("*")) if not _is_folder(file))
     return [file for file in present if file not in listed]
 
 
 def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
-
-
-def _listed(path: Path) -> set[str] | None:
-    """What a manifest of whatever version says that the bundle holds; None where there is no manifest of EdgeKit's."""
-    try:
-        manifest = read_json(path / MANIFEST)
-        listed = {str(record["path"]) for record in manifest["files"]}
-        version, _ = manifest["schema_version"], manifest["edgekit"]
-    except (InputError, KeyError, TypeError):
-        return None
-    return {*UNLISTED, *listed} if isinstance(version, int) and listed else None
 
 
 def _inconsistent(manifest: Mapping[str, Any]) -> str | None:

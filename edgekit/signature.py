@@ -46,7 +46,7 @@ def sign(bundle: Bundle, key: Path) -> Path:
             hint="`ssh-keygen -t ed25519 -f KEY` makes one",
         )
     place = bundle.path / SIGNATURE
-    with atomic_file(place, chosen_with=None) as draft:
+    with atomic_file(place, chosen_with=None, part_of_bundle=True) as draft:
         draft.write_bytes(answer.stdout)
     return place
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.files.room import is_shortage, no_room, shortage
 
 try:
@@ -31,7 +32,9 @@ _CHOSEN_WITH = "-o"
 
 
 @contextmanager
-def atomic_file(path: Path, *, chosen_with: str | None = _CHOSEN_WITH) -> Iterator[Path]:
+def atomic_file(
+    path: Path, *, chosen_with: str | None = _CHOSEN_WITH, part_of_bundle: bool = False
+) -> Iterator[Path]:
     """Where to write the file that becomes ``path``: a file of the same name in a folder of its own.
 
     Files that the body writes next to it (a model's external data) come along. An existing file is replaced.
@@ -39,10 +42,13 @@ def atomic_file(path: Path, *, chosen_with: str | None = _CHOSEN_WITH) -> Iterat
     Args:
         path: The name that the file gets in the end.
         chosen_with: What the user chooses the place with, for hints; None where nothing does.
+        part_of_bundle: Whether it belongs into a finished bundle.
 
     Raises:
-        InputError: The output cannot be written, or the disk is full.
+        InputError: The output cannot be written, the disk is full, or it lies in a bundle.
     """
+    if not part_of_bundle:
+        require_outside_bundles(path)
     path = _file_place(path)
     with _folder_beside(path, chosen_with) as folder:
         yield folder / path.name
@@ -95,8 +101,10 @@ def atomic_directory(
         chosen_with: What the user chooses the place with, for hints; None where nothing does.
 
     Raises:
-        InputError: ``path`` is something that must not be replaced, the output cannot be written, or the disk is full.
+        InputError: ``path`` is something that must not be replaced, lies in a bundle, the output cannot be written, or
+            the disk is full.
     """
+    require_outside_bundles(path)
     path = Path(os.path.realpath(path))
     if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or may_replace(path))):
         name = "" if chosen_with is None else f"choose another name with {chosen_with}, or "

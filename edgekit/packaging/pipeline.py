@@ -16,6 +16,7 @@ from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
 from edgekit.features.class_scores import EMBEDDINGS
 from edgekit.files.atomic import atomic_directory
+from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.model import Model
 from edgekit.packaging.candidates import Fates
 from edgekit.packaging.forms import Forms, HeldTo
@@ -176,8 +177,9 @@ def require_replaceable(output: Path, chosen_with: str) -> None:
         chosen_with: What the user chooses it with, for the hint.
 
     Raises:
-        InputError: The bundle's folder holds files that EdgeKit did not put there.
+        InputError: The bundle's folder holds files that EdgeKit did not put there, or lies in another bundle.
     """
+    require_outside_bundles(output)
     foreign = foreign_files(output) if is_bundle(output) else []
     if foreign:
         raise InputError(

@@ -19,6 +19,7 @@ from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import defaults
 from edgekit.files.atomic import require_writable
+from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.fingerprint import model_files
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.reading.onnx_file import write_model
@@ -129,6 +130,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         raise InputError(
             "is the float model itself, which would be lost", subject=f"-o {order.output}", hint="name another file"
         )
+    require_outside_bundles(order.output)
     require_writable(order.output)
     if order.instruction_sets is not None:
         if order.target is None:

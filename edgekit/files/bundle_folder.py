@@ -1,0 +1,42 @@
+"""Tells a bundle's folder by its manifest, of whatever version, so that nothing is written into one by accident."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from edgekit.errors import InputError
+from edgekit.files.regular_file import read_json
+
+MANIFEST = "manifest.json"
+
+
+def listed_files(folder: Path) -> set[str] | None:
+    """What a manifest of whatever version says that the bundle holds; None where there is no manifest of EdgeKit's."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+        listed = {str(record["path"]) for record in manifest["files"]}
+        version, _ = manifest["schema_version"], manifest["edgekit"]
+    except (InputError, KeyError, TypeError):
+        return None
+    return listed if isinstance(version, int) and listed else None
+
+
+def require_outside_bundles(path: Path) -> None:
+    """Checks that an output does not go into a bundle: a bundle with a file that its manifest does not list is refused.
+
+    Args:
+        path: The output; links are followed.
+
+    Raises:
+        InputError: A folder above it is a bundle.
+    """
+    for folder in Path(os.path.realpath(path)).parents:
+        if (folder / MANIFEST).is_file() and listed_files(folder) is not None:
+            raise InputError(
+                "lies in a bundle, which holds the files of its manifest and no others",
+                subject=path,
+                expected="a place outside of bundles",
+                found=f"the bundle {folder}",
+                hint="choose another place; `edgekit package -o` makes a bundle anew",
+            )
