@@ -363,7 +363,8 @@ def check_integrity(bundle: Bundle, canonical: Canonical | None = None) -> None:
         for path in changed
         if path in pointers or not _holds_the_same(bundle, recorded[path], canonical)
     ]
-    flaws += [f"{path} is not in the manifest" for path in present if path not in recorded]
+    new = [*(path for path in present if path not in recorded), *_no_files(bundle.path)]
+    flaws += [f"{path} is not in the manifest" for path in sorted(new)]
     if flaws:
         raise RequirementError(
             "the bundle is not as it was written",
@@ -372,6 +373,12 @@ def check_integrity(bundle: Bundle, canonical: Canonical | None = None) -> None:
             found="; ".join(flaws),
             hint=f"fetch the files themselves with {lfs.FETCHING}" if pointers else "package the model again",
         )
+
+
+def _no_files(folder: Path) -> list[str]:
+    """What is neither a file nor a folder, relative to ``folder``: links to folders or to nothing, pipes, sockets."""
+    found = (entry for entry in folder.rglob("*") if not entry.is_file() and not _is_folder(entry))
+    return [entry.relative_to(folder).as_posix() for entry in found]
 
 
 def _holds_the_same(bundle: Bundle, record: Mapping[str, Any], canonical: Canonical | None) -> bool:

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,9 @@ def test_the_report_is_for_people(packaged_digits: Path) -> None:
         (lambda bundle: (bundle / "model.onnx").write_bytes(b"other"), "model.onnx is changed"),
         (lambda bundle: (bundle / "report.md").unlink(), "report.md is missing"),
         (lambda bundle: (bundle / "extra").touch(), "extra is not in the manifest"),
+        (lambda bundle: (bundle / "link").symlink_to("/etc"), "link is not in the manifest"),
+        (lambda bundle: (bundle / "golden" / "link").symlink_to("nowhere"), "golden/link is not in the manifest"),
+        (lambda bundle: os.mkfifo(bundle / "pipe"), "pipe is not in the manifest"),
     ],
 )
 def test_a_changed_bundle_is_noticed(bundle: Path, change: Any, found: str) -> None:
@@ -123,6 +127,13 @@ def test_a_changed_bundle_is_noticed(bundle: Path, change: Any, found: str) -> N
         f"found: {found}\n"
         "hint: package the model again"
     )
+
+
+def test_a_file_that_is_linked_to_is_as_it_was_written(bundle: Path, tmp_path: Path) -> None:
+    """Build systems and data versioning keep files elsewhere and link to them."""
+    (bundle / "model.onnx").rename(tmp_path / "kept")
+    (bundle / "model.onnx").symlink_to(tmp_path / "kept")
+    check_integrity(read_bundle(bundle))
 
 
 def test_what_lies_near_a_bundle_gets_a_hint(bundle: Path, digits: Path) -> None:
