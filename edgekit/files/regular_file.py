@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import stat
+from collections import Counter
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -82,14 +83,16 @@ def read_text(path: Path, encoding: str = "utf-8-sig", most: int = TEXT_BYTES) -
 
 
 def read_json(path: Path) -> Any:
-    """The file's JSON document, by the standard: without NaN and infinities.
+    """The file's JSON document, by the standard: without NaN and infinities, and no name twice in an object.
+
+    Of a name that stands twice one reader takes the first value and another the last.
 
     Raises:
         InputError: It cannot be read, or is none.
     """
     text = read_text(path, most=DOCUMENT_BYTES)
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise InputError(f"cannot be read: {_reason(error)}", subject=path, expected="a JSON document") from error
 
@@ -97,6 +100,15 @@ def read_json(path: Path) -> Any:
 def real_path(path: Path) -> Path:
     """Where a path leads, absolute and without links; a link that leads to itself stays as it is."""
     return Path(os.path.realpath(path))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's names and values."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"an object has the name {_short(twice)!r} twice")
+    return found
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -111,7 +123,7 @@ def _reason(error: Exception) -> str:
     return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
 
 
-def _short(path: Path) -> str:
+def _short(path: Path | str) -> str:
     text = str(path)
     return text if len(text) <= 300 else f"{text[:300]}…"
 

@@ -136,6 +136,15 @@ def test_a_file_that_is_linked_to_is_as_it_was_written(bundle: Path, tmp_path: P
     check_integrity(read_bundle(bundle))
 
 
+def test_a_name_that_stands_twice_in_the_manifest_is_refused(bundle: Path) -> None:
+    """An app's reader may take the first of the two values, and Python's takes the last."""
+    text = (bundle / "manifest.json").read_text()
+    (bundle / "manifest.json").write_text(text.replace('"edgekit":', '"edgekit": "9.9", "edgekit":', 1))
+    with pytest.raises(InputError) as refused:
+        read_bundle(bundle)
+    assert refused.value.message == "cannot be read: an object has the name 'edgekit' twice"
+
+
 def test_what_lies_near_a_bundle_gets_a_hint(bundle: Path, digits: Path) -> None:
     hints = {
         bundle / "manifest.json": f"give its folder, {bundle}",
