@@ -57,9 +57,13 @@ def _without_repetitions(topology: bytes) -> bytes:
     """The same without indentation, and without types and shapes of inputs, each of which is that of an output.
 
     Together they are a quarter of what OpenVINO writes. Its reader takes the identity alone of an input; Netron looks
-    the rest up as well, but for operators that have a body.
+    the rest up as well, but for operators that have a body. Names with control characters, which XML 1.0 cannot hold,
+    OpenVINO writes and reads all the same: such a file is left as it is.
     """
-    root = ElementTree.fromstring(topology)
+    try:
+        root = ElementTree.fromstring(topology)
+    except ElementTree.ParseError:
+        return topology
     for element in root.iter():
         if not (element.text or "").strip():
             element.text = None

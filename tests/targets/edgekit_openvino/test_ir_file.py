@@ -216,3 +216,18 @@ def test_float16_leaves_what_numbers_are_compared_with_as_it_is(tmp_path: Path, 
     half = edgekit_openvino.convert(model, tmp_path / "half", precision="float16")
     x = np.resize(np.array([1000.05, 1000.1, 1000.15], np.float32), 400)
     np.testing.assert_array_equal(edgekit_openvino.load(half).run({"x": x})["y"], x > np.float32(1000.1))
+
+
+@pytest.mark.parametrize("name", ["\x1b[31m", "bell\x07", "\ufffe", "tab\tand\nline", "\x7f", "\u202e", 'a,"<&>'])
+def test_names_with_characters_that_xml_cannot_hold(tmp_path: Path, name: str) -> None:
+    """OpenVINO writes them as references to characters that XML 1.0 has not, and reads them again."""
+    graph = helper.make_graph(
+        [helper.make_node("Relu", [f"{name}x"], [f"{name}y"], name=name)],
+        name,
+        [helper.make_tensor_value_info(f"{name}x", TensorProto.FLOAT, [1, 4])],
+        [helper.make_tensor_value_info(f"{name}y", TensorProto.FLOAT, [1, 4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    file = edgekit_openvino.convert(model, tmp_path / "model")
+    outputs = edgekit_openvino.load(file).run({f"{name}x": np.array([[-1, 0, 1, 2]], np.float32)})
+    assert {key: value.tolist() for key, value in outputs.items()} == {f"{name}y": [[0, 0, 1, 2]]}
