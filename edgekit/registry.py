@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from edgekit import device, quantizer, rewrite, target, witness
 from edgekit.bundle import Canonical
+from edgekit.declarations import flaw_of, profile_flaw
 from edgekit.device import Device
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.quantizer import Quantizer
@@ -64,19 +65,23 @@ class PluginKind(Generic[Plugin]):
         """
         try:
             plugin: Any = entry_point.load()
-        except Exception as error:  # a plugin is foreign code: whatever it raises, the others must stay usable
+        except (Exception, SystemExit) as error:  # foreign code: whatever it raises, the others must stay usable
             raise InternalError(f"does not load: {type(error).__name__}: {error}", subject=entry_point.value) from error
         interface = self.interface
         if not isinstance(plugin, type) or not issubclass(plugin, interface):
-            raise InternalError(f"is not a {interface.__module__}.{interface.__name__}", subject=entry_point.value)
+            raise InternalError(f"is no {interface.__module__}.{interface.__name__}", subject=entry_point.value)
         version = getattr(plugin, "contract_version", None)
         if version != self.contract_version:
-            has = "names no version" if version is None else f"is written for version {version}"
+            has = "names no version" if version is None else f"is written for version {version!r}"
             raise InternalError(
                 f"{has} of the {self.noun} contract, and this EdgeKit has version {self.contract_version}",
                 subject=entry_point.value,
                 hint="install releases of both that belong together",
             )
+        missing = ", ".join(sorted(getattr(plugin, "__abstractmethods__", ())))
+        flaw = f"it lacks {missing}" if missing else flaw_of(plugin) if issubclass(plugin, Device) else None
+        if flaw is not None:
+            raise InternalError(flaw, subject=entry_point.value)
         return plugin
 
     def create(self, entry_point: EntryPoint) -> Plugin:
@@ -87,9 +92,13 @@ class PluginKind(Generic[Plugin]):
         """
         plugin = self.load(entry_point)
         try:
-            return plugin()
-        except Exception as error:  # as above
+            created = plugin()
+            flaw = flaw_of(created)
+        except (Exception, SystemExit) as error:  # as above
             raise InternalError(f"does not load: {type(error).__name__}: {error}", subject=entry_point.value) from error
+        if flaw is not None:
+            raise InternalError(flaw, subject=entry_point.value)
+        return created
 
 
 TARGETS = PluginKind("target", "edgekit.targets", Target, target.CONTRACT_VERSION)  # type: ignore[type-abstract]  # asked with issubclass
@@ -156,7 +165,7 @@ def _names_of(created: Target, entry_point: EntryPoint) -> list[str]:
     """The names that stand for a target's profiles, in lower case.
 
     Raises:
-        InternalError: It gives no profiles, or something else in their place.
+        InternalError: It gives no profiles, or what they hold is not as the contract says.
     """
     try:
         profiles = tuple(created.profiles)
@@ -168,6 +177,12 @@ def _names_of(created: Target, entry_point: EntryPoint) -> list[str]:
             f"its profiles are no edgekit.target.Profile: {strange[0] if strange else 'there is none'}",
             subject=entry_point.value,
         )
+    flaw = next((flaw for flaw in map(profile_flaw, profiles) if flaw is not None), None)
+    own = [profile.name.casefold() for profile in profiles] if flaw is None else []
+    if twice := [name for name in own if own.count(name) > 1]:
+        flaw = f"two of its profiles are called {twice[0]!r}"
+    if flaw is not None:
+        raise InternalError(flaw, subject=entry_point.value)
     named = (name for profile in profiles for name in (profile.name, *profile.aliases))
     return list(dict.fromkeys(name.casefold() for name in (created.name, *named)))
 
@@ -294,6 +309,19 @@ def rewrite_sets() -> InstalledRewrites:
             reason = error.message if isinstance(error, EdgeKitError) else f"{type(error).__name__}: {error}"
             broken.append(BrokenPlugin(entry_point.name, entry_point.value, reason))
     return InstalledRewrites(tuple(rewrites), tuple(broken))
+
+
+def broken_others() -> tuple[tuple[str, BrokenPlugin], ...]:
+    """The quantizers and witnesses that do not load, behind the noun of their kind: who asks for one gets an error."""
+    broken = []
+    kinds: tuple[PluginKind[Any], ...] = (QUANTIZERS, WITNESSES)
+    for kind in kinds:
+        for entry_point in kind.entry_points():
+            try:
+                kind.create(entry_point)
+            except EdgeKitError as error:
+                broken.append((kind.noun, BrokenPlugin(entry_point.name, entry_point.value, error.message)))
+    return tuple(broken)
 
 
 def installed_rewrites() -> tuple[Rewrite, ...]:

@@ -22,9 +22,14 @@ def targets(console: Console) -> None:
     Each profile's name goes with --target; "runs here" tells whether the device's own runtime executes on this machine.
     Each device's URL goes with --device.
     """
-    from edgekit.registry import device_forms, installed_targets, rewrite_sets
+    from edgekit.registry import broken_others, device_forms, installed_targets, rewrite_sets
 
-    installed, sets = installed_targets(), rewrite_sets()
+    installed = installed_targets()
+    broken = [
+        *(("target", plugin) for plugin in installed.broken),
+        *(("set of rewrites", plugin) for plugin in rewrite_sets().broken),
+        *broken_others(),
+    ]
     record: dict[str, Any] = {
         "targets": [
             {
@@ -40,13 +45,11 @@ def targets(console: Console) -> None:
             for target, profile in installed.profiles()
         ],
         "devices": device_forms(),
-        "broken": [{"name": plugin.name, "reason": plugin.reason} for plugin in (*installed.broken, *sets.broken)],
+        "broken": [{"name": plugin.name, "reason": plugin.reason} for _, plugin in broken],
     }
     console.show(record, lambda out: _render(installed, record, out))
-    for plugin in installed.broken:
-        console.warn(f"the target {plugin}")
-    for plugin in sets.broken:
-        console.warn(f"the set of rewrites {plugin}")
+    for kind, plugin in broken:
+        console.warn(f"the {kind} {plugin}")
 
 
 def _render(installed: InstalledTargets, record: Mapping[str, Any], out: RichConsole) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_broken_plugin_does_not_hide_the_others(entry_points: list[EntryPoint]
     assert [target.name for target in installed.targets] == ["onnxruntime"]
     assert [str(plugin) for plugin in installed.broken] == [
         "absent (no_such_package.target:Target): does not load: ModuleNotFoundError: No module named 'no_such_package'",
-        "wrong (edgekit.errors:InputError): is not a edgekit.target.Target",
+        "wrong (edgekit.errors:InputError): is no edgekit.target.Target",
     ]
     with pytest.raises(InputError) as caught:
         find_profile("absent")
@@ -109,7 +110,7 @@ def test_edgekit_s_own_targets_are_edgekit_itself() -> None:
 
 def test_a_class_that_is_no_target_is_broken(entry_points: list[EntryPoint]) -> None:
     entry_points.append(EntryPoint("set", "builtins:set", registry.TARGETS.group))
-    assert [plugin.reason for plugin in installed_targets().broken] == ["is not a edgekit.target.Target"]
+    assert [plugin.reason for plugin in installed_targets().broken] == ["is no edgekit.target.Target"]
 
 
 def test_the_quantizer_of_this_distribution_is_found() -> None:
@@ -212,6 +213,93 @@ def test_a_target_without_profiles_of_its_own(
     monkeypatch.setitem(sys.modules, __name__, sys.modules[_Profiles.__module__])
     assert [target.name for target in installed_targets().targets] == ["onnxruntime"]
     assert [plugin.reason for plugin in installed_targets().broken] == [reason]
+
+
+class _Declares(ONNXRuntimeTarget):
+    """A target whose members a test replaces."""
+
+    name = "declares"
+    profiles: Any = (Profile("board", "a board"),)
+
+
+@pytest.mark.parametrize(
+    ("member", "given", "reason"),
+    [
+        ("name", 5, "its name is no text: 5"),
+        ("options", ["layout"], "its options are no mapping of texts: ['layout']"),
+        ("options", {"layout": 1}, "its options are no mapping of texts: {'layout': 1}"),
+        (
+            "profiles",
+            (Profile("../board", "d"),),
+            "a profile has another name than of letters, digits, '.', '_' and '-': '../board'",
+        ),
+        ("profiles", (Profile("board", None),), "profile 'board': its description is no text: None"),  # type: ignore[arg-type]  # what is tested
+        (
+            "profiles",
+            (Profile("board", "d", aliases="alias"),),  # type: ignore[arg-type]  # what is tested
+            "profile 'board': its aliases are no tuple of texts: 'alias'",
+        ),
+        (
+            "profiles",
+            (Profile("board", "d", runs_here="no"),),  # type: ignore[arg-type]  # what is tested
+            "profile 'board': its runs_here is no bool: 'no'",
+        ),
+        ("profiles", (Profile("board", "d"), Profile("Board", "e")), "two of its profiles are called 'board'"),
+        ("contract_version", "1", "is written for version '1' of the target contract, and this EdgeKit has version 1"),
+    ],
+)
+def test_a_target_that_declares_other_types_than_the_contract_says(
+    entry_points: list[EntryPoint], monkeypatch: pytest.MonkeyPatch, member: str, given: Any, reason: str
+) -> None:
+    """One such target ended every command with a fault of EdgeKit itself."""
+    monkeypatch.setattr(_Declares, member, given)
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[_Declares.__module__])
+    entry_points += [
+        EntryPoint("declares", f"{__name__}:_Declares", registry.TARGETS.group),
+        EntryPoint("onnxruntime", "edgekit_onnxruntime.target:ONNXRuntimeTarget", registry.TARGETS.group),
+    ]
+    assert [target.name for target in installed_targets().targets] == ["onnxruntime"]
+    assert [plugin.reason for plugin in installed_targets().broken] == [reason]
+
+
+def test_a_plugin_that_ends_the_process_does_not_load(
+    entry_points: list[EntryPoint], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "edgekit_ends.py").write_text("raise SystemExit(7)")
+    monkeypatch.syspath_prepend(tmp_path)
+    entry_points.append(EntryPoint("ends", "edgekit_ends:Target", registry.TARGETS.group))
+    assert [plugin.reason for plugin in installed_targets().broken] == ["does not load: SystemExit: 7"]
+
+
+def test_devices_quantizers_and_witnesses_that_do_not_fit_are_listed(
+    entry_points: list[EntryPoint], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "edgekit_unfit.py").write_text(
+        "from edgekit.device import Device\n"
+        "from edgekit.quantizer import Quantizer\n"
+        "from edgekit.witness import Witness\n"
+        "class Board(Device):\n"
+        "    contract_version, url_form = 1, 'board:x'\n"
+        "class Schemes(Quantizer):\n"
+        "    contract_version, name, schemes = 1, 'unfit', ('int8',)\n"
+        "    def quantize(self, request): ...\n"
+        "class Second(Witness):\n"
+        "    contract_version, name = 1, 'unfit'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    entry_points += [
+        EntryPoint("board", "edgekit_unfit:Board", registry.DEVICES.group),
+        EntryPoint("unfit", "edgekit_unfit:Schemes", registry.QUANTIZERS.group),
+        EntryPoint("unfit", "edgekit_unfit:Second", registry.WITNESSES.group),
+    ]
+    assert registry.device_forms() == ["board (it lacks open)"]
+    assert [(noun, str(plugin)) for noun, plugin in registry.broken_others()] == [
+        ("quantizer", "unfit (edgekit_unfit:Schemes): its schemes are no edgekit.quantizer.Scheme: 'int8'"),
+        (
+            "witness",
+            "unfit (edgekit_unfit:Second): it lacks load, parting, takes",
+        ),
+    ]
 
 
 def test_a_set_of_rewrites_that_does_not_load_leaves_the_others(entry_points: list[EntryPoint]) -> None:
