@@ -11,10 +11,11 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgekit.bundle import MANIFEST, Bundle, feature_record
+from edgekit.errors import RequirementError
 from edgekit.files.atomic import temporary_folder
 from edgekit.registry import find_profile
 from edgekit.target import Artifact, Profile
@@ -34,7 +35,9 @@ def with_own_check(bundle: Bundle) -> Iterator[Bundle]:
 
     Raises:
         InputError: The target that built it is not installed.
+        RequirementError: What the device would load is code.
     """
+    _require_no_code(bundle)
     target, profile = find_profile(bundle.profile_name)
     artifact = Artifact(
         bundle.main, (bundle.main,), bundle.inputs, bundle.outputs, dimensions=bundle.open_dims, record=_built(bundle)
@@ -68,6 +71,19 @@ def draft_bundle(artifact: Artifact, profile: Profile, folder: Path) -> Bundle:
         "outputs": [feature_record(feature) for feature in artifact.outputs],
     }
     return Bundle(folder, manifest)
+
+
+def _require_no_code(bundle: Bundle) -> None:
+    """Raises a RequirementError where the model itself is a program, which would be missing on the device."""
+    model = bundle.manifest["model"]
+    code = [name for name in model.get("files", [model["main"]]) if PurePosixPath(name).suffix.lower() in _CODE]
+    if code:
+        raise RequirementError(
+            "what the device would load is code, and code of a bundle is not run",
+            subject=bundle.path,
+            found=", ".join(code),
+            hint="the check in the bundle does that by hand, on a device of your own",
+        )
 
 
 def _built(bundle: Bundle) -> Mapping[str, Any]:
