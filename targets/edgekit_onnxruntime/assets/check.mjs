@@ -140,6 +140,23 @@ export async function openBundle(ort, bundle, provider = 'wasm') {
   return { manifest, session: await ort.InferenceSession.create(model, { executionProviders: [provider] }) };
 }
 
+const RELEASES = 'https://cdn.jsdelivr.net/npm/onnxruntime-web';
+
+/**
+ * Where the check's page takes onnxruntime-web from. Whoever writes a link to the page chooses `asked`, and a module runs
+ * with the rights of the page: it comes from the page's own server, or is a release of onnxruntime-web.
+ * @param {string | null} asked The module's URL; null for the newest release.
+ * @param {string} page The page's own URL.
+ * @param {string} build The module's file in a release.
+ * @returns {string} The module's URL.
+ */
+export function libraryUrl(asked, page, build) {
+  const url = new URL(asked ?? `${RELEASES}/dist/${build}`, page);
+  const own = /^https?:$/.test(url.protocol) && url.origin === new URL(page).origin;
+  if (own || url.href.startsWith(`${RELEASES}/`) || url.href.startsWith(`${RELEASES}@`)) return url.href;
+  throw new Error(`ort=${asked} is neither on the server of this page nor a release of onnxruntime-web on jsDelivr`);
+}
+
 /**
  * Runs all golden samples.
  * @param {object} ort The module onnxruntime-web, or in Node.js onnxruntime-node.
