@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -16,9 +18,11 @@ from edgekit.reporting import sections
 from edgekit.reporting.comparison import COMPARISON_HEAD, comparison_rows
 from edgekit.reporting.page_graph import GraphRecord
 from edgekit.reporting.summary import Manifest
+from edgekit.terminal.foreign_text import escaped
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""What the browser may load: nothing but what stands in the page."""
+_SCRIPTS = ("graph_paint.js", "graph.js")
+_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; script-src {scripts}"
+"""What the browser may load and run: what stands in the page, and of scripts those of these SHA-256 sums."""
 
 _SECTIONS: Sequence[tuple[str, Callable[[Manifest, GraphRecord | None], dict[str, Any]]]] = (
     ("Summary", sections.summary),
@@ -51,11 +55,12 @@ def html_report(bundle: Bundle, against: Bundle | None = None) -> str:
     if against is not None:
         folders = ("folder", str(bundle.path), str(against.path), "")
         comparison = [folders, *comparison_rows(bundle.manifest, against.manifest)]
+    scripts = ["\n" + _resource(name) for name in _SCRIPTS]
     return _template().render(
         titles=[f"{one.name} for {one.profile_name}" for one in bundles],
-        policy=_POLICY,
+        policy=_POLICY.format(scripts=" ".join(map(_source_of, scripts))),
         style=_resource("report.css"),
-        scripts=[_resource("graph_paint.js"), _resource("graph.js")],
+        scripts=scripts,
         comparison_head=COMPARISON_HEAD,
         comparison=comparison,
         sections=[
@@ -78,14 +83,30 @@ def _template() -> Template:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_visible,
     )
     environment.filters["code"] = _with_code
+    environment.filters["visible"] = _visible
     return environment.get_template("report.html")
 
 
 def _with_code(text: str) -> Markup:
     """The text with what stands between backticks as code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(escaped(text)))))
+
+
+def _visible(value: Any) -> Any:
+    r"""The value with control characters, and those that turn the direction of writing, as in literals (``\u202e``)."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return escaped(value)
+    if isinstance(value, Mapping):
+        return {_visible(key): _visible(item) for key, item in value.items()}
+    return [_visible(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _source_of(script: str) -> str:
+    """How a Content-Security-Policy names a script that stands in the page."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _resource(name: str) -> str:
