@@ -34,6 +34,7 @@ from edgekit.api_arguments import (
     shape_request,
 )
 from edgekit.api_bundles import bench, gate, load, report, sign, throughput, verify
+from edgekit.api_types import held_to_signature
 from edgekit.bundle import Bundle
 from edgekit.bundle_checks.benchmark import Candidate
 from edgekit.bundle_checks.throughput import ThroughputCandidate
@@ -101,6 +102,7 @@ __all__ = [
 ]
 
 
+@held_to_signature
 def package(
     model: StrPath,
     target: str,
@@ -207,6 +209,7 @@ def package(
         return run_pipeline(request, progress or Progress(), executor)
 
 
+@held_to_signature
 def build(
     config: StrPath | None = None,
     *,
@@ -245,6 +248,7 @@ def build(
     return building.build_project(chosen, board or Board(), as_edgekit_error, jobs=jobs, force=force)
 
 
+@held_to_signature
 def inspect(
     model: StrPath, *, dims: Dims | None = None, shapes: Shapes | None = None, progress: Progress | None = None
 ) -> Inspection:
@@ -262,6 +266,7 @@ def inspect(
     return inspect_model(path_of(model, "MODEL"), shape_request(dims, shapes), progress or Progress())
 
 
+@held_to_signature
 def fix(
     model: StrPath,
     output: StrPath,
@@ -287,6 +292,7 @@ def fix(
     )
 
 
+@held_to_signature
 def extract(
     model: StrPath,
     output: StrPath,
@@ -316,6 +322,7 @@ def extract(
     )
 
 
+@held_to_signature
 def check(
     model: StrPath,
     target: str,
@@ -342,6 +349,7 @@ def check(
     return check_model(path_of(model, "MODEL"), target, shape_request(dims, shapes), progress or Progress())
 
 
+@held_to_signature
 def quantize(
     model: StrPath,
     output: StrPath,
@@ -396,13 +404,12 @@ def quantize(
         edgekit.quantizer.BudgetError: No candidate holds the accuracy budget.
     """
     source = path_of(model, "MODEL")
-    declared = (
-        Declared() if data is None else declared_for(source, path_of(data, "--data"), optional_path(config, "--config"))
-    )
+    folder, project = optional_path(data, "--data"), optional_path(config, "--config")
+    declared = Declared() if folder is None else declared_for(source, folder, project)
     order = QuantizeOrder(
         model=source,
         output=path_of(output, "--output"),
-        data=optional_path(data, "--data"),
+        data=folder,
         target=target,
         scheme=scheme,
         quantizer=quantizer,
@@ -422,6 +429,7 @@ def quantize(
         return quantize_model(order, progress or Progress(), executor)
 
 
+@held_to_signature
 def init(
     model: StrPath,
     *,

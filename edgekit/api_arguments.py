@@ -103,6 +103,8 @@ def shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:
             raise InputError(
                 "is no mapping", subject=flag, expected=f"a dict, {form}", found=f"{type(given).__name__} {given}"
             )
+        if strange := [name for name in given or () if not isinstance(name, str)]:
+            raise InputError("a name is no text", subject=flag, expected=f"a dict, {form}", found=repr(strange[0]))
     return ShapeRequest(
         {name: _sizes(size, f"--dim {name}") for name, size in (dims or {}).items()},
         {name: _shape(sizes, f"--shape {name}") for name, sizes in (shapes or {}).items()},
@@ -113,7 +115,7 @@ def _sizes(given: int | str | Sizes, flag: str) -> int | Sizes:
     """One size, or several: written as ``--dim`` takes them, or as numbers, of which the first is the default."""
     if isinstance(given, str):
         return parse_sizes(given, f"{flag}={given}")
-    if isinstance(given, SupportsIndex):
+    if isinstance(given, SupportsIndex) and not isinstance(given, bool):
         return parse_sizes(str(given.__index__()), f"{flag}={given}")
     if isinstance(given, range) and (given.step != 1 or not given):
         raise InputError("has no range of sizes", subject=flag, expected="a range of step 1, not empty", found=given)
@@ -159,9 +161,10 @@ def evaluation(metric: Metric | None, *, samples: bool) -> Evaluation | None:
     if metric is None:
         return None
     if not samples:
+        called = metric if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
         raise InputError(
             "needs samples to run on",
-            subject=f"--metric {metric if isinstance(metric, str) else metric.__name__}",
+            subject=f"--metric {called}",
             hint="give --data DIR, a folder of samples",
         )
     return Evaluation(metric) if isinstance(metric, str) else Evaluation.of(metric)

@@ -13,6 +13,7 @@ from edgekit.api_arguments import (
     optional_path,
     path_of,
 )
+from edgekit.api_types import held_to_signature
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
 from edgekit.bundle_checks.throughput import ThroughputCandidate, bench_throughput
@@ -30,6 +31,7 @@ from edgekit.signature import check_signature
 from edgekit.signature import sign as sign_bundle
 
 
+@held_to_signature
 def verify(
     bundle: StrPath | Bundle,
     *,
@@ -67,10 +69,11 @@ def verify(
     second = None if witness is None else find_witness(witness)
     where = open_device(device, device_timeout, told.step, optional_path(results, "--results"))
     opened, source, folder = bundle_of(bundle), optional_path(model, "--model"), optional_path(data, "--data")
+    project = optional_path(config, "--config")
     if signers is not None:
         check_signature(opened, path_of(signers, "--signers"))
     with told.stage("verify"):
-        declared = Declared() if folder is None else declared_for(source, folder, optional_path(config, "--config"))
+        declared = Declared() if folder is None else declared_for(source, folder, project)
         preprocessing = declared.preprocessing
         found = verify_bundle(opened, folder, source, told.step, preprocessing, where, layers=layers, witness=second)
     if found.accuracy is not None and found.accuracy.label_doubt is not None:
@@ -78,6 +81,7 @@ def verify(
     return found
 
 
+@held_to_signature
 def bench(
     bundle: StrPath | Bundle,
     *,
@@ -112,6 +116,7 @@ def bench(
         return bench_bundle(opened, other, optional_path(model, "--model"), told.step, where, told.warn)
 
 
+@held_to_signature
 def throughput(
     bundle: StrPath | Bundle,
     *,
@@ -153,6 +158,7 @@ def throughput(
         return bench_throughput(opened, other, count, batch, told.step, where)
 
 
+@held_to_signature
 def gate(
     *bundles: StrPath | Bundle,
     config: StrPath | None = None,
@@ -212,6 +218,7 @@ def gate(
     return judge_bundles(order, progress or Progress())
 
 
+@held_to_signature
 def report(bundle: StrPath | Bundle, output: StrPath, *, against: StrPath | Bundle | None = None) -> Path:
     """Writes what a bundle holds as one HTML file: ``edgekit report``.
 
@@ -238,6 +245,7 @@ def report(bundle: StrPath | Bundle, output: StrPath, *, against: StrPath | Bund
     return path_of(output, "--output")
 
 
+@held_to_signature
 def sign(bundle: StrPath | Bundle, key: StrPath) -> Path:
     """Signs a bundle with an OpenSSH key: ``edgekit sign``.
 
@@ -255,6 +263,7 @@ def sign(bundle: StrPath | Bundle, key: StrPath) -> Path:
     return sign_bundle(bundle_of(bundle), path_of(key, "--key"))
 
 
+@held_to_signature
 def load(bundle: StrPath | Bundle) -> LoadedBundle:
     """Opens a bundle to run it in this process, with its preprocessing and its classes' names.
 

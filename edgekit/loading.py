@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -140,8 +140,13 @@ class LoadedBundle:
             top: How many to give; None for all of them.
 
         Raises:
-            InputError: The sample does not fit the bundle, or no output of the model tells a class.
+            InputError: The sample does not fit the bundle, no output of the model tells a class, or ``top`` is no
+                number of classes.
         """
+        if top is not None and (not isinstance(top, SupportsIndex) or isinstance(top, bool) or top.__index__() < 0):
+            raise InputError(
+                "is no number of classes", subject="top", expected="a whole number, or None", found=repr(top)
+            )
         outputs = self.run(sample)
         ranked = self._ranked(outputs)
         if not ranked:
@@ -200,6 +205,14 @@ class LoadedBundle:
         arrays |= random_numbers(drawn, self._asked, arrays, secrets.randbits(_SEED_BITS))
         self._require_sizes(arrays)
         return arrays
+
+    def __reduce__(self) -> NoReturn:
+        """Refuses to be pickled.
+
+        Raises:
+            TypeError: A model that runs stays in its process.
+        """
+        raise TypeError("a LoadedBundle runs in its process: give others its `bundle`, and have them load that")
 
     def restart(self) -> None:
         """Sets the states to zero, where the model keeps some from run to run."""

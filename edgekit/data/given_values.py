@@ -36,8 +36,8 @@ def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
             "the array's element type is not the model's",
             subject=subject,
             expected=str(spec),
-            found=array.dtype.name,
-            hint=f"give array.astype({spec.dtype!r})",
+            found={"U": "str", "S": "bytes"}.get(array.dtype.kind, array.dtype.name),
+            hint=f"give array.astype({spec.dtype!r})" if array.dtype.kind not in "OUScmM" and not text else None,
         )
     if not spec.takes_shape(array.shape):
         missing = spec.takes_shape((1, *array.shape))

@@ -24,9 +24,11 @@ def open_device(
         results: What the device wrote, where it is not reached from here.
 
     Raises:
-        InputError: There is no such scheme, or the URL is not written as its scheme asks; or results are given of a
-            device that does not write any.
+        InputError: There is no such scheme, or the URL is not written as its scheme asks; the time is none; or results
+            are given of a device that does not write any.
     """
+    if timeout is not None and not timeout > 0:
+        raise InputError("is no time", subject="--device-timeout", expected="seconds, more than 0", found=timeout)
     found = device_class(url.partition(":")[0])
     if found is None:
         raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,41 @@ def test_what_cannot_become_the_input(sample: Any, told: list[str], colours: Loa
     for text in told:
         assert text in str(refused.value)
     assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize(("top", "count"), [(None, 6), (2, 2), (np.int64(2), 2), (0, 0), (9, 6)])
+def test_as_many_classes_as_are_asked_for(top: int | None, count: int, colours: LoadedBundle) -> None:
+    assert len(colours.classify(EXPECTED, top)) == count
+
+
+@pytest.mark.parametrize("top", [-1, "3", 1.5, True])
+def test_what_is_no_number_of_classes(top: Any, colours: LoadedBundle) -> None:
+    """-1 left the last class out, without a word."""
+    with pytest.raises(InputError) as refused:
+        colours.classify(EXPECTED, top)
+    assert str(refused.value) == f"top: is no number of classes\nexpected: a whole number, or None\nfound: {top!r}"
+
+
+@pytest.mark.parametrize(
+    ("array", "found", "hint"),
+    [
+        (np.array([["1"]]), "str", None),
+        (np.array([[b"1"]]), "bytes", None),
+        (EXPECTED.astype(np.complex64), "complex64", None),
+        (EXPECTED.astype(object), "object", None),
+        (EXPECTED.astype(np.float64), "float64", "give array.astype('float32')"),
+    ],
+)
+def test_only_numbers_are_to_be_cast(array: np.ndarray, found: str, hint: str | None, colours: LoadedBundle) -> None:
+    with pytest.raises(InputError, match="the array's element type is not the model's") as refused:
+        colours(array)
+    assert (refused.value.found, refused.value.hint) == (found, hint)
+
+
+def test_what_runs_is_not_pickled(colours: LoadedBundle) -> None:
+    with pytest.raises(TypeError, match="give others its `bundle`, and have them load that"):
+        pickle.dumps(colours)
+    assert pickle.loads(pickle.dumps(colours.bundle)) == colours.bundle
 
 
 @pytest.mark.parametrize("pixels", [COLOURS, COLOURS[..., 0], np.zeros((40, 30, 3), np.uint8)])

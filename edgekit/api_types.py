@@ -1,0 +1,96 @@
+"""Holds what callers give the functions of :mod:`edgekit.api` against their signatures, before any work begins.
+
+Paths, bundles, sizes and shapes are judged where they are read (:mod:`edgekit.api_arguments`); this is about the
+others, by the annotations that the functions have.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
+from typing import Any, ParamSpec, SupportsIndex, TypeVar
+
+from edgekit.errors import InputError
+from edgekit.progress import Progress
+from edgekit.terminal.board import Board
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+_FLAGS = {
+    "states": "--state",
+    "options": "--option",
+    "targets": "--target",
+    "bundles": "BUNDLE",
+    "progress": "progress",
+}
+"""What errors call an argument, where its flag is not called as it is."""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _is_bool(value: object) -> bool:
+    """Whether it is a bool of Python or of NumPy, which is no subclass of it."""
+    return isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
+
+
+def _are_texts(value: object) -> bool:
+    """Whether it is a text or several; what can be read once only is judged where it is read."""
+    once = iter(value) is value if isinstance(value, Iterable) else False
+    return (
+        isinstance(value, str) or once or (isinstance(value, Iterable) and all(isinstance(one, str) for one in value))
+    )
+
+
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "None": (lambda value: value is None, "None"),
+    "str": (lambda value: isinstance(value, str), "a text"),
+    "bool": (_is_bool, "True or False"),
+    "int": (lambda value: isinstance(value, SupportsIndex) and not isinstance(value, bool), "a whole number"),
+    "float": (_is_number, "a number"),
+    "Iterable[str]": (_are_texts, "texts"),
+    "Sequence[str]": (_are_texts, "texts"),
+    "Mapping[str, str]": (
+        lambda value: (
+            isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
+        ),
+        "a dict of texts",
+    ),
+    "Metric": (lambda value: isinstance(value, str) or callable(value), "MODULE:FUNCTION, or a function"),
+    "Progress": (lambda value: isinstance(value, Progress), "an edgekit.progress.Progress"),
+    "Board": (lambda value: isinstance(value, Board), "an edgekit.terminal.board.Board"),
+}
+"""By annotation: whether a value is of it, and what errors call it."""
+
+
+def held_to_signature(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """The function, held to the types that its annotations say of its arguments; annotations of others are passed over.
+
+    What it gives raises an :class:`edgekit.errors.InputError` where an argument is of another type.
+    """
+    signature = inspect.signature(function)
+    written = {name: str(parameter.annotation).split(" | ") for name, parameter in signature.parameters.items()}
+    kinds = {name: parts for name, parts in written.items() if all(part in _KINDS for part in parts)}
+
+    @functools.wraps(function)
+    def checked(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:  # an argument that it does not have: Python's own words name the function
+            return function(*args, **kwargs)
+        for name, value in given.items():
+            if name in kinds and not any(_KINDS[part][0](value) for part in kinds[name]):
+                raise InputError(
+                    "is of another type",
+                    subject=_FLAGS.get(name, f"--{name.replace('_', '-')}"),
+                    expected=" or ".join(dict.fromkeys(_KINDS[part][1] for part in kinds[name])),
+                    found=f"{type(value).__name__} {value!r}",
+                )
+        return function(*args, **kwargs)
+
+    return checked
