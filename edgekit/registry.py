@@ -135,6 +135,32 @@ class InstalledTargets:
             for profile in installed.profiles:
                 yield installed, profile
 
+    def all_broken(self) -> list[tuple[str, BrokenPlugin]]:
+        """The plugins of every kind that do not load, each behind the noun of its kind; devices are listed as such."""
+        return [
+            *((TARGETS.noun, plugin) for plugin in self.broken),
+            *(("set of rewrites", plugin) for plugin in rewrite_sets().broken),
+            *broken_others(),
+        ]
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for ``--json``: the profiles, the forms of devices' URLs, and what does not load."""
+        profiles = [
+            {
+                "name": profile.name,
+                "aliases": list(profile.aliases),
+                "target": installed.name,
+                "description": profile.description,
+                "options": dict(profile.options),
+                "build_options": dict(installed.options),
+                "own_schemes": list(installed.weight_schemes(profile)),
+                "runs_here": installed.on_this_machine(profile).runs_here,
+            }
+            for installed, profile in self.profiles()
+        ]
+        broken = [{"name": plugin.name, "reason": plugin.reason} for _, plugin in self.all_broken()]
+        return {"targets": profiles, "devices": device_forms(), "broken": broken}
+
 
 @functools.cache
 def installed_targets() -> InstalledTargets:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -86,7 +86,7 @@ def build(
         raise InterruptedByUserError(
             str(interrupt) or "interrupted", hint="the bundles that were finished are there; run it again to go on"
         ) from None
-    record = {"bundles": [_record(one) for one in results]}
+    record = {"bundles": [one.as_record() for one in results]}
     console.show(record, lambda out: show_table(_HEAD, map(_row, results), out))
     if junit is not None:
         from edgekit.project.junit import build_junit
@@ -118,16 +118,6 @@ def _board(console: Console) -> Board:
     from edgekit.terminal.board import Board, board_on
 
     return Board() if console.as_json else board_on(sys.stderr, quiet=console.quiet)
-
-
-def _record(one: ProjectBundle) -> dict[str, Any]:
-    from edgekit.reporting.summary import summary_record
-
-    record = {"bundle": str(one.declared.output), "skipped": one.skipped}
-    if one.failure is not None:
-        error = {"exit_code": one.failure.exit_code, **one.failure.record}
-        return {**record, "name": one.declared.name, "target": one.declared.target, "error": error}
-    return record | ({} if one.bundle is None else summary_record(one.bundle.manifest))
 
 
 def _row(one: ProjectBundle) -> tuple[str, ...]:

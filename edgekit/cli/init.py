@@ -44,13 +44,7 @@ def init(
     from edgekit import api
 
     draft = api.init(model, data=data, targets=target or (), output=output, progress=console.progress)
-    record = {
-        "config": str(draft.path),
-        "bundles": list(draft.bundles),
-        "open_dimensions": list(draft.open_dims),
-        "left_out": dict(draft.left_out),
-    }
-    console.show(record, lambda out: out.print(f"{draft.path}: {', '.join(draft.bundles)}", soft_wrap=True))
+    console.show(draft.as_record(), lambda out: out.print(f"{draft.path}: {', '.join(draft.bundles)}", soft_wrap=True))
     for name, why in draft.left_out.items():
         console.warn(f"{name} is left out: {why}")
     for name in draft.open_dims:

@@ -22,33 +22,12 @@ def targets(console: Console) -> None:
     Each profile's name goes with --target; "runs here" tells whether the device's own runtime executes on this machine.
     Each device's URL goes with --device.
     """
-    from edgekit.registry import broken_others, device_forms, installed_targets, rewrite_sets
+    from edgekit.registry import installed_targets
 
     installed = installed_targets()
-    broken = [
-        *(("target", plugin) for plugin in installed.broken),
-        *(("set of rewrites", plugin) for plugin in rewrite_sets().broken),
-        *broken_others(),
-    ]
-    record: dict[str, Any] = {
-        "targets": [
-            {
-                "name": profile.name,
-                "aliases": list(profile.aliases),
-                "target": target.name,
-                "description": profile.description,
-                "options": dict(profile.options),
-                "build_options": dict(target.options),
-                "own_schemes": list(target.weight_schemes(profile)),
-                "runs_here": target.on_this_machine(profile).runs_here,
-            }
-            for target, profile in installed.profiles()
-        ],
-        "devices": device_forms(),
-        "broken": [{"name": plugin.name, "reason": plugin.reason} for _, plugin in broken],
-    }
+    record = installed.as_record()
     console.show(record, lambda out: _render(installed, record, out))
-    for kind, plugin in broken:
+    for kind, plugin in installed.all_broken():
         console.warn(f"the {kind} {plugin}")
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from edgekit.bundle import Bundle, check_integrity, read_bundle
 from edgekit.config import Config, DeclaredBundle
@@ -22,6 +23,7 @@ from edgekit.progress import Progress
 from edgekit.quality_gate.baseline import kept_bundle, read_baseline
 from edgekit.quantizer import ChoiceError
 from edgekit.registry import canonical_of, find_profile
+from edgekit.reporting.summary import summary_record
 from edgekit.stages.soundness import blamed_on_model
 from edgekit.terminal.board import Board
 
@@ -38,6 +40,14 @@ class ProjectBundle:
     failure: Failure | None = None
     seconds: float = 0.0
     """How long its process took; 0 where none was started."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for ``--json``: what was built, or the error."""
+        record = {"bundle": str(self.declared.output), "skipped": self.skipped}
+        if self.failure is not None:
+            error = {"exit_code": self.failure.exit_code, **self.failure.record}
+            return {**record, "name": self.declared.name, "target": self.declared.target, "error": error}
+        return record | ({} if self.bundle is None else summary_record(self.bundle.manifest))
 
 
 def build_project(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,15 @@ class Draft:
     """Free dimensions whose sizes the model and its samples do not tell."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Device profiles that nobody named and that nothing here builds for, each with the reason and what helps."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for ``--json``."""
+        return {
+            "config": str(self.path),
+            "bundles": list(self.bundles),
+            "open_dimensions": list(self.open_dims),
+            "left_out": dict(self.left_out),
+        }
 
 
 def draft_project(model: Path, data: Path | None, targets: Sequence[str], output: Path) -> Draft:

@@ -16,6 +16,7 @@ import onnx
 import pytest
 from onnx.parser import parse_model as parse
 
+from edgekit import api
 from edgekit import fingerprint as fingerprint_module
 from edgekit.cli import main
 
@@ -228,6 +229,7 @@ def test_one_that_fails_does_not_stop_the_others(edgekit: RunEdgeKit, project: P
     assert (first["name"], first["skipped"], first["error"]["exit_code"]) == ("unknown", False, 2)
     assert second["error"]["type"] == "InputError"
     assert third["skipped"]
+    assert [one.as_record() for one in api.build(project)] == finished.json["bundles"]
 
 
 def test_a_target_that_does_not_exist_is_named_by_its_place_in_the_file(edgekit: RunEdgeKit, project: Path) -> None:

@@ -44,6 +44,8 @@ def test_a_project_that_builds_and_is_judged(edgekit: RunEdgeKit, folder: Path, 
         "open_dimensions": [],
         "left_out": {},
     }
+    drafted = api.init("model.onnx", data="data", targets="ort", output="in-python.toml")
+    assert drafted.as_record() == {**finished.json, "config": "in-python.toml"}
     config = folder / "ci" / "edgekit.toml"
     assert tomllib.loads(config.read_text())["defaults"] == {
         "model": "../model.onnx",

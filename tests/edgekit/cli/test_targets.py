@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from edgekit import api
+
 RunEdgeKit = Callable[..., Any]
 
 PROMISED = {"ios16", "ios17", "ios18", "ios26", "intel-cpu", "intel-gpu", "intel-npu", "onnxruntime", "web"}
@@ -25,6 +27,7 @@ def test_targets_json(edgekit: RunEdgeKit) -> None:
     schemes = {profile["name"]: profile["own_schemes"] for profile in record["targets"]}
     assert schemes["ios17"] == ["palette4", "palette6", "palette8"]
     assert schemes["onnxruntime"] == []
+    assert api.targets().as_record() == record
 
 
 def test_targets_for_people(edgekit: RunEdgeKit) -> None:
