@@ -127,6 +127,41 @@ def _of_steps(node: _Node) -> None:
     node.tell(1, node.dtype(3), node.sizes(3))
 
 
+def _of_linear_heads(node: _Node) -> None:
+    """LinearAttention: [b, s, heads · values], and the state [b, heads, keys, values] of shared heads."""
+    query, key, value = node.sizes(0), node.sizes(1), node.sizes(2)
+    queries, shared = node.integer("q_num_heads"), node.integer("kv_num_heads")
+    widths = [each[-1] if each else None for each in (key, value)]
+    keys, values = (each // shared if isinstance(each, int) and shared else None for each in widths)
+    last = None if values is None else values * max(queries, shared)
+    node.tell(0, node.dtype(0), [*query[:-1], last] if query else None)
+    if not node.integer("state_window"):
+        node.tell(1, node.dtype(3) or node.dtype(0), [query[0] if query else None, shared or None, keys, values])
+
+
+def _of_gates(node: _Node) -> None:
+    """LinearAttentionGate: decays, and rates."""
+    node.tell(0, node.dtype(0), node.sizes(0))
+    node.tell(1, node.dtype(0), node.sizes(3))
+
+
+def _of_engrams(node: _Node) -> None:
+    """EngramGate: [b, s, streams, width], twice."""
+    node.tell(0, node.dtype(0), node.sizes(0))
+    node.tell(1, node.dtype(0), node.sizes(0))
+
+
+def _of_streams(node: _Node) -> None:
+    """HyperConnectionPreMix: one of the streams, which are an axis of their own or lie side by side."""
+    sizes, branches = node.sizes(0), node.integer("num_branches")
+    if sizes and branches:
+        last = sizes[-1]
+        sizes = [*sizes[:-1], last // branches if isinstance(last, int) else None]
+    elif sizes:
+        sizes = [*sizes[:-2], sizes[-1]]
+    node.tell(0, node.dtype(0), sizes)
+
+
 def _of_heads(node: _Node) -> None:
     """MultiHeadAttention: [b, s, width of the values] where these are not by heads."""
     query, values = node.sizes(0), node.sizes(2)
@@ -188,14 +223,20 @@ def _broadcast(one: int | str | None, other: int | str | None) -> int | str | No
 
 _RULES: dict[str, Callable[[_Node], None]] = {
     **dict.fromkeys(["BiasGelu", "FastGelu", "Gelu", "Inverse", "QuickGelu", "RotaryEmbedding"], _like_first),
+    **dict.fromkeys(["BranchwiseRMSNorm", "GatedAdd", "GatedRMSNorm", "HyperConnectionPostMix"], _like_first),
+    **dict.fromkeys(["MRotaryEmbedding", "MoE", "QMoE", "ScaledSiLU", "Trilu"], _like_first),
     **dict.fromkeys(["DynamicQuantizeMatMul", "MatMulIntegerToFloat"], _of_integers),
     **dict.fromkeys(["QLinearAdd", "QLinearMul"], _of_both),
     **dict.fromkeys(["QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"], _like_first),
     **dict.fromkeys(["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"], _skipped),
     "CausalConvWithState": _of_steps,
+    "EngramGate": _of_engrams,
     "FusedMatMul": _of_matrices,
     "GatherBlockQuantized": _of_rows,
     "GroupQueryAttention": _of_grouped_heads,
+    "HyperConnectionPreMix": _of_streams,
+    "LinearAttention": _of_linear_heads,
+    "LinearAttentionGate": _of_gates,
     "MatMulBnb4": _of_blocks,
     "MatMulNBits": _of_blocks,
     "MultiHeadAttention": _of_heads,

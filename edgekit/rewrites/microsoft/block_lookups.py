@@ -42,9 +42,9 @@ class BlockLookup(Rewrite):
             raise InapplicableError("its zero points are not known")
         sizes = tuple(scales.shape.numpy())
         if table.dtype == np.uint8:
-            table = _elements(table, bits)
+            table = elements(table, bits)
             middle = np.full(sizes, 1 << (bits - 1), table.dtype)
-            steps = middle if steps is None else _elements(steps, bits)[..., : sizes[-1]]
+            steps = middle if steps is None else elements(steps, bits)[..., : sizes[-1]]
         numbers = build(
             "DequantizeLinear",
             table,
@@ -72,7 +72,7 @@ def _constant(value: ir.Value | None) -> np.ndarray | None:
     return before.reshape(kept)
 
 
-def _elements(packed: np.ndarray, bits: int) -> np.ndarray:
+def elements(packed: np.ndarray, bits: int) -> np.ndarray:
     """The numbers in bytes: two of 4 bits, the lower ones first, or one of 8."""
     if bits == _BYTE:
         return packed

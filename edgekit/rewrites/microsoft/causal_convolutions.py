@@ -15,8 +15,6 @@ from edgekit.graph.nodes import input_at
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.quantized_operators import MICROSOFT
 
-_STEPS = 2
-"""Axis of the steps in [b, channels, s]."""
 _SMOOTH = ("silu", "swish")
 
 
@@ -28,20 +26,27 @@ class CausalConvolution(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def matches(self, node: ir.Node) -> bool:
-        """One axis of steps, and a state that keeps what the convolution looks back at."""
+        """One axis of steps, and the state after the last of them."""
         return node.attributes.get_int("ndim", 1) == 1 and not node.attributes.get_int("state_window", 0)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """The state is given; it ends with the last steps afterwards."""
-        weights, past = input_at(node, 1), input_at(node, 3)
-        if past is None or weights is None or weights.shape is None or not weights.shape.is_static():
-            raise InapplicableError("it has no state, or the sizes of its weights are not known")
+        """The state holds what the convolution looks back at; without one, zeros stand before the first step."""
+        weights = input_at(node, 1)
+        if weights is None or weights.shape is None or not weights.shape.is_static():
+            raise InapplicableError("the sizes of its weights are not known")
         activation = node.attributes.get_string("activation", "none")
         if activation not in ("none", *_SMOOTH):
             raise InapplicableError(f"its activation {activation!r} is not known")
         channels, _, width = weights.shape.numpy()
-        steps = build("Concat", past, node.inputs[0], axis=_STEPS)
-        result = build("Conv", steps, weights, input_at(node, 2), group=channels)
+        dilation = node.attributes.get_int("dilation", 1)
+        reach = (width - 1) * dilation
+        is_last = node.attributes.get_int("channels_last", 0) == 1
+        axis, x, past = 1 if is_last else 2, node.inputs[0], input_at(node, 3)
+        pads = [reach if place == axis else 0 for place in range(6)]
+        steps = build.pad(x, pads) if past is None else build("Concat", past, x, axis=axis)
+        by_channel = build("Transpose", steps, perm=[0, 2, 1]) if is_last else steps
+        result = build("Conv", by_channel, weights, input_at(node, 2), group=channels, dilations=[dilation])
         if activation in _SMOOTH:
             result = build("Mul", result, build("Sigmoid", result))
-        return [result, build.slice(steps, [1 - width], [1 << 31], [_STEPS])]
+        result = build("Transpose", result, perm=[0, 2, 1]) if is_last else result
+        return [result, build.slice(steps, [-reach], [1 << 31], [axis])][: len(node.outputs)]

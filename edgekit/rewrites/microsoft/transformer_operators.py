@@ -229,11 +229,23 @@ class RotatedPairs(Rewrite):
         size = _head_size(node, x, turned)
         heads = x if rank == 4 else build("Reshape", x, [0, 0, -1, size])
         parts = [heads] if turned == size else list(build.split(heads, 3, [turned, size - turned]))
-        cosines, sines = (_at_positions(build, table, positions, heads, rank) for table in node.inputs[2:4])
+        cosines, sines = (self.at_positions(node, build, table, heads) for table in node.inputs[2:4])
         is_interleaved = node.attributes.get_int("interleaved", 0) == 1
         parts[0] = turned_pairs(build, parts[0], cosines, sines, turned // 2, is_interleaved=is_interleaved)
         result = parts[0] if len(parts) == 1 else build("Concat", *parts, axis=3)
         return [result if rank == 4 else build("Reshape", result, build("Shape", x))]
+
+    def at_positions(self, node: ir.Node, build: NodeBuilder, table: ir.Value | None, heads: ir.Value) -> ir.Value:
+        """Rows of a table for every step, broadcastable to heads [b, s, heads, d], or [b, heads, s, d] at rank 4."""
+        x, positions = node.inputs[:2]
+        if x is None or x.shape is None or positions is None or positions.shape is None:
+            raise InapplicableError("the shapes of its inputs are not known")
+        is_by_head = x.shape.rank() == 4
+        if positions.shape.rank() == 2:
+            return build.unsqueeze(build("Gather", table, positions, axis=0), [1 if is_by_head else 2])
+        steps = build("Add", counted(build, size_of(build, heads, 2 if is_by_head else 1)), positions)
+        rows = build("Gather", table, steps, axis=0)
+        return rows if is_by_head else build.unsqueeze(rows, [1])
 
 
 def _head_size(node: ir.Node, x: ir.Value, turned: int) -> int:
@@ -245,18 +257,6 @@ def _head_size(node: ir.Node, x: ir.Value, turned: int) -> int:
     if not isinstance(width, int):
         raise InapplicableError("the width of its input is not known")
     return width if x.shape.rank() == 4 else width // heads
-
-
-def _at_positions(
-    build: NodeBuilder, table: ir.Value | None, positions: ir.Value, heads: ir.Value, rank: int
-) -> ir.Value:
-    """Rows of a table for every step, broadcastable to heads [b, s, heads, d], or [b, heads, s, d] at rank 4."""
-    assert positions.shape is not None
-    if positions.shape.rank() == 2:
-        return build.unsqueeze(build("Gather", table, positions, axis=0), [1 if rank == 4 else 2])
-    steps = build("Add", counted(build, size_of(build, heads, 2 if rank == 4 else 1)), positions)
-    rows = build("Gather", table, steps, axis=0)
-    return rows if rank == 4 else build.unsqueeze(rows, [1])
 
 
 def turned_pairs(

@@ -44,3 +44,23 @@ def test_a_prompt_and_single_steps(assert_rewritten, width, biased, activation):
     ]
     result = assert_rewritten(onnx.ModelProto.FromString(proto.SerializeToString()), *feeds)
     assert [each.rewrite for each in result.applied] == ["causal convolution written out"]
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+@pytest.mark.parametrize("dilation", [1, 3])
+@pytest.mark.parametrize("last", [0, 1], ids=["channels first", "channels last"])
+@pytest.mark.parametrize("past", [False, True], ids=["from zeros", "with a past"])
+def test_dilations_and_channels_last(assert_rewritten, contributed, past, last, dilation, steps):
+    def floats(*shape: int) -> np.ndarray:
+        return RNG.standard_normal(shape).astype(np.float32)
+
+    state = floats(2, 2 * dilation, CHANNELS) if last else floats(2, CHANNELS, 2 * dilation)
+    fed = {
+        "x": floats(2, steps, CHANNELS) if last else floats(2, CHANNELS, steps),
+        "w": floats(CHANNELS, 1, 3), "b": floats(CHANNELS), "past": state if past else None,
+    }  # fmt: skip
+    proto, feeds = contributed(
+        "CausalConvWithState", fed, ["w", "b"], outputs=[TensorProto.FLOAT] * 2,
+        activation="silu", dilation=dilation, channels_last=last,
+    )  # fmt: skip
+    assert_rewritten(proto, feeds, rtol=1e-4)
