@@ -276,6 +276,22 @@ class NoDropout(Rewrite):
         return [build("Identity", x), mask]
 
 
+class FlattenedSoftmax(Rewrite):
+    """``Softmax`` of opsets below 13, over all axes from one on, as one of two dimensions."""
+
+    name: ClassVar[str] = "softmax of two dimensions"
+    op_types: ClassVar[Sequence[str]] = ("Softmax",)
+    versions: ClassVar[range] = range(1, 13)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """The axes before it are rows, those from there on columns."""
+        x = node.inputs[0]
+        if x is None or x.shape is None:
+            raise InapplicableError("how many axes its input has is not known")
+        rows = build("Flatten", x, axis=node.attributes.get_int("axis", 1) % x.shape.rank())
+        return [build("Reshape", build("Softmax", rows, axis=1), build("Shape", x))]
+
+
 class Determinant(Rewrite):
     """``Det`` of small matrices, by expansion along rows."""
 

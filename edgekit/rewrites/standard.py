@@ -79,6 +79,7 @@ class StandardRewrites(RewriteSet):
             arithmetic.ProductOfFourDimensions(),
             arithmetic.WholeVectorAverage(),
             arithmetic.NoDropout(),
+            arithmetic.FlattenedSoftmax(),
             arithmetic.Determinant(),
             arithmetic.HasElement(),
             movement.WrappedPad(),

@@ -32,6 +32,9 @@ AXES_FORGOTTEN = range(13, 18)
 LANES = 16
 """Channels that its kernel for averages takes at a time on AVX-512, and 8 on AVX2."""
 
+SEVERAL_AXES = range(11, 13)
+"""Opsets in which Softmax is over all axes from one on, and OpenVINO takes that one alone."""
+
 AXIS_IS_AN_INPUT = 20
 """Since this opset DFT takes its axis as an input, not as an attribute."""
 
@@ -107,6 +110,12 @@ def _transforms_elsewhere(node: ir.Node, opset: int) -> bool:
 
 def _has_batch_first(node: ir.Node, _: int) -> bool:
     return node.attributes.get_int("layout", 0) == 1
+
+
+def _spans_several_axes(node: ir.Node, opset: int) -> bool:
+    """Whether a softmax is over all axes from one on that is not the last, as it is below opset 13."""
+    axis, rank = node.attributes.get_int("axis", 1), _rank(node.inputs[0])
+    return opset in SEVERAL_AXES and axis != -1 and (rank is None or axis % rank != rank - 1)
 
 
 def _has_peepholes(node: ir.Node, _: int) -> bool:
@@ -269,5 +278,6 @@ MISREADINGS = (
         "it counts positions from 0 where a single one is given, and turns all elements",
         MICROSOFT,
     ),
+    Departure(("Softmax",), _spans_several_axes, "it takes one axis, not all from there on"),
     Departure(("SpaceToDepth",), _mode_is("CRD"), "it ignores the mode"),
 )

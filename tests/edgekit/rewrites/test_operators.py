@@ -305,3 +305,20 @@ def test_optional_values_of_which_the_graph_tells_whether_they_are_there(assert_
     feeds = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
     rewritten = assert_rewritten(proto, feeds, refused=("OptionalGetElement", "OptionalHasElement"))
     assert {node.op_type for node in rewritten.model.graph} == {"Identity"}
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("opset", [9, 12])
+def test_softmax_over_several_axes(model_of, run, opset, axis):
+    """Below opset 13, all axes from the one that is named on: what is left has two dimensions."""
+    node = helper.make_node("Softmax", ["x"], ["y"], "node", axis=axis)
+    proto = model([node], {"x": (FLOAT, [2, 3, 4])}, {"y": FLOAT}, opset=opset)
+
+    def refusals(candidate: Model) -> set[str]:
+        nodes = [node for node in candidate.graph if node.op_type == "Softmax"]
+        return {node_name(node) for node in nodes if len(node.inputs[0].shape or ()) > 2}
+
+    result = rewritten(model_of(proto), refusals, installed_rewrites())
+    assert [each.rewrite for each in result.applied] == ["softmax of two dimensions"]
+    feeds = {"x": numbers(2, 3, 4)}
+    np.testing.assert_allclose(run(result.model.proto(), feeds)[0], run(proto, feeds)[0], rtol=1e-6)

@@ -292,6 +292,21 @@ def test_products_whose_rows_come_before_the_batch(first: int, sizes: str, tmp_p
     assert near(runner.run(feeds)["y"], expected)
 
 
+@pytest.mark.parametrize("axis", [1, -3])
+@pytest.mark.parametrize("opset", [11, 12])
+def test_softmax_over_all_axes_from_one_on(opset: int, axis: int, tmp_path: Path) -> None:
+    """As operator sets below 13 define it; ONNX's own reference takes the axis alone, as OpenVINO does."""
+    model = parsed(f"(float[2, 3, 4] x) => (float[2, 3, 4] y) {{ y = Softmax <axis = {axis}> (x) }}", opset)
+    feeds = {"x": floats(2, 3, 4)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, feeds)
+    assert not near(as_openvino_reads_it(model, feeds), expected)
+    with pytest.raises(UnsupportedOpsError, match="takes one axis, not all from there on"):
+        convert_model(Model(ir.from_proto(model)))
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    assert near(got, expected)
+
+
 def test_lengths_that_follow_from_sizes_are_taken() -> None:
     """tf2onnx writes the number of steps for each sequence."""
     body = (
@@ -328,6 +343,7 @@ def test_it_is_put_right_by_its_definition(body: str, opset: int, feeds: Arrays,
             11,
             {"x": floats(1, 1, 3, 3)},
         ),
+        ("(float[2, 3, 4] x) => (float[2, 3, 4] y) { y = Softmax <axis = -1> (x) }", 11, {"x": floats(2, 3, 4)}),
         (
             "(float[1, 1, 6, 6] x) => (float[1, 1, 3, 3] y)"
             " { y = MaxPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (x) }",
@@ -335,7 +351,7 @@ def test_it_is_put_right_by_its_definition(body: str, opset: int, feeds: Arrays,
             {"x": floats(1, 1, 6, 6)},
         ),
     ],
-    ids=["DFT", "Resize", "Resize without scales", "MaxPool"],
+    ids=["DFT", "Resize", "Resize without scales", "Softmax", "MaxPool"],
 )
 def test_their_siblings_are_taken(body: str, opset: int, feeds: Arrays, tmp_path: Path) -> None:
     model = parsed(body, opset)
