@@ -294,3 +294,27 @@ def test_integers_that_rounding_cuts_elsewhere_are_accepted(
     rounded = accuracy(original, Reference(cut("h = MatMul (x, m) c = Mul (h, many) l = Round (c)")))
     (flaw,) = rounded.shortfalls()  # half of the numbers are the next one
     assert re.fullmatch(r"output 'y': [45]\d\.\d\d% of the elements differ \(at most \d[\d.]*%\)", flaw)
+
+
+@pytest.mark.parametrize("off", [0.0, 0.03], ids=["products in float32", "weights that are wrong"])
+def test_products_whose_other_factor_is_rounded_ask_for_no_more_than_they_keep(off: float) -> None:
+    """With ``accuracy_level`` 4, ONNX Runtime rounds it to 8 bits: a float32 build is nearer to the file."""
+    rng = np.random.default_rng(1)
+    packed = rng.integers(0, 256, (8, 2, 16)).astype(np.uint8)
+    numbers = np.stack([packed & 0xF, packed >> 4], axis=-1).reshape(8, 64).astype(np.float32) - 8
+    blocks = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["": 17, "com.microsoft": 1]> g (float[1, 64] x) => (float[1, 8] y)
+        { y = com.microsoft.MatMulNBits <K = 64, N = 8, bits = 4, block_size = 32, accuracy_level = 4> (x, w, s) }"""
+    )
+    whole = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1, 64] x) => (float[1, 8] y) { y = MatMul (x, w) }'
+    )
+    constants = {"w": packed, "s": np.ones(16, np.float32)}
+    blocks.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
+    wrong = numbers.T * (1 + off * rng.standard_normal((64, 8)).astype(np.float32))
+    whole.graph.initializer.append(onnx.numpy_helper.from_array(wrong, "w"))
+    measured = accuracy(Model(ir.from_proto(blocks)), Reference(Model(ir.from_proto(whole))))
+    (output,) = measured.outputs
+    assert output.worst_sample_db is not None
+    assert output.worst_sample_db < 50
+    assert bool(measured.shortfalls()) == bool(off)
