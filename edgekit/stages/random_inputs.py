@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgekit.execution.inner_values import with_measured_dimensions
+from edgekit.graph.cancelled_draws import without_cancelled_draws
 from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
 from edgekit.model import Model
 from edgekit.rewrites.randomness import draws
@@ -12,13 +13,15 @@ from edgekit.stages import Stage, StageResult
 class RandomInputs(Stage[Model]):
     """Gives the model an input for each node that draws random numbers.
 
-    Nodes whose numbers no input can take stay: those in loops and branches, and those of sizes that are computed.
+    Numbers that are multiplied by zero are none. Nodes whose numbers no input can take stay: those in loops and
+    branches, and those of sizes that are computed.
     """
 
     name = "random inputs"
 
     def run(self, given: Model) -> StageResult:
         """Makes the inputs."""
+        given, cancelled = without_cancelled_draws(given)
         changed, drawers = with_random_inputs(given)
         if draws_numbers(changed):
             changed, drawers = with_random_inputs(given, with_measured_dimensions(given, _drawn_from(given)))
@@ -27,7 +30,7 @@ class RandomInputs(Stage[Model]):
             f" {changed.drawn[name]}"
             for name, node in drawers.items()
         ]
-        return StageResult(changed, {"inputs": dict(drawers), "warnings": warnings})
+        return StageResult(changed, {"inputs": dict(drawers), "cancelled": cancelled, "warnings": warnings})
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Checks what the class promises."""
