@@ -18,7 +18,7 @@ FIRST_HALF_PIXEL = 16
 """The schema version from which pixels are squares whose centres have the coordinates, unless told otherwise."""
 
 
-@lowering("RoiAlign", versions=[10, 16, 22], note="sampling_ratio must be given")
+@lowering("RoiAlign", versions=[10, 16, 22], note="mode max with a sampling_ratio alone")
 def roi_align(
     ctx: Context,
     x: Value,
@@ -34,9 +34,9 @@ def roi_align(
 ) -> Var:
     """Regions of x [n, C, H, W], each cut into bins, as the mean or maximum of samples: [R, C, bins, bins].
 
-    Rois are [R, 4]: left, top, right, bottom.
+    Rois are [R, 4]: left, top, right, bottom. Without a sampling_ratio, a bin has as many samples as elements.
     """
-    if sampling_ratio < 1:
+    if sampling_ratio < 1 and mode != "avg":
         raise Unsupported("the number of samples hangs on the size of the region", "export with sampling_ratio=2")
     half_pixel = coordinate_transformation_mode == "half_pixel"
     if coordinate_transformation_mode is None:
@@ -46,17 +46,21 @@ def roi_align(
     if half_pixel:
         edges = mb.sub(x=edges, y=np.float32(0.5))
     left, top, right, bottom = mb.split(x=edges, num_splits=4, axis=1)
-    axes = []
+    axes: list[Neighbours] = []
+    tables = []
     for begin, end, bins, size in ((top, bottom, output_height, sizes[0]), (left, right, output_width, sizes[1])):
         extent = mb.sub(x=end, y=begin)
         if not half_pixel:
             extent = mb.maximum(x=extent, y=1.0)
+        if sampling_ratio < 1:
+            tables.append(_adaptive_mean_table(begin, extent, bins, size))
+            continue
         shares = (np.arange(bins * sampling_ratio, dtype=np.float32) + np.float32(0.5)) / (bins * sampling_ratio)
         places = mb.add(x=begin, y=mb.mul(x=extent, y=shares.reshape(1, -1).astype(np.float32)))
         axes.append(_bordering(places, size))
     images = _images_of(x, batch_indices)
     if mode == "avg":
-        tables = [_mean_table(axis, size, sampling_ratio) for axis, size in zip(axes, sizes, strict=True)]
+        tables += [_mean_table(axis, size, sampling_ratio) for axis, size in zip(axes, sizes, strict=False)]
         return mb.matmul(x=mb.matmul(x=tables[0], y=images), y=tables[1], transpose_y=True)
     if mode != "max":
         raise Unsupported(f"unknown mode {mode!r}")
@@ -129,6 +133,52 @@ def _mean_table(axis: Neighbours, size: int, samples: int) -> Var:
     regions, count, _ = table.shape
     grouped = mb.reshape(x=table, shape=[regions if is_number(regions) else -1, count // samples, samples, size])
     return mb.expand_dims(x=mb.reduce_mean(x=grouped, axes=[2], keep_dims=False), axes=[1])
+
+
+def _adaptive_mean_table(begin: Var, extent: Var, bins: int, size: int) -> Var:
+    """Weights [R, 1, bins, size] as those of :func:`_mean_table`, of bins that have a sample for each element begun.
+
+    The samples of a bin are evenly spaced, so that how many lie before an element, and the sum of their places, need
+    no list of them. Regions without an extent have no samples, and weights of zero.
+    """
+    length = mb.real_div(x=extent, y=np.float32(bins))
+    count = mb.expand_dims(x=mb.maximum(x=mb.ceil(x=length), y=0.0), axes=[2])
+    divisor = mb.maximum(x=count, y=1.0)
+    step = mb.real_div(x=mb.expand_dims(x=length, axes=[2]), y=divisor)
+    starts = mb.add(x=begin, y=mb.mul(x=length, y=np.arange(bins, dtype=np.float32).reshape(1, -1)))
+    start = mb.expand_dims(x=starts, axes=[2])
+    borders = np.arange(-1, size + 1, dtype=np.float32).reshape(1, 1, -1)
+    apart = mb.select(cond=mb.greater(x=step, y=0.0), a=step, b=1.0)
+    number = mb.sub(x=mb.real_div(x=mb.sub(x=borders, y=start), y=apart), y=0.5)
+    up_to_last = mb.add(x=mb.floor(x=_part(number, size + 1, 1)), y=1.0)  # a place right on the last border counts
+    found = mb.concat(values=[mb.ceil(x=_part(number, 0, size + 1)), up_to_last], axis=2)
+    before = mb.minimum(x=mb.maximum(x=found, y=0.0), y=count)
+    half = mb.mul(x=mb.mul(x=before, y=before), y=0.5)
+    sums = mb.add(x=mb.mul(x=start, y=before), y=mb.mul(x=step, y=half))
+    counts, places = _differences(before, size + 1), _differences(sums, size + 1)
+    inner = np.arange(size - 1, dtype=np.float32).reshape(1, 1, -1)
+    counted, placed = _part(counts, 1, size - 1), _part(places, 1, size - 1)
+    above = mb.sub(x=placed, y=mb.mul(x=counted, y=inner))
+    below = mb.sub(x=mb.mul(x=counted, y=inner + np.float32(1)), y=placed)
+    from_above = mb.concat(values=[_part(counts, 0, 1), above], axis=2)
+    from_below = mb.concat(values=[below, _part(counts, size, 1)], axis=2)
+    return mb.expand_dims(x=mb.real_div(x=mb.add(x=from_above, y=from_below), y=divisor), axes=[1])
+
+
+def _differences(x: Var, count: int) -> Var:
+    """What each number along the last axis is more than the one before it."""
+    return mb.sub(x=_part(x, 1, count), y=_part(x, 0, count))
+
+
+def _part(x: Var, first: int, count: int) -> Var:
+    """Some of the numbers along the last of three axes."""
+    return mb.slice_by_index(
+        x=x,
+        begin=[0, 0, first],
+        end=[0, 0, first + count],
+        begin_mask=[True, True, False],
+        end_mask=[True, True, False],
+    )
 
 
 def _largest_sample(images: Var, axes: Sequence[Neighbours], bins: Sequence[int], samples: int) -> Var:

@@ -35,10 +35,31 @@ def test_roi_align_of_one_image_by_the_defaults_of_each_version(agrees, rng, ops
     agrees("RoiAlign", inputs, fed=(0, 1, 2), opset=opset, **settings)
 
 
-def test_roi_align_without_a_number_of_samples_is_refused(lower, rng):
+@pytest.mark.parametrize("transformation", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize("scale", [1.0, 0.37])
+def test_roi_align_with_as_many_samples_as_elements(agrees, rng, transformation, scale):
+    """Regions within the picture, over its borders, far larger than it, of no extent, and turned over."""
+    others = np.array([[1, 1, 1, 5], [6, 6, 2, 3], [-40, -30, 60, 50], [0, 0, 24, 27], [20, 20, 30, 30]], np.float32)
+    regions = np.concatenate([REGIONS, others])
+    images = np.array([0, 1, 1, 0, 1, 0, 1, 0, 1], np.int64)
+    x = rng.uniform(0, 1, (2, 3, 9, 8)).astype(np.float32)
+    settings = {"coordinate_transformation_mode": transformation, "spatial_scale": scale}
+    agrees("RoiAlign", [x, regions, images], fed=(0, 1), opset=16, output_height=3, output_width=2, **settings)
+
+
+def test_roi_align_of_many_random_regions(agrees, rng):
+    """As the heads of Mask R-CNN that Detectron2 and MMDetection export have them."""
+    x = rng.standard_normal((1, 4, 25, 19)).astype(np.float32)
+    corners = rng.uniform(0, 300, (64, 2, 2)).astype(np.float32)
+    regions = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+    settings = {"output_height": 7, "output_width": 7, "spatial_scale": 1 / 16, "sampling_ratio": 0}
+    agrees("RoiAlign", [x, regions, np.zeros(64, np.int64)], fed=(0, 1), opset=16, **settings)
+
+
+def test_the_greatest_of_an_unknown_number_of_samples_is_refused(lower, rng):
     x = rng.uniform(0, 1, (1, 2, 6, 7)).astype(np.float32)
     with pytest.raises(UnsupportedOpsError, match="number of samples"):
-        lower("RoiAlign", [x, REGIONS[:1], np.zeros(1, np.int64)], fed=(0, 1))
+        lower("RoiAlign", [x, REGIONS[:1], np.zeros(1, np.int64)], fed=(0, 1), mode="max")
 
 
 def test_max_roi_pool(agrees, rng):
