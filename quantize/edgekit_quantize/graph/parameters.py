@@ -130,7 +130,8 @@ def _bias_behind(layer: Layer) -> tuple[ir.Node, int, np.ndarray] | None:
     index = 1 if reader.inputs[0] is layer.output else 0
     bias = constant(reader.inputs[index])
     channels = output_channels(layer)
-    if bias is None or bias.size != channels or bias.shape[-1:] not in ((), (channels,)):
+    along = (channels,) if layer.data_index == 0 else (channels, 1)
+    if bias is None or bias.size != channels or bias.shape[-len(along) :] not in ((), along):
         return None
     return reader, index, bias
 

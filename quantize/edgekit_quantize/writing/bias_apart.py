@@ -27,7 +27,9 @@ def set_bias_apart(layer: Layer, names: Names) -> None:
         return
     name = names.fresh(f"{value.name}_apart")
     if layer.output.shape is not None and len(layer.output.shape) > 2:
-        reader.replace_input_with(index, add_initializer(home(reader), name, bias.reshape(1, 1, -1)))
+        reader.replace_input_with(
+            index, add_initializer(home(reader), name, bias.reshape((1,) * (3 - bias.ndim) + bias.shape))
+        )
         return
     reader.op_type = "Sub"
     reader.replace_input_with(0, layer.output)

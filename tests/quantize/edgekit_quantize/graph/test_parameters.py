@@ -36,3 +36,17 @@ def test_a_shift_is_added_behind_a_product_in_the_shape_that_stands_there(
     np.testing.assert_allclose(execute(model, {"x": x})[0], expected, rtol=1e-5, atol=1e-6)
     made = {tuple(value.const_value.shape.numpy()) for value in model.graph.initializers.values()}
     assert made == {(4, channels), shape}
+
+
+@pytest.mark.parametrize(("shape", "has"), [((3, 1), True), ((3,), False)], ids=["one a row", "one a column"])
+def test_a_product_whose_weights_come_first_has_a_bias_for_each_row(
+    parse: Callable[..., ir.Model], shape: tuple[int, ...], has: bool
+) -> None:
+    model = parse(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4, 3] x) => (float[3, 3] y) { m = MatMul (w, x) y = Add (m, b) }""",
+        w=np.ones((3, 4), np.float32),
+        b=np.ones(shape, np.float32),
+    )
+    (layer,) = layers(model.graph)
+    assert has_bias(layer) == has
