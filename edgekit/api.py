@@ -14,6 +14,7 @@ They are imported as attributes of :mod:`edgekit`, which imports nothing heavy u
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -100,6 +101,9 @@ __all__ = [
     "throughput",
     "verify",
 ]
+
+# Remarks of a library go where the app's logging sends them; without any, Python would print them.
+logging.getLogger("onnx_ir").addHandler(logging.NullHandler())
 
 
 @held_to_signature

@@ -71,6 +71,16 @@ def test_importing_is_cheap_and_brings_nothing_heavy() -> None:
     assert not {"numpy", "onnx", "onnx_ir", "onnxruntime", "typer", "rich", "edgekit.api"} & set(runs[0][1:])
 
 
+def test_nothing_is_printed_where_a_library_remarks_on_the_model(tmp_path: Path) -> None:
+    """ONNX's inference fails on the function body of MeanVarianceNormalization, of which onnx_ir logs the traceback."""
+    body = "g (float[2, 3, 4, 4] x) => (float[2, 3, 4, 4] y) { y = MeanVarianceNormalization (x) }"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {body}'), tmp_path / "m.onnx")
+    script = "import edgekit, sys; edgekit.package(sys.argv[1], 'intel-cpu', sys.argv[2], quantize='none')"
+    arguments = [sys.executable, "-c", script, str(tmp_path / "m.onnx"), str(tmp_path / "bundle")]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_every_command_is_a_function_with_its_options() -> None:
     renamed = {"dim": "dims", "shape": "shapes", "state": "states", "option": "options", "bundle": "bundles"}
     renamed["target"] = "targets"  # init takes several
