@@ -17,6 +17,8 @@ from edgekit_mil.support.high_ranks import broadcast_merged, of_shape, one_axis_
 from edgekit_mil.support.movement import broadcast, empty, normalized_axis
 
 CONSTANT_SHAPE = "the shape constant"
+BOOLEAN_MASK = 10
+"""The version of Dropout since which its mask holds true and false, and no numbers of the input's type."""
 
 
 @lowering("Identity", versions=[1, 13, 14, 16, 19, 21, 23, 24, 25])
@@ -205,8 +207,9 @@ def tile(ctx: Context, x: Value, repeats: Value) -> Var | Value:
 
 @lowering("Dropout", versions=[7, 10])
 def dropout_for_inference(ctx: Context, x: Value, *, ratio: float = 0.5) -> tuple[Value, Value]:
-    """Nothing is dropped in inference."""
-    return x, kept(x)
+    """Nothing is dropped in inference. The mask, of which these versions say nothing, is zero as in ONNX Runtime."""
+    dtype = ir.DataType.BOOL if ctx.version >= BOOLEAN_MASK else x.dtype
+    return x, constant(np.zeros(x.static_shape, dtype.numpy()), dtype)
 
 
 @lowering("Dropout", versions=[12, 13, 22], note="in training mode only with a ratio of 0")

@@ -86,6 +86,12 @@ def test_dropout_keeps_everything_in_inference(agrees):
     agrees("Dropout", [tensor(2, 3), np.array(0.7, np.float32)], outputs=["float32", "bool"])
 
 
+@pytest.mark.parametrize(("opset", "mask"), [(7, "float32"), (10, "bool")])
+def test_the_mask_of_a_dropout_without_a_ratio_as_input(agrees, opset, mask):
+    """It has the input's type up to opset 9."""
+    agrees("Dropout", [tensor(2, 3)], opset=opset, outputs=["float32", mask], ratio=0.3)
+
+
 def test_dropout_in_training_is_refused(lower):
     with pytest.raises(UnsupportedOpsError, match="at random"):
         lower("Dropout", [tensor(2, 3), np.array(0.7, np.float32), np.array(True)])
