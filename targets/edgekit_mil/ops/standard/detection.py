@@ -9,13 +9,13 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Value, computed
+from edgekit_mil.support.greedy_suppression import LOWEST, greedily_suppressed
+from edgekit_mil.support.iteration import plain, scalar
 from edgekit_mil.support.movement import empty
 from edgekit_mil.support.runtime_shapes import most_of, positions_of
 
-LOWEST = float(np.finfo(np.float32).min)
 
-
-@lowering("NonMaxSuppression", versions=[10, 11], note="limits and thresholds must be constants")
+@lowering("NonMaxSuppression", versions=[10, 11])
 def non_max_suppression(
     ctx: Context,
     boxes: Value,
@@ -33,21 +33,30 @@ def non_max_suppression(
     """
     images, classes = scores.static_sizes([0, 1])
     most = most_of(scores.shape[2])
-    limit = min(int(_number(max_output_boxes_per_class, "max_output_boxes_per_class")), most)
+    count = 0.0 if max_output_boxes_per_class is None else _number(max_output_boxes_per_class)
+    limit = most if isinstance(count, Var) else min(int(count), most)
     if limit <= 0:
         return empty(ir.DataType.INT64, (0, 3))
-    overlap = _number(iou_threshold, "iou_threshold")
+    overlap = 0.0 if iou_threshold is None else _number(iou_threshold)
+    least = LOWEST if score_threshold is None else _number(score_threshold)
     centred = boxes.var if center_point_box else _centred(boxes.var)
     # Each class of each image is an image of one class to Core ML.
     problems = images * classes
     apart = mb.tile(x=mb.expand_dims(x=centred, axes=[1]), reps=[1, classes, 1, 1])
     per_class = mb.reshape(x=apart, shape=[problems, -1, 4])
-    rated = mb.reshape(x=scores.var, shape=[problems, -1, 1])
-    chosen, kept_scores = _suppressed(ctx, per_class, rated, overlap, limit)
+    if isinstance(overlap, Var):
+        scores.static_sizes([2])  # what is left of the boxes keeps its size from turn to turn
+        rated = mb.reshape(x=scores.var, shape=[problems, most])
+        chosen, kept_scores = greedily_suppressed(per_class, rated, overlap, least, limit)
+    else:
+        rated = mb.reshape(x=scores.var, shape=[problems, -1, 1])
+        chosen, kept_scores = _suppressed(ctx, per_class, rated, overlap, limit)
     kept = mb.greater_equal(x=chosen, y=0)
     if score_threshold is not None:
-        least = np.float32(_number(score_threshold, "score_threshold"))
         kept = mb.logical_and(x=kept, y=mb.greater(x=kept_scores, y=least))
+    if isinstance(count, Var):
+        turns = np.arange(limit, dtype=np.int32).reshape(1, -1)
+        kept = mb.logical_and(x=kept, y=mb.less(x=turns, y=count))
     places = positions_of(mb.cast(x=kept, dtype="int32"))
     box = mb.expand_dims(x=mb.gather_nd(x=chosen, indices=places), axes=[1])
     problem = mb.slice_by_index(x=places, begin=[0, 0], end=[0, 1], begin_mask=[True, False], end_mask=[True, False])
@@ -56,9 +65,12 @@ def non_max_suppression(
     return computed(mb.concat(values=[image, category, box], axis=1), ir.DataType.INT64)
 
 
-def _number(value: Value | None, what: str) -> float:
-    """A limit or threshold; 0 where it is left out."""
-    return 0.0 if value is None else float(value.require_constant(what).reshape(-1)[0])
+def _number(value: Value) -> float | Var:
+    """A limit or threshold; a scalar of the program where only a run tells it."""
+    if value.constant is not None:
+        number = value.constant.reshape(-1)[0]
+        return float(number) if value.dtype.is_integer() else np.float32(number)
+    return plain(scalar(value))
 
 
 def _centred(boxes: Var) -> Var:

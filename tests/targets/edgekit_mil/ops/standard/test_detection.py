@@ -6,7 +6,6 @@ import onnxruntime
 import pytest
 
 import edgekit_coreml
-from edgekit.errors import UnsupportedOpsError
 
 
 def scene(rng, images=2, classes=3, count=20):
@@ -44,11 +43,38 @@ def test_corners_in_any_order(agrees, rng):
     agrees("NonMaxSuppression", inputs, fed=(0, 1), outputs=("int64",))
 
 
-def test_threshold_computed_at_run_time_is_refused(lower, rng):
+@pytest.mark.parametrize("target", ["iOS16", "iOS18"])
+@pytest.mark.parametrize("center_point_box", [0, 1])
+@pytest.mark.parametrize("fed", [(2,), (3,), (4,), (2, 3, 4)], ids=["limit", "overlap", "least score", "all of them"])
+@pytest.mark.parametrize(("limit", "overlap", "least"), [(4, 0.3, 0.4), (50, 0.05, 0.1), (3, 0.9, 0.99)])
+def test_limits_that_are_inputs(agrees, rng, limit, overlap, least, fed, center_point_box, target):
+    """As pages for the browser have them: sliders set the thresholds."""
     boxes, scores = scene(rng)
-    inputs = [boxes, scores, np.array([10], np.int64), np.array([0.3], np.float32)]
-    with pytest.raises(UnsupportedOpsError, match="iou_threshold"):
-        lower("NonMaxSuppression", inputs, fed=(0, 1, 3), outputs=("int64",))
+    settings = [np.array([limit], np.int64), np.array([overlap], np.float32), np.array([least], np.float32)]
+    agrees(
+        "NonMaxSuppression",
+        [boxes, scores, *settings],
+        fed=(0, 1, *fed),
+        outputs=("int64",),
+        target=target,
+        center_point_box=center_point_box,
+    )
+
+
+def test_a_limit_of_none_that_is_an_input(agrees, rng):
+    boxes, scores = scene(rng)
+    inputs = [boxes, scores, np.array([0], np.int64), np.array([0.5], np.float32)]
+    agrees("NonMaxSuppression", inputs, fed=(0, 1, 2), outputs=("int64",))
+
+
+def test_equal_and_degenerate_boxes_with_an_overlap_that_is_an_input(agrees, rng):
+    """Boxes without an area overlap nothing; of equal scores the first box is the better one."""
+    boxes, scores = scene(rng, images=1, classes=1, count=12)
+    boxes[0, 3], boxes[0, 7] = boxes[0, 2], boxes[0, 2]
+    boxes[0, 5, 2:] = boxes[0, 5, :2]
+    scores[0, 0, 2:8] = 0.5
+    inputs = [boxes, scores, np.array([12], np.int64), np.array([0.4], np.float32)]
+    agrees("NonMaxSuppression", inputs, fed=(0, 1, 3), outputs=("int64",))
 
 
 def test_limit_of_none(lower, rng):
