@@ -15,8 +15,8 @@ from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, meaning
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.recorded import Recording, check_export
+from edgekit.comparison.told_decisions import decisions_of
 from edgekit.comparison.trade_off import loss_text
-from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, open_samples, sample_files
 from edgekit.data.samples_of_one_size import of_other_shapes
@@ -279,7 +279,7 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
     names = tuple(spec.name for spec in original.returned_outputs)
     meaning = meaning_on(samples, reference, original)
     ranked = ranked_on(samples, reference, original, kind)
-    decided, quantized, choice = yes_or_no_outputs(original), quantized_outputs(original), bundle.class_choice
+    decided, quantized, choice = decisions_of(original), quantized_outputs(original), bundle.class_choice
     outputs, task = compare(samples, reference, runner, names, step, meaning, ranked, decided, quantized, choice)
     accuracy = Accuracy(
         executed_by=runner.executed_by,

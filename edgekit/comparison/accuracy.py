@@ -11,17 +11,18 @@ built in less, half precision or integers. An output passes
   characters others, and boxes of both overlap by 0.75 on average. Numbers and decisions of such outputs do not count;
 - by its angles, where it is an embedding: the rank correlation of cosines is 0.95, 90 % of the variance is explained,
   and at most 5 % of the vectors are lost (:mod:`edgekit.comparison.embeddings`);
-- by its decisions, where its last axis holds scores or it says yes or no (:mod:`edgekit.comparison.yes_or_no`): at
-  most 5 % of them change;
+- by its decisions, where an axis holds scores or it says yes or no (:mod:`edgekit.comparison.decisions`): at most 5 %
+  of them change, and no class is lost;
 - by its signal: 20 dB SQNR over all samples, and 10 dB on each, whose noise is held against its own power or a tenth of
   an average sample's. So a quiet sample may have the noise that an average one may have;
 - as other numbers, where at most 5 % of the elements differ.
 
 Labels count whatever was built. Those of which the original finds no more than a guess would find prove nothing, and
 count as none. Without labels a ``max_drop`` that was asked for bounds the share of changed decisions, boxes and
-characters in place of the 5 %, and what a rank correlation may lack of 1: no more labels can be lost. An output that no
-longer follows its input, or is infinite or NaN where the original's is not, never passes. ``--floor`` asks for another
-SQNR, which decisions, boxes, text and angles do not make up for; ``--accept`` takes what misses its floors.
+characters in place of the 5 %, and what a rank correlation may lack of 1: no more labels can be lost. A class that the
+graph tells by a Softmax or an ArgMax, and that is lost, never passes where no labels judge; neither does an output that
+no longer follows its input, or is infinite or NaN where the original's is not. ``--floor`` asks for another SQNR, which
+decisions, boxes, text and angles do not make up for; ``--accept`` takes what misses its floors.
 
 Some outputs are not determined to 50 dB on some inputs: a score of 1e-7, say, that a sigmoid computes as a difference
 of larger numbers. ONNX Runtime itself gives another one as soon as it optimizes the graph, or once inputs and weights
@@ -48,6 +49,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from edgekit.comparison.decisions import Decision
 from edgekit.comparison.detectors import UNDECLARED, nearly_recognised
 from edgekit.comparison.meaning import (
     SEEN,
@@ -61,7 +63,6 @@ from edgekit.comparison.meaning import (
 )
 from edgekit.comparison.metrics import (
     Comparison,
-    DecidedBy,
     LabelCount,
     OtherFormError,
     OutputAccuracy,
@@ -331,6 +332,9 @@ class Accuracy:
             return []
         labelled = self.task is not None and self.task.output == output.name and self.floors.max_drop is not None
         judged_by_labels = labelled and not self.floors.asked
+        lost = None if judged_by_labels else _lost_class(output, subject)
+        if lost is not None:
+            return [lost]
         enough = self._decides_the_same(output, output.sqnr_db)
         missed = self._missed_signal(output)
         if judged_by_labels or enough or missed is None:
@@ -338,13 +342,16 @@ class Accuracy:
         agreement = (
             "" if output.agreement is None or self.floors.asked else f", and {_changed(output, self.floors.agreement)}"
         )
+        if agreement and output.worst_class is not None and output.worst_class.is_lost:
+            agreement += f"; {output.worst_class}"
         return [f"{subject}: {missed}{agreement}"]
 
     def _decides_the_same(self, output: OutputAccuracy, pooled_db: float) -> bool:
         """Whether the decisions of a reduced build stay, and its numbers follow the original's at all."""
         if output.agreement is None or self.floors.agreement is None or self.floors.asked:
             return False
-        return pooled_db >= DECISION_DB and output.agreement >= self.floors.agreement
+        keeps_classes = output.worst_class is None or not output.worst_class.is_lost
+        return pooled_db >= DECISION_DB and output.agreement >= self.floors.agreement and keeps_classes
 
     def _missed_signal(self, output: OutputAccuracy) -> str | None:
         """How far the signal of a reduced build is from its floors; None where it reaches them."""
@@ -375,6 +382,15 @@ class Accuracy:
                 f"{subject}: {loss_text(output.mismatch)} of the elements differ, "
                 f"by at most {output.max_abs_error or 0:.0f} (SQNR {output.picture_db:.1f} dB)"
             ]
+        lost = None if self.floors.exact_integers else _lost_class(output, subject)
+        if lost is not None:
+            return [lost]
+        if output.agreement is not None and self.floors.agreement is not None:
+            return (
+                []
+                if output.agreement >= self.floors.agreement
+                else [f"{subject}: {_changed(output, self.floors.agreement)}"]
+            )
         allowed = self.integer_floor(output) if self.floors.exact_integers else MAX_DISAGREEMENT
         if output.mismatch <= allowed:
             return []
@@ -418,6 +434,12 @@ def _named(outputs: Collection[str]) -> str:
     return f"output{'s' if len(outputs) > 1 else ''} {', '.join(map(repr, outputs))}"
 
 
+def _lost_class(output: OutputAccuracy, subject: str) -> str | None:
+    """What is missing of a class that the graph tells; None where every class is kept."""
+    worst = output.worst_class
+    return f"{subject}: {worst}" if worst is not None and worst.told and worst.is_lost else None
+
+
 def _changed(output: OutputAccuracy, least_agreement: float) -> str:
     """How many decisions are others, and how many may be."""
     agreement, count = output.agreement or 0.0, output.decisions or 0
@@ -433,7 +455,7 @@ def compare(
     step: Callable[[str, int, int], None] | None = None,
     meaning: Meaning | None = None,
     ranked: RankedRows | None = None,
-    yes_or_no: Collection[str] = (),
+    decisions: Mapping[str, Decision | None] | None = None,
     quantized: Collection[str] = (),
     choice: ClassChoice | None = None,
 ) -> tuple[tuple[OutputAccuracy, ...], TaskAccuracy | None]:
@@ -447,7 +469,7 @@ def compare(
         step: Told how many samples are done.
         meaning: Gathers what the outputs tell; see :func:`meaning_on`.
         ranked: Puts rows where the original has the same ones; see :func:`ranked_on`.
-        yes_or_no: The outputs in which every entry decides; see :mod:`edgekit.comparison.yes_or_no`.
+        decisions: What decides in outputs of which the graph tells it; see :mod:`edgekit.comparison.told_decisions`.
         quantized: The outputs of quantized numbers; see :mod:`edgekit.comparison.quantized_outputs`.
         choice: What is known of the output that tells the class.
 
@@ -461,7 +483,8 @@ def compare(
         edgekit.errors.InputError: A sample cannot be read, or its label is no class.
     """
     rows = () if ranked is None else ranked.outputs
-    deciding = {**dict.fromkeys(yes_or_no, DecidedBy.CROSSING), **dict.fromkeys(rows)}
+    placed = meaning.placing if isinstance(meaning, BoxMeaning) else ()
+    deciding: dict[str, Decision | None] = {**(decisions or {}), **dict.fromkeys((*rows, *placed))}
     comparison = Comparison(outputs, deciding, quantized)
     restart(original)
     restart(built)

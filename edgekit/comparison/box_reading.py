@@ -26,6 +26,10 @@ class Detector(Protocol):
         """The outputs that tell of boxes."""
 
     @property
+    def placing(self) -> tuple[str, ...]:
+        """Those that hold coordinates."""
+
+    @property
     def read_as(self) -> str:
         """What they are, for people."""
 
@@ -89,6 +93,11 @@ class Rows:
         """See :class:`Detector`."""
         parts = (self.coordinates, self.scores, self.objectness, self.classes)
         return tuple(dict.fromkeys(part.output for part in parts if part is not None))
+
+    @property
+    def placing(self) -> tuple[str, ...]:
+        """See :class:`Detector`."""
+        return (self.coordinates.output,)
 
     @property
     def read_as(self) -> str:
@@ -185,6 +194,11 @@ class OnGrids:
     def outputs(self) -> tuple[str, ...]:
         """See :class:`Detector`."""
         return tuple(name for grid in self.grids for name in (grid.boxes, *grid.scores))
+
+    @property
+    def placing(self) -> tuple[str, ...]:
+        """See :class:`Detector`."""
+        return tuple(grid.boxes for grid in self.grids)
 
     @property
     def read_as(self) -> str:

@@ -119,6 +119,11 @@ class BoxMeaning:
         self._count = self._wrong = 0
         self._overlaps: list[float] = []
 
+    @property
+    def placing(self) -> tuple[str, ...]:
+        """The outputs that hold coordinates, of which the largest decides nothing."""
+        return self._detector.placing
+
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
         """See :class:`Meaning`."""
         pair = self._detector.read(dict(reference)), self._detector.read(dict(built))

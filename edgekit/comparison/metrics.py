@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from edgekit.comparison.columns import ColumnAccuracy, Columns
+from edgekit.comparison.decisions import ClassAccuracy, DecidedBy, Decision, DecisionCount
 from edgekit.errors import InputError, RequirementError
 from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
@@ -29,13 +29,8 @@ TYPICAL_SHARE = 0.1
 PICTURE_RANK = 3
 """Outputs of 8-bit integers with this many axes or more are taken for pictures, with brightness for values."""
 
-CROSSING = 0.5
-"""The probability from which on the answer is yes."""
-FEWEST_CROSSINGS = 20
-"""How many answers prove something: of fewer, one is more than the 5 % that may differ."""
-
-LARGEST_RANK_WITH_CLASSES = 3
-"""Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures."""
+LARGEST = Decision()
+"""What decides where nothing is known: the largest entry of the last axis."""
 
 STUCK = 2.0**-9
 """An output that is the same for all samples is stuck when the original's varies by more than this share of its
@@ -79,8 +74,8 @@ class OutputAccuracy:
     """SQNR over all samples of 8-bit integers that are pictures or quantized numbers; None for others."""
     cosine: float | None
     agreement: float | None
-    """The share of positions at which the largest entry of the last axis is the same one, or of yes or no, whichever is
-    rarer, that both models say (:class:`DecidedBy`); None without decisions."""
+    """The share of positions at which both models decide for the same class, or of yes or no, whichever is rarer, that
+    both say (:mod:`edgekit.comparison.decisions`); None without decisions."""
     decisions: int | None
     """At how many positions, or how often both models say so; None without decisions."""
     mismatch: float
@@ -89,12 +84,15 @@ class OutputAccuracy:
     """Whether the built output is the same for all samples although the original's is not, see :data:`STUCK`."""
     worst_column: ColumnAccuracy | None = None
     """Of columns that have different scales the one that keeps the least; None for others."""
+    worst_class: ClassAccuracy | None = None
+    """Of the classes of its decisions the one that keeps the least; None without classes that have enough positions."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
         record = asdict(self)
-        if self.worst_column is None:
-            del record["worst_column"]
+        for key in ("worst_column", "worst_class"):
+            if record[key] is None:
+                del record[key]
         for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db"):
             if record[key] is not None:
                 record[key] = json_number(record[key])
@@ -108,15 +106,6 @@ class OtherFormError(RequirementError):
     """On which sample, counted from 0; whoever walks the samples sets it."""
 
 
-class DecidedBy(StrEnum):
-    """What in an output is a decision."""
-
-    LARGEST = "largest"
-    """Which entry of the last axis is the largest one."""
-    CROSSING = "crossing"
-    """Whether an entry is more than a half."""
-
-
 def _element_type(array: np.ndarray) -> np.dtype:
     """An array's element type; one for all texts, which runtimes hand out as objects or at a fixed length."""
     return np.dtype(object) if array.dtype.kind == "U" else array.dtype
@@ -127,13 +116,14 @@ class OutputComparison:
 
     Args:
         name: The output.
-        decided_by: What decides, as far as its shape allows; None where nothing does.
+        decision: What decides, as far as its shape allows; None where nothing does.
         quantized: Whether its 8-bit integers are numbers that were quantized, and not labels, say.
     """
 
-    def __init__(self, name: str, decided_by: DecidedBy | None = DecidedBy.LARGEST, *, quantized: bool = False) -> None:
+    def __init__(self, name: str, decision: Decision | None = LARGEST, *, quantized: bool = False) -> None:
         self._name = name
-        self._decided_by = decided_by
+        self._decisions = DecisionCount(decision, quantized=quantized)
+        self._is_label = decision is not None and decision.by is DecidedBy.NUMBER
         self._quantized = quantized
         self._samples = 0
         self._elements = 0
@@ -143,8 +133,6 @@ class OutputComparison:
         self._powers: list[tuple[float, float]] = []
         self._dot = self._built_power = 0.0
         self._scale = 1.0
-        self._decisions = self._agreements = 0
-        self._answers = np.zeros((2, 2), int)
         self._first: tuple[np.ndarray, np.ndarray] | None = None
         self._reference_variation = self._reference_peak = 0.0
         self._built_varies = False
@@ -172,7 +160,7 @@ class OutputComparison:
         self._samples += 1
         self._elements += reference.size
         self._is_float = reference.dtype.kind == "f"
-        self._compare_decisions(reference, built)
+        self._decisions.add(reference, built)
         self._columns.add(reference, built)
         if self._is_float:
             self._compare_floats(reference.astype(np.float64), built.astype(np.float64))
@@ -182,7 +170,7 @@ class OutputComparison:
     def result(self) -> OutputAccuracy:
         """What the samples so far say; at least one has been added."""
         floats = self._is_float
-        agreement, decisions = self._decided()
+        agreement, decisions = self._decisions.shared()
         by_sample = self._db_by_sample(QUIET_SAMPLE) if floats else []
         return OutputAccuracy(
             name=self._name,
@@ -200,32 +188,8 @@ class OutputComparison:
             mismatch=self._mismatches / self._elements if self._elements else 0.0,
             stuck=not self._built_varies and self._reference_variation > STUCK * self._reference_peak,
             worst_column=self._columns.worst(),
+            worst_class=self._decisions.worst_class(),
         )
-
-    def _compare_decisions(self, reference: np.ndarray, built: np.ndarray) -> None:
-        are_scores = reference.dtype.kind == "f" or self._quantized
-        may_decide = are_scores and 1 <= reference.ndim <= LARGEST_RANK_WITH_CLASSES
-        if may_decide and self._decided_by is DecidedBy.CROSSING:
-            np.add.at(self._answers, ((reference > CROSSING).astype(int), (built > CROSSING).astype(int)), 1)
-        elif may_decide and self._decided_by is DecidedBy.LARGEST and reference.shape[-1] > 1:
-            agreements = reference.argmax(axis=-1) == built.argmax(axis=-1)
-            self._decisions += agreements.size
-            self._agreements += int(np.count_nonzero(agreements))
-
-    def _decided(self) -> tuple[float | None, int | None]:
-        """The share of decisions that are the same, and their number; None without any.
-
-        Of yes and no those count that are rarer in the original: each model's, as with boxes. Where there are few of
-        them, to say nothing but the other would be right nearly everywhere.
-        """
-        if self._decided_by is not DecidedBy.CROSSING:
-            return (self._agreements / self._decisions, self._decisions) if self._decisions else (None, None)
-        rarer = int(self._answers.sum(axis=1).argmin())
-        count = int(self._answers[rarer].sum() + self._answers[:, rarer].sum())
-        if count < FEWEST_CROSSINGS or not self._answers[rarer].sum():
-            return None, None
-        changed = int(self._answers[rarer, 1 - rarer] + self._answers[1 - rarer, rarer])
-        return 1 - changed / count, count
 
     def _compare_floats(self, reference: np.ndarray, built: np.ndarray) -> None:
         finite = np.isfinite(reference) & np.isfinite(built)
@@ -254,7 +218,8 @@ class OutputComparison:
             greater, less = np.maximum(reference, built), np.minimum(reference, built)
             error = greater.astype(np.float64) - less.astype(np.float64)
             self._note_error(error)
-            if reference.dtype.itemsize == 1 and (self._quantized or reference.ndim >= PICTURE_RANK):
+            may_be_picture = reference.ndim >= PICTURE_RANK and not self._is_label
+            if reference.dtype.itemsize == 1 and (self._quantized or may_be_picture):
                 wide = reference.astype(np.float64)
                 self._powers.append((float(np.square(wide).sum()), float(np.square(error).sum())))
 
@@ -296,20 +261,19 @@ class Comparison:
 
     Args:
         names: The original's outputs, in order.
-        decided_by: What decides in those where it is not the largest entry of the last axis.
+        decisions: What decides in those where it is not the largest entry of the last axis, or where more is known.
         quantized: Those whose 8-bit integers are numbers that were quantized.
     """
 
     def __init__(
         self,
         names: tuple[str, ...],
-        decided_by: Mapping[str, DecidedBy | None] | None = None,
+        decisions: Mapping[str, Decision | None] | None = None,
         quantized: Collection[str] = (),
     ) -> None:
-        known = decided_by or {}
+        known = decisions or {}
         self._outputs = {
-            name: OutputComparison(name, known.get(name, DecidedBy.LARGEST), quantized=name in quantized)
-            for name in names
+            name: OutputComparison(name, known.get(name, LARGEST), quantized=name in quantized) for name in names
         }
 
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:

@@ -34,6 +34,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         rows.append(("accuracy", task_text(accuracy)))
     if accuracy.get("meaning") is not None:
         rows.append((accuracy["meaning"]["kind"], meaning_text(accuracy["meaning"])))
+    rows += [("classes", text) for text in class_texts(accuracy)]
     rows += [
         ("worst output", worst_output_text(accuracy)),
         *(("at sizes", text) for text in sizes_texts(accuracy)),
@@ -213,6 +214,20 @@ def size_text(manifest: Manifest) -> str:
     if manifest["options"]["quantize"] == "auto":  # which takes no form that is as large as float
         return f"{text}; in float it is larger still"
     return f"{text}: quantization made it no smaller"
+
+
+def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
+    """How many decisions are equal, and which class keeps the least, of outputs whose classes the graph tells."""
+    texts = []
+    for output in accuracy["outputs"]:
+        worst = output.get("worst_class")
+        if worst is not None and worst["told"] and output["agreement"] is not None:
+            equal = round(output["agreement"] * output["decisions"])
+            texts.append(
+                f"{output['name']}: {equal} of {output['decisions']} decisions equal; class {worst['number']} keeps "
+                f"the least, {worst['kept']} of {worst['places']} places, overlap {worst['overlap']:.2f}"
+            )
+    return texts
 
 
 def task_text(accuracy: Mapping[str, Any]) -> str:

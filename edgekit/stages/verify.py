@@ -31,8 +31,8 @@ from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.ranked import FEW_LOST, RankedRows
 from edgekit.comparison.recorded import ExportCheck, check_export
+from edgekit.comparison.told_decisions import decisions_of
 from edgekit.comparison.trade_off import loss_text
-from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.errors import RequestError, RequirementError
@@ -235,7 +235,7 @@ class Verify(Stage[Built]):
                 self._progress,
                 meaning,
                 ranked,
-                yes_or_no_outputs(self._original),
+                decisions_of(self._original),
                 quantized_outputs(self._original),
                 self._original.class_choice,
             )

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.comparison.decisions import Decision
 from edgekit.comparison.meaning import BOXES, SEEN, TEXT, meaning_of
+from edgekit.comparison.told_decisions import decisions_of
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.features.class_scores import EMBEDDINGS
@@ -43,9 +45,10 @@ from edgekit_quantize.quantized_already import quantized_already
 from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, each_sample_alone, placement_of, with_float_weights
 from edgekit_quantize.search.bench import Bench, Candidate, Trial
+from edgekit_quantize.search.choices import decides
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.output_noise import noise_of_inputs
-from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer, decides
+from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer
 from edgekit_quantize.search.search import Outcome, Search
 from edgekit_quantize.search.timing import busy_warning
 from edgekit_quantize.search.workers import Judge
@@ -184,8 +187,15 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
         model = request.model
         classes = len(model.class_names) or None
         meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph)
-        decided, choice = decides(request.model.graph), model.class_choice
-        return Scorer.by_references(calibration.references, classes=decided, meaning=meaning, choice=choice)
+        first = (model.graph.outputs[0].name if model.graph.outputs else None) or ""
+        decision = decisions_of(model).get(first, Decision())
+        return Scorer.by_references(
+            calibration.references,
+            classes=decision is not None and decides(model.graph),
+            meaning=meaning,
+            choice=model.class_choice,
+            decision=decision,
+        )
     original = SessionRunner(request.model.graph_model)
     return Scorer.by_evaluation(calibration.references, request.evaluation, samples, original.run)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import onnx_ir as ir
 
 from edgekit.comparison.accuracy import MAX_DISAGREEMENT
 from edgekit.comparison.columns import SAME, Columns
 from edgekit.comparison.custom_metric import Evaluation, share_lost
+from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
 from edgekit.comparison.meaning import (
     BOXES,
     TEXT,
@@ -27,7 +27,7 @@ from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
 from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.references import Reference, References
-from edgekit_quantize.graph.nodes import is_standard
+from edgekit_quantize.search.choices import has_decisions
 from edgekit_quantize.search.margins import Margins
 
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
@@ -36,6 +36,8 @@ LABELS = "accuracy"
 AGREEMENT = "agreement"
 EXPLAINED = "explained"
 
+DEFAULT_DECISION = Decision()
+"""What decides where the graph tells nothing: the largest entry of the last axis."""
 FEW_DECISIONS = 500
 """One of 500 is a fifth of the usual budget of 1 %."""
 ONE_SIDED = 1.645
@@ -52,7 +54,8 @@ class Score:
     """``accuracy``: labels found; ``boxes`` and ``characters``: the share that is the float model's, where it is known
     that outputs tell of these (:mod:`edgekit.comparison.meaning`); ``embeddings``: the rank correlation of cosines
     (:mod:`edgekit.comparison.embeddings`), or what is explained of the outputs beside them, whichever is less;
-    ``agreement``: positions of the first output with the float model's largest class; ``explained``: 1 - power of the
+    ``agreement``: positions of the first output with the float model's class, 0 where a class is lost
+    (:mod:`edgekit.comparison.decisions`); ``explained``: 1 - power of the
     error / variance of the float model's output, for the worst output, so that an answer that is the same for every
     sample scores 0 (:func:`variances`); else the name of the project's evaluation function."""
     value: float
@@ -98,25 +101,6 @@ def with_more(score: Score, of_others: Score) -> Score:
     return replace(score, value=value, count=first + second, in_settings=dict.fromkeys(score.in_settings, value))
 
 
-def decides(graph: ir.Graph) -> bool:
-    """Whether the first output is a choice between classes: Softmax, or what a Gemm, or a MatMul with a bias, gives."""
-    node = graph.outputs[0].producer() if graph.outputs else None
-    while node is not None and is_standard(node, "Identity", "Reshape", "Squeeze", "Flatten", "DequantizeLinear"):
-        value = node.inputs[0]
-        node = value.producer() if value is not None else None
-    if node is None or not _has_classes(graph.outputs[0]):
-        return False
-    if is_standard(node, "Softmax", "LogSoftmax", "Gemm"):
-        return True
-    operands = [value.producer() for value in node.inputs if value is not None]
-    return is_standard(node, "Add") and any(n is not None and is_standard(n, "MatMul", "Gemm") for n in operands)
-
-
-def _has_classes(value: ir.Value) -> bool:
-    shape = value.shape
-    return shape is None or (len(shape) >= 1 and shape[-1] != 1)
-
-
 @dataclass(frozen=True)
 class Scorer:
     """Scores models on the kept samples, and by the project's evaluation function where there is one.
@@ -138,6 +122,8 @@ class Scorer:
     """Reads what outputs tell, where the metric is that."""
     doubt: str | None = None
     """Why the samples' labels do not count; None where they do, or where there are none."""
+    decision: Decision = DEFAULT_DECISION
+    """What decides in the first output, where the metric is agreement."""
     label_output: str | None = None
     """The output that tells the class, where the metric is the labels."""
     label_numbers: Sequence[int] = ()
@@ -155,6 +141,7 @@ class Scorer:
         classes: bool,
         meaning: Meaning | None = None,
         choice: ClassChoice | None = None,
+        decision: Decision | None = None,
     ) -> Scorer:
         """Scores by labels where the samples have some that prove something, else by nearness to the float model.
 
@@ -166,7 +153,11 @@ class Scorer:
             classes: Whether the first output decides between classes (:func:`decides`).
             meaning: Reads what outputs tell, where that is known.
             choice: What is known of the output that tells the class.
+            decision: What decides in the first output, where the graph tells it
+                (:mod:`edgekit.comparison.told_decisions`). Without it, numbers that are amounts decide nothing.
         """
+        decision = decision or Decision()
+        classes = classes and has_decisions(references, decision)
         told = None if meaning is None else _told(references, meaning)
         nearness = told.kind if told is not None else AGREEMENT if classes else EXPLAINED
         choice = choice_beside(meaning, choice)
@@ -177,7 +168,9 @@ class Scorer:
         if task is None:
             labelled = any(reference.label is not None for reference in references.answers())
             unused = f"the samples have labels, but no output tells a class: candidates are judged by {nearness}"
-            return cls(references, nearness, 1.0, meaning=meaning, doubt=unused if labelled else None)
+            return cls(
+                references, nearness, 1.0, meaning=meaning, doubt=unused if labelled else None, decision=decision
+            )
         if not task.is_chance(len(references)):
             numbers = choice.numbers.get(task.output, ())
             return cls(references, LABELS, task.reference, label_output=task.output, label_numbers=numbers)
@@ -187,7 +180,7 @@ class Scorer:
             f"find: candidates are judged without them, by {nearness}; check the labels, the order of the classes, the "
             f"preprocessing and whether output {task.output!r} tells the class, or give more samples"
         )
-        return cls(references, nearness, 1.0, meaning=meaning, doubt=doubt)
+        return cls(references, nearness, 1.0, meaning=meaning, doubt=doubt, decision=decision)
 
     @classmethod
     def by_evaluation(cls, references: References, evaluation: Evaluation, samples: Samples, float_run: Run) -> Scorer:
@@ -230,7 +223,15 @@ class Scorer:
         spread = self._judged_by_variance()
         tallies = [
             [
-                _Tally(self.metric, spread, self.meaning, self.by_margins, self.label_output, self.label_numbers)
+                _Tally(
+                    self.metric,
+                    spread,
+                    self.meaning,
+                    self.by_margins,
+                    self.label_output,
+                    self.label_numbers,
+                    self.decision,
+                )
                 for _ in runs
             ]
             for runs in candidates
@@ -302,6 +303,7 @@ class _Tally:
         by_margins: Whether decisions count as :attr:`Scorer.by_margins` has it.
         label_output: See :attr:`Scorer.label_output`.
         label_numbers: See :attr:`Scorer.label_numbers`.
+        decision: See :attr:`Scorer.decision`.
     """
 
     def __init__(
@@ -312,9 +314,13 @@ class _Tally:
         by_margins: bool = False,
         label_output: str | None = None,
         label_numbers: Sequence[int] = (),
+        decision: Decision = DEFAULT_DECISION,
     ) -> None:
         self._label_output, self._label_numbers = label_output, label_numbers
-        self._margins = Margins() if by_margins and metric == AGREEMENT else None
+        along_axis = decision.by is DecidedBy.LARGEST
+        self._margins = Margins() if by_margins and metric == AGREEMENT and along_axis else None
+        self._decision = decision
+        self._decided = DecisionCount(decision)
         self.meaning = None if meaning is None else meaning.anew()
         self._metric = metric
         self._variances = variances
@@ -344,19 +350,34 @@ class _Tally:
             self.meaning.add(reference.outputs, outputs)
         if self._metric == AGREEMENT:
             first = next(iter(reference.outputs))
-            wanted, found = reference.outputs[first].argmax(-1), np.asarray(outputs[first]).argmax(-1)
-            self.same += int((wanted == found).sum()) if wanted.shape == found.shape else 0
-            self.positions += wanted.size
-            if self._margins is not None and wanted.shape == found.shape:
-                self._margins.add(reference.outputs[first], np.asarray(outputs[first]))
+            self._add_decisions(reference.outputs[first], np.asarray(outputs[first]))
         if self._metric == LABELS and reference.label is not None:
             name = self._label_output or class_output(reference.outputs) or ""
             self.labels = self.labels or LabelCount(name, self._label_numbers)
             self.labels.add(reference.label, outputs, reference.name)
 
+    def _add_decisions(self, expected: np.ndarray, found: np.ndarray) -> None:
+        decision = self._decision
+        numbers = decision.by is DecidedBy.NUMBER
+        if found.shape != expected.shape:
+            self.positions += expected.size if numbers else expected.size // expected.shape[decision.axis]
+            return
+        self._decided.add(expected, found)
+        wanted, got = (array if numbers else array.argmax(decision.axis) for array in (expected, found))
+        self.same += int((wanted == got).sum())
+        self.positions += wanted.size
+        if self._margins is not None:
+            self._margins.add(*(np.moveaxis(array, decision.axis, -1) for array in (expected, found)))
+
     @property
     def agreement(self) -> float:
-        """The share of decisions that are the float model's; of few the expected one, unless more change surely."""
+        """The share of decisions that are the float model's; of few the expected one, unless more change surely.
+
+        It is 0 where a class is lost, however few positions it has.
+        """
+        worst = self._decided.worst_class()
+        if worst is not None and worst.is_lost:
+            return 0.0
         if self._margins is None or self.positions >= FEW_DECISIONS:
             return self.same / self.positions
         changed = self.positions - self.same

@@ -8,7 +8,9 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
-from edgekit.comparison.metrics import DecidedBy, OutputAccuracy, OutputComparison
+from edgekit.comparison.decisions import DecidedBy, Decision
+from edgekit.comparison.metrics import OutputAccuracy, OutputComparison
+from edgekit.comparison.told_decisions import decisions_of
 from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.samples import Sample
 from edgekit.execution.reference import Reference
@@ -57,7 +59,7 @@ def test_what_is_none(onnx_model: OnnxModel, body: str, outputs: str) -> None:
 
 
 def crossing(reference: list[float], built: list[float], shape: tuple[int, ...] = (1, -1, 1)) -> OutputAccuracy:
-    comparison = OutputComparison("y", DecidedBy.CROSSING)
+    comparison = OutputComparison("y", Decision(DecidedBy.CROSSING))
     comparison.add(np.array(reference, np.float32).reshape(shape), np.array(built, np.float32).reshape(shape))
     return comparison.result()
 
@@ -113,8 +115,8 @@ def judged(onnx_model: OnnxModel, form: str) -> Accuracy:
         return Model(ir.from_proto(onnx_model(graph, **used)))
 
     original = of(FORMS["original"])
-    answers = yes_or_no_outputs(original)
-    outputs, _ = compare(Sequences(), Reference(original), Reference(of(FORMS[form])), ("y",), yes_or_no=answers)
+    answers = decisions_of(original)
+    outputs, _ = compare(Sequences(), Reference(original), Reference(of(FORMS[form])), ("y",), decisions=answers)
     return Accuracy("", "", False, 8, Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None), outputs, None)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from edgekit.reporting.summary import (
     bytes_text,
+    class_texts,
     decibel_text,
     duration_text,
     expansion_texts,
@@ -164,3 +165,15 @@ def test_nothing_is_told_of_a_build_that_is_as_small_or_holds_what_the_model_has
 def test_a_poor_fit_is_told(fit: str, partitions: int | None, texts: list[str]) -> None:
     record = {"accelerator": "XNNPACK", "accelerator_share": 0.08, "partitions": partitions, "fit": fit}
     assert poor_fit_texts({"stages": [{"name": "check operators", "record": record}]}) == texts
+
+
+def test_the_class_that_keeps_the_least_is_told() -> None:
+    worst = {"number": 3, "places": 40, "kept": 36, "overlap": 36 / 42, "told": True}
+    outputs = [
+        {"name": "map", "agreement": 0.995, "decisions": 2000, "worst_class": worst},
+        {"name": "guess", "agreement": 0.995, "decisions": 2000, "worst_class": {**worst, "told": False}},
+        {"name": "numbers", "agreement": None, "decisions": None},
+    ]
+    assert class_texts({"outputs": outputs}) == [
+        "map: 1990 of 2000 decisions equal; class 3 keeps the least, 36 of 40 places, overlap 0.86"
+    ]

@@ -12,11 +12,13 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.comparison.decisions import DecidedBy, Decision
 from edgekit.comparison.meaning import EmbeddingMeaning
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError
 from edgekit_quantize.calibration.references import Reference, References
-from edgekit_quantize.search.scoring import AGREEMENT, Score, Scorer, decides
+from edgekit_quantize.search.choices import decides
+from edgekit_quantize.search.scoring import AGREEMENT, Score, Scorer
 
 EYE = np.eye(4, dtype=np.float32)
 
@@ -234,3 +236,47 @@ def test_a_label_that_is_no_class_is_told_by_its_sample() -> None:
         Scorer.by_references(References.of([wrong]), classes=True)
     assert str(refused.value).startswith("a.npz: the label is no class of the model\nexpected: 0 to 3")
     assert (refused.value.hint or "").endswith("if yours run from 1, take 1 from each")
+
+
+def test_pixels_decide_along_the_axis_of_their_classes(rng: np.random.Generator) -> None:
+    """Two classes, whose probabilities are all but equal along a picture's columns, and far apart at each pixel."""
+    sides = np.where(np.arange(16) < 8, 0.9, 0.1)[None, :, None] + rng.normal(size=(6, 16, 16)) * 1e-4
+    rows = [Reference({"x": np.float32(n)}, {"y": np.stack([s, 1 - s])[None]}) for n, s in enumerate(sides)]
+    decision = Decision(axis=1, told=True, are_scores=True)
+    noise = rng.normal(size=(6, 1, 2, 16, 16)) * 1e-2
+
+    def noisy(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"y": rows[int(feeds["x"])].outputs["y"] + noise[int(feeds["x"])]}
+
+    score = Scorer.by_references(References.of(rows), classes=True, decision=decision)(noisy)
+    assert (score.metric, score.value, score.count) == ("agreement", 1.0, 6 * 256)
+
+
+@pytest.mark.parametrize(("erased", "value"), [(False, 1 - 2 / 2560), (True, 0.0)])
+def test_a_candidate_that_loses_a_rare_class_scores_nothing(erased: bool, value: float) -> None:
+    numbers = np.zeros((1, 16, 16), np.int64)
+    numbers[0, 0, :4] = 3  # 40 of the 2560 pixels of ten samples
+    rows = [Reference({"x": np.float32(n)}, {"y": numbers}) for n in range(10)]
+    scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(DecidedBy.NUMBER, told=True))
+
+    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        found = np.zeros_like(numbers) if erased else numbers.copy()
+        found[0, 1, 0] = feeds["x"] < 2 and not erased
+        return {"y": found}
+
+    assert scorer(run).value == pytest.approx(value)
+
+
+def test_amounts_are_explained_and_decide_nothing(rng: np.random.Generator) -> None:
+    """Pixels of key points from a Gemm, which decides in a classifier."""
+    points = rng.uniform(5, 60, (20, 1, 10)).astype(np.float32)
+    rows = [Reference({"x": one}, {"y": one}) for one in points]
+    assert Scorer.by_references(References.of(rows), classes=True).metric == "explained"
+    logits = [Reference({"x": one}, {"y": one - 30}) for one in points]
+    assert Scorer.by_references(References.of(logits), classes=True).metric == "agreement"
+
+
+def test_an_argmax_is_a_choice_between_classes() -> None:
+    nodes = "a = ArgMax <axis = 1, keepdims = 0> (x) y = Cast <to = 2> (a)"
+    text = f"g (float[1, 3, 4, 4] x) => (uint8[1, 4, 4] y) {{ {nodes} }}"
+    assert decides(ir.from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')).graph)

@@ -1,0 +1,183 @@
+"""What in an output is a decision, how many of them two models share, and which class loses the most.
+
+A decision is a class at a position: of a picture, of each of its pixels, of a token. Where one class has most
+positions, the share of equal decisions says little of the others: a class with one pixel in a hundred may vanish, and
+99 % are equal. So each class counts by itself too, by the overlap of its positions in both models: intersection over
+union, which is what segmentation is measured by (Everingham et al., The PASCAL Visual Object Classes Challenge, 2010).
+
+Where nothing tells that numbers are scores, they may be a regression's, such as the coordinates of key points. The
+largest of those is often the same one in every sample, and stays so whatever the others become. Such decisions count if
+the numbers may be scores, and if to give the most frequent answer everywhere would not be right nearly everywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from edgekit.comparison.boxes import SAME_OBJECT
+
+CROSSING = 0.5
+"""The probability from which on the answer is yes."""
+FEWEST = 20
+"""How many answers, or positions of a class, prove something: of fewer, one is more than the 5 % that may differ."""
+LARGEST_RANK_WITH_CLASSES = 3
+"""Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures, unless the
+graph tells along which axis classes lie."""
+NEARLY_ALL = 0.95
+"""The share of decisions that may be the same one before nothing but that one is told: what has to stay the same."""
+SUM_TOLERANCE = 1e-2
+"""How far from 1 a sum of probabilities may be that are quantized, or half precision."""
+
+
+class DecidedBy(StrEnum):
+    """What in an output is a decision."""
+
+    LARGEST = "largest"
+    """Which entry along an axis is the largest one."""
+    CROSSING = "crossing"
+    """Whether an entry is more than a half."""
+    NUMBER = "number"
+    """The entry: the number of a class."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What decides in an output."""
+
+    by: DecidedBy = DecidedBy.LARGEST
+    axis: int = -1
+    """Along which axis classes lie, for :attr:`DecidedBy.LARGEST`."""
+    told: bool = False
+    """Whether the graph tells the classes, by a Softmax or an ArgMax; else the output's shape suggests them."""
+    are_scores: bool = False
+    """Whether the numbers are known to be scores. Others that are never negative are amounts, unless they add up to 1:
+    coordinates, distances, depths, of which the largest decides nothing."""
+
+
+@dataclass(frozen=True)
+class ClassAccuracy:
+    """The class that two models agree on the least, of those with :data:`FEWEST` positions or more in the original."""
+
+    number: int
+    """Its place along the axis, or the number that stands for it."""
+    places: int
+    """How many positions have it in the original."""
+    kept: int
+    """How many of these have it in the built model too."""
+    overlap: float
+    """``kept`` over the positions that have it in one of the models."""
+    told: bool = False
+    """See :attr:`Decision.told`."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is no longer the same class, as boxes that overlap as little are not of the same object."""
+        return self.overlap < SAME_OBJECT
+
+    def __str__(self) -> str:
+        return (
+            f"class {self.number} is kept at {self.kept} of its {self.places} places (overlap {self.overlap:.2f}, at "
+            f"least {SAME_OBJECT})"
+        )
+
+
+class DecisionCount:
+    """Counts the decisions that two models share.
+
+    Args:
+        decision: What decides, as far as the output's shape allows; None where nothing does.
+        quantized: Whether the output's 8-bit integers are numbers that were quantized, and not labels, say.
+    """
+
+    def __init__(self, decision: Decision | None, *, quantized: bool = False) -> None:
+        self._decision = decision
+        self._quantized = quantized
+        self._count = self._same = 0
+        self._answers = np.zeros((2, 2), int)
+        self._in_reference: Counter[int] = Counter()
+        self._in_built: Counter[int] = Counter()
+        self._in_both: Counter[int] = Counter()
+        self._may_be_amounts = decision is not None and not decision.told and not decision.are_scores
+        self._add_up = True
+
+    def add(self, reference: np.ndarray, built: np.ndarray) -> None:
+        """Takes an output of the original and of the built model for one more sample, of one shape."""
+        decision = self._decision
+        if decision is None:
+            return
+        if decision.by is DecidedBy.NUMBER:
+            self._add_classes(reference, built)
+            return
+        are_scores = reference.dtype.kind == "f" or self._quantized
+        if not are_scores or not 1 <= reference.ndim <= (
+            reference.ndim if decision.told else LARGEST_RANK_WITH_CLASSES
+        ):
+            return
+        if decision.by is DecidedBy.CROSSING:
+            np.add.at(self._answers, ((reference > CROSSING).astype(int), (built > CROSSING).astype(int)), 1)
+        elif reference.shape[decision.axis] > 1:
+            self._note_amounts(reference, decision.axis)
+            self._add_classes(reference.argmax(axis=decision.axis), built.argmax(axis=decision.axis))
+
+    def shared(self) -> tuple[float | None, int | None]:
+        """The share of decisions that are the same, and their number; None without any.
+
+        Of yes and no those count that are rarer in the original: each model's, as with boxes. Where there are few of
+        them, to say nothing but the other would be right nearly everywhere.
+        """
+        if self._decision is None or self._decision.by is not DecidedBy.CROSSING:
+            return (self._same / self._count, self._count) if self._decides() else (None, None)
+        rarer = int(self._answers.sum(axis=1).argmin())
+        count = int(self._answers[rarer].sum() + self._answers[:, rarer].sum())
+        if count < FEWEST or not self._answers[rarer].sum():
+            return None, None
+        changed = int(self._answers[rarer, 1 - rarer] + self._answers[1 - rarer, rarer])
+        return 1 - changed / count, count
+
+    def worst_class(self) -> ClassAccuracy | None:
+        """The class with the least overlap; None where none has enough positions, and without classes."""
+        if self._decision is None or not self._decides():
+            return None
+        classes = []
+        for number, places in self._in_reference.items():
+            kept = self._in_both[number]
+            if places >= FEWEST:
+                overlap = kept / (places + self._in_built[number] - kept)
+                classes.append(ClassAccuracy(number, places, kept, overlap, self._decision.told))
+        return min(classes, key=lambda each: (each.overlap, each.number), default=None)
+
+    def _decides(self) -> bool:
+        decision = self._decision
+        if self._count == 0 or decision is None:
+            return False
+        if decision.told or decision.are_scores:
+            return True
+        most = max(self._in_reference.values())
+        tells_one = self._count >= FEWEST and most >= NEARLY_ALL * self._count
+        return not tells_one and (self._add_up or not self._may_be_amounts)
+
+    def _add_classes(self, reference: np.ndarray, built: np.ndarray) -> None:
+        same = reference == built
+        self._count += same.size
+        self._same += int(np.count_nonzero(same))
+        for counter, classes in (
+            (self._in_reference, reference),
+            (self._in_built, built),
+            (self._in_both, reference[same]),
+        ):
+            numbers, counts = np.unique(classes, return_counts=True)
+            counter.update({int(number): int(count) for number, count in zip(numbers, counts, strict=True)})
+
+    def _note_amounts(self, reference: np.ndarray, axis: int) -> None:
+        """Notes whether numbers that are never negative may be shares."""
+        if not self._may_be_amounts:
+            return
+        if reference.dtype.kind != "f" or reference.min(initial=0.0) < 0:
+            self._may_be_amounts = False
+            return
+        sums = reference.astype(np.float64).sum(axis=axis)
+        self._add_up = self._add_up and bool((np.abs(sums - 1) < SUM_TOLERANCE).all())

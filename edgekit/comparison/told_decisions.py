@@ -1,0 +1,130 @@
+"""Which outputs the graph says to hold classes, and along which axis.
+
+A Softmax, an ArgMax or a Sigmoid tells it, and so does an axis as long as the list of the classes' names. A vector may
+be scores or a regression, and is judged by its values (:mod:`edgekit.comparison.decisions`). A table of several rows is
+scores where a product with a matrix gives each row as it is, as in language models; a convolution's rows are places of
+a grid with whatever stands there.
+
+Networks for pictures have their classes along the second axis (batch, classes, height, width), where the largest entry
+of the last axis would be a column of the picture.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from edgekit.comparison.decisions import DecidedBy, Decision
+from edgekit.comparison.yes_or_no import yes_or_no_outputs
+from edgekit.graph.sizes.shapes import infer_shapes
+from edgekit.model import Model
+
+_SOFTMAX = {"LogSoftmax", "Softmax"}
+_INDEPENDENT = {"HardSigmoid", "Sigmoid"}
+_FORMS = {
+    "Cast",
+    "DequantizeLinear",
+    "Flatten",
+    "Identity",
+    "QuantizeLinear",
+    "Reshape",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+}
+"""Operators that hand on all numbers of their first input, in another form."""
+_BY_ELEMENT = {"Add", "Clip", "Div", "Mul", "Sub", "Tanh", "Where"}
+_ML_DOMAIN = "ai.onnx.ml"
+_ALONG_ONE_AXIS = 13
+"""From which operator set on Softmax goes along one axis; before, along that and all behind it."""
+
+
+def decisions_of(model: Model) -> dict[str, Decision | None]:
+    """What decides in the outputs of which the graph, or the names of the classes, tell something; by name.
+
+    None stands for outputs in which nothing does.
+    """
+    graph = model.graph
+    told = dict.fromkeys(yes_or_no_outputs(model), Decision(DecidedBy.CROSSING))
+    if any(value.shape is None or len(value.shape) > 2 for value in graph.outputs):
+        graph = infer_shapes(model, strict=False).graph
+    found = {value.name: _told(value, graph, len(model.class_names)) for value in graph.outputs if value.name}
+    rows = {
+        value.name: None
+        for value in graph.outputs
+        if value.name and found[value.name] is None and _has_rows(value) and not _is_linear(value)
+    }
+    return {**{name: each for name, each in found.items() if each is not None}, **rows, **told}
+
+
+def _has_rows(output: ir.Value) -> bool:
+    """Whether it holds several vectors a sample."""
+    shape = output.shape
+    return shape is not None and len(shape) > 2 and any(size != 1 for size in list(shape)[1:-1])
+
+
+def _is_linear(output: ir.Value) -> bool:
+    """Whether each row is a product with a matrix, which may be scaled and bounded."""
+    width = None if output.shape is None else output.shape[-1]
+    value: ir.Value | None = output
+    while value is not None and (node := value.producer()) is not None:
+        if "MatMul" in node.op_type or node.op_type == "Gemm":
+            made = node.outputs[0].shape
+            return made is None or made[-1] == width
+        if node.op_type not in _FORMS | _BY_ELEMENT:
+            return False
+        value = next((each for each in node.inputs if each is not None and each.producer() is not None), None)
+    return False
+
+
+def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
+    node, way = _maker(output)
+    if node is not None and not node.domain and node.op_type == "ArgMax":
+        return Decision(DecidedBy.NUMBER, told=True)
+    if node is not None and not node.domain and node.op_type in _SOFTMAX:
+        axis = _axis_behind(node, way, graph)
+        return Decision(are_scores=True) if axis is None else Decision(axis=axis, told=True, are_scores=True)
+    if node is not None and (node.domain == _ML_DOMAIN or (not node.domain and node.op_type in _INDEPENDENT)):
+        return Decision(are_scores=True)
+    shape = output.shape
+    named = shape is not None and len(shape) > 0 and classes > 1 and shape[-1] == classes
+    return Decision(are_scores=True) if named else None
+
+
+def _maker(output: ir.Value) -> tuple[ir.Node | None, list[ir.Node]]:
+    """The node that made an output's numbers, and those behind it that hand them on, the last one first."""
+    way: list[ir.Node] = []
+    node = output.producer()
+    while node is not None and node.op_type in _FORMS and not node.domain and node.inputs[0] is not None:
+        way.append(node)
+        node = node.inputs[0].producer()
+    return node, way
+
+
+def _axis_behind(node: ir.Node, way: list[ir.Node], graph: ir.Graph) -> int | None:
+    """Along which axis of the output the classes of a Softmax lie; None where that is not known."""
+    shape = node.outputs[0].shape
+    if shape is None:
+        return None
+    old = graph.opset_imports.get("", _ALONG_ONE_AXIS) < _ALONG_ONE_AXIS
+    given = node.attributes.get("axis")
+    axis = given.as_int() if given is not None else 1 if old else -1
+    axis %= len(shape)
+    if old and axis != len(shape) - 1:
+        return None
+    for mover in reversed(way):
+        before, after = shape, mover.outputs[0].shape
+        if after is None:
+            return None
+        if mover.op_type == "Transpose":
+            order = mover.attributes.get("perm")
+            places = list(order.as_ints()) if order is not None else list(range(len(before)))[::-1]
+            axis = places.index(axis)
+        elif before != after:
+            if axis == len(before) - 1 and after[-1] == before[axis]:
+                axis = len(after) - 1
+            elif list(after).count(before[axis]) == 1 and list(before).count(before[axis]) == 1:
+                axis = list(after).index(before[axis])
+            else:
+                return None
+        shape = after
+    return axis

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.decisions import DecidedBy, Decision
+from edgekit.comparison.metrics import LARGEST, OutputComparison
+from edgekit.comparison.told_decisions import decisions_of
+from edgekit.model import Model
+
+OnnxModel = Callable[..., onnx.ModelProto]
+WEIGHTS = {
+    "w": np.ones((8, 10), np.float32),
+    "k": np.ones((4, 3, 1, 1), np.float32),
+    "k1": np.ones((6, 3, 1, 1), np.float32),
+    "five": np.array([1, 5, 2]),
+    "rows": np.array([1, 6, 16]),
+    "flat": np.array([1, 4, 16]),
+}
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def told(onnx_model: OnnxModel, body: str, outputs: str, inputs: str = "float[1, 3, 4, 4] x") -> Decision | str | None:
+    graph = f"g ({inputs}) => ({outputs}) {{ {body} }}"
+    used = {name: each for name, each in WEIGHTS.items() if f"{name})" in graph or f"{name}," in graph}
+    return decisions_of(Model(ir.from_proto(onnx_model(graph, **used)))).get("y", "unknown")
+
+
+def test_a_softmax_tells_the_axis(onnx_model: OnnxModel) -> None:
+    conv = "h = Conv (x, k)"
+    for body, outputs, axis in (
+        (f"{conv} y = Softmax <axis = 1> (h)", "float[1, 4, 4, 4] y", 1),
+        (f"{conv} t = Transpose <perm = [0, 2, 3, 1]> (h) y = Softmax (t)", "float[1, 4, 4, 4] y", 3),
+        (f"{conv} p = Softmax <axis = 1> (h) y = Transpose <perm = [0, 2, 3, 1]> (p)", "float[1, 4, 4, 4] y", 3),
+    ):
+        assert told(onnx_model, body, outputs) == Decision(axis=axis, told=True, are_scores=True), body
+
+
+def test_a_reshape_keeps_the_axis_whose_size_is_unique(onnx_model: OnnxModel) -> None:
+    body = "h = Conv (x, k1) p = Softmax <axis = 1> (h) y = Reshape (p, rows)"
+    assert told(onnx_model, body, "float[1, 6, 16] y") == Decision(axis=1, told=True, are_scores=True)
+    unclear = "h = Conv (x, k) p = Softmax <axis = 1> (h) y = Reshape (p, flat)"
+    assert told(onnx_model, unclear, "float[1, 4, 16] y") == Decision(are_scores=True)
+
+
+def test_an_argmax_tells_numbers_of_classes(onnx_model: OnnxModel) -> None:
+    body = "h = Conv (x, k) a = ArgMax <axis = 1, keepdims = 0> (h) y = Cast <to = 2> (a)"
+    assert told(onnx_model, body, "uint8[1, 4, 4] y") == Decision(DecidedBy.NUMBER, told=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "outputs", "inputs", "decides"),
+    [
+        ("y = MatMul (x, w)", "float[1, 6, 10] y", "float[1, 6, 8] x", True),  # logits of tokens
+        ("y = MatMul (x, w)", "float[1, 10] y", "float[1, 8] x", True),
+        ("h = MatMul (x, w) y = Reshape (h, five)", "float[1, 5, 2] y", "float[1, 8] x", False),  # key points
+        ("h = Conv (x, k1) y = Reshape (h, rows)", "float[1, 6, 16] y", "float[1, 3, 4, 4] x", False),
+    ],
+)
+def test_rows_decide_where_each_is_a_product(
+    onnx_model: OnnxModel, body: str, outputs: str, inputs: str, decides: bool
+) -> None:
+    assert (told(onnx_model, body, outputs, inputs) == "unknown") == decides
+
+
+def compared(pairs: list[tuple[Any, Any]], decision: Decision | None = LARGEST, dtype: Any = np.float32) -> Accuracy:
+    comparison = OutputComparison("y", decision)
+    for reference, built in pairs:
+        comparison.add(np.asarray(reference, dtype), np.asarray(built, dtype))
+    floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None)
+    return Accuracy("", "", False, len(pairs), floors, (comparison.result(),), None)
+
+
+def test_coordinates_that_are_scaled_decide_nothing(rng: np.random.Generator) -> None:
+    """Pixels of key points times 0.65: the signal is 1 / 0.35 of the error, 9.1 dB, and the largest one stays."""
+    points = rng.uniform(5, 60, (40, 1, 10))
+    found = compared([(each, each * 0.65) for each in points])
+    assert found.outputs[0].agreement is None
+    assert found.shortfalls() == ["output 'y': SQNR 9.1 dB (at least 20 dB)"]
+
+
+def test_logits_that_are_scaled_decide_the_same(rng: np.random.Generator) -> None:
+    logits = rng.normal(size=(40, 1, 10))
+    assert compared([(each, each * 0.65) for each in logits]).shortfalls() == []
+
+
+def test_shares_that_add_up_decide(rng: np.random.Generator) -> None:
+    shares = rng.dirichlet(np.full(5, 0.5), size=(40, 1))
+    assert compared([(each, each**0.5) for each in shares]).outputs[0].agreement == 1
+
+
+def test_an_answer_that_is_always_the_same_proves_nothing(rng: np.random.Generator) -> None:
+    """Places of key points from -1 to 1, of which the last one, the chin, is the lowest in every picture."""
+    points = rng.uniform(-1, 0.5, (40, 1, 10))
+    points[..., -1] = 1
+    pairs = [(each, each * 0.65) for each in points]
+    assert compared(pairs).outputs[0].agreement is None
+    assert compared(pairs, Decision(are_scores=True)).outputs[0].agreement == 1
+
+
+PIXELS = (1, 16, 16)
+
+
+def class_map(rng: np.random.Generator) -> np.ndarray:
+    """Background, and 4 pixels of class 2: 1.6 %."""
+    numbers = np.zeros(PIXELS, np.int64)
+    numbers.flat[rng.choice(256, 4, replace=False)] = 2
+    return numbers
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.float32])
+def test_a_rare_class_of_pixels_that_vanishes_is_refused(rng: np.random.Generator, dtype: Any) -> None:
+    maps = [class_map(rng) for _ in range(10)]
+    decision = Decision(DecidedBy.NUMBER, told=True)
+    gone = compared([(each, np.zeros(PIXELS)) for each in maps], decision, dtype)
+    assert "output 'y': class 2 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)" in gone.shortfalls() or (
+        gone.shortfalls() == ["output 'y' is the same for all samples, the original's is not"]
+    )
+    assert gone.outputs[0].agreement == pytest.approx(1 - 4 / 256)
+    kept = [(each, np.where(np.arange(256).reshape(PIXELS) == each.argmax(), 0, each)) for each in maps]
+    assert compared(kept, decision, dtype).shortfalls() == []  # 30 of 40 places
+    one_left = [(each, np.where(each.cumsum().reshape(PIXELS) > 2, 0, each)) for each in maps]
+    assert compared(one_left, decision, dtype).shortfalls() == [
+        "output 'y': class 2 is kept at 10 of its 40 places (overlap 0.25, at least 0.5)"
+    ]
+
+
+def test_a_drop_that_was_allowed_bounds_the_pixels_that_change(rng: np.random.Generator) -> None:
+    maps = [rng.integers(0, 3, PIXELS) for _ in range(4)]
+    changed = []
+    for each in maps:
+        other = each.copy()
+        other.flat[:5] = (other.flat[:5] + 1) % 3  # 20 of 1024 pixels, 2 %
+        changed.append((each, other))
+    found = compared(changed, Decision(DecidedBy.NUMBER, told=True), np.int64)
+    assert found.shortfalls() == []
+    strict = Accuracy("", "", False, 4, Floors.of(Kind.QUANTIZED, labelled=False, max_drop=0.01), found.outputs, None)
+    assert strict.shortfalls() == ["output 'y': 20 of 1024 decisions changed (the budget 1 % allows 10)"]
+
+
+def test_decisions_follow_the_axis_of_the_softmax(rng: np.random.Generator) -> None:
+    """Along the columns of a picture the largest entry is one of many that are equal but for rounding."""
+    logits = rng.normal(size=(1, 4, 16, 16)) * 8
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    noise = shares + rng.normal(size=shares.shape) * 1e-3
+    found = compared([(shares, noise)], Decision(axis=1, told=True, are_scores=True))
+    assert found.outputs[0].decisions == 256
+    assert found.outputs[0].agreement == np.mean(shares.argmax(axis=1) == noise.argmax(axis=1))
+
+
+def test_a_class_whose_probability_becomes_0_is_refused_at_any_signal(rng: np.random.Generator) -> None:
+    shares = np.zeros((1, 3, 40, 40))
+    shares[0, 0] = 1
+    shares[0, :, 0, :] = [[0.45], [0.0], [0.55]]  # 40 of 1600 pixels
+    gone = shares.copy()
+    gone[0, 2] = 0
+    found = compared([(shares, gone)], Decision(axis=1, told=True, are_scores=True))
+    assert found.outputs[0].sqnr_db is not None
+    assert found.outputs[0].sqnr_db > 20
+    assert found.shortfalls() == ["output 'y': class 2 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)"]
+
+
+def test_classes_without_evidence_count_where_decisions_make_up_for_the_signal(rng: np.random.Generator) -> None:
+    """Logits of a detector's rows: the background is the largest in most, and one class no longer is."""
+    logits = rng.normal(size=(400, 4)) - [0, 9, 9, 9]
+    logits[:30, 1] = 5
+    logits[30:60, 2] = 5
+    gone = logits - [0, 12, 0, 0]
+    (flaw,) = compared([(logits[None], gone[None])]).shortfalls()
+    assert flaw.startswith("output 'y': SQNR ")
+    assert flaw.endswith("; class 1 is kept at 0 of its 30 places (overlap 0.00, at least 0.5)")
