@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -32,6 +32,10 @@ class Detector(Protocol):
     @property
     def read_as(self) -> str:
         """What they are, for people."""
+
+    @property
+    def beside(self) -> Columns | None:
+        """What is told of each box beside its place, scores and class; None where that is nothing."""
 
     def read(self, outputs: Arrays) -> Boxes:
         """The boxes of a sample, suppressed, the largest score first; in the outputs' own unit and order of axes."""
@@ -100,6 +104,14 @@ class Rows:
         return (self.coordinates.output,)
 
     @property
+    def beside(self) -> Columns | None:
+        """See :class:`Detector`: the columns behind all others, where they stand in one output."""
+        first = self.scores.first + self.scores.count
+        if self.classes is not None or len(self.outputs) > 1 or first >= self.scores.width:
+            return None
+        return replace(self.scores, first=first, count=self.scores.width - first)
+
+    @property
     def read_as(self) -> str:
         """See :class:`Detector`."""
         form = "corners" if self.have_corners else "centre and size"
@@ -132,7 +144,8 @@ class Rows:
             placed = np.hstack([placed[:, :2] - placed[:, 2:] / 2, placed[:, :2] + placed[:, 2:] / 2])
         scores = self.all_scores(outputs)
         if self.classes is None:
-            return best_class(placed, scores).suppressed()
+            beside = None if self.beside is None else self.beside.of(outputs)
+            return replace(best_class(placed, scores), beside=beside).suppressed()
         return Boxes(placed, scores[:, 0], self.classes.of(outputs)[:, 0].astype(int)).without_weak()
 
     def as_record(self) -> dict[str, Any]:
@@ -199,6 +212,11 @@ class OnGrids:
     def placing(self) -> tuple[str, ...]:
         """See :class:`Detector`."""
         return tuple(grid.boxes for grid in self.grids)
+
+    @property
+    def beside(self) -> Columns | None:
+        """See :class:`Detector`: nothing."""
+        return None
 
     @property
     def read_as(self) -> str:

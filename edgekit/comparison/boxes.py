@@ -27,13 +27,16 @@ class Boxes:
     """(n,) 0 to 1."""
     classes: np.ndarray
     """(n,) integers."""
+    beside: np.ndarray | None = None
+    """(n, columns): what else is told of each; None where that is nothing."""
 
     def __len__(self) -> int:
         return len(self.scores)
 
     def at(self, places: np.ndarray) -> Boxes:
         """Those at these places."""
-        return Boxes(self.corners[places], self.scores[places], self.classes[places])
+        beside = None if self.beside is None else self.beside[places]
+        return Boxes(self.corners[places], self.scores[places], self.classes[places], beside)
 
     def without_weak(self) -> Boxes:
         """Those that may count, the largest score first; one without an area shows nothing."""
@@ -67,8 +70,8 @@ def overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return shares
 
 
-def partners(one: Boxes, other: Boxes) -> tuple[int, int, list[float]]:
-    """How many of the boxes that count the other model has too.
+def partners(one: Boxes, other: Boxes) -> tuple[int, list[tuple[int, int, float]]]:
+    """Which of the boxes that count the other model has too.
 
     A box has a partner where one of its class overlaps it by :data:`SAME_OBJECT`, each being that of one box only.
 
@@ -77,15 +80,15 @@ def partners(one: Boxes, other: Boxes) -> tuple[int, int, list[float]]:
         other: Boxes of the other one.
 
     Returns:
-        How many boxes of ``one`` count, how many of these have a partner, and the overlaps of those.
+        How many boxes of ``one`` count; of these that have a partner the place, the partner's place, and the overlap.
     """
     overlaps = overlap(one.corners, other.corners) * (one.classes[:, None] == other.classes[None])
     counted, found = 0, []
-    for row, score in zip(overlaps, one.scores, strict=True):
+    for place, (row, score) in enumerate(zip(overlaps, one.scores, strict=True)):
         if score < CONFIDENT:
             continue
         counted += 1
         if row.size and (best := int(row.argmax())) >= 0 and row[best] >= SAME_OBJECT:
-            found.append(float(row[best]))
+            found.append((place, best, float(row[best])))
             overlaps[:, best] = 0
-    return counted, len(found), found
+    return counted, found

@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison import ctc, detectors
+from edgekit.comparison.beside_boxes import BesideAccuracy, BesideBoxes
 from edgekit.comparison.box_reading import Detector, Rows
 from edgekit.comparison.boxes import DOUBTFUL, partners
 from edgekit.comparison.embeddings import Angles, VectorPairs, worst_of
@@ -56,6 +57,8 @@ class MeaningAccuracy:
     """How programs read the boxes: :meth:`edgekit.comparison.box_reading.Detector.as_record`; None for others."""
     angles: Angles | None = None
     """How near embeddings are; None for others."""
+    beside: BesideAccuracy | None = None
+    """How near key points, masks or angles of the boxes are that both models find; None without any."""
 
     @property
     def agreement(self) -> float:
@@ -84,12 +87,12 @@ class MeaningAccuracy:
             return f"{self.wrong} of {self.count} {self.kind} differ ({allowed})"
         if self.overlap is not None and self.overlap < LEAST_OVERLAP:
             return f"boxes overlap by {self.overlap:.2f} on average (at least {LEAST_OVERLAP})"
-        return None
+        return None if self.beside is None else self.beside.flaw
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
         record = {**asdict(self), "outputs": list(self.outputs), "agreement": self.agreement}
-        return {key: value for key, value in record.items() if key != "angles" or value is not None}
+        return {key: value for key, value in record.items() if key not in ("angles", "beside") or value is not None}
 
 
 def allowed_text(share: float, count: int) -> str:
@@ -118,6 +121,7 @@ class BoxMeaning:
         self._detector = detector
         self._count = self._wrong = 0
         self._overlaps: list[float] = []
+        self._beside = BesideBoxes()
 
     @property
     def placing(self) -> tuple[str, ...]:
@@ -126,19 +130,22 @@ class BoxMeaning:
 
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
         """See :class:`Meaning`."""
-        pair = self._detector.read(dict(reference)), self._detector.read(dict(built))
-        for one, other in (pair, pair[::-1]):
-            counted, found, overlaps = partners(one, other)
+        ours, theirs = self._detector.read(dict(reference)), self._detector.read(dict(built))
+        for one, other in ((ours, theirs), (theirs, ours)):
+            counted, found = partners(one, other)
             self._count += counted
-            self._wrong += counted - found
-            self._overlaps += overlaps
+            self._wrong += counted - len(found)
+            self._overlaps += [overlap for _, _, overlap in found]
+            if one is ours and self._detector.beside is not None:
+                pairs = [(place, partner) for place, partner, _ in found]
+                self._beside.add(ours, theirs, pairs, self._detector.beside.of(dict(reference)))
 
     def result(self) -> MeaningAccuracy:
         """See :class:`Meaning`."""
         overlap = sum(self._overlaps) / len(self._overlaps) if self._overlaps else None
         detector = self._detector
         told = (self._count, self._wrong, overlap, detector.as_record())
-        return MeaningAccuracy(BOXES, detector.outputs, detector.read_as, *told)
+        return MeaningAccuracy(BOXES, detector.outputs, detector.read_as, *told, beside=self._beside.result())
 
     def anew(self) -> BoxMeaning:
         """See :class:`Meaning`."""

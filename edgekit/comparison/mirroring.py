@@ -48,7 +48,7 @@ def with_order(
         mirrored = detector.read(run({**feeds, picture.name: np.ascontiguousarray(np.flip(pixels, axis))}))
         width = 1.0 if detector.are_shares else float(pixels.shape[axis])
         for order in found:
-            found[order] += partners(_mirrored(boxes, 0 if order == "xy" else 1, width), mirrored)[1]
+            found[order] += len(partners(_mirrored(boxes, 0 if order == "xy" else 1, width), mirrored)[1])
     order, other = sorted(found, key=lambda each: -found[each])
     return replace(detector, order=order) if found[order] > CLEARLY * found[other] else detector
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from edgekit.comparison.beside_boxes import BesideAccuracy
 from edgekit.comparison.embeddings import LEAST_EXPLAINED
 from edgekit.comparison.meaning import FEWEST
 from edgekit.reporting.summary import Manifest, data_text, decibel_text, stage_record, warnings, worst_output_text
@@ -84,6 +85,9 @@ def _floors(accuracy: Mapping[str, Any]) -> str:
         angles = meaning.get("angles")
         if angles is None and meaning["count"] >= FEWEST:
             asked.append(f"and {floors['agreement']:.0%} equal {meaning['kind']}")
+            if meaning.get("beside") is not None:
+                beside = BesideAccuracy(**meaning["beside"])
+                asked.append(f"whose {beside.named} keep {beside.least}")
         elif angles is not None and angles["tells"]:
             rank = "" if angles["rank"] is None else f"a rank correlation of {floors['agreement']:.4g} and "
             asked.append(f"and {rank}{LEAST_EXPLAINED:.0%} of the embeddings' variance")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from edgekit.comparison.beside_boxes import BesideAccuracy
 from edgekit.comparison.trade_off import loss_text
 
 Manifest = Mapping[str, Any]
@@ -244,7 +245,14 @@ def meaning_text(meaning: Mapping[str, Any]) -> str:
         return f"none on these samples ({meaning['read_as']})"
     overlap = "" if meaning["overlap"] is None else f", {meaning['overlap']:.2f} overlap on average"
     right = meaning["count"] - meaning["wrong"]
-    return f"{right} of {meaning['count']} equal{overlap} ({meaning['read_as']})"
+    return f"{right} of {meaning['count']} equal{overlap}{_beside_text(meaning)} ({meaning['read_as']})"
+
+
+def _beside_text(meaning: Mapping[str, Any]) -> str:
+    """How near key points, angles or masks of the boxes are that both models find."""
+    if meaning.get("beside") is None:
+        return ""
+    return f", {BesideAccuracy(**meaning['beside'])}"
 
 
 def _angles_text(angles: Mapping[str, Any]) -> str:
