@@ -7,8 +7,8 @@ A folder of samples holds files of one kind:
 - pictures or ``.wav`` files for a model with a single input, which become its values as ``[preprocessing]`` in
   ``edgekit.toml`` declares. A ``uint8`` picture input needs no declaration.
 
-Labels are optional and come in one of the ways that :mod:`edgekit.labels` describes. Hidden files are ignored.
-Files are taken in the order of their paths.
+Labels are optional and come in one of the ways that :mod:`edgekit.labels` describes. Hidden files are ignored, and
+what Windows and macOS leave in folders. Files are taken in the order of their paths.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class Samples(Protocol):
     def __iter__(self) -> Iterator[Sample]: ...
 
 
+LEFT_BY_SYSTEMS = {"__macosx", "desktop.ini", "ehthumbs.db", "icon\r", "thumbs.db"}
+"""Files and folders that Windows and macOS leave in folders of pictures and in archives, without regard to case."""
 _TABLES = {".csv", ".tsv", ".parquet", ".feather", ".arrow", ".xlsx"}
 """Suffixes of files that hold many samples."""
 
@@ -281,7 +283,7 @@ def sample_files(folder: Path) -> list[Path]:
     files = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
-        if path.is_dir() or any(part.startswith(".") for part in inside.parts):
+        if path.is_dir() or any(part.startswith(".") or part.casefold() in LEFT_BY_SYSTEMS for part in inside.parts):
             continue
         if len(inside.parts) > 2:
             raise InputError(

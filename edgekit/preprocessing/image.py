@@ -24,7 +24,10 @@ OTHER_BUNDLES = "[bundle.preprocessing] replaces it for a bundle; preprocessing 
 MOST_PIXELS = 100_000_000
 BATCH_RANK = 4
 """With so many dimensions the first one counts pictures."""
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+LARGEST_PIXEL = 255
+_DEEP_MODES = ("I", "F")
+"""How the modes begin in which Pillow keeps more than 8 bits a channel."""
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
 
 Color = Literal["RGB", "BGR", "GRAY"]
 Resize = Literal["none", "stretch", "crop", "pad"]
@@ -222,21 +225,49 @@ def _upright(opened: Image.Image, subject: object) -> Image.Image:
             expected=f"{MOST_PIXELS} pixels at most",
             found=f"{opened.width}×{opened.height}",
         )
+    if not opened.mode.startswith(_DEEP_MODES) and (wide := _wide_form(opened)) is not None:
+        raise _too_deep(subject, wide)
+    if opened.format == "TIFF" and getattr(opened, "n_frames", 1) > 1:
+        raise InputError(
+            "the file holds several pictures",
+            subject=subject,
+            expected="one picture a file",
+            found=f"{getattr(opened, 'n_frames', 1)} pages",
+            hint="save each in a file of its own",
+        )
     picture = ImageOps.exif_transpose(opened)
     picture.load()
     return picture
 
 
+def _wide_form(opened: Image.Image) -> str | None:
+    """How a file stores channels of more than 8 bits, in Pillow's words; None where it does not.
+
+    Pillow cuts those of colours to 8 bits, and the picture's mode tells nothing of it.
+    """
+    for tile in getattr(opened, "tile", ()):
+        form, *rest = (tile.args,) if isinstance(tile.args, str) else tuple(tile.args or ()) or ("",)
+        if ";16" in str(form):
+            return str(form)
+        if tile.codec_name.startswith("ppm") and rest and isinstance(rest[0], int) and rest[0] > LARGEST_PIXEL:
+            return f"values up to {rest[0]}"
+    return None
+
+
+def _too_deep(subject: object, found: str) -> InputError:
+    return InputError(
+        "the picture has more than 8 bits a channel",
+        subject=subject,
+        expected="8 bits a channel",
+        found=found,
+        hint="save it with 8 bits, or save the samples as .npz files",
+    )
+
+
 def _eight_bits(picture: Image.Image, mode: str, file: object) -> Image.Image:
     """The picture with 8 bits a channel in the given mode; nothing that shows is dropped without a word."""
-    if picture.mode.startswith(("I", "F")):
-        raise InputError(
-            "the picture has more than 8 bits a channel",
-            subject=file,
-            expected="8 bits a channel",
-            found=f"mode {picture.mode}",
-            hint="save it with 8 bits, or save the samples as .npz files",
-        )
+    if picture.mode.startswith(_DEEP_MODES):
+        raise _too_deep(file, f"mode {picture.mode}")
     if picture.has_transparency_data:
         lowest = np.asarray(picture.convert("RGBA"))[..., 3].min()
         if lowest < 255:

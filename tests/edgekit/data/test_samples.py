@@ -85,6 +85,14 @@ def test_an_empty_folder(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["Thumbs.db", "desktop.ini", "__MACOSX/a.png", "Icon\r"])
+def test_what_systems_leave_in_folders_is_ignored(tmp_path: Path, name: str) -> None:
+    save(tmp_path, 1, 2)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b"x")
+    assert len(open_samples(tmp_path, VECTOR)) == 2
+
+
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     assert "the data folder is not there" in message(tmp_path / "nowhere")
 

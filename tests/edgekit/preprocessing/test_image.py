@@ -1,3 +1,5 @@
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +174,59 @@ def test_a_transparent_picture(tmp_path: Path) -> None:
     assert failure(file, PIXEL) == (
         f"{file}: the picture is transparent in places, and what lies behind it is not known\n"
         "hint: flatten it onto the background that the training used"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("a.png", "RGB;16B"), ("a.tif", "RGB;16"), ("a.ppm", "values up to 65535")]
+)
+def test_a_picture_in_colour_with_16_bits(tmp_path: Path, name: str, found: str) -> None:
+    """Pillow opens it with 8 bits."""
+    pixel = (40000).to_bytes(2, "big") * 3
+    (tmp_path / name).write_bytes(
+        {
+            "a.png": b"\x89PNG\r\n\x1a\n"
+            + b"".join(
+                len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
+                for kind, body in (
+                    (b"IHDR", struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0)),
+                    (b"IDAT", zlib.compress(b"\0" + pixel)),
+                    (b"IEND", b""),
+                )
+            ),
+            "a.tif": b"MM\0*\0\0\0\x08"
+            + struct.pack(">H", 9)
+            + b"".join(
+                struct.pack(">HHI", tag, kind, count) + value
+                for tag, kind, count, value in (
+                    (256, 3, 1, b"\0\1\0\0"),
+                    (257, 3, 1, b"\0\1\0\0"),
+                    (258, 3, 3, (122).to_bytes(4, "big")),
+                    (259, 3, 1, b"\0\1\0\0"),
+                    (262, 3, 1, b"\0\2\0\0"),
+                    (273, 4, 1, (128).to_bytes(4, "big")),
+                    (277, 3, 1, b"\0\3\0\0"),
+                    (278, 3, 1, b"\0\1\0\0"),
+                    (279, 4, 1, (6).to_bytes(4, "big")),
+                )
+            )
+            + bytes(4)
+            + b"\0\x10" * 3
+            + pixel,
+            "a.ppm": b"P6 1 1 65535\n" + pixel,
+        }[name]
+    )
+    assert Image.open(tmp_path / name).mode == "RGB"
+    text = failure(tmp_path / name, PIXEL)
+    assert f"the picture has more than 8 bits a channel\nexpected: 8 bits a channel\nfound: {found}" in text
+
+
+def test_a_file_of_several_pages(tmp_path: Path) -> None:
+    file = tmp_path / "a.tif"
+    Image.new("RGB", (1, 1)).save(file, save_all=True, append_images=[Image.new("RGB", (1, 1))])
+    assert failure(file, PIXEL) == (
+        f"{file}: the file holds several pictures\nexpected: one picture a file\nfound: 2 pages\n"
+        "hint: save each in a file of its own"
     )
 
 
