@@ -88,8 +88,8 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     if pictures.most_frequent is not None:
         sampled = replace(sampled, picture=free)
     sizes, unknown = _sizes(loaded, sampled)
-    stated_there = _is_stated(loaded, sizes)
-    if sampled.picture is not None and not stated_there:
+    how = _stated(loaded, sizes)
+    if sampled.picture is not None and how is None:
         shape = loaded.inputs[0].shape or ()
         declared_once = {shape[axis] for axis in sampled.picture.sizes}
         sizes = {name: size for name, size in sizes.items() if name not in declared_once}
@@ -112,7 +112,11 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
     lines += [f"# The size of {name} is open: dims = {{ {_text(name)} = SIZE }}" for name in unknown]
     lines += [
         "",
-        *([] if stated_there else _preprocessing(loaded.inputs, files, None if free is None else pictures)),
+        *(
+            _remark_of_stated(how)
+            if how is not None
+            else _preprocessing(loaded.inputs, files, None if free is None else pictures)
+        ),
     ]
     lines += ["[[bundle]]", f"name = {_text(_name(model))}", ""]
     lines += ["[gate]", f"baseline = {_text(BASELINE_FILE)}", ""]
@@ -165,11 +169,22 @@ def _sizes(model: Model, sampled: SampledShapes) -> tuple[dict[str, int], list[s
     return told, [dim for dim in dict.fromkeys(names) if dim not in request.dims]
 
 
-def _is_stated(model: Model, sizes: Mapping[str, int]) -> bool:
-    """Whether the file itself states how pictures become the input."""
+def _stated(model: Model, sizes: Mapping[str, int]) -> ImagePreprocessing | None:
+    """How pictures become the input, where the file itself states it."""
     request, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
     known = {dim: size for dim, size in {**request.dims, **sizes}.items() if isinstance(size, int)}
-    return stated.preprocessing(model.metadata, at_sizes(model.inputs, known)) is not None
+    return stated.preprocessing(model.metadata, at_sizes(model.inputs, known))
+
+
+def _remark_of_stated(how: ImagePreprocessing) -> Iterator[str]:
+    """What a project file says where the model's file states how pictures become the input."""
+    height, width = how.size or (0, 0)
+    yield "# The model's file states how pictures become the input; a table [preprocessing] here counts in its place:"
+    yield (
+        f"# {how.color}, pixels from 0 to 255 times {how.scale:.6g}, resize = {_text(how.resize)} to {width}×{height}"
+        + (f" with pad_value = {how.pad_value}." if how.resize == "pad" else ".")
+    )
+    yield ""
 
 
 def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path], pictures: PictureSizes | None) -> Iterator[str]:

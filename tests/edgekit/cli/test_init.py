@@ -179,7 +179,12 @@ def test_what_the_file_states_is_not_typed_again(folder: Path, onnx_model: Calla
     onnx.save(model, "model.onnx")
     Image.new("RGB", (20, 10)).save(folder / "data" / "a.png")
     draft = api.init("model.onnx", data="data", targets=["ort"])
-    assert "preprocessing" not in tomllib.loads(draft.path.read_text())
+    text = draft.path.read_text()
+    assert "preprocessing" not in tomllib.loads(text)
+    assert (
+        "\n# The model's file states how pictures become the input; a table [preprocessing] here counts in its place:\n"
+        '# RGB, pixels from 0 to 255 times 0.00392157, resize = "pad" to 8×8 with pad_value = 114.\n' in text
+    )
 
 
 def test_sounds(folder: Path, onnx_file: Callable[..., Path]) -> None:
