@@ -98,12 +98,16 @@ class NearMiss:
     """What tells that they are none, in words."""
     found: bool = True
     """Whether something was found on the samples; without it, outputs that are named are not read as boxes either."""
+    decoded: bool = True
+    """Whether boxes can be read from the outputs alone; else they are offsets from anchors that the app holds."""
 
     def __str__(self) -> str:
         names = ", ".join(f'"{name}"' for name in self.outputs)
         looks = f"output{'s' if len(self.outputs) > 1 else ''} {names} look{'' if len(self.outputs) > 1 else 's'} like"
         advice = (
-            f"[outputs] boxes = [{names}] in the project file reads boxes from there"
+            "export the model with its boxes decoded, or judge it by --metric; until then numbers and classes count"
+            if not self.decoded
+            else f"[outputs] boxes = [{names}] in the project file reads boxes from there"
             if self.found
             else "give samples with something to find"
         )
@@ -152,6 +156,24 @@ def nearly_recognised(
             return NearMiss(
                 (name,), f"{confident:.0%} of the rows have a score of {CONFIDENT} or more (at most {most})"
             )
+    return _from_anchors(answers)
+
+
+def _from_anchors(answers: Sequence[Arrays]) -> NearMiss | None:
+    """Rows of scores of which few are confident, beside rows of four numbers that are no boxes by themselves (SSD)."""
+    tables = _tables(answers)
+    for name, found in tables.items():
+        count, width = found[0].shape
+        if width != CORNERS or count < FEWEST_ROWS or _have_corners(found, UNDECLARED) is not None:
+            continue
+        for other, scores in tables.items():
+            if other == name or len(scores[0]) != count or not all(map(_are_scores, scores)):
+                continue
+            background = _background(scores)
+            objects = scores if background is None else [np.delete(each, background, axis=1) for each in scores]
+            if objects[0].shape[1] and _is_sparse(objects):
+                why = f'the four numbers of a row in "{name}" are neither corners nor centre and size'
+                return NearMiss((name, other), why, decoded=False)
     return None
 
 

@@ -39,6 +39,11 @@ SUPPRESSED = {"after_suppression", "many_after_suppression", "in_vectors"}
 OF_THEIR_OWN = {"boxes_and_scores", "logits_of_queries", "softmax_of_queries", "in_vectors"}
 
 
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
 def dense(rng: np.random.Generator, move: float = 0.0, forget: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Corners (rows, 4) and scores (rows, classes): each object in five rows, nearly the same, and much background."""
     corners = np.sort(rng.uniform(0, 64, (ROWS, 2, 2)), axis=1).reshape(ROWS, 4)
@@ -357,6 +362,22 @@ def test_a_detector_that_is_sure_of_most_rows_or_of_none_is_told() -> None:
     assert "for 100% of the rows have a score of 0.25 or more (at most 30%): [outputs] boxes = [" in sure
     unsure = str(nearly_recognised([yolo8(corners, scores / 10)], PICTURE, CLASSES))
     assert "for no row has a score of 0.25 or more: give samples with something to find" in unsure
+
+
+def test_offsets_from_anchors_are_told_to_be_no_boxes(rng: np.random.Generator) -> None:
+    """SSD with its priors in the app: offsets of the centre, and logarithms of the size."""
+    answers = []
+    for seed in range(3):
+        outputs = boxes_and_scores(*dense(np.random.default_rng(seed)))
+        answers.append({"loc": rng.normal(size=(1, ROWS, 4)).astype(np.float32), "conf": outputs["scores"]})
+    assert meaning_of(answers, PICTURE) is None
+    assert str(nearly_recognised(answers, PICTURE)) == (
+        'outputs "loc", "conf" look like a detector\'s boxes, and no boxes are read, for the four numbers of a row in '
+        '"loc" are neither corners nor centre and size: export the model with its boxes decoded, or judge it by '
+        "--metric; until then numbers and classes count; boxes = false says that there are none"
+    )
+    nothing = [{**answer, "conf": np.tile(answer["conf"][:, :1], (1, 1, 4)) / 4} for answer in answers]
+    assert nearly_recognised(nothing, PICTURE) is None
 
 
 def test_boxes_whose_order_is_not_seen_are_told(perceptron: Path) -> None:
