@@ -19,12 +19,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from edgekit.api_arguments import (
+    Data,
     Dims,
     Metric,
     Shapes,
     StrPath,
     bundle_name,
     bundle_of,
+    data_of,
     evaluation,
     instruction_set_names,
     max_bytes,
@@ -42,6 +44,7 @@ from edgekit.bundle_checks.throughput import ThroughputCandidate
 from edgekit.bundle_checks.verification import Verification
 from edgekit.config import Declared, declared_for, find_config, read_config
 from edgekit.data.recording import record
+from edgekit.data.tables import Table
 from edgekit.errors import InputError
 from edgekit.faults import as_edgekit_error
 from edgekit.loading import LoadedBundle, Prediction
@@ -113,8 +116,9 @@ def package(
     output: StrPath | None = None,
     *,
     name: str | None = None,
-    data: StrPath | None = None,
-    verify_data: StrPath | None = None,
+    data: Data | None = None,
+    verify_data: Data | None = None,
+    label: str | None = None,
     quantize: str | None = None,
     quantizer: str | None = None,
     max_drop: float | str | None = None,
@@ -146,8 +150,11 @@ def package(
         output: The bundle's folder; by default ``MODEL-TARGET`` in the working directory.
         name: What the bundle calls itself, of letters, digits, ``.``, ``_`` and ``-``; by default as
             ``like`` does, or its folder's name.
-        data: Folder of samples to calibrate and verify on.
-        verify_data: Folder of samples to verify on in place of ``data``.
+        data: Samples to calibrate and verify on: a folder, a file that holds a table, or a table itself (a DataFrame,
+            a mapping of arrays by the inputs' names whose first axis counts samples, an array, or a pair of one of
+            these and the labels).
+        verify_data: Samples to verify on in place of ``data``.
+        label: The column that holds the class, where samples are the rows of a table; by default ``label``.
         quantize: Scheme; by default ``auto`` with ``data``, ``none`` without.
         quantizer: Name of the installed quantizer; by default EdgeKit's own.
         max_drop: Accuracy that may be lost: ``0.01`` or ``"1%"``.
@@ -178,7 +185,10 @@ def package(
     """
     source = path_of(model, "MODEL")
     _, profile = find_profile(target)
-    declared = declared_for(source, optional_path(data, "--data"), optional_path(config, "--config"))
+    tables: dict[Path, Table] = {}
+    samples, others = data_of(data, "--data", tables), data_of(verify_data, "--verify-data", tables)
+    near = None if samples in tables else samples
+    declared = declared_for(source, near, optional_path(config, "--config"))
     folder = optional_path(output, "--output") or Path(f"{source.stem}-{profile.name}")
     repeated = None if like is None else bundle_of(like)
     request = PackageRequest(
@@ -186,8 +196,10 @@ def package(
         target=target,
         output=folder,
         name=bundle_name(name, folder, repeated),
-        data=optional_path(data, "--data"),
-        verify_data=optional_path(verify_data, "--verify-data"),
+        data=samples,
+        verify_data=others,
+        label=label,
+        tables=tables,
         quantize=quantize,
         quantizer=quantizer,
         like=None if repeated is None else Choice.of(repeated),
@@ -358,7 +370,8 @@ def quantize(
     model: StrPath,
     output: StrPath,
     *,
-    data: StrPath | None = None,
+    data: Data | None = None,
+    label: str | None = None,
     target: str | None = None,
     scheme: str = "auto",
     quantizer: str | None = None,
@@ -382,7 +395,8 @@ def quantize(
     Args:
         model: The ONNX file.
         output: The ONNX file to write.
-        data: Folder of samples to calibrate on.
+        data: Samples to calibrate on: a folder, a file that holds a table, or a table itself, as for :func:`package`.
+        label: The column that holds the class, where samples are the rows of a table; by default ``label``.
         target: Name of the device profile to quantize for; by default what suits most devices.
         scheme: How to quantize.
         quantizer: Name of the installed quantizer; by default EdgeKit's own.
@@ -408,12 +422,16 @@ def quantize(
         edgekit.quantizer.BudgetError: No candidate holds the accuracy budget.
     """
     source = path_of(model, "MODEL")
-    folder, project = optional_path(data, "--data"), optional_path(config, "--config")
-    declared = Declared() if folder is None else declared_for(source, folder, project)
+    tables: dict[Path, Table] = {}
+    samples, project = data_of(data, "--data", tables), optional_path(config, "--config")
+    near = None if samples in tables else samples
+    declared = Declared() if samples is None else declared_for(source, near, project)
     order = QuantizeOrder(
         model=source,
         output=path_of(output, "--output"),
-        data=folder,
+        data=samples,
+        label=label,
+        tables=tables,
         target=target,
         scheme=scheme,
         quantizer=quantizer,
@@ -438,6 +456,7 @@ def init(
     model: StrPath,
     *,
     data: StrPath | None = None,
+    label: str | None = None,
     targets: Iterable[str] = (),
     output: StrPath = "edgekit.toml",
     progress: Progress | None = None,
@@ -446,7 +465,8 @@ def init(
 
     Args:
         model: The ONNX file.
-        data: Folder of samples.
+        data: Folder of samples, or a file that holds a table.
+        label: The column that holds the class, where samples are the rows of a table; by default ``label``.
         targets: Device profiles; by default the first one of each target that builds here.
         output: The file to write, which must not exist.
         progress: Told of the stages; silent by default.
@@ -460,7 +480,11 @@ def init(
     """
     with (progress or Progress()).stage("draft"):
         return draft_project(
-            path_of(model, "MODEL"), optional_path(data, "--data"), names_of(targets), path_of(output, "--output")
+            path_of(model, "MODEL"),
+            optional_path(data, "--data"),
+            names_of(targets),
+            path_of(output, "--output"),
+            label,
         )
 
 

@@ -6,18 +6,22 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from edgekit.bundle import Bundle, read_bundle
 from edgekit.comparison.custom_metric import Evaluation, Run
 from edgekit.config import SIZES, parse_bytes, parse_max_drop
 from edgekit.data.samples import Samples
+from edgekit.data.tables import Table, table_of
 from edgekit.devices.instruction_set import known_sets
 from edgekit.errors import InputError
 from edgekit.features.dimensions import Sizes, parse_size, parse_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest
 
 StrPath = str | os.PathLike[str]
+Data = StrPath | Any
+"""Samples: a folder, a file that holds a table, or a table itself: a DataFrame, a mapping of arrays by name whose first
+axis counts samples, an array, or a pair of one of these and its labels."""
 Dims = Mapping[str, int | str | Sizes]
 """Sizes by the name of a dynamic dimension: ``1``, ``"1..8"`` or ``range(1, 9)``, ``"224,320"`` or ``(224, 320)``."""
 Shapes = Mapping[str, Sequence[int | None]]
@@ -57,6 +61,33 @@ def optional_path(path: StrPath | None, subject: str) -> Path | None:
         InputError: It is something else.
     """
     return None if path is None else path_of(path, subject)
+
+
+def data_of(data: Data | None, subject: str, tables: dict[Path, Table]) -> Path | None:
+    """The path of the samples, or one that stands for a table in memory; None stays None.
+
+    Args:
+        data: A path or a table.
+        subject: What it is for, as the command calls it.
+        tables: Takes the table.
+
+    Raises:
+        InputError: It is neither, or the table has no rows.
+    """
+    if data is None or isinstance(data, str | os.PathLike):
+        return optional_path(data, subject)
+    name = f"{subject} {type(data).__name__}"
+    table = table_of(data, name)
+    if table is not None:
+        tables[Path(name)] = table
+        return Path(name)
+    raise InputError(
+        "are no samples",
+        subject=subject,
+        expected="a path, a DataFrame, a mapping of arrays by name, an array, or a pair of one of these and labels",
+        found=type(data).__name__,
+        hint="numpy.array(samples) makes an array of a list",
+    )
 
 
 def names_of(names: Iterable[str]) -> tuple[str, ...]:

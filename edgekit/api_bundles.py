@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgekit.api_arguments import (
+    Data,
     StrPath,
     bundle_of,
     bundle_path,
+    data_of,
     instruction_set_names,
     optional_path,
     path_of,
@@ -16,9 +18,11 @@ from edgekit.api_arguments import (
 from edgekit.api_types import held_to_signature
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
+from edgekit.bundle_checks.tables import sample_folder
 from edgekit.bundle_checks.throughput import ThroughputCandidate, bench_throughput
 from edgekit.bundle_checks.verification import Verification, verify_bundle
 from edgekit.config import Declared, declared_for, find_config
+from edgekit.data.tables import Table
 from edgekit.devices import LOCAL
 from edgekit.devices.opening import open_device
 from edgekit.errors import InputError
@@ -35,7 +39,8 @@ from edgekit.signature import sign as sign_bundle
 def verify(
     bundle: StrPath | Bundle,
     *,
-    data: StrPath | None = None,
+    data: Data | None = None,
+    label: str | None = None,
     model: StrPath | None = None,
     config: StrPath | None = None,
     device: str = LOCAL,
@@ -50,7 +55,9 @@ def verify(
 
     Args:
         bundle: The bundle.
-        data: Folder of samples to measure the accuracy on; they need labels where ``model`` is not given.
+        data: Samples to measure the accuracy on; they need labels where ``model`` is not given. A folder, a file that
+            holds a table, or a table itself, as for :func:`edgekit.api.package`.
+        label: The column that holds the class, where samples are the rows of a table; by default ``label``.
         model: The ONNX file that the bundle was made from, to compare with.
         config: Project file whose preprocessing is used where the bundle holds none; by default nearest to ``data``.
         device: URL of what executes the bundle; this machine by default.
@@ -68,12 +75,15 @@ def verify(
     told = progress or Progress()
     second = None if witness is None else find_witness(witness)
     where = open_device(device, device_timeout, told.step, optional_path(results, "--results"))
-    opened, source, folder = bundle_of(bundle), optional_path(model, "--model"), optional_path(data, "--data")
-    project = optional_path(config, "--config")
+    opened, source = bundle_of(bundle), optional_path(model, "--model")
+    tables: dict[Path, Table] = {}
+    given, project = data_of(data, "--data", tables), optional_path(config, "--config")
+    table = None if given is None else tables.get(given)
     if signers is not None:
         check_signature(opened, path_of(signers, "--signers"))
-    with told.stage("verify"):
-        declared = Declared() if folder is None else declared_for(source, folder, project)
+    with told.stage("verify"), sample_folder(opened, given, table, label, told.warn) as folder:
+        near = given if table is None else None
+        declared = Declared() if given is None else declared_for(source, near, project)
         preprocessing = declared.preprocessing
         found = verify_bundle(opened, folder, source, told.step, preprocessing, where, layers=layers, witness=second)
     if found.accuracy is not None and found.accuracy.label_doubt is not None:

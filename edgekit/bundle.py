@@ -26,6 +26,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgekit.data.npy import read_npy
+from edgekit.data.table_samples import Takes
 from edgekit.errors import InputError, InternalError, RequirementError
 from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.dimensions import OpenDims, from_record
@@ -111,6 +112,13 @@ class Bundle:
     def nan_inputs(self) -> frozenset[str]:
         """The inputs that may hold NaN, which stands for a missing value."""
         return frozenset(feature.name for feature in self.inputs if feature.takes_nan)
+
+    @property
+    def takes(self) -> Takes:
+        """What it takes of tables."""
+        stated = [stage["record"].get("metadata", {}) for stage in self.manifest["stages"] if stage["name"] == "load"]
+        labels = tuple(self.manifest["labels"] or ())
+        return Takes(tuple(one.spec for one in self.inputs), self.nan_inputs, labels, stated[-1] if stated else {})
 
     @property
     def states(self) -> Mapping[str, str]:

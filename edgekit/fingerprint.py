@@ -26,7 +26,12 @@ def model_files(model: Path) -> list[Path]:
 
 
 def data_files(folder: Path) -> dict[str, Path]:
-    """Every file of a data folder by its path inside, which may hold the label, in the order of the paths."""
+    """Every file of a data folder by its path inside, which may hold the label, in the order of the paths.
+
+    A table is a single file.
+    """
+    if folder.is_file():
+        return {folder.name: folder}
     return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
 
 

@@ -16,6 +16,8 @@ from edgekit.comparison.metrics import class_index, class_output
 from edgekit.data.given_values import fitting_array
 from edgekit.data.inputs import random_numbers
 from edgekit.data.npz import LABEL_ARRAY, read_npz
+from edgekit.data.table_samples import feeds_of
+from edgekit.data.tables import is_frame, read_table, table_of
 from edgekit.devices.local import open_runner
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
@@ -167,7 +169,35 @@ class LoadedBundle:
         Raises:
             InputError: The sample does not fit the bundle.
         """
+        if is_frame(sample):
+            return self.predict(sample)
         return self._runner.run(self.prepare(sample))
+
+    def predict(self, table: Any) -> Arrays:
+        """The outputs of many samples by name, the rows of a table; the first axis counts them.
+
+        Columns are told to inputs as those of a table in ``--data`` are. Rows are run one after the other, so a bundle
+        for one sample at a time takes them too.
+
+        Args:
+            table: A DataFrame, a mapping of arrays by the inputs' names or an array, whose first axis counts samples;
+                or the path of a file that holds a table. Columns that no input takes are not used, nor is that of
+                the labels that the bundle was packaged with.
+
+        Raises:
+            InputError: A column is missing, or a cell does not fit; row and column are named.
+        """
+        rows = read_table(Path(table)) if isinstance(table, str | Path) else table_of(table, type(table).__name__)
+        if rows is None:
+            raise InputError(
+                "is no table",
+                subject=self._bundle.path,
+                expected="a DataFrame, a mapping of arrays, an array, or the path of a table",
+                found=type(table).__name__,
+            )
+        feeds = feeds_of(rows, self._bundle.takes, self._bundle.manifest["options"].get("label"))
+        found = [self.run({name: array[row : row + 1] for name, array in feeds.items()}) for row in range(len(rows))]
+        return {spec.name: _in_rows([outputs[spec.name] for outputs in found]) for spec in self.outputs}
 
     def prepare(self, sample: Sample) -> Arrays:
         """The inputs by name that a sample becomes, with the bundle's preprocessing for pictures and sounds.
@@ -317,3 +347,8 @@ class LoadedBundle:
         named = 0 <= index < len(self.labels)
         name = self.labels[index] if named else str(number)
         return Prediction(name, number if index < 0 else index, score, probability)
+
+
+def _in_rows(outputs: Sequence[np.ndarray]) -> np.ndarray:
+    """What single samples gave, one behind the other."""
+    return np.concatenate(outputs) if all(array.shape[:1] == (1,) for array in outputs) else np.stack(outputs)

@@ -28,7 +28,21 @@ TargetOption = Annotated[
 ]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="A folder of samples: .npz files, or images or WAV files."),
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="A folder of samples: .npz files, or images or WAV files; or a table with a row a sample: .csv, .parquet, "
+        ".npy or .npz.",
+    ),
+]
+LabelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--label",
+        metavar="COLUMN",
+        help="The column that holds the class, where --data is a table; by default label.",
+        show_default=False,
+    ),
 ]
 
 

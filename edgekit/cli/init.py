@@ -9,11 +9,13 @@ import typer
 
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._options import ModelArgument
+from edgekit.cli._options import LabelOption, ModelArgument
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="Folder of samples, which bundles are made with.", show_default=False),
+    typer.Option(
+        "--data", metavar="DIR", help="Samples that bundles are made with: a folder or a table.", show_default=False
+    ),
 ]
 TargetsOption = Annotated[
     list[str] | None,
@@ -33,6 +35,7 @@ def init(
     *,
     model: ModelArgument,
     data: DataOption = None,
+    label: LabelOption = None,
     target: TargetsOption = None,
     output: OutputOption = Path("edgekit.toml"),
 ) -> None:
@@ -43,7 +46,7 @@ def init(
     """
     from edgekit import api
 
-    draft = api.init(model, data=data, targets=target or (), output=output, progress=console.progress)
+    draft = api.init(model, data=data, label=label, targets=target or (), output=output, progress=console.progress)
     console.show(draft.as_record(), lambda out: out.print(f"{draft.path}: {', '.join(draft.bundles)}", soft_wrap=True))
     for name, why in draft.left_out.items():
         console.warn(f"{name} is left out: {why}")

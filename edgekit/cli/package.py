@@ -18,7 +18,15 @@ from edgekit.cli._bundle_options import (
 from edgekit.cli._bundle_view import show_summary
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._options import DataOption, LabelsOption, ModelArgument, QuantizerOption, ShapeOptions, TargetOption
+from edgekit.cli._options import (
+    DataOption,
+    LabelOption,
+    LabelsOption,
+    ModelArgument,
+    QuantizerOption,
+    ShapeOptions,
+    TargetOption,
+)
 from edgekit.cli._search_options import SearchOptions
 
 NameOption = Annotated[
@@ -130,6 +138,7 @@ def package(
     also: AlsoOption = [],  # noqa: B006 - as `option` below
     data: DataOption = None,
     verify_data: VerifyDataOption = None,
+    label: LabelOption = None,
     quantize: QuantizeOption = None,
     quantizer: QuantizerOption = None,
     max_drop: MaxDropOption = None,
@@ -171,6 +180,7 @@ def package(
         name=name,
         data=data,
         verify_data=verify_data,
+        label=label,
         quantize=quantize,
         quantizer=quantizer,
         max_drop=max_drop,

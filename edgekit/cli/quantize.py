@@ -19,6 +19,7 @@ from edgekit.cli._console import Console
 from edgekit.cli._explain import print_layers
 from edgekit.cli._options import (
     DataOption,
+    LabelOption,
     LabelsOption,
     ModelArgument,
     ModelOutputOption,
@@ -62,6 +63,7 @@ def quantize(
     *,
     model: ModelArgument,
     data: DataOption = None,
+    label: LabelOption = None,
     target: OptionalTargetOption = None,
     scheme: SchemeOption = "auto",
     quantizer: QuantizerOption = None,
@@ -90,6 +92,7 @@ def quantize(
             model,
             output,
             data=data,
+            label=label,
             target=target,
             scheme=scheme,
             quantizer=quantizer,

@@ -21,7 +21,7 @@ from edgekit.cli._bundle_options import (
 from edgekit.cli._bundle_view import show_rows, show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._options import DataOption
+from edgekit.cli._options import DataOption, LabelOption
 from edgekit.devices import LOCAL
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def verify(
     bundle: BundleArgument,
     *,
     data: DataOption = None,
+    label: LabelOption = None,
     model: OriginalOption = None,
     config: DataConfigOption = None,
     device: DeviceOption = LOCAL,
@@ -88,6 +89,7 @@ def verify(
             found[name] = api.verify(
                 opened,
                 data=data,
+                label=label,
                 model=model,
                 config=config,
                 device=name,

@@ -62,6 +62,8 @@ class DeclaredBundle:
     """Where it lies."""
     data: Path | None = None
     verify_data: Path | None = None
+    label: str | None = None
+    """The column that holds the class, where data are tables."""
     labels: Path | None = None
     preprocessing: Preprocessing | None = None
     shares_preprocessing: bool = False

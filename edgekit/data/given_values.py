@@ -19,6 +19,8 @@ _MOST_SHOWN = 80
 def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
     """The value as an array that fits an input; Python's own numbers become the input's type, words their numbers.
 
+    Arrays keep their element type, but for ``float64``, NumPy's own, which becomes ``float32``.
+
     Args:
         value: An array, or numbers or texts in lists.
         spec: The input.
@@ -31,6 +33,8 @@ def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
     if spec.vocabulary is not None and are_texts(given := _plain(value, subject, spec)):
         value = numbers_for(given, spec.vocabulary, spec.tokens, subject)
     array = value if isinstance(value, np.ndarray) else _converted(value, spec, subject)
+    if array.dtype == np.float64 and spec.dtype == "float32" and _narrows(array):
+        array = array.astype(np.float32)
     if not (array.dtype.kind in "OU" if text else array.dtype.name == spec.dtype):
         raise InputError(
             "the array's element type is not the model's",
@@ -46,9 +50,25 @@ def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
             subject=subject,
             expected=str(spec),
             found=str(ValueSpec(spec.name, array.dtype.name, array.shape)),
-            hint="the batch dimension is missing: give array[numpy.newaxis]" if missing else None,
+            hint=_shape_hint(array, spec, missing=missing),
         )
     return array if spec.vocabulary is None else as_numbers(array, spec.vocabulary, subject)
+
+
+def _shape_hint(array: np.ndarray, spec: ValueSpec, *, missing: bool) -> str | None:
+    if missing:
+        return "the batch dimension is missing: give array[numpy.newaxis]"
+    if array.ndim == 0 and spec.shape is not None and spec.takes_shape((1,) * len(spec.shape)):
+        return "numbers of one sample stand in lists, [[number]]; predict() takes tables, a row a sample"
+    if array.ndim and len(array) > 1 and any(spec.takes_shape((1, *tail)) for tail in (array.shape[1:], (1,))):
+        return f"if these are {len(array)} samples, predict() runs them one after the other"
+    return None
+
+
+def _narrows(array: np.ndarray) -> bool:
+    """Whether float32 holds the numbers, rounded to the next one: none is beyond its range."""
+    greatest = np.finfo(np.float32).max
+    return bool((~np.isfinite(array) | (np.abs(array) <= greatest)).all())
 
 
 def _converted(value: Any, spec: ValueSpec, subject: str) -> np.ndarray:

@@ -35,16 +35,8 @@ _LABEL_BYTES = 64
 _NAME_BYTES = 1024
 """256 characters, as NumPy stores them."""
 _TABLE_RANK = 2
-ONE_SAMPLE_HINT = (
-    "one file is one sample, with its row and its label: for i in range(len(x)): "
-    "numpy.savez(f'{i:05}.npz', INPUT=x[i:i + 1], label=y[i])"
-)
-"""What to do with an array of all labels."""
-ROWS_HINT = (
-    "one file is one sample: read the table, and write a file a row: for i in range(len(x)): "
-    "numpy.savez(f'{i:05}.npz', INPUT=x[i:i + 1])"
-)
-"""What to do with a table of all samples."""
+ROWS_HINT = "a file in a folder is one sample; a file of many is given itself, in place of its folder"
+"""What to do with an array of all labels, or of all samples."""
 _DIGITS = 18
 """Most digits of a class's number."""
 NAMES_HINT = "`edgekit package` and `quantize` take the names of the classes, with --labels FILE"
@@ -190,7 +182,7 @@ def require_class_number(shape: tuple[int, ...], dtype: np.dtype, subject: objec
             subject=subject,
             expected=_CLASS_NUMBER,
             found=f"{dtype} of shape {shape}",
-            hint=ONE_SAMPLE_HINT if shape and shape[0] > 1 else None,
+            hint=ROWS_HINT if shape and shape[0] > 1 else None,
         )
 
 

@@ -229,7 +229,7 @@ def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:
         sizes = ",".join(map(str, shape))
         if shape and shape[0] > 1 and spec.takes_shape((1, *shape[1:])):
             return (
-                f"if these are {shape[0]} samples, save each in a file of its own, array[i:i + 1]; if they are one, "
+                f"if these are {shape[0]} samples, give the file itself in place of its folder; if they are one, "
                 f"fix the model to this shape with --shape {quote(spec.name)}={sizes}"
             )
         return f"fix the model to this shape with --shape {quote(spec.name)}={sizes}, or prepare the data anew"

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from edgekit.data import tables
 from edgekit.data.inputs import random_numbers, seeded_inputs
-from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, ROWS_HINT, check_label, find_labels, numbered_folders
+from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labels, numbered_folders
 from edgekit.data.limits import index_limits
 from edgekit.data.natural import picture
 from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_headers, read_npz
@@ -64,8 +65,8 @@ class Samples(Protocol):
 
 LEFT_BY_SYSTEMS = {"__macosx", "desktop.ini", "ehthumbs.db", "icon\r", "thumbs.db"}
 """Files and folders that Windows and macOS leave in folders of pictures and in archives, without regard to case."""
-_TABLES = {".csv", ".tsv", ".parquet", ".feather", ".arrow", ".xlsx"}
-"""Suffixes of files that hold many samples."""
+_OTHER_TABLES = {".feather", ".arrow", ".xlsx", ".xls", ".ods", ".pkl", ".pickle", ".h5", ".json", ".jsonl"}
+"""Suffixes of files that hold many samples, and that nothing here reads."""
 
 Read = Callable[[Path], dict[str, np.ndarray]]
 """What a file feeds to the model; a label may be among the arrays."""
@@ -278,7 +279,8 @@ def sample_files(folder: Path) -> list[Path]:
         raise InputError(
             "the data folder is not there" if not folder.exists() else "the data is not a folder",
             subject=folder,
-            expected="a folder with a file for each sample: .npz, pictures or .wav",
+            expected="a folder with a file for each sample (.npz, pictures or .wav), or a table (.csv, .parquet, .npy, "
+            ".npz)",
         )
     files = []
     for path in sorted(folder.rglob("*")):
@@ -317,10 +319,10 @@ def _kind(file: Path) -> str:
         subject=file,
         expected=".npz, .wav or a picture (" + " ".join(sorted(image.SUFFIXES)) + ")",
         found=file.suffix or "a file without suffix",
-        hint="numpy.savez(FILE, INPUT=array) writes a sample, an array for each input in one file"
-        if suffix == ".npy"
-        else ROWS_HINT
-        if suffix in _TABLES
+        hint=f"a table is given itself, a row a sample: {file} in place of its folder"
+        if suffix in tables.SUFFIXES
+        else "write the table as .csv or .parquet, and give that file itself in place of the folder"
+        if suffix in _OTHER_TABLES
         else "keep other files outside the data folder",
     )
 

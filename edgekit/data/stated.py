@@ -5,6 +5,7 @@ ONNX's ``metadata_props`` are texts by key, and each exporter has keys of its ow
 - Ultralytics: ``names`` (``{0: 'person', …}``), ``task``, ``imgsz``, ``stride``, and texts of author and license. Its
   detectors take pictures in RGB, from 0 to 1, padded with grey to the input's size; its classifiers are cropped;
 - PaddleOCR: ``character``, a character a line;
+- names of a table's columns: ``feature_names``, written as classes are;
 - others: ``labels``, ``classes``, ``class_names``, ``id2label``, as JSON, as a Python literal, by lines or by commas.
 """
 
@@ -20,6 +21,8 @@ from edgekit.model import ValueSpec
 from edgekit.preprocessing import ImagePreprocessing
 
 NAME_KEYS = ("names", "labels", "class_names", "classes", "id2label", "character")
+FEATURE_KEYS = ("feature_names", "feature_names_in_")
+"""What estimators of XGBoost, LightGBM and scikit-learn call the columns that they were trained on."""
 TEXT_KEYS = ("description", "author", "license", "version")
 """Texts about the model that most formats have a place for."""
 MOST_NAMES = 100_000
@@ -46,6 +49,18 @@ def task(metadata: Mapping[str, str]) -> str | None:
 def class_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the classes by index; empty where none are stated, or what is stated is no list of names."""
     for key in NAME_KEYS:
+        names = _names(metadata.get(key, ""))
+        if names and len(set(names)) == len(names) and all(names):
+            return names
+    return ()
+
+
+def feature_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the columns of a table that the model takes as one matrix, in order (``feature_names``).
+
+    Empty where none are stated, or what is stated is no list of different names.
+    """
+    for key in FEATURE_KEYS:
         names = _names(metadata.get(key, ""))
         if names and len(set(names)) == len(names) and all(names):
             return names

@@ -20,6 +20,7 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
         name=declared.name,
         data=declared.data,
         verify_data=declared.verify_data,
+        label=declared.label,
         quantize=declared.quantize,
         quantizer=declared.quantizer,
         max_drop=declared.max_drop,

@@ -22,6 +22,7 @@ from edgekit.packaging.candidates import Fates
 from edgekit.packaging.forms import Forms, HeldTo
 from edgekit.packaging.preparation import Prepared, prepared
 from edgekit.packaging.request import PackageRequest, require_possible
+from edgekit.packaging.tables import sample_folders
 from edgekit.packaging.walk import Walk
 from edgekit.progress import Progress
 from edgekit.registry import find_witness
@@ -54,10 +55,12 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     witness = None if request.witness is None else find_witness(request.witness)
     require_replaceable(request.output, request.output_chosen_with)
     walk, fates = Walk(progress), Fates()
-    with atomic_directory(
-        request.output, what="bundle", may_replace=is_bundle, chosen_with=request.output_chosen_with
-    ) as folder:
-        model = prepared(request, profiles, walk, progress)
+    given, chosen_with = (request.data, request.verify_data), request.output_chosen_with
+    with (
+        atomic_directory(request.output, what="bundle", may_replace=is_bundle, chosen_with=chosen_with) as folder,
+        sample_folders(request.model, given, request.tables, request.label, request.labels, walk.warn) as folders,
+    ):
+        model = prepared(replace(request, data=folders[0], verify_data=folders[1]), profiles, walk, progress)
         quantized = _quantized(request, target, profile, model, walk, progress, executor)
         fates.measured(quantized.record)
         held_to = _held_to(request, model)

@@ -14,6 +14,7 @@ from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.picture_sizes import picture_size, require_size
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import open_samples, require_sample_files
+from edgekit.data.tables import Table
 from edgekit.devices.instruction_set import require_executable
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
@@ -28,6 +29,7 @@ from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.graph.training_mode import require_inference
 from edgekit.model import Model
 from edgekit.packaging.device_sizes import fix_shapes_at, held_sizes, require_one_size, told_by_samples
+from edgekit.packaging.tables import sample_folders
 from edgekit.packaging.walk import Walk
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
@@ -85,6 +87,10 @@ class QuantizeOrder:
     model: Path
     output: Path
     data: Path | None = None
+    label: str | None = None
+    """The column that holds the class, where samples are the rows of a table."""
+    tables: Mapping[Path, Table] = field(default_factory=dict)
+    """Tables in memory, by the paths that stand for them as samples."""
     """Samples to calibrate on."""
     target: str | None = None
     """The device profile to quantize for and to score candidates on; None: what suits most devices."""
@@ -146,6 +152,12 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         may_stay_float=False,
     )
     walk = Walk(progress)
+    with sample_folders(order.model, (order.data,), order.tables, order.label, order.labels, walk.warn) as (data,):
+        return _quantized_on(replace(order, data=data), walk, progress, executor)
+
+
+def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor: Executor | None) -> QuantizedModel:
+    """The model, quantized on a folder of samples, and written."""
     if order.data is not None:
         require_sample_files(order.data)
     sampled = None if order.data is None else sampled_shapes(order.data)

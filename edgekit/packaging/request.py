@@ -9,6 +9,7 @@ from shlex import quote
 from typing import Any
 
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.data.tables import Table
 from edgekit.devices.instruction_set import require_executable
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
@@ -41,6 +42,10 @@ class PackageRequest:
     """Samples to calibrate and verify on."""
     verify_data: Path | None = None
     """Samples to verify on in place of those."""
+    label: str | None = None
+    """The column that holds the class, where samples are the rows of a table."""
+    tables: Mapping[Path, Table] = field(default_factory=dict)
+    """Tables in memory, by the paths that stand for them as samples."""
     quantize: str | None = None
     """None: ``auto`` with data, ``none`` without."""
     quantizer: str | None = None
@@ -106,6 +111,7 @@ class PackageRequest:
             "metric": None if self.evaluation is None else self.evaluation.name,
             "precision": self.precision,
             **self.shapes.as_record(),
+            **({} if self.label is None else {"label": self.label}),
             "outputs": None if self.outputs is None else self.outputs.as_record(),
             "states": dict(self.states),
             "target": dict(self.target_options),

@@ -26,6 +26,7 @@ class Walk:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._told: set[str] = set()
+        self._before: list[str] = []
         self.records: list[dict[str, Any]] = []
 
     @property
@@ -59,6 +60,8 @@ class Walk:
         if not isinstance(result, hands_on):
             raise stage.broken(f"it handed on no {hands_on.__name__}")
         self.keep(stage.name, result.record, time.perf_counter() - start)
+        self._keep_warnings(self._before)
+        self._before = []
         if stage.name == Load.name:
             supervision.tell_model_bytes(result.record["bytes"])
         for warning in result.warnings:
@@ -68,10 +71,17 @@ class Walk:
         return result
 
     def warn(self, text: str) -> None:
-        """Adds a warning to the last stage's record, and tells of it."""
-        record = self.records[-1]["record"]
-        record["warnings"] = [*record.get("warnings", ()), text]
+        """Adds a warning to the last stage's record, or to the first one's before there is any, and tells of it."""
+        if self.records:
+            self._keep_warnings([text])
+        else:
+            self._before.append(text)
         self._progress.warn(text)
+
+    def _keep_warnings(self, texts: Sequence[str]) -> None:
+        record = self.records[-1]["record"]
+        if texts:
+            record["warnings"] = [*record.get("warnings", ()), *texts]
 
     def hold_class_names(self, names: Sequence[str], file: Path, model: Model) -> None:
         """Holds the names in a list of classes against those that the model's file states; warns of other ones.

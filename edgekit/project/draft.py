@@ -24,6 +24,7 @@ from edgekit.files.regular_file import real_path
 from edgekit.graph.sizes.default_sizes import Holds, PictureSize, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
+from edgekit.packaging.tables import sample_folders
 from edgekit.preprocessing import ImagePreprocessing, wav
 from edgekit.registry import find_profile, installed_targets
 from edgekit.stages.load import Load
@@ -55,14 +56,18 @@ class Draft:
         }
 
 
-def draft_project(model: Path, data: Path | None, targets: Sequence[str], output: Path) -> Draft:
+def draft_project(
+    model: Path, data: Path | None, targets: Sequence[str], output: Path, label: str | None = None
+) -> Draft:
     """Writes a project file for a model.
 
     Args:
         model: The ONNX file.
-        data: Folder of samples; None where there is none.
+        data: Folder of samples, or a table of them; None where there is none.
         targets: Device profiles; none stands for the first one of each target that builds here.
         output: The file, which must not exist.
+
+        label: The column that holds the class, where they are the rows of a table.
 
     Raises:
         InputError: The model or the data cannot be read, a target is unknown, or the file exists.
@@ -73,16 +78,36 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
             subject=output,
             hint="add a [[bundle]] with a model of its own to it, or name another file with -o",
         )
-    if data is not None:
-        require_sample_files(data)
+    with sample_folders(model, (data,), {}, label, None, lambda _: None) as (folder,):
+        if folder is not None:
+            require_sample_files(folder)
+        lines, unknown, left_out = _drafted(model, data, folder, targets, output, label)
+    with atomic_file(output) as place:
+        place.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+    return Draft(output, tuple(bundle.name for bundle in read_config(output).bundles), tuple(unknown), left_out)
+
+
+def _drafted(
+    model: Path, data: Path | None, folder: Path | None, targets: Sequence[str], output: Path, label: str | None
+) -> tuple[list[str], Sequence[str], dict[str, str]]:
+    """The lines, the free dimensions of unknown sizes, and the targets that are left out.
+
+    Args:
+        model: The ONNX file.
+        data: What the project file names.
+        folder: The samples in it.
+        targets: Device profiles.
+        output: The file.
+        label: The column that holds the class.
+    """
     profiles = [find_profile(name)[1].name for name in targets]
     left_out: dict[str, str] = {}
     if not profiles:
         profiles, left_out = _first_profiles()
-    sampled = sampled_shapes(data)
+    sampled = sampled_shapes(folder)
     loaded = Load(sampled.names)(model).model
     sampled = sampled.for_inputs(loaded.inputs)
-    files = [] if data is None else sample_files(data)
+    files = [] if folder is None else sample_files(folder)
     pictures = sizes_of_pictures(files)
     free = _free_picture_size(loaded.inputs, pictures)
     if pictures.most_frequent is not None:
@@ -101,9 +126,10 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
         f"model = {_text(_relative(model, output))}",
         f"targets = [{', '.join(map(_text, profiles))}]",
     ]
-    if data is not None:
+    if data is not None and folder is not None:
         lines.append(f"data = {_text(_relative(data, output))}")
-        numbered = None if (data / CSV_FILE).exists() else numbered_folders(data, files, loaded.class_names)
+        lines += [] if label is None else [f"label = {_text(label)}"]
+        numbered = None if (folder / CSV_FILE).exists() else numbered_folders(folder, files, loaded.class_names)
         if numbered is not None:
             lines.append(f"# labels = {_text(LINES_FILE)}, a class name a line in the model's order; without it")
             lines.append(f"# {numbered.replace('were', 'are')}.")
@@ -126,9 +152,7 @@ def draft_project(model: Path, data: Path | None, targets: Sequence[str], output
         '# accuracy_drop = "1%"',
         "# latency_ratio = 1.0  # of targets that run here",
     ]
-    with atomic_file(output) as place:
-        place.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
-    return Draft(output, tuple(bundle.name for bundle in read_config(output).bundles), tuple(unknown), left_out)
+    return lines, unknown, left_out
 
 
 def _first_profiles() -> tuple[list[str], dict[str, str]]:

@@ -175,7 +175,9 @@ class Gate:
         if self.data is not None:
             model = candidate.model if candidate.model is not None and candidate.model.is_file() else None
             where = clock.device if named and self.results is None else None
-            verdicts.append(judge_on_samples(bundle, self.data, model, asked.accuracy, where, self.progress.step))
+            label = None if candidate.declared is None else candidate.declared.label
+            step = self.progress.step
+            verdicts.append(judge_on_samples(bundle, self.data, model, asked.accuracy, where, step, label))
         earlier = figures = None
         if self.against is not None:
             rival = self._of_against(bundle, self.against)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgekit.bundle import Bundle
+from edgekit.bundle_checks.tables import sample_folder
 from edgekit.bundle_checks.verification import LabelsFound, verify_bundle
 from edgekit.config import declared_for
+from edgekit.data.tables import is_table_file
 from edgekit.device import Device
 from edgekit.errors import InputError, RequirementError
 from edgekit.progress import Step
@@ -23,6 +25,7 @@ def judge_on_samples(
     least_accuracy: float | None,
     device: Device | None = None,
     step: Step | None = None,
+    label: str | None = None,
 ) -> Verdict:
     """The verdict on what the bundle computes on samples.
 
@@ -32,17 +35,20 @@ def judge_on_samples(
 
     Args:
         bundle: The bundle.
-        data: The folder of samples.
+        data: The folder of samples, or the table.
         model: The original, where it is at hand.
         least_accuracy: The share of labels that has to be found, between 0 and 1.
         device: What executes the bundle; this machine where none is given.
         step: Told of the samples that are done.
+        label: The column that holds the class, where the samples are the rows of a table.
 
     Raises:
         InputError: The samples do not fit the bundle, nothing tells what is right, or the device cannot be reached.
     """
     try:
-        found = verify_bundle(bundle, data, model, step, declared_for(model, data, None).preprocessing, device)
+        declared = declared_for(model, data, None).preprocessing
+        with sample_folder(bundle, data, None, label if is_table_file(data) else None, lambda _: None) as folder:
+            found = verify_bundle(bundle, folder, model, step, declared, device)
     except RequirementError as error:
         reason = error.message if error.found is None else f"{error.message}: {error.found}"
         told = reason if error.hint is None else f"{reason} ({error.hint})"

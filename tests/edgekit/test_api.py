@@ -269,6 +269,14 @@ def test_a_metric_is_named_or_given_itself(
     assert bundle.manifest["options"]["metric"] == f"{agreement.__module__}:agreement"
 
 
+def test_an_array_of_doubles_is_that_of_floats(named_digits: Bundle) -> None:
+    loaded, picture = api.load(named_digits), np.random.default_rng(0).normal(size=(1, 1, 28, 28))
+    found, expected = (loaded.run(array)["logits"] for array in (picture, picture.astype(np.float32)))
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(InputError, match="the array's element type is not the model's"):
+        loaded.run(picture * 1e39)
+
+
 def test_a_metric_without_a_name_or_samples(digits: Path, labelled_digits: Path) -> None:
     with pytest.raises(InputError, match="cannot be found by a name") as refused:
         api.package(digits, "ort", data=labelled_digits, metric=lambda run, samples: 1.0)
@@ -292,7 +300,8 @@ def test_a_metric_without_a_name_or_samples(digits: Path, labelled_digits: Path)
             {"labels": ["cat", "dog"]},
             "--labels: is no path\nexpected: a text or a path object\nfound: list\nhint: write",
         ),
-        ({"data": {"image": 1}}, "--data: is no path\nexpected: a text or a path object\nfound: dict"),
+        ({"data": {"image": 1}}, "--data dict: the columns do not have one length\nexpected: a row for each sample"),
+        ({"data": 7}, "--data: are no samples\nexpected: a path, a DataFrame, a mapping of arrays by name, an array"),
         ({"also": "ios180"}, "--also: there is no target 'ios180'"),
     ],
 )
@@ -377,7 +386,7 @@ def test_a_sample_file_of_arrays(tmp_path: Path, named_digits: Bundle) -> None:
     ("sample", "message", "hint"),
     [
         (np.zeros((1, 28, 28), np.float32), "the array's shape is not the model's", "array[numpy.newaxis]"),
-        (np.zeros((1, 1, 28, 28)), "the array's element type is not the model's", "give array.astype('float32')"),
+        (np.zeros((1, 1, 28, 28), "f2"), "the array's element type is not the model's", "give array.astype('float32')"),
         ({"picture": np.zeros(1)}, "the arrays are not named as the model's inputs", None),
         ({}, "the arrays are not named as the model's inputs", None),
     ],

@@ -58,7 +58,7 @@ def test_several_samples_in_one_array(tmp_path: Path) -> None:
         "all.npz: the sample's shape is not the model's\n"
         "expected: x: float32 1×3\n"
         "found: x: float32 40×3\n"
-        "hint: if these are 40 samples, save each in a file of its own, array[i:i + 1]; if they are one, "
+        "hint: if these are 40 samples, give the file itself in place of its folder; if they are one, "
         "fix the model to this shape with --shape x=40,3"
     )
 
@@ -234,11 +234,10 @@ def test_a_file_that_is_no_sample(tmp_path: Path) -> None:
     assert text.endswith("found: .docx\nhint: keep other files outside the data folder")
     (tmp_path / "notes.docx").rename(tmp_path / "notes.csv")
     assert message(tmp_path).endswith(
-        "found: .csv\nhint: one file is one sample: read the table, and write a file a row: for i in range(len(x)): "
-        "numpy.savez(f'{i:05}.npz', INPUT=x[i:i + 1])"
+        "found: .csv\nhint: a table is given itself, a row a sample: notes.csv in place of its folder"
     )
     (tmp_path / "notes.csv").rename(tmp_path / "a.npy")
-    hint = "numpy.savez(FILE, INPUT=array) writes a sample, an array for each input in one file"
+    hint = "a table is given itself, a row a sample: a.npy in place of its folder"
     assert message(tmp_path).endswith(f"found: .npy\nhint: {hint}")
 
 
@@ -276,8 +275,7 @@ class TestLabels:
         save(tmp_path, 1, label=[1, 0])
         assert message(tmp_path) == (
             "0.npz: the label is no class number\nexpected: one whole number from 0\nfound: int64 of shape (2,)\n"
-            "hint: one file is one sample, with its row and its label: for i in range(len(x)): "
-            "numpy.savez(f'{i:05}.npz', INPUT=x[i:i + 1], label=y[i])"
+            "hint: a file in a folder is one sample; a file of many is given itself, in place of its folder"
         )
 
     def test_by_name_in_the_files(self, tmp_path: Path) -> None:

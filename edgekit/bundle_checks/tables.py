@@ -1,0 +1,41 @@
+"""Tables of samples for a bundle: they become a folder with a file a row, for as long as it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgekit.bundle import Bundle
+from edgekit.data.table_samples import rows_as_folder
+from edgekit.data.tables import Table, is_table_file, read_table
+from edgekit.errors import InputError
+
+
+@contextmanager
+def sample_folder(
+    bundle: Bundle, data: Path | None, table: Table | None, label: str | None, warn: Callable[[str], None]
+) -> Iterator[Path | None]:
+    """The samples for a bundle as a folder: a table is written as such, a folder stays.
+
+    Args:
+        bundle: What takes the columns.
+        data: A folder, or a file that holds a table.
+        table: A table in memory, which counts in place of it.
+        label: The column of the table that holds the class.
+        warn: Told of columns that are not used, and of digits that are lost.
+
+    Raises:
+        InputError: The table does not fit the bundle, or a column is named and there is no table.
+    """
+    if table is None and data is not None and is_table_file(data):
+        table = read_table(data)
+    if table is not None:
+        with rows_as_folder(table, bundle.takes, label, warn) as folder:
+            yield folder
+        return
+    if label is not None:
+        raise InputError(
+            "names a column, and there is no table", subject=f"--label {label}", expected="--data FILE, a table"
+        )
+    yield data

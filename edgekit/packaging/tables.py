@@ -1,0 +1,63 @@
+"""Tables in place of folders of samples: each becomes a folder with a file a row, for as long as it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from edgekit.data.labels import read_class_names
+from edgekit.data.table_samples import Takes, rows_as_folder
+from edgekit.data.tables import Table, is_table_file, read_table
+from edgekit.errors import InputError
+from edgekit.stages.load import Load
+
+
+@contextmanager
+def sample_folders(
+    model: Path,
+    given: Sequence[Path | None],
+    in_memory: Mapping[Path, Table],
+    label: str | None,
+    labels: Path | None,
+    warn: Callable[[str], None],
+) -> Iterator[tuple[Path | None, ...]]:
+    """The samples as folders: tables are written as such, folders stay.
+
+    Args:
+        model: The ONNX file, whose inputs take the columns.
+        given: Folders, files that hold tables, and names of those in memory.
+        in_memory: Tables by the name that stands for each.
+        label: The column of the tables that holds the class.
+        labels: File with a class name a line, as which labels may be written.
+        warn: Told of columns that are not used, and of digits that are lost.
+
+    Raises:
+        InputError: A table does not fit the model, or a column is named and there is no table.
+    """
+    tables = [None if one is None else _opened(one, in_memory) for one in given]
+    names = {name for one in tables if isinstance(one, Table) for name in one.columns}
+    if label is not None and not names:
+        raise InputError(
+            "names a column, and there is no table",
+            subject=f"--label {label}",
+            expected="--data FILE, a table",
+            hint="samples in a folder have labels of their own: an array 'label', labels.csv, or sub-folders",
+        )
+    with ExitStack() as folders:
+        if not names:
+            yield tuple(one if isinstance(one, Path) else None for one in tables)
+            return
+        loaded = Load(names)(model).model
+        classes = loaded.class_names if labels is None else read_class_names(labels)
+        takes = Takes(loaded.inputs, loaded.nan_inputs, classes, loaded.metadata)
+        yield tuple(
+            folders.enter_context(rows_as_folder(one, takes, label, warn)) if isinstance(one, Table) else one
+            for one in tables
+        )
+
+
+def _opened(given: Path, in_memory: Mapping[Path, Table]) -> Path | Table:
+    if given in in_memory:
+        return in_memory[given]
+    return read_table(given) if is_table_file(given) else given

@@ -1,0 +1,103 @@
+"""The commands on tables of samples: what they find is what they find in a folder with a file a row."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgekit import api
+from edgekit.cli import main
+from edgekit.errors import InputError
+
+WEIGHTS = np.array([[1, -1], [-2, 2], [0.5, 0.25]], np.float32)
+ROWS = np.random.default_rng(3).normal(size=(40, 3)).round(3)
+SCORES = ROWS @ WEIGHTS
+LABELS = SCORES.argmax(1)
+
+
+@pytest.fixture
+def linear(onnx_file: Callable[..., Path]) -> Path:
+    return onnx_file("f (float[N, 3] X) => (float[N, 2] scores) { scores = MatMul(X, w) }", w=WEIGHTS)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    file = tmp_path / "größe 1.csv"
+    lines = [",".join([*map(str, row), str(label)]) for row, label in zip(ROWS, LABELS, strict=True)]
+    file.write_text("\n".join(["a,b,c,class", *lines]) + "\n", encoding="utf-8")
+    return file
+
+
+def manifest(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((folder / "manifest.json").read_text())
+    return found
+
+
+def test_package_verify_and_gate_on_a_csv_file(tmp_path: Path, linear: Path, table: Path) -> None:
+    out, flags = tmp_path / "out", ["--data", str(table), "--label", "class", "--quiet"]
+    assert main(["package", str(linear), "--target", "ort", "--quantize", "none", *flags, "-o", str(out)]) == 0
+    found = api.verify(out, data=table, label="class")
+    assert found.labels is not None
+    assert (found.labels.built, found.labels.samples) == (1, 40)
+    assert main(["verify", str(out), *flags, "--model", str(linear)]) == 0
+    assert manifest(out)["options"]["label"] == "class"  # type: ignore[index]
+
+
+def test_quantize_on_a_csv_file(tmp_path: Path, linear: Path, table: Path) -> None:
+    api.quantize(linear, tmp_path / "int8.onnx", data=table, label="class", scheme="int8-weights")
+    with pytest.raises(InputError, match=r"expected: 3 columns for X: float32 .×3\nfound: 4: 'a', 'b', 'c', 'class'"):
+        api.quantize(linear, tmp_path / "int8.onnx", data=table)
+
+
+def test_arrays_and_pairs_in_python(tmp_path: Path, linear: Path) -> None:
+    bundle = api.package(
+        linear, "ort", tmp_path / "out", data=(ROWS, LABELS), verify_data={"X": ROWS, "label": LABELS}, quantize="none"
+    )
+    assert bundle.manifest["accuracy"]["task"]["built"] == 1
+    predicted = api.load(bundle).predict(ROWS)
+    np.testing.assert_allclose(predicted["scores"], SCORES, rtol=1e-5, atol=1e-6)
+    assert predicted["scores"].dtype == np.float32
+
+
+def test_the_label_column_of_the_package_is_no_feature_of_what_is_predicted(
+    tmp_path: Path, linear: Path, table: Path
+) -> None:
+    bundle = api.package(linear, "ort", tmp_path / "out", data=table, label="class", quantize="none")
+    np.testing.assert_allclose(api.load(bundle).predict(table)["scores"], SCORES, rtol=1e-5, atol=1e-6)
+
+
+def test_a_changed_table_is_built_again(tmp_path: Path, linear: Path, table: Path) -> None:
+    config = tmp_path / "edgekit.toml"
+    config.write_text(
+        f'[[bundle]]\nname = "b"\nmodel = "{linear.name}"\ntarget = "ort"\ndata = "{table.name}"\nlabel = "class"\n'
+        'quantize = "none"\n'
+    )
+    skipped = [api.build(config)[0].skipped, api.build(config)[0].skipped]
+    table.write_text(table.read_text(encoding="utf-8").replace(str(ROWS[0, 0]), "0.125", 1), encoding="utf-8")
+    assert [*skipped, api.build(config)[0].skipped] == [False, True, False]
+
+
+def test_init_names_the_table_and_its_label(tmp_path: Path, linear: Path, table: Path) -> None:
+    api.init(linear, data=table, label="class", targets=["ort"], output=tmp_path / "new.toml")
+    text = (tmp_path / "new.toml").read_text(encoding="utf-8")
+    assert f'data = "{table.name}"\nlabel = "class"\n' in text
+
+
+def test_a_label_column_of_a_folder(tmp_path: Path, linear: Path) -> None:
+    (tmp_path / "data").mkdir()
+    np.savez(tmp_path / "data" / "0.npz", X=np.zeros((1, 3), np.float32))
+    with pytest.raises(InputError, match="--label y: names a column, and there is no table\nexpected: --data FILE"):
+        api.package(linear, "ort", tmp_path / "out", data=tmp_path / "data", label="y")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_gate_counts_the_labels_of_a_table(tmp_path: Path, linear: Path, table: Path) -> None:
+    (tmp_path / "edgekit.toml").write_text(
+        f'[[bundle]]\nname = "b"\nmodel = "{linear.name}"\ntarget = "ort"\ndata = "{table.name}"\nlabel = "class"\n'
+        'quantize = "none"\nbudget = { accuracy = "99%" }\n'
+    )
+    assert api.build(tmp_path / "edgekit.toml")[0].failure is None
+    result = api.gate(config=tmp_path / "edgekit.toml", data=table)
+    assert result.passed, result.markdown()
