@@ -71,6 +71,7 @@ from edgekit.comparison.metrics import (
     json_number,
 )
 from edgekit.comparison.ranked import RankedAccuracy, RankedRows, is_ranked, ranked_rows
+from edgekit.comparison.recalls import worst_class
 from edgekit.comparison.trade_off import loss_text
 from edgekit.data.samples import FolderSamples, Samples
 from edgekit.execution.recurrence import restart
@@ -279,6 +280,9 @@ class Accuracy:
                 f"top-1 accuracy {self.task.built:.2%} instead of {self.task.reference:.2%}: "
                 f"{lost:.0f} of {self.samples} labels lost ({allowed_text(self.floors.max_drop, self.samples)})"
             )
+        worst = None if self.task is None or self.floors.max_drop is None else self.task.worst_class
+        if worst is not None and not worst.drop <= (self.floors.max_drop or 0) and not flaws:
+            flaws.append(f"{worst} (at most {loss_text(self.floors.max_drop or 0)})")
         return flaws + self._flaws_of_ranks() + self._flaws_of_meaning()
 
     def misses_a_signal(self) -> bool:
@@ -513,7 +517,8 @@ def compare(
         return comparison.results(), None
     reference, found = counts
     numbered = samples.numbered if isinstance(samples, FolderSamples) else None
-    task = TaskAccuracy(reference.output, reference.accuracy, found.accuracy, reference.classes, numbered)
+    lost = worst_class(reference.by_class, found.by_class)
+    task = TaskAccuracy(reference.output, reference.accuracy, found.accuracy, reference.classes, numbered, lost)
     return comparison.results(), task
 
 

@@ -7,6 +7,7 @@ Outputs arrive sample by sample and are not kept. The signal-to-quantization-noi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from edgekit.comparison.columns import ColumnAccuracy, Columns
 from edgekit.comparison.decisions import ClassAccuracy, DecidedBy, Decision, DecisionCount
+from edgekit.comparison.recalls import ClassLoss
 from edgekit.errors import InputError, RequirementError
 from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
@@ -309,6 +311,8 @@ class TaskAccuracy:
     """How many classes there are; None where the output tells a class number."""
     numbered: str | None = None
     """How classes were numbered, in words, where nothing but the order of names told it."""
+    worst_class: ClassLoss | None = None
+    """The class whose loss is evidence of the most; None where none is found less often."""
 
     @property
     def drop(self) -> float:
@@ -329,7 +333,8 @@ class TaskAccuracy:
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
         shares = {"output": self.output, "reference": self.reference, "built": self.built}
-        return {"metric": "top-1 accuracy", **shares, "drop": self.drop}
+        worst = {} if self.worst_class is None else {"worst_class": self.worst_class.as_record()}
+        return {"metric": "top-1 accuracy", **shares, "drop": self.drop, **worst}
 
 
 class LabelCount:
@@ -345,6 +350,8 @@ class LabelCount:
         self._numbers = numbers
         self.classes: int | None = None
         """How many classes there are; None where no scores stand beside a class number, or before the first sample."""
+        self.by_class: Counter[int] = Counter()
+        """How many samples of each class are found."""
         self._samples = self._found = 0
 
     def add(self, label: int, outputs: Mapping[str, np.ndarray], sample: str) -> None:
@@ -372,6 +379,7 @@ class LabelCount:
             found = class_index(int(decision[0]), self._numbers) == label
         self._samples += 1
         self._found += found
+        self.by_class[label] += found
 
     @property
     def accuracy(self) -> float:

@@ -22,6 +22,7 @@ from edgekit.comparison.meaning import (
     choice_beside,
 )
 from edgekit.comparison.metrics import PICTURE_RANK, LabelCount, TaskAccuracy, class_output, decibels
+from edgekit.comparison.recalls import worst_class
 from edgekit.data.samples import Samples
 from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
@@ -72,6 +73,8 @@ class Score:
     """Its value in each of the settings that it was judged in, by what executed it; ``value`` is that of the worst."""
     complete: bool = True
     """Whether it was judged in all of its settings, and on as many samples as its metric needs."""
+    class_drop: float = 0.0
+    """What the loss of a single class is evidence of (:mod:`edgekit.comparison.recalls`); 0 without labels."""
 
     @property
     def is_of_few(self) -> bool:
@@ -80,8 +83,12 @@ class Score:
 
     @property
     def drop(self) -> float:
-        """What was lost, without the last digits: 1 - 0.99 is a little more than 0.01."""
-        return round(share_lost(self.reference, self.value) if self.relative else self.reference - self.value, DIGITS)
+        """What was lost, without the last digits: 1 - 0.99 is a little more than 0.01.
+
+        Of labels that is the share over all samples, or what the loss of a single class tells, whichever is more.
+        """
+        lost = share_lost(self.reference, self.value) if self.relative else self.reference - self.value
+        return round(max(lost, self.class_drop) if self.class_drop else lost, DIGITS)
 
 
 def worst_of(scores: Sequence[Score]) -> Score:
@@ -98,7 +105,9 @@ def with_more(score: Score, of_others: Score) -> Score:
     """
     first, second = score.count or 0, of_others.count or 0
     value = (score.value * first + of_others.value * second) / max(first + second, 1)
-    return replace(score, value=value, count=first + second, in_settings=dict.fromkeys(score.in_settings, value))
+    in_settings = dict.fromkeys(score.in_settings, value)
+    class_drop = max(score.class_drop, of_others.class_drop)
+    return replace(score, value=value, count=first + second, in_settings=in_settings, class_drop=class_drop)
 
 
 @dataclass(frozen=True)
@@ -274,7 +283,8 @@ class Scorer:
             value = self.evaluation(run, self.samples)
             return Score(self.metric, value, self.float_value, sqnr, relative=True)
         value, count = self._value_and_count(tally)
-        return Score(self.metric, min(value, tally.integers_kept), self.float_value, sqnr, count)
+        kept = min(value, tally.integers_kept)
+        return Score(self.metric, kept, self.float_value, sqnr, count, class_drop=tally.class_drop)
 
     def _value_and_count(self, tally: _Tally) -> tuple[float, int | None]:
         """What is measured without a function of the project's, and how many items it is a share of."""
@@ -329,6 +339,7 @@ class _Tally:
         self._integers: dict[str, list[int]] = {}
         self.same = self.positions = 0
         self.labels: LabelCount | None = None
+        self._of_float: LabelCount | None = None
 
     def add(self, reference: Reference, outputs: Arrays) -> None:
         """Takes the outputs for one more sample."""
@@ -355,6 +366,16 @@ class _Tally:
             name = self._label_output or class_output(reference.outputs) or ""
             self.labels = self.labels or LabelCount(name, self._label_numbers)
             self.labels.add(reference.label, outputs, reference.name)
+            self._of_float = self._of_float or LabelCount(name, self._label_numbers)
+            self._of_float.add(reference.label, reference.outputs, reference.name)
+
+    @property
+    def class_drop(self) -> float:
+        """See :attr:`Score.class_drop`."""
+        if self.labels is None or self._of_float is None:
+            return 0.0
+        worst = worst_class(self._of_float.by_class, self.labels.by_class)
+        return 0.0 if worst is None else worst.drop
 
     def _add_decisions(self, expected: np.ndarray, found: np.ndarray) -> None:
         decision = self._decision

@@ -1,12 +1,17 @@
 import math
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
 from edgekit.comparison.meaning import MeaningAccuracy
 from edgekit.comparison.metrics import OutputAccuracy, TaskAccuracy
+from edgekit.data.samples import open_samples
+from edgekit.model import Arrays, ValueSpec
 
 GOOD = OutputAccuracy(
     name="y",
@@ -189,6 +194,34 @@ def test_a_drop_that_was_allowed_bounds_changed_decisions_where_there_are_no_lab
     assert shortfalls(Kind.FLOAT16, noisy, max_drop=0.03) == []
     assert shortfalls(Kind.QUANTIZED, noisy, max_drop=0.03) == []
     assert len(shortfalls(Kind.QUANTIZED, noisy, max_drop=0.02)) == 1
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Answers with scores of two classes."""
+
+    answer: Callable[[np.ndarray], np.ndarray]
+    executed_by: str = "the test"
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        return {"x": self.answer(feeds["x"])}
+
+
+def test_a_rare_class_is_not_lost_within_the_drop_of_all_labels(tmp_path: Path) -> None:
+    for number in range(400):
+        is_rare = number < 2
+        np.savez(tmp_path / f"{number}.npz", x=np.eye(2, dtype=np.float32)[[int(is_rare)]], label=int(is_rare))
+    samples = open_samples(tmp_path, [ValueSpec("x", "float32", (1, 2))])
+    original = _Runs(lambda x: x)
+    for built, lost in ((_Runs(lambda x: 0 * x + np.array([[0.9, 0.1]], np.float32)), True), (original, False)):
+        outputs, task = compare(samples, original, built, ("x",))
+        assert task is not None
+        floors = Floors.of(Kind.QUANTIZED, labelled=True, max_drop=None)
+        accuracy = Accuracy("it", "the original", False, 400, floors, (replace(outputs[0], stuck=False),), task)
+        assert task.drop == pytest.approx(0.005 if lost else 0)  # within the budget of 1%
+        flaw = "class 1 is found in 0 samples, by the original in 2: chance makes that of a loss of 7.07% or more"
+        assert accuracy.shortfalls() == ([f"{flaw} (at most 1.00%)"] if lost else [])
+        assert task.as_record().get("worst_class", {}).get("class") == (1 if lost else None)
 
 
 @pytest.mark.parametrize("kind", list(Kind))

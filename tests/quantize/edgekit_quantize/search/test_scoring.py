@@ -51,6 +51,15 @@ def test_labels_count_where_the_float_model_finds_them() -> None:
     assert scorer.doubt is None
 
 
+def test_a_rare_class_that_is_lost_is_more_than_its_share_of_the_labels() -> None:
+    numbers = [0] * 398 + [1] * 2
+    references = References.of([Reference({"x": EYE[number]}, {"y": EYE[number]}, number) for number in numbers])
+    score = Scorer.by_references(references, classes=True)(_always_first)
+    assert (score.reference, score.value) == (1, 0.995)
+    assert score.drop == pytest.approx(math.sqrt(0.01 / 2), abs=1e-8)  # both of two, of one of two classes: p² · 2 = 1%
+    assert Scorer.by_references(references, classes=True)(_same).drop == 0
+
+
 @pytest.mark.parametrize(("classes", "metric"), [(True, "agreement"), (False, "explained")])
 def test_labels_that_a_guess_finds_as_often_do_not_count(classes: bool, metric: str) -> None:
     # 3 of 8 labels among 4 classes: a guess finds 2 on average, with a deviation of sqrt(8 * 1/4 * 3/4) = 1.2

@@ -1,0 +1,88 @@
+"""What a single class loses of its labels, where the share over all samples cannot tell.
+
+Where one sample in 200 is a fraud, a model that never says so finds 99.5% of the labels: it loses half of a budget of
+1%. A budget therefore holds for each class too, as far as its samples tell. Of ``k`` samples of a class that the
+original finds, a model that loses each with the probability ``p`` loses ``l`` or more with that of the binomial tail,
+``P(X ≥ l)``. The least ``p`` for which that is no surprise is what the loss is evidence of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SURPRISE = 0.01
+"""Probability below which a loss in one class is no chance; it is shared among the classes that are looked at."""
+_STEPS = 40
+"""Halvings of an interval from 0 to 1: twelve digits."""
+
+
+@dataclass(frozen=True)
+class ClassLoss:
+    """The class whose loss is evidence of the most."""
+
+    index: int
+    found: int
+    """How many of its samples the original finds."""
+    lost: int
+    """How many fewer the built model finds."""
+    drop: float
+    """The least share of labels lost, 0 to 1, that explains it."""
+
+    def __str__(self) -> str:
+        return (
+            f"class {self.index} is found in {self.found - self.lost} samples, by the original in {self.found}: "
+            f"chance makes that of a loss of {self.drop:.2%} or more"
+        )
+
+    def as_record(self) -> dict[str, float]:
+        """Plain data for the manifest."""
+        return {"class": self.index, "reference": self.found, "built": self.found - self.lost, "drop": self.drop}
+
+
+def worst_class(original: Mapping[int, int], built: Mapping[int, int]) -> ClassLoss | None:
+    """The class whose loss is evidence of the most; None where none is found less often.
+
+    Args:
+        original: How many samples of each class the original finds.
+        built: How many the built model finds.
+    """
+    classes = sum(found > 0 for found in original.values())
+    losses = [
+        ClassLoss(index, found, lost, explaining_drop(found, lost, classes))
+        for index, found in original.items()
+        if (lost := found - built.get(index, 0)) > 0
+    ]
+    return max(losses, key=lambda loss: loss.drop, default=None)
+
+
+def explaining_drop(found: int, lost: int, classes: int) -> float:
+    """The least share of labels lost by which a class loses so many of its samples by chance.
+
+    Args:
+        found: How many of its samples the original finds.
+        lost: How many of these are lost; 1 or more.
+        classes: How many classes are looked at.
+    """
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if _at_least(lost, found, middle) * classes < SURPRISE:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _at_least(lost: int, found: int, share: float) -> float:
+    """The probability that ``lost`` or more of ``found`` are lost, each with the probability ``share``."""
+    logs = (
+        math.lgamma(found + 1)
+        - math.lgamma(fewer + 1)
+        - math.lgamma(found - fewer + 1)
+        + fewer * math.log(share)
+        + (found - fewer) * math.log1p(-share)
+        for fewer in range(lost)
+    )
+    return max(0.0, 1 - math.fsum(map(math.exp, logs)))
