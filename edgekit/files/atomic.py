@@ -288,8 +288,8 @@ def _explanation(error: OSError, path: Path, folder: Path, chosen_with: str | No
     ours = any(path == name or folder == name or folder in name.parents or name in path.parents for name in touched)
     if error.errno is not None and is_shortage(error.errno):
         temporary = Path(tempfile.gettempdir()).absolute()
-        if touched and not ours and temporary in touched[-1].absolute().parents:
-            return no_room(touched[-1], error.errno, "set TMPDIR to a folder on another disk")
+        if _lies_in_temporary(touched[-1] if touched and not ours else None, temporary, folder):
+            return no_room(temporary, error.errno, "set TMPDIR to a folder on another disk")
         return no_room(path, error.errno, elsewhere)
     if not ours:
         return None
@@ -299,6 +299,20 @@ def _explanation(error: OSError, path: Path, folder: Path, chosen_with: str | No
         subject=path,
         hint=writable if elsewhere is None else f"{elsewhere}, or {writable}",
     )
+
+
+def _lies_in_temporary(touched: Path | None, temporary: Path, folder: Path) -> bool:
+    """Whether it is the folder for temporary files that has no room: a write tells of no file.
+
+    Args:
+        touched: The file that an error names, which is none of the output's; None where it names none.
+        temporary: The folder for temporary files.
+        folder: Where the output is written; what was written so far is still there.
+    """
+    if touched is not None:
+        return temporary in touched.absolute().parents
+    apart = folder.is_dir() and folder.stat().st_dev != temporary.stat().st_dev
+    return apart and shortage(folder) is None
 
 
 def _elsewhere(chosen_with: str | None) -> str | None:

@@ -13,11 +13,12 @@ import numpy as np
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
+from edgekit.errors import UnsupportedOpsError
 from edgekit.execution.known_answers import KnownAnswers
 from edgekit.files.room import shortage
 from edgekit.model import Model
 from edgekit.packaging.candidates import Candidate, Fates, candidates, first_that_holds, require_size
-from edgekit.packaging.float_form import AUTO, FLOAT16, FLOAT32, FloatForm
+from edgekit.packaging.float_form import AUTO, FLOAT16, FLOAT32, FloatForm, NotWorthItError
 from edgekit.packaging.walk import Walk
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.adaptation import Adapter
@@ -133,6 +134,8 @@ class Forms:
         """
         try:
             return self._on_more_examples(candidate)
+        except (InaccurateError, NotWorthItError, UnsupportedOpsError):
+            raise  # what is known of the candidate
         except Exception as error:
             number = shortage(self._folder)
             if number is not None:

@@ -249,6 +249,18 @@ def test_a_full_disk_is_seen_behind_a_native_failure(tiny_disk: Path) -> None:
     assert names(tiny_disk) == []
 
 
+def test_a_full_disk_of_temporary_files_is_not_the_output_s(
+    tmp_path: Path, tiny_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The output's disk was called full, with gigabytes free."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tiny_disk))
+    with pytest.raises(InputError) as raised, atomic_file(tmp_path / "out"), tempfile.TemporaryFile() as scratch:
+        scratch.write(bytes(100_000))
+    first, _, hint = str(raised.value).splitlines()
+    assert first == f"{tiny_disk}: cannot be written: the disk is full"
+    assert hint == "hint: free some space, or set TMPDIR to a folder on another disk"
+
+
 def test_other_failures_are_passed_on(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), atomic_file(tmp_path / "out"):
         (tmp_path / "missing-input").read_bytes()
