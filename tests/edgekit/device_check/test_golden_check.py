@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgekit.comparison.metrics import OutputComparison
-from edgekit.device_check.golden_check import OutputTally, compare
+from edgekit.device_check.golden_check import OutputTally, compare, damage
 
 RANDOM = np.random.default_rng(0)
 
@@ -84,3 +85,22 @@ def test_every_sample_of_a_bundle_is_run_in_the_manifests_order(tmp_path: Path) 
     assert right.passed
     (wrong,) = compare(lambda inputs: [inputs[0] * 0 + 2], manifest, tmp_path)
     assert not wrong.passed
+
+
+def test_the_weights_of_a_model_that_is_a_folder_have_to_be_the_same(tmp_path: Path) -> None:
+    """Tools that open such a model alone write its description anew."""
+    files = {"m.package/weights/weight.bin": b"weights", "m.package/description": b"a, b", "report.md": b"text"}
+    for name, data in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    records = [{"path": name, "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()]
+    manifest = {"model": {"main": "m.package", "files": ["m.package"], "alternatives": []}, "files": records}
+    assert damage(manifest, tmp_path) == []
+    (tmp_path / "m.package/description").write_bytes(b"b, a")
+    (tmp_path / "report.md").unlink()
+    assert damage(manifest, tmp_path) == []
+    (tmp_path / "m.package/weights/weight.bin").write_bytes(b"wEights")
+    (told,) = damage(manifest, tmp_path)
+    assert told.startswith("m.package/weights/weight.bin: is not the file that was packaged: SHA-256 ")
+    (tmp_path / "m.package/description").unlink()
+    assert "m.package/description: is not there" in damage(manifest, tmp_path)
