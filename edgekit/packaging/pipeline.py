@@ -8,13 +8,14 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from edgekit.bundle import Bundle, foreign_files, is_bundle, read_bundle
+from edgekit.bundle import MANIFEST, Bundle, foreign_files, is_bundle, read_bundle
 from edgekit.comparison.classes import Classes, classes_of
 from edgekit.comparison.meaning import SEEN
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
 from edgekit.features.class_scores import EMBEDDINGS
+from edgekit.files import lfs
 from edgekit.files.atomic import atomic_directory
 from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.model import Model
@@ -180,9 +181,17 @@ def require_replaceable(output: Path, chosen_with: str) -> None:
         chosen_with: What the user chooses it with, for the hint.
 
     Raises:
-        InputError: The bundle's folder holds files that EdgeKit did not put there, or lies in another bundle.
+        InputError: The bundle's folder holds files that EdgeKit did not put there, lies in another bundle, or has a Git
+            LFS pointer in place of the manifest that tells them.
     """
     require_outside_bundles(output)
+    manifest = output / MANIFEST
+    if manifest.is_file() and lfs.is_pointer(manifest):
+        raise InputError(
+            "is a Git LFS pointer, so that nothing tells whether a bundle may be replaced",
+            subject=manifest,
+            hint=f"fetch the bundle with {lfs.FETCHING}, or remove the folder",
+        )
     foreign = foreign_files(output) if is_bundle(output) else []
     if foreign:
         raise InputError(

@@ -176,6 +176,17 @@ def test_what_is_no_bundle_any_more_is_left_alone(edgekit: RunEdgeKit, built: Pa
     assert "hint: choose another name with `output` in " in finished.err
 
 
+def test_a_bundle_that_git_lfs_holds_is_named_as_such(edgekit: RunEdgeKit, built: Path) -> None:
+    manifest = built.parent / "elsewhere" / "second" / "manifest.json"
+    manifest.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 7\n")
+    finished = edgekit("build", "second", "--quiet")
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: second: {manifest}: is a Git LFS pointer, so that nothing tells whether a bundle may be replaced\n"
+        "hint: fetch the bundle with `git lfs pull`, or remove the folder\n"
+    )
+
+
 def test_changed_data(edgekit: RunEdgeKit, project: Path) -> None:
     import numpy as np
 
