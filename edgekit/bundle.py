@@ -29,7 +29,7 @@ from edgekit.data.npy import read_npy
 from edgekit.data.table_samples import Takes
 from edgekit.errors import InputError, InternalError, RequirementError
 from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
-from edgekit.features.dimensions import OpenDims, from_record
+from edgekit.features.dimensions import OpenDims, from_record, shape_text
 from edgekit.features.draws import Draw
 from edgekit.features.tokens import TokenRule
 from edgekit.files import bundle_folder, lfs
@@ -178,7 +178,7 @@ class Bundle:
         computed when it was packaged.
 
         Raises:
-            RequirementError: A file is missing or damaged.
+            RequirementError: A file is missing or damaged, or an input has another shape than the manifest says.
         """
         held = {floor["name"]: floor.get("folder", "outputs") for floor in self.manifest["golden"]["outputs"]}
         for sample in range(self.manifest["golden"]["samples"]):
@@ -190,11 +190,20 @@ class Bundle:
         for position, feature in enumerate(features):
             file = folder / places.get(feature.name, default) / f"{position}.npy"
             try:
-                arrays[feature.name] = read_npy(file)
+                array = read_npy(file)
             except InputError as error:
                 raise RequirementError(
                     f"golden data cannot be read: {error.message}", subject=file, hint="package the model again"
                 ) from error
+            if features is self.inputs and not feature.spec.takes_shape(array.shape):
+                raise RequirementError(
+                    "golden data has another shape than the manifest says",
+                    subject=file,
+                    expected=str(feature.spec),
+                    found=shape_text(array.shape),
+                    hint="package the model again",
+                )
+            arrays[feature.name] = array
         return arrays
 
 

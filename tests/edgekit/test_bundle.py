@@ -145,6 +145,21 @@ def test_a_name_that_stands_twice_in_the_manifest_is_refused(bundle: Path) -> No
     assert refused.value.message == "cannot be read: an object has the name 'edgekit' twice"
 
 
+def test_golden_inputs_have_the_shapes_of_the_manifest(bundle: Path) -> None:
+    """Apps feed what the manifest says, which nothing else holds against what the model takes."""
+    manifest = manifest_of(bundle)
+    manifest["inputs"][0]["shape"] = [1 << 40, 1, 28, 28]
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RequirementError) as refused:
+        list(read_bundle(bundle).golden())
+    assert str(refused.value) == (
+        f"{bundle / 'golden' / '0' / 'inputs' / '0.npy'}: golden data has another shape than the manifest says\n"
+        "expected: image: float32 1099511627776×1×28×28\n"
+        "found: 1×1×28×28\n"
+        "hint: package the model again"
+    )
+
+
 def test_what_lies_near_a_bundle_gets_a_hint(bundle: Path, digits: Path) -> None:
     hints = {
         bundle / "manifest.json": f"give its folder, {bundle}",
