@@ -198,6 +198,7 @@ def test_a_plugin_for_another_version_of_the_contracts(changed_plugins: Callable
     assert [broken["reason"] for broken in other.json("targets")["broken"]] == [
         "is written for version 2 of the target contract, and this EdgeKit has version 1",
         "is written for version 2 of the rewrite contract, and this EdgeKit has version 1",
+        "is written for version 2 of the quantizer contract, and this EdgeKit has version 1",
     ]
     said = other("quantize", "toy.onnx", "--quantizer", "toy", "--scheme", "toy-int8", "-o", "small.onnx", code=3)
     assert "edgekit_toy.quantizer:ToyQuantizer: is written for version 2 of the quantizer contract" in said
