@@ -14,7 +14,8 @@ from edgekit_mil.ops.microsoft.fused import DOMAIN
 from edgekit_mil.ops.standard.quantized_products import along_axis, integer_matmul, requantized, scale_ratio
 from edgekit_mil.support.linear_quantization import Granularity, compressed, dynamically_quantized
 
-BITS = {4: ir.DataType.UINT4, 8: ir.DataType.UINT8}
+BITS = {2: ir.DataType.UINT4, 4: ir.DataType.UINT4, 8: ir.DataType.UINT8}
+"""What weights of few bits are stored in."""
 
 
 @lowering("DynamicQuantizeLinear", versions=[11])
@@ -50,7 +51,7 @@ def matmul_integer_to_float(
     return rescaled(integer_matmul(ctx, a, a_zero_point, b, b_zero_point), a_scale, b_scale, bias)
 
 
-@lowering("MatMulNBits", versions=[1], domain=DOMAIN, note="constant weights of 4 or 8 bits")
+@lowering("MatMulNBits", versions=[1], domain=DOMAIN, note="constant weights of 2, 4 or 8 bits")
 def matmul_n_bits(
     ctx: Context,
     a: Value,
@@ -66,28 +67,52 @@ def matmul_n_bits(
     bits: int = 4,
     block_size: int,
 ) -> Var:
-    """``a b^T`` with b [N, K] in blocks of few bits along K, packed into bytes from the low bits on."""
-    if bits not in BITS or g_idx is not None:
-        raise Unsupported(f"weights of {bits} bits, or in another order", "quantize to 4 or 8 bits without g_idx")
+    """``a b^T`` with b [N, K] in blocks of few bits along K, packed into bytes from the low bits on.
+
+    With g_idx, every column of b names its block. Zero points may be floats: b is then stored with others, and what
+    that changes of a block is made up for by the sum of its columns of a.
+    """
+    if bits not in BITS:
+        raise Unsupported(f"weights of {bits} bits", "quantize to 4 or 8 bits")
     blocks = -(-K // block_size)
     levels = _unpacked(b.require_constant("B"), bits).reshape(N, blocks * block_size)[:, :K]
-    if zero_points is None:
-        zeros = np.full((N, blocks), 1 << (bits - 1), np.uint8)
-    elif zero_points.is_float:
-        raise Unsupported("zero points that are floats")
-    else:
-        packed = _unpacked(zero_points.require_constant("zero_points").reshape(N, -1), bits)
-        zeros = packed.reshape(N, -1)[:, :blocks]
+    table = scales.require_constant("scales").reshape(N, blocks)
+    data = a.var
+    if g_idx is not None:
+        order = _by_block(g_idx.require_constant("g_idx"), K, block_size)
+        levels, data = levels[:, order], mb.gather(x=data, indices=order.astype(np.int32), axis=a.rank - 1)
+    middle = np.full((N, blocks), 1 << (bits - 1), np.uint8)
+    given = None if zero_points is None else zero_points.require_constant("zero_points").reshape(N, -1)
+    is_integer = given is None or given.dtype == np.uint8
+    zeros = middle if given is None or not is_integer else _unpacked(given, bits).reshape(N, -1)[:, :blocks]
     weights = compressed(
         ctx,
         constant(levels, BITS[bits]),
-        constant(scales.require_constant("scales").reshape(N, blocks)),
+        constant(table),
         constant(zeros, BITS[bits]),
         Granularity((N, K), 1, block_size),
         ir.DataType.FLOAT,
     )
-    product = mb.matmul(x=a.var, y=weights.var, transpose_y=True)
+    product = mb.matmul(x=data, y=weights.var, transpose_y=True)
+    if given is not None and not is_integer:
+        moved = (middle - given[:, :blocks].astype(np.float32)) * table.astype(np.float32)
+        sums = mb.matmul(x=data, y=_members(K, blocks, block_size))
+        product = mb.add(x=product, y=mb.matmul(x=sums, y=moved, transpose_y=True))
     return product if bias is None else mb.add(x=product, y=bias.var)
+
+
+def _by_block(blocks: np.ndarray, columns: int, length: int) -> np.ndarray:
+    """The columns, those of one block after those of another."""
+    order: np.ndarray = np.argsort(blocks[:columns], kind="stable")
+    if not np.array_equal(blocks[order], np.arange(columns) // length):
+        raise Unsupported("blocks of several lengths", "quantize without an order of columns (g_idx)")
+    return order
+
+
+def _members(columns: int, blocks: int, length: int) -> np.ndarray:
+    """Ones where a column is in a block, [columns, blocks]."""
+    is_in: np.ndarray = np.arange(columns)[:, np.newaxis] // length == np.arange(blocks)
+    return is_in.astype(np.float32)
 
 
 @lowering("QGemm", versions=[1], domain=DOMAIN)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edgekit.errors import UnsupportedOpsError
+
 DOMAIN = "com.microsoft"
 
 
@@ -41,7 +43,7 @@ def test_matmul_integer_to_float_agrees(agrees, rng):
 
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize(("k", "block"), [(64, 32), (64, 16), (48, 32)])
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 def test_matmul_of_few_bits_agrees(agrees, rng, bits, k, block, zeros):
     n, blocks = 6, -(-k // block)
     zero_bytes = -(-blocks * bits // 8)
@@ -52,6 +54,43 @@ def test_matmul_of_few_bits_agrees(agrees, rng, bits, k, block, zeros):
         *([levels(rng, np.uint8, n, zero_bytes)] if zeros else []),
     ]
     agrees("MatMulNBits", inputs, domain=DOMAIN, K=k, N=n, bits=bits, block_size=block, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("k", [64, 48], ids=["whole blocks", "half a block"])
+@pytest.mark.parametrize("bits", [2, 4])
+def test_zero_points_that_are_floats(agrees, rng, bits, k):
+    """As HQQ finds them."""
+    n, blocks = 6, -(-k // 32)
+    inputs = [
+        rng.standard_normal((2, 3, k), dtype=np.float32),
+        levels(rng, np.uint8, n, blocks, 32 * bits // 8),
+        rng.random((n, blocks), np.float32) + 0.5,
+        rng.uniform(0, 1 << bits, (n, blocks)).astype(np.float32),
+    ]
+    agrees("MatMulNBits", inputs, domain=DOMAIN, K=k, N=n, bits=bits, block_size=32, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_columns_that_name_their_blocks(agrees, rng, zeros):
+    """As GPTQ writes them that orders columns by what they do."""
+    inputs = [
+        rng.standard_normal((3, 64), dtype=np.float32),
+        levels(rng, np.uint8, 6, 2, 16),
+        rng.random((6, 2), np.float32) + 0.5,
+        rng.uniform(0, 16, (6, 2)).astype(np.float32) if zeros else None,
+        rng.permutation(np.repeat(np.arange(2, dtype=np.int32), 32)),
+    ]
+    agrees("MatMulNBits", inputs, domain=DOMAIN, K=64, N=6, bits=4, block_size=32, rtol=1e-3, atol=1e-2)
+
+
+def test_blocks_of_several_lengths_are_refused(lower, rng):
+    blocks = np.repeat(np.arange(2, dtype=np.int32), [40, 24])
+    inputs = [
+        *(rng.standard_normal((3, 64), dtype=np.float32), levels(rng, np.uint8, 6, 2, 16)),
+        *(rng.random((6, 2), np.float32), None, blocks),
+    ]
+    with pytest.raises(UnsupportedOpsError, match="blocks of several lengths"):
+        lower("MatMulNBits", inputs, domain=DOMAIN, fed=(0,), K=64, N=6, bits=4, block_size=32)
 
 
 @pytest.mark.parametrize("quantized", [False, True])
