@@ -63,6 +63,8 @@ class Samples(Protocol):
     def __iter__(self) -> Iterator[Sample]: ...
 
 
+PIXELS = "uint8"
+"""The element type of inputs that take a picture's pixels as they are."""
 LEFT_BY_SYSTEMS = {"__macosx", "desktop.ini", "ehthumbs.db", "icon\r", "thumbs.db"}
 """Files and folders that Windows and macOS leave in folders of pictures and in archives, without regard to case."""
 _OTHER_TABLES = {".feather", ".arrow", ".xlsx", ".xls", ".ods", ".pkl", ".pickle", ".h5", ".json", ".jsonl"}
@@ -263,6 +265,25 @@ def require_sample_files(folder: Path) -> None:
         _kind(file)
 
 
+def pixels_as_they_are(inputs: Sequence[ValueSpec], *folders: Path) -> Preprocessing | None:
+    """How pictures become the only input where that holds pixels from 0 to 255, which needs no declaration.
+
+    None where it holds other numbers, is no picture, or where the first file of a folder is none.
+    """
+    from edgekit.preprocessing import ImagePreprocessing
+
+    if (
+        len(inputs) != 1
+        or inputs[0].dtype != PIXELS
+        or any(_kind(sample_files(each)[0]) != "image" for each in folders)
+    ):
+        return None
+    try:
+        return ImagePreprocessing(scale=1.0).resolve(inputs[0])
+    except InputError:  # an input that is no picture
+        return None
+
+
 def _bytes_of_one(inputs: Sequence[ValueSpec], open_dims: OpenDims) -> int:
     """What a sample of the default sizes feeds, as float32."""
     shapes = [spec.shape or () for spec in at_sizes(inputs, defaults(open_dims))]
@@ -340,7 +361,7 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
     from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing, only_input
 
     spec = only_input(inputs, "a folder of pictures" if kind == "image" else "a folder of WAV files")
-    if declared is None and kind == "image" and spec.dtype == "uint8":
+    if declared is None and kind == "image" and spec.dtype == PIXELS:
         declared = ImagePreprocessing(scale=1.0)
     wanted = ImagePreprocessing if kind == "image" else AudioPreprocessing
     if not isinstance(declared, wanted):

@@ -14,7 +14,7 @@ from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.picture_sizes import picture_size, require_size
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
-from edgekit.data.samples import Samples, SeededSamples, open_samples, require_sample_files
+from edgekit.data.samples import Samples, SeededSamples, open_samples, pixels_as_they_are, require_sample_files
 from edgekit.diagnosis.scattered_twice import scattered_twice
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import SEEDED_STEPS, FedBack, with_states
@@ -105,6 +105,8 @@ def prepared(request: PackageRequest, profiles: Profiles, walk: Walk, progress: 
     media = not sampled.count and folders != (None, None)
     preprocessing = _fitting_preprocessing(request, at_defaults, walk, media=media)
     preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
+    if preprocessing is None and media:
+        preprocessing = pixels_as_they_are(at_defaults, *(folder for folder in folders if folder is not None))
     (target, profile), *_ = profiles
     options = BuildOptions(
         request.precision, request.own_options(target), labels=class_names, preprocessing=preprocessing

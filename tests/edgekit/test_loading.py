@@ -195,3 +195,20 @@ def test_a_text_alone_is_no_sample(tmp_path: Path, onnx_model: Callable[..., Any
         loaded("a fine day")
     assert refused.value.hint == "texts are given by the input's name: {'text': ['…']}"
     assert loaded.run({"text": ["a fine day"]})["y"].tolist() == ["a fine day"]
+
+
+def test_pixels_that_need_no_declaration_are_read_as_the_samples_were(
+    tmp_path: Path, onnx_model: Callable[..., Any]
+) -> None:
+    import onnx
+
+    body = "f (uint8[1, 2, 2, 3] x) => (float[1, 12] y) { c = Cast <to = 1> (x) y = Flatten (c) }"
+    onnx.save(onnx_model(body), tmp_path / "model.onnx")
+    (tmp_path / "data").mkdir()
+    square = np.vstack([COLOURS, COLOURS + np.uint8(100)])
+    Image.fromarray(square).save(tmp_path / "data" / "a.png")
+    bundle = edgekit.package(
+        tmp_path / "model.onnx", "onnxruntime", tmp_path / "b", data=tmp_path / "data", quantize="none"
+    )
+    assert bundle.manifest["preprocessing"]["scale"] == 1
+    assert edgekit.load(bundle)(png(square))["y"].tolist() == [square.ravel().tolist()]
