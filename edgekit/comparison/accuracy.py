@@ -334,8 +334,7 @@ class Accuracy:
             return [f"{subject}: SQNR {reached:.1f} dB on its worst sample (at least {floor:.0f} dB)"]
         if output.name in self._judged_by_meaning:
             return []
-        labelled = self.task is not None and self.task.output == output.name and self.floors.max_drop is not None
-        judged_by_labels = labelled and not self.floors.asked
+        judged_by_labels = self._is_labelled(output) and not self.floors.asked
         lost = None if judged_by_labels else _lost_class(output, subject)
         if lost is not None:
             return [lost]
@@ -349,6 +348,10 @@ class Accuracy:
         if agreement and output.worst_class is not None and output.worst_class.is_lost:
             agreement += f"; {output.worst_class}"
         return [f"{subject}: {missed}{agreement}"]
+
+    def _is_labelled(self, output: OutputAccuracy) -> bool:
+        """Whether labels that prove something are counted by the output."""
+        return self.task is not None and self.task.output == output.name and self.floors.max_drop is not None
 
     def _decides_the_same(self, output: OutputAccuracy, pooled_db: float) -> bool:
         """Whether the decisions of a reduced build stay, and its numbers follow the original's at all."""
@@ -386,7 +389,8 @@ class Accuracy:
                 f"{subject}: {loss_text(output.mismatch)} of the elements differ, "
                 f"by at most {output.max_abs_error or 0:.0f} (SQNR {output.picture_db:.1f} dB)"
             ]
-        lost = None if self.floors.exact_integers else _lost_class(output, subject)
+        judged = self._is_labelled(output) or self.floors.exact_integers
+        lost = None if judged else _lost_class(output, subject)
         if lost is not None:
             return [lost]
         if output.agreement is not None and self.floors.agreement is not None:

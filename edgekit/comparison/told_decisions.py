@@ -33,6 +33,8 @@ _FORMS = {
 }
 """Operators that hand on all numbers of their first input, in another form."""
 _BY_ELEMENT = {"Add", "Clip", "Div", "Mul", "Sub", "Tanh", "Where"}
+_PRODUCTS = ("Einsum", "Gemm", "MatMul")
+"""What the names of products with a matrix hold, fused and quantized ones too."""
 _ML_DOMAIN = "ai.onnx.ml"
 _ALONG_ONE_AXIS = 13
 """From which operator set on Softmax goes along one axis; before, along that and all behind it."""
@@ -67,13 +69,19 @@ def _is_linear(output: ir.Value) -> bool:
     width = None if output.shape is None else output.shape[-1]
     value: ir.Value | None = output
     while value is not None and (node := value.producer()) is not None:
-        if "MatMul" in node.op_type or node.op_type == "Gemm":
+        if any(product in node.op_type for product in _PRODUCTS):
             made = node.outputs[0].shape
             return made is None or made[-1] == width
         if node.op_type not in _FORMS | _BY_ELEMENT:
             return False
-        value = next((each for each in node.inputs if each is not None and each.producer() is not None), None)
+        value = next(filter(_is_computed, node.inputs), None)
     return False
+
+
+def _is_computed(value: ir.Value | None) -> bool:
+    """Whether a node other than a constant makes it."""
+    node = None if value is None else value.producer()
+    return node is not None and node.op_type != "Constant"
 
 
 def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:

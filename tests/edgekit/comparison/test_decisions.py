@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.decisions import DecidedBy, Decision
-from edgekit.comparison.metrics import LARGEST, OutputComparison
+from edgekit.comparison.metrics import LARGEST, OutputComparison, TaskAccuracy
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.model import Model
 
@@ -63,6 +64,12 @@ def test_an_argmax_tells_numbers_of_classes(onnx_model: OnnxModel) -> None:
     [
         ("y = MatMul (x, w)", "float[1, 6, 10] y", "float[1, 6, 8] x", True),  # logits of tokens
         ("y = MatMul (x, w)", "float[1, 10] y", "float[1, 8] x", True),
+        (
+            "c = Constant <value = float {2}> () m = MatMul (x, w) y = Mul (c, m)",
+            "float[1, 6, 10] y",
+            "float[1, 6, 8] x",
+            True,
+        ),
         ("h = MatMul (x, w) y = Reshape (h, five)", "float[1, 5, 2] y", "float[1, 8] x", False),  # key points
         ("h = Conv (x, k1) y = Reshape (h, rows)", "float[1, 6, 16] y", "float[1, 3, 4, 4] x", False),
     ],
@@ -133,6 +140,19 @@ def test_a_rare_class_of_pixels_that_vanishes_is_refused(rng: np.random.Generato
     assert compared(one_left, decision, dtype).shortfalls() == [
         "output 'y': class 2 is kept at 10 of its 40 places (overlap 0.25, at least 0.5)"
     ]
+
+
+def test_labels_judge_in_place_of_the_classes() -> None:
+    numbers = [0] * 30 + [1] * 30
+    decision = Decision(DecidedBy.NUMBER, told=True)
+    found = compared([([each], [0]) for each in numbers], decision, np.int64)
+    lost = "output 'y': class 1 is kept at 0 of its 30 places (overlap 0.00, at least 0.5)"
+    assert lost in found.shortfalls() or "output 'y' is the same for all samples" in found.shortfalls()[0]
+    one_kept = compared([([each], [int(place == 59)]) for place, each in enumerate(numbers)], decision, np.int64)
+    assert one_kept.shortfalls()[0].startswith("output 'y': class 1 is kept at 1 of its 30 places")
+    floors = Floors.of(Kind.QUANTIZED, labelled=True, max_drop=0.6)
+    labelled = replace(one_kept, floors=floors, task=TaskAccuracy("y", 1.0, 0.5, 2))
+    assert not any("class 1" in flaw for flaw in labelled.shortfalls())
 
 
 def test_a_drop_that_was_allowed_bounds_the_pixels_that_change(rng: np.random.Generator) -> None:
