@@ -338,6 +338,9 @@ class Accuracy:
         lost = None if judged_by_labels else _lost_class(output, subject)
         if lost is not None:
             return [lost]
+        varies = None if judged_by_labels or self.floors.asked else self._missed_variation(output)
+        if varies is not None:
+            return [f"{subject}: {varies}"]
         enough = self._decides_the_same(output, output.sqnr_db)
         missed = self._missed_signal(output)
         if judged_by_labels or enough or missed is None:
@@ -359,6 +362,23 @@ class Accuracy:
             return False
         keeps_classes = output.worst_class is None or not output.worst_class.is_lost
         return pooled_db >= DECISION_DB and output.agreement >= self.floors.agreement and keeps_classes
+
+    def _missed_variation(self, output: OutputAccuracy) -> str | None:
+        """How far an output of quantities is from following what varies between samples; None where it does.
+
+        Where the original determines it to less, what it determines is asked, as of other signals.
+        """
+        if output.centred_db is None or output.sqnr_db is None:
+            return None
+        offset = output.sqnr_db - output.centred_db if math.isfinite(output.sqnr_db) else 0.0
+        own = self.self_agreement_db.get(output.name, math.inf) - offset
+        least = min(self.floors.sqnr_db, max(own - SELF_MARGIN_DB, LEAST_DB))
+        if output.centred_db >= least:
+            return None
+        return (
+            f"SQNR {output.centred_db:.1f} dB of what varies between samples (at least {least:.0f} dB), "
+            f"{output.sqnr_db:.1f} dB with what is the same in all"
+        )
 
     def _missed_signal(self, output: OutputAccuracy) -> str | None:
         """How far the signal of a reduced build is from its floors; None where it reaches them."""

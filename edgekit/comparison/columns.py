@@ -3,10 +3,16 @@
 The power of the largest column is that of the whole output, however wrong the others are. What an output explains,
 ``1 - Σ (built - reference)² / Σ (reference - mean)²``, is therefore asked of each column where columns have different
 scales: scores of classes, probabilities and embeddings have one, and are judged as a whole.
+
+Quantities may also vary little around a large number: a temperature in kelvin, a load of 300 kWh give or take 10. The
+power of such an output is that of the number, and an error of three standard deviations is 20 dB below it. Where one
+number stands alone, or the same one of several is the largest in all samples, as the highest of some quantiles is, no
+class is told, and what counts is the power of what varies.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,15 +53,21 @@ class Columns:
         self._first: np.ndarray | None = None
         self._sum = self._squares = self._power = self._noise = np.zeros(0)
         self._are_shares = self._fits = True
+        self._scale = 1.0
+        self._largest: set[int] = set()
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
         """Compares the output for one more sample; outputs that are no short vectors of finite floats do not count."""
         fits = reference.dtype.kind == "f" and reference.ndim > 0 and reference.shape == built.shape
-        fits = fits and 2 <= reference.shape[-1] == reference.size <= MOST_COLUMNS
+        fits = fits and 1 <= reference.shape[-1] == reference.size <= MOST_COLUMNS
         self._fits = self._fits and fits and bool(np.isfinite(reference).all() and np.isfinite(built).all())
         if not self._fits:
             return
         wide, found = (array.astype(np.float64).ravel() for array in (reference, built))
+        self._are_shares = self._are_shares and bool(((wide >= 0) & (wide <= 1)).all())
+        if self._first is None:
+            self._scale = float(np.abs(wide).max()) or 1.0  # keeps squares in range
+        wide, found = wide / self._scale, found / self._scale
         if self._first is None:
             self._first = wide
             self._sum, self._squares, self._power, self._noise = np.zeros((4, wide.size))
@@ -68,16 +80,35 @@ class Columns:
         self._squares = self._squares + offset**2
         self._power = self._power + wide**2
         self._noise = self._noise + (found - wide) ** 2
-        self._are_shares = self._are_shares and bool(((wide >= 0) & (wide <= 1)).all())
+        self._largest.add(int(wide.argmax()))
 
     def worst(self) -> ColumnAccuracy | None:
         """The column that is explained the least; None where columns have one scale, or too few samples tell."""
-        if not self._fits or self._samples < FEWEST_SAMPLES or self._are_shares:
+        if not self._tells:
             return None
-        variance = self._squares - self._sum**2 / self._samples
+        variance = self._variance
         told = np.flatnonzero(variance > SAME * self._power)
         if len(told) < 2 or variance[told].max() < APART * variance[told].min():
             return None
         explained = 1 - self._noise[told] / variance[told]
         least = int(explained.argmin())
         return ColumnAccuracy(int(told[least]), len(variance), float(explained[least]))
+
+    def centred_db(self) -> float | None:
+        """SQNR of what varies between samples, in dB; None where a class may be told, or too few samples tell."""
+        if not self._tells or len(self._largest) > 1:
+            return None
+        variance = self._variance
+        told = variance > SAME * self._power
+        if not told.any():
+            return None
+        noise = float(self._noise[told].sum())
+        return math.inf if noise == 0 else 10 * math.log10(float(variance[told].sum()) / noise)
+
+    @property
+    def _tells(self) -> bool:
+        return self._fits and self._samples >= FEWEST_SAMPLES and not self._are_shares
+
+    @property
+    def _variance(self) -> np.ndarray:
+        return self._squares - self._sum**2 / self._samples

@@ -88,15 +88,18 @@ class OutputAccuracy:
     """Of columns that have different scales the one that keeps the least; None for others."""
     worst_class: ClassAccuracy | None = None
     """Of the classes of its decisions the one that keeps the least; None without classes that have enough positions."""
+    centred_db: float | None = None
+    """SQNR of what varies between samples, of an output of quantities; None for others
+    (:mod:`edgekit.comparison.columns`)."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
         record = asdict(self)
-        for key in ("worst_column", "worst_class"):
+        for key in ("worst_column", "worst_class", "centred_db"):
             if record[key] is None:
                 del record[key]
-        for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db"):
-            if record[key] is not None:
+        for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db", "centred_db"):
+            if record.get(key) is not None:
                 record[key] = json_number(record[key])
         return record
 
@@ -191,6 +194,7 @@ class OutputComparison:
             stuck=not self._built_varies and self._reference_variation > STUCK * self._reference_peak,
             worst_column=self._columns.worst(),
             worst_class=self._decisions.worst_class(),
+            centred_db=self._columns.centred_db(),
         )
 
     def _compare_floats(self, reference: np.ndarray, built: np.ndarray) -> None:

@@ -196,6 +196,27 @@ def test_a_drop_that_was_allowed_bounds_changed_decisions_where_there_are_no_lab
     assert len(shortfalls(Kind.QUANTIZED, noisy, max_drop=0.02)) == 1
 
 
+def test_quantities_have_to_follow_what_varies_between_samples() -> None:
+    load = replace(GOOD, sqnr_db=41.3, weakest_db=35.9, agreement=1.0, centred_db=13.3)
+    for kind in (Kind.FLOAT16, Kind.QUANTIZED):
+        assert shortfalls(kind, load) == [
+            "output 'y': SQNR 13.3 dB of what varies between samples (at least 20 dB), "
+            "41.3 dB with what is the same in all"
+        ]
+        assert shortfalls(kind, replace(load, centred_db=20.0)) == []
+    own = Accuracy(
+        "it",
+        "the original",
+        False,
+        4,
+        Floors.of(Kind.FLOAT16, labelled=False, max_drop=None),
+        (load,),
+        None,
+        {"y": 45.0},
+    )
+    assert own.shortfalls() == []  # the original itself agrees to 45 - (41.3 - 13.3) = 17 dB: 11 are asked
+
+
 @dataclass(frozen=True)
 class _Runs:
     """Answers with scores of two classes."""

@@ -73,3 +73,29 @@ def test_an_output_s_record_names_it(rng: np.random.Generator) -> None:
     single = OutputComparison("y")
     single.add(apart[0], apart[0])
     assert "worst_column" not in single.result().as_record()
+
+
+def centred(reference: np.ndarray, built: np.ndarray) -> float | None:
+    columns = Columns()
+    for one, other in zip(reference, built, strict=True):
+        columns.add(one[np.newaxis], other[np.newaxis])
+    return columns.centred_db()
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("factor", [1.0, 1e200])
+def test_what_varies_around_a_large_number(rng: np.random.Generator, width: int, factor: float) -> None:
+    reference = 300 + 10 * rng.normal(size=(40, 1)) + np.arange(width) * 25  # quantiles: the last is the largest
+    built = reference + 2
+    expected = 10 * np.log10((reference.var(axis=0) * 40).sum() / (4 * 40 * width))
+    assert centred(reference * factor, built * factor) == pytest.approx(expected)
+
+
+def test_classes_and_shares_are_no_quantities(rng: np.random.Generator) -> None:
+    scores = rng.normal(size=(40, 3))
+    assert centred(scores, scores + 0.1) is None  # the largest entry is now this one, now that
+    shares = rng.random((40, 1))
+    assert centred(shares, shares + 0.1) is None
+    assert centred(300 + scores[:15, :1], 300 + scores[:15, :1]) is None  # too few to tell
+    constant = np.full((40, 1), 300.0)
+    assert centred(constant, constant + 1) is None
