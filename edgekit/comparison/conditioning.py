@@ -20,7 +20,7 @@ from edgekit.comparison.metrics import json_number
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.ranked import RankedRows
 from edgekit.data.samples import Samples
-from edgekit.execution.exact_products import with_blocks_in_floats
+from edgekit.execution.float_activations import with_activations_in_floats
 from edgekit.execution.recurrence import Original, reference_of, restart
 from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.rounding import PERTURBATIONS, perturbed_inputs, perturbed_weights
@@ -72,9 +72,9 @@ def conditioning(
 ) -> Conditioning:
     """How far executions of a model are apart that differ by rounding alone.
 
-    One lets ONNX Runtime rewrite the graph; the others execute it node by node on moved inputs and weights. Where ONNX
-    Runtime rounds a factor of products in blocks to 8 bits, because the model says that this is enough
-    (``accuracy_level`` 4), one computes them in float32.
+    One lets ONNX Runtime rewrite the graph; the others execute it node by node on moved inputs and weights. Where an
+    operator rounds activations to 8 bits inside, one computes it in
+    float32 (:mod:`edgekit.execution.float_activations`).
 
     Args:
         original: The float model.
@@ -85,7 +85,7 @@ def conditioning(
     Raises:
         NotRunnableError: The model does not run on a sample.
     """
-    in_floats = with_blocks_in_floats(original)
+    in_floats = with_activations_in_floats(original)
     executions = 1 + PERTURBATIONS + (in_floats is not original)
 
     def told(execution: int, _what: str, done: int, total: int) -> None:
