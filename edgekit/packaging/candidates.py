@@ -240,7 +240,7 @@ def first_that_holds(
                 continue
             if form.quantized is not before.quantized:
                 fates.measured_since(before.quantized.record, form.quantized.record)
-            warned = fall_back(before, form, f"{_told(before, error)}: {_quoted(form.name)} instead")
+            warned = fall_back(before, form, f"{_told(before, error)}: {_in_place_of(before, form, error)} instead")
             fates.warned(_name(before, error), warned)
         try:
             verified = attempt(form)
@@ -279,6 +279,12 @@ def _holds_integers(model: Model) -> bool:
 def _name(form: Candidate, error: Exception) -> str:
     """A candidate's name: a float one whose precision was the target's choice bears the name of that."""
     return error.precision if form.name == FLOAT and isinstance(error, InaccurateError) else form.name
+
+
+def _in_place_of(before: Candidate, form: Candidate, error: Exception) -> str:
+    """What is tried next; where the target chose that precision before, the option that asks for it."""
+    same = _name(before, error) == form.name
+    return f"--precision {form.precision}" if same else _quoted(form.name)
 
 
 def _told(form: Candidate, error: Exception) -> str:

@@ -3,9 +3,11 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -229,6 +231,9 @@ def form(name: str, quantized: object = None) -> Candidate:
     return Candidate(name, quantized, "auto")  # type: ignore[arg-type] # only who is who counts
 
 
+INTEGERS = """<ir_version: 8, opset_import: ["" : 17]> g (uint8[2, 3] x, uint8[3, 2] w) => (int32[2, 2] y)
+{ y = MatMulInteger (x, w) }"""
+
 GAP = UnsupportedOpsError([OpGap(op_type="Foo", node="n", reason="no lowering")])
 
 
@@ -285,6 +290,24 @@ def test_a_full_disk_is_no_fault_of_a_form(error: Exception) -> None:
     with pytest.raises(type(error)):
         first_that_holds(iter([form("float16"), form("float32")]), attempt, Fates(), lambda *_: (), whatever_fails=True)
     assert tried == ["float16"]
+
+
+def test_a_precision_that_the_target_chose_and_the_user_may_ask_for_are_told_apart() -> None:
+    """Runtimes compute products of integers with fewer bits than float32 unless asked."""
+    told = []
+    quantized = SimpleNamespace(model=Model(ir.from_proto(onnx.parser.parse_model(INTEGERS))))
+    forms = [Candidate("float", quantized, "auto"), Candidate("float32", quantized, "float32")]  # type: ignore[arg-type]
+
+    def attempt(_: Candidate) -> Verified:
+        raise InaccurateError("lost", precision="float32", found="SQNR 43.8 dB")
+
+    def fall_back(_before: Candidate, _form: Candidate, text: str) -> tuple[str, ...]:
+        told.append(text)
+        return ()
+
+    with pytest.raises(InaccurateError):
+        first_that_holds(iter(forms), attempt, Fates(), fall_back, whatever_fails=False)
+    assert told == ["float32 is not accurate enough (SQNR 43.8 dB): --precision float32 instead"]
 
 
 def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
