@@ -69,6 +69,39 @@ def _equation(node: ir.Node) -> tuple[str, str, str]:
     return node.attributes.get_string("equation", "").replace(" ", "").partition("->")
 
 
+class PaddedTransposition(Rewrite):
+    """``ConvTranspose`` of an output shape with ``auto_pad`` SAME_UPPER, with the pads that this asks for."""
+
+    name: ClassVar[str] = "transposed convolution of its shape"
+    op_types: ClassVar[Sequence[str]] = ("ConvTranspose",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """An odd pad more stands behind."""
+        is_upper = node.attributes.get_string("auto_pad", "NOTSET") == "SAME_UPPER"
+        return is_upper and "output_shape" in node.attributes
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For inputs of known sizes, where something is cut off and nothing is added."""
+        sizes, kernel = shape_of(node.inputs[0])[2:], shape_of(node.inputs[1])[2:]
+        rest = {name: list(node.attributes.get_ints(name, ())) for name in ("strides", "dilations", "output_padding")}
+        strides, dilations = rest["strides"] or [1] * len(sizes), rest["dilations"] or [1] * len(sizes)
+        added = rest["output_padding"] or [0] * len(sizes)
+        wanted = list(node.attributes.get_ints("output_shape"))[-len(sizes) :]
+        totals = [
+            stride * (size - 1) + more + (length - 1) * dilation + 1 - out
+            for size, stride, more, length, dilation, out in zip(
+                sizes, strides, added, kernel, dilations, wanted, strict=True
+            )
+        ]
+        if min(totals) < 0:
+            raise InapplicableError("its output is larger than what it computes")
+        begins = [total // 2 for total in totals]
+        pads = [*begins, *(total - begin for total, begin in zip(totals, begins, strict=True))]
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        kept = {name: value for name, value in attributes.items() if name not in ("auto_pad", "output_shape", "pads")}
+        return [build("ConvTranspose", *node.inputs, pads=pads, **kept)]
+
+
 class UpwardPool(Rewrite):
     """``MaxPool`` whose output sizes are rounded up, with the padding that makes them whole."""
 

@@ -84,6 +84,7 @@ class StandardRewrites(RewriteSet):
             arithmetic.HasElement(),
             movement.WrappedPad(),
             movement.PermutingEinsum(),
+            movement.PaddedTransposition(),
             movement.UpwardPool(),
             movement.ScatteredUnpool(),
             movement.ConvolvedColumns(),

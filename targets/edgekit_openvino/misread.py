@@ -118,6 +118,11 @@ def _spans_several_axes(node: ir.Node, opset: int) -> bool:
     return opset in SEVERAL_AXES and axis != -1 and (rank is None or axis % rank != rank - 1)
 
 
+def _pads_an_output_shape_behind(node: ir.Node, _: int) -> bool:
+    """Whether an output shape is given, and what is padded more stands behind."""
+    return "output_shape" in node.attributes and node.attributes.get_string("auto_pad", "NOTSET") == "SAME_UPPER"
+
+
 def _has_peepholes(node: ir.Node, _: int) -> bool:
     return has_input(node, 7)
 
@@ -245,6 +250,7 @@ MISREADINGS = (
     Departure(("Attention",), _causal_with_past_and_mask, "it misplaces a causal mask beside another mask and a past"),
     Departure(("Attention",), _has_own_scale, "it ignores the scale", MICROSOFT),
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
+    Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more before than behind"),
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
     Departure(("FusedGemm",), _ends_otherwise, "it ends with a rectifier whatever the activation", MICROSOFT),

@@ -322,3 +322,22 @@ def test_softmax_over_several_axes(model_of, run, opset, axis):
     assert [each.rewrite for each in result.applied] == ["softmax of two dimensions"]
     feeds = {"x": numbers(2, 3, 4)}
     np.testing.assert_allclose(run(result.model.proto(), feeds)[0], run(proto, feeds)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "more"),
+    [([8, 8], {}), ([7, 8], {}), ([8, 8], {"dilations": [1, 2]}), ([8, 8], {"output_padding": [1, 1]})],
+)
+def test_transposed_convolutions_of_an_output_shape(model_of, run, shape, more):
+    """The pads that are more stand behind."""
+    attributes = {"auto_pad": "SAME_UPPER", "output_shape": shape, "strides": [2, 2], **more}
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "node", **attributes)
+    proto = model([node], {"x": (FLOAT, [1, 2, 4, 4])}, {"y": FLOAT}, {"w": numbers(2, 3, 3, 3)})
+
+    def refusals(candidate: Model) -> set[str]:
+        return {node_name(node) for node in candidate.graph if "output_shape" in node.attributes}
+
+    result = rewritten(model_of(proto), refusals, installed_rewrites())
+    assert [each.rewrite for each in result.applied] == ["transposed convolution of its shape"]
+    feeds = {"x": numbers(1, 2, 4, 4)}
+    np.testing.assert_allclose(run(result.model.proto(), feeds)[0], run(proto, feeds)[0], rtol=1e-5, atol=1e-6)

@@ -307,6 +307,20 @@ def test_softmax_over_all_axes_from_one_on(opset: int, axis: int, tmp_path: Path
     assert near(got, expected)
 
 
+@pytest.mark.parametrize("shape", ["8, 8", "8, 7", "7, 7"])
+def test_a_transposed_convolution_of_an_output_shape(shape: str, tmp_path: Path) -> None:
+    """As TensorFlow pads: one more behind where the number of pads is odd."""
+    call = f'ConvTranspose <strides = [2, 2], auto_pad = "SAME_UPPER", output_shape = [{shape}]> (x, w)'
+    model = parsed(f"(float[1, 2, 4, 4] x) => (float[1, 3, {shape}] y) {{ y = {call} }}", 11)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(floats(2, 3, 3, 3), "w"))
+    feeds = {"x": floats(1, 2, 4, 4)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, feeds)
+    assert near(as_openvino_reads_it(model, feeds), expected) == (shape == "7, 7")
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    assert near(got, expected)
+
+
 def test_lengths_that_follow_from_sizes_are_taken() -> None:
     """tf2onnx writes the number of steps for each sequence."""
     body = (
