@@ -150,15 +150,22 @@ class DecisionCount:
                 classes.append(ClassAccuracy(number, places, kept, overlap, self._decision.told))
         return min(classes, key=lambda each: (each.overlap, each.number), default=None)
 
-    def _decides(self) -> bool:
-        decision = self._decision
-        if self._count == 0 or decision is None:
+    @property
+    def may_decide(self) -> bool:
+        """Whether the original's numbers are scores, or may be some."""
+        if self._count == 0 or self._decision is None:
             return False
-        if decision.told or decision.are_scores:
-            return True
-        most = max(self._in_reference.values())
-        tells_one = self._count >= FEWEST and most >= NEARLY_ALL * self._count
-        return not tells_one and (self._add_up or not self._may_be_amounts)
+        return self._decision.told or self._decision.are_scores or self._add_up or not self._may_be_amounts
+
+    @property
+    def tells_one(self) -> bool:
+        """Whether the original decides nearly always alike, and nothing else says that its numbers are scores."""
+        if self._decision is None or self._decision.told or self._decision.are_scores or self._count < FEWEST:
+            return False
+        return max(self._in_reference.values(), default=0) >= NEARLY_ALL * self._count
+
+    def _decides(self) -> bool:
+        return self.may_decide and not self.tells_one
 
     def _add_classes(self, reference: np.ndarray, built: np.ndarray) -> None:
         same = reference == built

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgekit.comparison.accuracy import MAX_DISAGREEMENT
+from edgekit.comparison.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
 from edgekit.comparison.columns import SAME, Columns
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
@@ -394,8 +394,11 @@ class _Tally:
     def agreement(self) -> float:
         """The share of decisions that are the float model's; of few the expected one, unless more change surely.
 
-        It is 0 where a class is lost, however few positions it has.
+        It is 0 where a class is lost, however few positions it has. Where the float model decides nearly always alike,
+        the numbers may be a regression's: it is 0 with less of a signal than a bundle needs.
         """
+        if self._decided.tells_one and self.sqnr_db < SQNR_FLOOR_DB[Kind.QUANTIZED]:
+            return 0.0
         worst = self._decided.worst_class()
         if worst is not None and worst.is_lost:
             return 0.0

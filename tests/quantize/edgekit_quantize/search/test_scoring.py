@@ -289,3 +289,13 @@ def test_an_argmax_is_a_choice_between_classes() -> None:
     nodes = "a = ArgMax <axis = 1, keepdims = 0> (x) y = Cast <to = 2> (a)"
     text = f"g (float[1, 3, 4, 4] x) => (uint8[1, 4, 4] y) {{ {nodes} }}"
     assert decides(ir.from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')).graph)
+
+
+@pytest.mark.parametrize(("factor", "value"), [(0.95, 1.0), (0.8, 0.0)])
+def test_of_one_answer_the_signal_counts_too(rng: np.random.Generator, factor: float, value: float) -> None:
+    """The blank in every step; the errors are 0.05 and 0.2 of the numbers, 26 dB and 14 dB."""
+    steps = rng.normal(size=(3, 20, 1, 8)).astype(np.float32)
+    steps[..., 0] = 9
+    scorer = Scorer.by_references(References.of([Reference({"x": one}, {"y": one}) for one in steps]), classes=True)
+    score = scorer(lambda feeds: {"y": feeds["x"] * np.float32(factor)})
+    assert (score.metric, score.value) == ("agreement", value)
