@@ -12,10 +12,12 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
 from edgekit.errors import InputError
 from edgekit.files.atomic import temporary_folder
+from edgekit.processes.main_module import main_file, require_guarded, unguarded
 
 CONNECT_S = 10.0
 """Seconds that a cluster's scheduler gets to answer."""
@@ -51,11 +53,13 @@ def open_executor(processes: int = 1, cluster: str | None = None) -> Iterator[Ex
 @contextmanager
 def _processes(count: int) -> Iterator[Executor]:
     """A pool of fresh processes. Their temporary files lie in a folder of ours, which goes when they are gone."""
+    require_guarded()
     others = set(multiprocessing.active_children())
     with temporary_folder() as folder:
         context = multiprocessing.get_context("spawn")  # a fork would copy this process with its threads' locks
         pool = ProcessPoolExecutor(count, context, _begin, (str(folder),))
         try:
+            _require_started(pool)
             yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -64,6 +68,20 @@ def _processes(count: int) -> Iterator[Executor]:
             raise
         finally:
             pool.shutdown()
+
+
+def _require_started(pool: ProcessPoolExecutor) -> None:
+    """Waits for the first process, which imports the main module.
+
+    Raises:
+        InputError: It ended over that.
+    """
+    try:
+        pool.submit(os.getpid).result()
+    except BrokenProcessPool as error:
+        if main_file() is None:
+            raise
+        raise unguarded() from error
 
 
 def _begin(folder: str) -> None:

@@ -27,6 +27,7 @@ from edgekit.errors import EdgeKitError, InputError
 from edgekit.processes import supervision
 from edgekit.processes.attempts import Attempts, restart_text, signal_name
 from edgekit.processes.limits import Limits, Watch
+from edgekit.processes.main_module import main_file, require_guarded, unguarded
 from edgekit.progress import Progress
 from edgekit.terminal.board import Board
 
@@ -73,6 +74,8 @@ class _Running:
     stage: str = "start"
     limits: Limits = field(default_factory=Limits)
     patience: float = 0.0
+    began: bool = False
+    """Whether the process does the job already: it has imported the main module."""
     ended: bool = False
     failure: Failure | None = None
 
@@ -96,7 +99,11 @@ def run_jobs(
 
     Returns:
         Why each failed, by name; None where it did not.
+
+    Raises:
+        InputError: This process runs the main module once more, which has no guard.
     """
+    require_guarded()
     waiting = deque(jobs)
     running: list[_Running] = []
     results: dict[str, Failure | None] = {}
@@ -195,6 +202,7 @@ def _heard(one: _Running, board: Board) -> bool:
         kind, *rest = one.connection.recv()
     except (EOFError, OSError):
         return False
+    one.began = True
     if kind == "ended":
         one.ended, (one.failure,) = True, rest
         return False
@@ -221,6 +229,8 @@ def _result(one: _Running) -> Failure | None:
     if one.ended or one.failure is not None:
         return one.failure
     code = one.process.exitcode or 0
+    if code == 1 and not one.began and main_file() is not None:
+        return Failure.of(unguarded())
     how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     return Failure.of(
         InputError(
@@ -276,6 +286,7 @@ def _work(
     crashed: Mapping[str, str],
 ) -> None:
     """What a process does."""
+    connection.send(("told", {}))
     supervision.listen(lambda what: connection.send(("told", what)), asked, crashed)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where Ctrl-C could not be kept from this process
     try:
