@@ -62,6 +62,11 @@ class Bundle:
     path: Path
     manifest: Mapping[str, Any] = field(repr=False)
 
+    def __repr__(self) -> str:
+        target, model, size = (self.manifest.get(key) or {} for key in ("target", "model", "size"))
+        told = ", ".join(str(each) for each in (target.get("profile"), model.get("kind")) if each)
+        return f"Bundle({str(self.path)!r}: {told}, {size.get('bytes', 0):,} bytes)"
+
     @property
     def builds(self) -> tuple[Bundle, ...]:
         """The bundle as each of its devices has it: itself, then one for each build that lies beside the first.

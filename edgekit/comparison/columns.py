@@ -45,6 +45,18 @@ class ColumnAccuracy:
         return not self.explained >= LEAST_EXPLAINED
 
 
+@dataclass(frozen=True)
+class ColumnError:
+    """By how much one number of an output is off, in its own unit."""
+
+    mean: float
+    """On average over the samples, without signs."""
+    most: float
+    """On the worst sample."""
+    deviation: float
+    """The standard deviation of the original's number over the samples."""
+
+
 class Columns:
     """Gathers what each column of one output keeps of the original's, sample by sample."""
 
@@ -55,6 +67,7 @@ class Columns:
         self._are_shares = self._fits = True
         self._scale = 1.0
         self._largest: set[int] = set()
+        self._errors = self._most = np.zeros(0)
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
         """Compares the output for one more sample; outputs that are no short vectors of finite floats do not count."""
@@ -71,6 +84,7 @@ class Columns:
         if self._first is None:
             self._first = wide
             self._sum, self._squares, self._power, self._noise = np.zeros((4, wide.size))
+            self._errors, self._most = np.zeros((2, wide.size))
         if wide.size != self._first.size:
             self._fits = False
             return
@@ -81,6 +95,8 @@ class Columns:
         self._power = self._power + wide**2
         self._noise = self._noise + (found - wide) ** 2
         self._largest.add(int(wide.argmax()))
+        error = np.abs(found - wide)
+        self._errors, self._most = self._errors + error, np.maximum(self._most, error)
 
     def worst(self) -> ColumnAccuracy | None:
         """The column that is explained the least; None where columns have one scale, or too few samples tell."""
@@ -104,6 +120,14 @@ class Columns:
             return None
         noise = float(self._noise[told].sum())
         return math.inf if noise == 0 else 10 * math.log10(float(variance[told].sum()) / noise)
+
+    def errors(self) -> tuple[ColumnError, ...]:
+        """By how much each number is off, of an output of quantities; empty for others."""
+        if self.centred_db() is None:
+            return ()
+        figures = self._errors / self._samples, self._most, np.sqrt(np.maximum(self._variance, 0) / self._samples)
+        scaled = (figure * self._scale for figure in figures)
+        return tuple(ColumnError(*map(float, column)) for column in zip(*scaled, strict=True))
 
     @property
     def _tells(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.columns import ColumnAccuracy, Columns
+from edgekit.comparison.columns import ColumnAccuracy, ColumnError, Columns
 from edgekit.comparison.decisions import ClassAccuracy, DecidedBy, Decision, DecisionCount
 from edgekit.comparison.recalls import ClassLoss
 from edgekit.errors import InputError, RequirementError
@@ -91,6 +91,8 @@ class OutputAccuracy:
     centred_db: float | None = None
     """SQNR of what varies between samples, of an output of quantities; None for others
     (:mod:`edgekit.comparison.columns`)."""
+    errors: tuple[ColumnError, ...] = ()
+    """By how much each number of such an output is off, in its own unit; empty for others."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
@@ -98,6 +100,10 @@ class OutputAccuracy:
         for key in ("worst_column", "worst_class", "centred_db"):
             if record[key] is None:
                 del record[key]
+        if self.centred_db is None:
+            del record["errors"]
+        else:
+            record["errors"] = list(record["errors"])
         for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db", "centred_db"):
             if record.get(key) is not None:
                 record[key] = json_number(record[key])
@@ -195,6 +201,7 @@ class OutputComparison:
             worst_column=self._columns.worst(),
             worst_class=self._decisions.worst_class(),
             centred_db=self._columns.centred_db(),
+            errors=self._columns.errors(),
         )
 
     def _compare_floats(self, reference: np.ndarray, built: np.ndarray) -> None:

@@ -1,6 +1,7 @@
-"""Processes that are started import the main module: a script that works while it is imported runs again.
+"""What is started imports the main module: a script that works while it is imported runs again.
 
-Python's documentation of ``multiprocessing`` calls for ``if __name__ == "__main__":`` ("Safe importing of main module").
+Python's documentation of ``multiprocessing`` asks for ``if __name__ == "__main__":`` ("Safe importing of main
+module").
 """
 
 from __future__ import annotations

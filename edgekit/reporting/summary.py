@@ -18,6 +18,9 @@ MUCH_LARGER = 1.5
 """From this multiple of the original's size on, what made a build grow is told."""
 STAND_IN = "of a stand-in on the machine that packaged it: says nothing about the device"
 
+_MOST_ERRORS = 4
+"""How many numbers of an output have their errors told; the manifest has all."""
+
 
 def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
     """What a bundle is and how good, as label and text."""
@@ -38,6 +41,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
     rows += [("classes", text) for text in class_texts(accuracy)]
     rows += [
         ("worst output", worst_output_text(accuracy)),
+        *(("off by", text) for text in error_texts(accuracy)),
         *(("at sizes", text) for text in sizes_texts(accuracy)),
         ("compared on", data_text(accuracy)),
         *(("fed back", text) for text in fed_back_texts(manifest)),
@@ -50,6 +54,20 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         *(("also", further_text(build)) for build in manifest.get("also", ())),
     ]
     return rows
+
+
+def error_texts(accuracy: Mapping[str, Any]) -> list[str]:
+    """By how much the numbers of outputs of quantities are off, in their own units, an output each."""
+    return [
+        f"{output['name']}: {'; '.join(map(_error_text, output['errors'][:_MOST_ERRORS]))}"
+        + ("; …" if len(output["errors"]) > _MOST_ERRORS else "")
+        for output in accuracy["outputs"]
+        if output.get("errors")
+    ]
+
+
+def _error_text(error: Mapping[str, float]) -> str:
+    return f"{error['mean']:.3g} on average, {error['most']:.3g} at most, of ±{error['deviation']:.3g}"
 
 
 def poor_fit_texts(manifest: Manifest) -> list[str]:

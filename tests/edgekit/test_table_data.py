@@ -101,3 +101,29 @@ def test_the_gate_counts_the_labels_of_a_table(tmp_path: Path, linear: Path, tab
     assert api.build(tmp_path / "edgekit.toml")[0].failure is None
     result = api.gate(config=tmp_path / "edgekit.toml", data=table)
     assert result.passed, result.markdown()
+
+
+def test_a_regression_tells_its_errors_in_its_unit(
+    tmp_path: Path, onnx_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = onnx_file(
+        "f (float[N, 3] X) => (float[N, 1] load) { a = MatMul(X, w) load = Add(a, b) }",
+        w=np.array([[4], [2], [-1]], np.float32),
+        b=np.array([300.3], np.float32),
+    )
+    np.save(tmp_path / "X.npy", ROWS)
+    flags = ["--data", str(tmp_path / "X.npy"), "--quantize", "none", "--precision", "float16"]
+    assert main(["package", str(model), "--target", "ios18", *flags, "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    output = manifest(tmp_path / "out")["accuracy"]["outputs"][0]  # type: ignore[index]
+    (error,) = output["errors"]
+    deviation = (ROWS @ [4, 2, -1]).std()
+    assert error["deviation"] == pytest.approx(deviation, rel=1e-5)
+    assert 0 < error["mean"] <= error["most"] < 0.5  # numbers of 256 to 512 are 0.25 apart in float16
+    row = f"load: {error['mean']:.3g} on average, {error['most']:.3g} at most, of ±{deviation:.3g}"
+    assert row in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_bundle_shows_what_it_is(tmp_path: Path, linear: Path) -> None:
+    bundle = api.package(linear, "ort", tmp_path / "out")
+    size = bundle.manifest["size"]["bytes"]
+    assert repr(bundle) == f"Bundle({str(tmp_path / 'out')!r}: onnxruntime, float32, {size:,} bytes)"

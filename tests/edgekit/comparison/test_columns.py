@@ -99,3 +99,17 @@ def test_classes_and_shares_are_no_quantities(rng: np.random.Generator) -> None:
     assert centred(300 + scores[:15, :1], 300 + scores[:15, :1]) is None  # too few to tell
     constant = np.full((40, 1), 300.0)
     assert centred(constant, constant + 1) is None
+
+
+def test_errors_in_the_units_of_each_number(rng: np.random.Generator) -> None:
+    reference = rng.normal(size=(50, 2)) * [4, 3e6] + [20, 1e8]
+    built = reference + rng.normal(size=(50, 2)) * [0.1, 4e4]
+    comparison = OutputComparison("y")
+    for one, other in zip(reference, built, strict=True):
+        comparison.add(one[np.newaxis], other[np.newaxis])
+    errors = np.abs(built - reference)
+    for place, found in enumerate(comparison.result().errors):
+        assert found.mean == pytest.approx(errors[:, place].mean())
+        assert found.most == pytest.approx(errors[:, place].max())
+        assert found.deviation == pytest.approx(reference[:, place].std())
+    assert len(comparison.result().as_record()["errors"]) == 2
