@@ -1,6 +1,6 @@
 """What is started imports the main module: a script that works while it is imported runs again.
 
-Python's documentation of ``multiprocessing`` asks for ``if __name__ == "__main__":`` ("Safe importing of main
+Python's documentation of ``multiprocessing`` calls for ``if __name__ == "__main__":`` (Safe importing of main module).
 module").
 """
 

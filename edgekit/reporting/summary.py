@@ -41,7 +41,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
     rows += [("classes", text) for text in class_texts(accuracy)]
     rows += [
         ("worst output", worst_output_text(accuracy)),
-        *(("off by", text) for text in error_texts(accuracy)),
+        *(("off by", text) for text in [*error_texts(accuracy), *probability_texts(manifest)]),
         *(("at sizes", text) for text in sizes_texts(accuracy)),
         ("compared on", data_text(accuracy)),
         *(("fed back", text) for text in fed_back_texts(manifest)),
@@ -63,6 +63,18 @@ def error_texts(accuracy: Mapping[str, Any]) -> list[str]:
         + ("; …" if len(output["errors"]) > _MOST_ERRORS else "")
         for output in accuracy["outputs"]
         if output.get("errors")
+    ]
+
+
+def probability_texts(manifest: Manifest) -> list[str]:
+    """By how much a class's probability is off at most, of builds in less than float32: thresholds are set by it."""
+    classes = manifest.get("classes") or {}
+    if classes.get("scores") not in ("probabilities", "independent") or manifest["model"]["kind"] == "float32":
+        return []
+    return [
+        f"{output['name']}: a probability by {output['max_abs_error']:.2g} at most"
+        for output in manifest["accuracy"]["outputs"]
+        if output["name"] == classes["output"] and output["max_abs_error"] is not None
     ]
 
 

@@ -10,6 +10,7 @@ from edgekit.reporting.summary import (
     duration_text,
     expansion_texts,
     poor_fit_texts,
+    probability_texts,
     size_text,
     sizes_texts,
     warnings,
@@ -177,3 +178,19 @@ def test_the_class_that_keeps_the_least_is_told() -> None:
     assert class_texts({"outputs": outputs}) == [
         "map: 1990 of 2000 decisions equal; class 3 keeps the least, 36 of 40 places, overlap 0.86"
     ]
+
+
+@pytest.mark.parametrize(
+    ("scores", "kind", "told"),
+    [
+        ("probabilities", "quantized", ["prob: a probability by 0.086 at most"]),
+        ("independent", "float16", ["prob: a probability by 0.086 at most"]),
+        ("probabilities", "float32", []),
+        ("logits", "quantized", []),
+    ],
+)
+def test_how_far_a_probability_is_off(scores: str, kind: str, told: list[str]) -> None:
+    outputs = [{"name": "label", "max_abs_error": 1.0}, {"name": "prob", "max_abs_error": 0.08561}]
+    classes = {"output": "prob", "scores": scores}
+    assert probability_texts({"classes": classes, "model": {"kind": kind}, "accuracy": {"outputs": outputs}}) == told
+    assert probability_texts({"model": {"kind": kind}, "accuracy": {"outputs": outputs}}) == []
