@@ -11,10 +11,11 @@ import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, meaning_on, ranked_on
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.recorded import Recording, check_export
+from edgekit.comparison.side_by_side import compare, meaning_on, ranked_on
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.comparison.trade_off import loss_text
 from edgekit.data.sampled_shapes import sampled_shapes

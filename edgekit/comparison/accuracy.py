@@ -40,44 +40,23 @@ Rows by falling score are compared wherever they stand (:mod:`edgekit.comparison
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-
-from edgekit.comparison.decisions import Decision
-from edgekit.comparison.detectors import UNDECLARED, nearly_recognised
 from edgekit.comparison.meaning import (
-    SEEN,
-    BoxMeaning,
-    Meaning,
     MeaningAccuracy,
     allowed_text,
-    choice_beside,
-    embeddings_among,
-    meaning_of,
 )
 from edgekit.comparison.metrics import (
-    Comparison,
-    LabelCount,
-    OtherFormError,
     OutputAccuracy,
     TaskAccuracy,
-    class_output,
     json_number,
 )
-from edgekit.comparison.ranked import RankedAccuracy, RankedRows, is_ranked, ranked_rows
-from edgekit.comparison.recalls import worst_class
+from edgekit.comparison.ranked import RankedAccuracy
 from edgekit.comparison.trade_off import loss_text
-from edgekit.data.samples import FolderSamples, Samples
-from edgekit.execution.recurrence import restart
-from edgekit.features.class_scores import ClassChoice
-from edgekit.model import Arrays, Model
-from edgekit.processes.supervision import tell_step
 
 
 class Kind(StrEnum):
@@ -106,21 +85,6 @@ MOST_UNDETERMINED = 0.25
 """The share of unequal elements that is never taken, however many differ between the original's own executions."""
 MAX_DROP = 0.01
 MAX_DISAGREEMENT = 0.05
-NO_ORDER = (
-    'whether x or y comes first in the boxes is not seen on these samples: [outputs] order = "xy", or "yx", in the '
-    "project file says it; without it the code that ships in the bundle finds no boxes"
-)
-
-
-class Executor(Protocol):
-    """Runs a model: the original's reference session, or a built artifact's runner."""
-
-    @property
-    def executed_by(self) -> str:
-        """What really executes."""
-
-    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
-        """Outputs by name for inputs by name."""
 
 
 @dataclass(frozen=True)
@@ -473,131 +437,3 @@ def _changed(output: OutputAccuracy, least_agreement: float) -> str:
     agreement, count = output.agreement or 0.0, output.decisions or 0
     changed = round((1 - agreement) * count)
     return f"{changed} of {count} decisions changed ({allowed_text(round(1 - least_agreement, 9), count)})"
-
-
-def compare(
-    samples: Samples,
-    original: Executor,
-    built: Executor,
-    outputs: tuple[str, ...],
-    step: Callable[[str, int, int], None] | None = None,
-    meaning: Meaning | None = None,
-    ranked: RankedRows | None = None,
-    decisions: Mapping[str, Decision | None] | None = None,
-    quantized: Collection[str] = (),
-    choice: ClassChoice | None = None,
-) -> tuple[tuple[OutputAccuracy, ...], TaskAccuracy | None]:
-    """Runs both models on all samples; to models with states, they are the steps of one sequence.
-
-    Args:
-        samples: What to run them on.
-        original: The float model.
-        built: What was built from it.
-        outputs: The original's outputs, in order.
-        step: Told how many samples are done.
-        meaning: Gathers what the outputs tell; see :func:`meaning_on`.
-        ranked: Puts rows where the original has the same ones; see :func:`ranked_on`.
-        decisions: What decides in outputs of which the graph tells it; see :mod:`edgekit.comparison.told_decisions`.
-        quantized: The outputs of quantized numbers; see :mod:`edgekit.comparison.quantized_outputs`.
-        choice: What is known of the output that tells the class.
-
-    Returns:
-        One accuracy an output, and the share of labels found where the samples have labels and an output tells the
-        class (see :func:`edgekit.comparison.metrics.class_output`).
-
-    Raises:
-        edgekit.errors.RequirementError: The built model lacks an output.
-        edgekit.comparison.metrics.OtherFormError: An output's shape or dtype is another one; it knows the sample.
-        edgekit.errors.InputError: A sample cannot be read, or its label is no class.
-    """
-    rows = () if ranked is None else ranked.outputs
-    placed = meaning.placing if isinstance(meaning, BoxMeaning) else ()
-    deciding: dict[str, Decision | None] = {**(decisions or {}), **dict.fromkeys((*rows, *placed))}
-    comparison = Comparison(outputs, deciding, quantized)
-    restart(original)
-    restart(built)
-    counts: tuple[LabelCount, LabelCount] | None = None
-    choice = choice_beside(meaning, choice)
-    for done, sample in enumerate(samples, 1):
-        wanted, got = original.run(sample.feeds), built.run(sample.feeds)
-        try:
-            comparison.add(wanted, got if ranked is None else ranked.add(wanted, got))
-        except OtherFormError as error:
-            error.sample = done - 1
-            raise
-        if meaning is not None:
-            meaning.add(wanted, got)
-        if sample.label is not None:
-            told = {output: wanted[output] for output in outputs}
-            if counts is None and (name := class_output(told, choice)) is not None:
-                numbers = choice.numbers.get(name, ())
-                counts = LabelCount(name, numbers), LabelCount(name, numbers)
-            for count, arrays in zip(counts or (), (wanted, got), strict=False):
-                count.add(sample.label, arrays, sample.name)
-        tell_step()
-        if step is not None:
-            step("sample", done, len(samples))
-    if counts is None:
-        return comparison.results(), None
-    reference, found = counts
-    numbered = samples.numbered if isinstance(samples, FolderSamples) else None
-    lost = worst_class(reference.by_class, found.by_class)
-    task = TaskAccuracy(reference.output, reference.accuracy, found.accuracy, reference.classes, numbered, lost)
-    return comparison.results(), task
-
-
-def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | None:
-    """What a model's outputs tell, as far as that is seen on the first samples; None where it is not known.
-
-    Args:
-        samples: What to look at.
-        original: Executes the model.
-        model: The float model.
-
-    Raises:
-        edgekit.errors.InputError: The user names outputs that are not read as boxes, or that are no embeddings.
-    """
-    if model.states:
-        return None
-    shown = [sample.feeds for sample in itertools.islice(samples, SEEN)]
-    answers = [original.run(feeds) for feeds in shown]
-    classes = len(model.class_names) or None
-    if model.open_dims:
-        return embeddings_among(answers, classes, model.declared, model.graph)
-    meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph)
-    return (
-        meaning.placed(shown, answers, original.run, model.fed_inputs) if isinstance(meaning, BoxMeaning) else meaning
-    )
-
-
-def unread_boxes(samples: Samples, original: Executor, model: Model, meaning: MeaningAccuracy | None) -> list[str]:
-    """What people should know of boxes that are not read, or not whole; empty where there is nothing.
-
-    Args:
-        samples: What was compared on.
-        original: Executes the model.
-        model: The float model.
-        meaning: What the outputs tell, where that is known.
-    """
-    if meaning is not None:
-        return [NO_ORDER] if meaning.boxes is not None and meaning.boxes.get("order", "xy") is None else []
-    if model.states or model.open_dims:
-        return []
-    answers = [original.run(sample.feeds) for sample in itertools.islice(samples, SEEN)]
-    near = nearly_recognised(answers, model.fed_inputs, len(model.class_names) or None, model.declared or UNDECLARED)
-    return [] if near is None else [str(near)]
-
-
-def ranked_on(samples: Samples, original: Executor, model: Model, kind: Kind) -> RankedRows | None:
-    """How rows by falling score are put in order, as far as is seen on the first samples; None where there are none.
-
-    Args:
-        samples: What to look at.
-        original: Executes the model.
-        model: The float model.
-        kind: What was built.
-    """
-    if model.states or not is_ranked(model.graph):
-        return None
-    answers = [original.run(sample.feeds) for sample in itertools.islice(samples, SEEN)]
-    return ranked_rows(answers, model.graph, SQNR_FLOOR_DB[kind], leaves_out=kind is Kind.FLOAT32)

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgekit.comparison.accuracy import compare
 from edgekit.comparison.metrics import json_number
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.ranked import RankedRows
+from edgekit.comparison.side_by_side import compare
 from edgekit.data.samples import Samples
 from edgekit.execution.float_activations import with_activations_in_floats
 from edgekit.execution.recurrence import Original, reference_of, restart
@@ -79,7 +79,7 @@ def conditioning(
     Args:
         original: The float model.
         samples: What to execute it on.
-        ranked: How rows by falling score are put in order; see :func:`edgekit.comparison.accuracy.ranked_on`.
+        ranked: How rows by falling score are put in order; see :func:`edgekit.comparison.side_by_side.ranked_on`.
         step: Told how many samples of all executions are done.
 
     Raises:

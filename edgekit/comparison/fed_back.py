@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import Executor
 from edgekit.comparison.metrics import Comparison, json_number
+from edgekit.comparison.side_by_side import Executor
 from edgekit.data.samples import Samples
 from edgekit.execution.reference import NotRunnableError
 from edgekit.model import Arrays, Model, ValueSpec

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB, SQNR_FLOOR_DB, Executor, Kind, compare, ranked_on
+from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB, SQNR_FLOOR_DB, Kind
 from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.metrics import OutputAccuracy
 from edgekit.comparison.ranked import RankedRows
+from edgekit.comparison.side_by_side import Executor, compare, ranked_on
 from edgekit.comparison.trade_off import loss_text
 from edgekit.data.samples import Sample, Samples
 from edgekit.errors import InputError, RequirementError

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import DECISION_DB, LEAST_DB, MAX_DISAGREEMENT, Accuracy, Executor, Kind
+from edgekit.comparison.accuracy import DECISION_DB, LEAST_DB, MAX_DISAGREEMENT, Accuracy, Kind
 from edgekit.comparison.metrics import Comparison, OutputAccuracy
+from edgekit.comparison.side_by_side import Executor
 from edgekit.data.samples import Sample, Samples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.device_check.wrong_answers import AS_GOOD_AS_RIGHT_DB, mismatch_of_wrong, sqnr_of_wrong

@@ -32,9 +32,7 @@ _CHOSEN_WITH = "-o"
 
 
 @contextmanager
-def atomic_file(
-    path: Path, *, chosen_with: str | None = _CHOSEN_WITH, part_of_bundle: bool = False
-) -> Iterator[Path]:
+def atomic_file(path: Path, *, chosen_with: str | None = _CHOSEN_WITH, part_of_bundle: bool = False) -> Iterator[Path]:
     """Where to write the file that becomes ``path``: a file of the same name in a folder of its own.
 
     Files that the body writes next to it (a model's external data) come along. An existing file is replaced.

@@ -9,20 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from edgekit.comparison.accuracy import (
-    LEAST_DB,
-    MAX_DROP,
-    SELF_MARGIN_DB,
-    Accuracy,
-    Executor,
-    Floors,
-    Kind,
-    SizeAccuracy,
-    compare,
-    meaning_on,
-    ranked_on,
-    unread_boxes,
-)
+from edgekit.comparison.accuracy import LEAST_DB, MAX_DROP, SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy
 from edgekit.comparison.bounded import ROUNDING, bounded_outputs
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
@@ -31,6 +18,7 @@ from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.ranked import FEW_LOST, RankedRows
 from edgekit.comparison.recorded import ExportCheck, check_export
+from edgekit.comparison.side_by_side import Executor, compare, meaning_on, ranked_on, unread_boxes
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.comparison.trade_off import loss_text
 from edgekit.data.samples import Samples, SeededSamples

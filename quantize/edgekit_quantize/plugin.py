@@ -34,6 +34,7 @@ from edgekit_quantize.accounts.errors import by_error_for_cost
 from edgekit_quantize.accounts.explain import with_errors
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
+from edgekit_quantize.graph.quantized_already import quantized_already
 from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.placement import place
 from edgekit_quantize.prepare import prepared
@@ -41,7 +42,6 @@ from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.prepare.gemms import split_gemms
 from edgekit_quantize.prepare.hardswish import with_hardswish
-from edgekit_quantize.quantized_already import quantized_already
 from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, each_sample_alone, placement_of, with_float_weights
 from edgekit_quantize.search.bench import Bench, Candidate, Trial

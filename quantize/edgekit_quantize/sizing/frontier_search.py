@@ -18,7 +18,7 @@ from edgekit.errors import InputError
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult, timed_of
 from edgekit.target import Runner
 from edgekit_quantize.calibration.statistics import Calibration
-from edgekit_quantize.quantized_already import quantized_already
+from edgekit_quantize.graph.quantized_already import quantized_already
 from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
 from edgekit_quantize.search.scoring import Score, Scorer
 from edgekit_quantize.search.timing import latencies

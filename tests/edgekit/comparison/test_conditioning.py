@@ -8,8 +8,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.conditioning import KnownConditioning, conditioning
+from edgekit.comparison.side_by_side import compare
 from edgekit.data.samples import Sample
 from edgekit.execution.reference import Reference
 from edgekit.model import Model

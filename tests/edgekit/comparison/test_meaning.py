@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import edgekit
-from edgekit.comparison.accuracy import NO_ORDER, Accuracy, Floors, Kind, unread_boxes
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.boxes import Boxes, overlap, partners
 from edgekit.comparison.ctc import edits, spelled
 from edgekit.comparison.detectors import nearly_recognised
 from edgekit.comparison.meaning import meaning_of
 from edgekit.comparison.metrics import OutputAccuracy
+from edgekit.comparison.side_by_side import NO_ORDER, unread_boxes
 from edgekit.data.samples import SeededSamples
 from edgekit.errors import InputError
 from edgekit.execution.reference import Reference

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgekit.comparison.accuracy import meaning_on
 from edgekit.comparison.meaning import BoxMeaning
+from edgekit.comparison.side_by_side import meaning_on
 from edgekit.model import Arrays, ValueSpec
 
 

@@ -7,9 +7,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.accuracy import compare
 from edgekit.comparison.conditioning import conditioning
 from edgekit.comparison.quantized_outputs import quantized_outputs
+from edgekit.comparison.side_by_side import compare
 from edgekit.data.samples import SeededSamples
 from edgekit.execution.reference import Reference
 from edgekit.model import Model

@@ -12,8 +12,9 @@ import onnx_ir as ir
 import pytest
 
 import edgekit
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare, ranked_on
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.ranked import RankedAccuracy, is_ranked, ranked_rows
+from edgekit.comparison.side_by_side import compare, ranked_on
 from edgekit.data.samples import Sample
 from edgekit.execution.reference import Reference
 from edgekit.model import Arrays, Model

@@ -7,9 +7,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind, compare
+from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.decisions import DecidedBy, Decision
 from edgekit.comparison.metrics import OutputAccuracy, OutputComparison
+from edgekit.comparison.side_by_side import compare
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.samples import Sample
