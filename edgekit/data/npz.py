@@ -28,6 +28,18 @@ OUTPUT_PREFIX = "output:"
 """What the names of arrays begin with that hold what the model should compute, as its framework computed it."""
 
 
+def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes a ``.npz`` file of arrays with any names, which :func:`numpy.savez` takes for its own arguments' too.
+
+    Raises:
+        ValueError: An array holds Python objects.
+    """
+    with zipfile.ZipFile(path, "w") as file:
+        for name, array in arrays.items():
+            with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
 def hold_labels(
     files: Sequence[Path], inputs: Sequence[ValueSpec], open_dims: OpenDims, left_out: Collection[str] = ()
 ) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.data.npz import OUTPUT_PREFIX
+from edgekit.data.npz import OUTPUT_PREFIX, write_npz
 from edgekit.errors import InputError
 from edgekit.files.atomic import atomic_directory
 from edgekit.model import Arrays
@@ -40,7 +40,7 @@ def record(model: Any, inputs: Iterable[Any], folder: Path | str) -> Path:
         for count, sample in enumerate(inputs, 1):
             feeds, outputs = run(sample)
             arrays = {**feeds, **{OUTPUT_PREFIX + name: array for name, array in outputs.items()}}
-            np.savez(written / f"sample-{count:04d}.npz", **arrays)
+            write_npz(written / f"sample-{count:04d}.npz", arrays)
         if count == 0:
             raise InputError("there are no inputs to record", subject=path, hint="give one entry a sample")
     return path

@@ -8,7 +8,6 @@ order.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from edgekit.data.labels import check_label
-from edgekit.data.npz import LABEL_ARRAY
+from edgekit.data.npz import LABEL_ARRAY, write_npz
 from edgekit.data.stated import feature_names
 from edgekit.data.table_cells import Column
 from edgekit.data.tables import Cells, Table
 from edgekit.errors import InputError
+from edgekit.files.atomic import temporary_folder
 from edgekit.model import ValueSpec
 from edgekit.suggestions import near_names
 
@@ -61,15 +61,15 @@ def rows_as_folder(table: Table, takes: Takes, label: str | None, warn: Callable
             are named.
     """
     arrays, labels = _arrays(table, takes, label, warn)
-    with tempfile.TemporaryDirectory(prefix="edgekit-") as parent:
-        folder = Path(parent, Path(table.name).name or "table")
+    with temporary_folder() as parent:
+        folder = parent / (Path(table.name).name or "table")
         folder.mkdir()
         digits = len(str(len(table)))
         for row in range(len(table)):
             sample = {name: array[row : row + 1] for name, array in arrays.items()}
             if labels is not None:
                 sample[LABEL_ARRAY] = np.array(labels[row])
-            np.savez(folder / f"{row:0{digits}}.npz", allow_pickle=False, **sample)
+            write_npz(folder / f"{row:0{digits}}.npz", sample)
         yield folder
 
 

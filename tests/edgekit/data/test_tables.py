@@ -287,3 +287,11 @@ def test_parquet_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "t.parquet").touch()
     with pytest.raises(InputError, match=r"reading Parquet needs the package pyarrow\nhint: pip install pyarrow, or"):
         read_table(tmp_path / "t.parquet")
+
+
+def test_inputs_that_are_called_as_arguments_of_numpy() -> None:
+    takes = Takes([ValueSpec("file", "float32", (None, 1)), ValueSpec("allow_pickle", "float32", (None, 1))])
+    table = table_of({"file": np.array([1.5, 2.5]), "allow_pickle": np.array([3.0, 4.0])}, "data")
+    assert table is not None
+    (first, _), (second, _) = samples(table, takes)
+    assert (first["file"].item(), second["allow_pickle"].item()) == (1.5, 4.0)
