@@ -32,7 +32,7 @@ def require_outside_bundles(path: Path) -> None:
         InputError: A folder above it is a bundle.
     """
     for folder in Path(os.path.realpath(path)).parents:
-        if (folder / MANIFEST).is_file() and listed_files(folder) is not None:
+        if os.path.isfile(folder / MANIFEST) and listed_files(folder) is not None:  # noqa: PTH113  # False where nothing may be read
             raise InputError(
                 "lies in a bundle, which holds the files of its manifest and no others",
                 subject=path,

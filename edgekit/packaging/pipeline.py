@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -186,7 +187,7 @@ def require_replaceable(output: Path, chosen_with: str) -> None:
     """
     require_outside_bundles(output)
     manifest = output / MANIFEST
-    if manifest.is_file() and lfs.is_pointer(manifest):
+    if os.path.isfile(manifest) and lfs.is_pointer(manifest):  # noqa: PTH113  # False where nothing may be read
         raise InputError(
             "is a Git LFS pointer, so that nothing tells whether a bundle may be replaced",
             subject=manifest,

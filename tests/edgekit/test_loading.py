@@ -48,7 +48,7 @@ def test_it_says_which_bundle_it_is(colours: LoadedBundle) -> None:
     """A log has it; that of the bundle was its whole manifest."""
     path = colours.bundle.path
     assert repr(colours) == (f"<LoadedBundle 'b' for onnxruntime at {path}: x: float32 1×3×1×2 -> y: float32 1×6>")
-    assert repr(colours.bundle) == f"Bundle(path={path!r})"
+    assert repr(colours.bundle).startswith(f"Bundle({str(path)!r}: onnxruntime, float32, ")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_is_no_number_of_classes(top: Any, colours: LoadedBundle) -> None:
         (np.array([[b"1"]]), "bytes", None),
         (EXPECTED.astype(np.complex64), "complex64", None),
         (EXPECTED.astype(object), "object", None),
-        (EXPECTED.astype(np.float64), "float64", "give array.astype('float32')"),
+        (EXPECTED.astype(np.int64), "int64", "give array.astype('float32')"),
     ],
 )
 def test_only_numbers_are_to_be_cast(array: np.ndarray, found: str, hint: str | None, colours: LoadedBundle) -> None:

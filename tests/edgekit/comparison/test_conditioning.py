@@ -108,7 +108,7 @@ def test_every_sample_of_every_execution_is_told(onnx_model: OnnxModel) -> None:
 
 def test_every_sample_is_a_sign_of_progress(onnx_model: OnnxModel, monkeypatch: pytest.MonkeyPatch) -> None:
     signs: list[None] = []
-    monkeypatch.setattr("edgekit.comparison.accuracy.tell_step", lambda: signs.append(None))
+    monkeypatch.setattr("edgekit.comparison.side_by_side.tell_step", lambda: signs.append(None))
     original = model(onnx_model, GRAPH)
     compare(Drawn(), Reference(original), Reference(original), ("y",))
     assert len(signs) == 8
