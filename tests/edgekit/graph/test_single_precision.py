@@ -14,7 +14,7 @@ HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 RNG = np.random.default_rng(5)
 MANY = """<ir_version: 10, opset_import: ["" : 21]>
 g (double[3] x, int64 n, bool go, double[3] same)
-    => (double[3] y, double[3] z, double[3] same_out, float[3] f, double[2, 3] q)
+    => (double[3] y, double[3] z, double[3] same_out, float[3] f, int64 k, double[2, 3] q)
     <double[3] w = {1.5, -2, 0.25}, int64[1] three = {3}> {
     ones = ConstantOfShape <value = double[1] {1}> (three)
     five = Constant <value = double[3] {5, 5, 5}> ()
@@ -29,6 +29,8 @@ g (double[3] x, int64 n, bool go, double[3] same)
     wide = Cast <to = 1> (y)
     f = Exp (wide)
     narrow = Cast <to = 11> (f)
+    top = ReduceMax <keepdims = 0> (narrow)
+    k = Cast <to = 7> (top)
     both = SequenceConstruct (narrow, x)
     q = ConcatFromSequence <axis = 0, new_axis = 1> (both)
 }"""
@@ -61,25 +63,28 @@ def outputs(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.nda
 
 
 @pytest.mark.parametrize("go", [True, False])
-def test_branches_loops_sequences_and_constants(*, go: bool) -> None:
+@pytest.mark.parametrize(("kind", "tolerance"), [(np.float64, 1e-6), (np.float16, 2e-2)])  # half rounds at each step
+def test_branches_loops_sequences_and_constants(kind: type, tolerance: float, *, go: bool) -> None:
     proto = onnx.parser.parse_model(MANY)
-    halved(proto.graph)
+    if kind is np.float16:
+        halved(proto.graph)
     proto = onnx.shape_inference.infer_shapes(proto)
     model = ir.from_proto(proto)
-    single = ir.to_proto(in_single_precision(model, HALVES))
+    types = HALVES if kind is np.float16 else (ir.DataType.DOUBLE,)
+    single = ir.to_proto(in_single_precision(model, types))
     feeds = {
-        "x": RNG.standard_normal(3).astype(np.float16),
+        "x": RNG.standard_normal(3).astype(kind),
         "n": np.array(4),
         "go": np.array(go),
-        "same": np.array([1, -np.inf, 3.0], np.float16),
+        "same": np.array([1, -np.inf, 3.0], kind),
     }
 
     onnx.checker.check_model(single, full_check=True)
-    assert onnx.TensorProto.FLOAT16 not in [each.data_type for each in single.graph.initializer]
+    assert not {each.data_type for each in single.graph.initializer} & set(types)
     assert ir.to_proto(model) == ir.to_proto(ir.from_proto(proto))
     for expected, found in zip(outputs(proto, feeds), outputs(single, feeds), strict=True):
         assert found.dtype == expected.dtype
-        np.testing.assert_allclose(found, expected, rtol=2e-2, atol=1e-2)  # the original rounds to 11 bits at each step
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=0 if kind is np.float64 else 1e-2)
 
 
 def test_conversions_that_change_nothing_any_more_are_dropped() -> None:

@@ -368,3 +368,23 @@ def test_a_size_of_0_is_for_an_input_that_may_be_empty(onnx_file: WriteOnnx) -> 
         "--dim N=0: leaves every output without elements\n"
         "expected: a whole number from 1; 0 is for an input that may be empty, such as a decoder's past"
     )
+
+
+@pytest.mark.parametrize("length", ["64", "length"])
+def test_a_spectrum_that_does_not_say_that_it_is_one_sided(onnx_file: WriteOnnx, length: str) -> None:
+    graph = f"""g (float[1, {length}] x) => (float[1, frames, 3] y) {{
+        x3 = Unsqueeze (x, last)
+        s = STFT (x3, step, window)
+        p = ReduceSumSquare <axes = [-1], keepdims = 0> (s)
+        y = MatMul (p, bands)
+    }}"""
+    weights = {
+        "last": np.array([-1]),
+        "step": np.array(8),
+        "window": np.hanning(16).astype(np.float32),
+        "bands": np.ones((9, 3), np.float32),
+    }
+    result = Load()(onnx_file(graph, opset=17, **weights))
+    assert result.record["warnings"] == []
+    (output,) = FixShapes(ShapeRequest.parse([], ["x=1,64"]))(result.model).model.outputs
+    assert output.shape == (1, 7, 3)

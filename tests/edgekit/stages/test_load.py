@@ -10,8 +10,6 @@ import onnxruntime
 import pytest
 
 from edgekit.errors import InputError, RequirementError
-from edgekit.graph.sizes.shape_request import ShapeRequest
-from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.load import Load
 
 WriteOnnx = Callable[..., Path]
@@ -580,23 +578,3 @@ def test_a_mended_file_whose_output_has_no_rank(tmp_path: Path) -> None:
     result = Load()(path)
     assert [spec.name for spec in result.model.outputs] == ["y"]
     assert list(result.warnings) == ["the graph had no name: it is called 'graph'"]
-
-
-@pytest.mark.parametrize("length", ["64", "length"])
-def test_a_spectrum_that_does_not_say_that_it_is_one_sided(onnx_file: WriteOnnx, length: str) -> None:
-    graph = f"""g (float[1, {length}] x) => (float[1, frames, 3] y) {{
-        x3 = Unsqueeze (x, last)
-        s = STFT (x3, step, window)
-        p = ReduceSumSquare <axes = [-1], keepdims = 0> (s)
-        y = MatMul (p, bands)
-    }}"""
-    weights = {
-        "last": np.array([-1]),
-        "step": np.array(8),
-        "window": np.hanning(16).astype(np.float32),
-        "bands": np.ones((9, 3), np.float32),
-    }
-    result = Load()(onnx_file(graph, opset=17, **weights))
-    assert result.record["warnings"] == []
-    (output,) = FixShapes(ShapeRequest.parse([], ["x=1,64"]))(result.model).model.outputs
-    assert output.shape == (1, 7, 3)
