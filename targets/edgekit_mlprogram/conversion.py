@@ -23,6 +23,7 @@ from edgekit.rewrites.adaptation import converted
 from edgekit.target import Feature
 from edgekit_mil.deployment import compression_schemes, deployment_target
 from edgekit_mil.program.interface import Interface
+from edgekit_mlprogram.before_choices import before_choices
 from edgekit_mlprogram.trial_inputs import TrialInputs, random_trials
 
 if TYPE_CHECKING:
@@ -284,7 +285,8 @@ def _write_mixed(
         borders = [(value.name, str(value.shape)) for value in (*graph.inputs, *graph.outputs)]
         model = str(job.subject), job.target, *borders
         before = _last_draft.get(model) if draft else None
-        choice = choose(attempt(None), attempt, trials, progress=progress, first=before)
+        compared = before_choices(graph)
+        choice = choose(attempt(None), attempt, trials, progress=progress, first=before, compared=compared)
         if draft:
             _last_draft.clear()
             _last_draft[model] = choice

@@ -26,6 +26,7 @@ import numpy as np
 
 from edgekit.comparison.metrics import QUIET_SAMPLE, OutputComparison, decibels
 from edgekit.progress import Step as Progress
+from edgekit_mlprogram.before_choices import BeforeChoices
 from edgekit_mlprogram.trial_inputs import Arrays, TrialInputs
 from edgekit_mlruntime.executor import Observer, Step
 from edgekit_mlruntime.precision import round_to_half
@@ -319,6 +320,7 @@ def choose(
     floor_db: float = FLOOR_DB,
     progress: Progress | None = None,
     first: Choice | None = None,
+    compared: BeforeChoices | None = None,
 ) -> Choice:
     """Find the smallest set of operations to keep in float32 among those that the thresholds give.
 
@@ -329,16 +331,21 @@ def choose(
         floor_db: What the worst output has to reach against the float32 program.
         progress: Told of every run of a program.
         first: What to try first, in place of the smallest set: what was chosen for another form of the same program.
+        compared: What is compared in place of outputs that depend on a choice of boxes; None without any.
     """
     if first is not None and first.everything:
         return first
-    runner = _Told(load(float32_package), progress)
+
+    def opened(package: Path) -> _Told:
+        return _Told(load(package), progress, compared)
+
+    runner = opened(float32_package)
     if decides_shapes(runner) and any(trial.further for trial in trials):
         return Choice(frozenset(), everything=True, worst_db=math.inf, total=0)
     yardstick = Yardstick(runner, trials)
 
     def reached(kept: frozenset[str]) -> float:
-        return yardstick.worst_db(_Told(load(build(kept)), progress))
+        return yardstick.worst_db(opened(build(kept)))
 
     if first is not None and (worst := reached(first.kept)) >= floor_db:
         return replace(first, worst_db=worst)
@@ -355,7 +362,7 @@ def choose(
         if number == 0 and yardstick.agreement_db(runner) < floor_db:
             return all_of_it
     overflowing = must_stay(ranges, *TRIALS[0])
-    noise = NoiseByPart(runner, yardstick.hardest(load(build(overflowing))), order)
+    noise = NoiseByPart(runner, yardstick.hardest(opened(build(overflowing))), order)
     loud = overflowing | noise.loudest(SHARE_OF_NOISE * 10 ** (-floor_db / 10))
     vanishing = frozenset(name for name, found in ranges.items() if found.vanishing > VANISHING)
     for kept in dict.fromkeys((loud, with_readers(loud | vanishing, ranges, DOWNSTREAM))):
@@ -375,17 +382,28 @@ def choose(
 
 
 class _Told:
-    """A program whose runs are told of: each may take its time."""
+    """A program whose runs are told of: each may take its time.
 
-    def __init__(self, runner: Runner, progress: Progress | None) -> None:
-        self._runner, self._progress = runner, progress
+    Args:
+        runner: Executes the program.
+        progress: Told of every run.
+        compared: What stands for some of the outputs.
+    """
+
+    def __init__(self, runner: Runner, progress: Progress | None, compared: BeforeChoices | None = None) -> None:
+        self._runner, self._progress, self._compared = runner, progress, compared
         self.inputs, self.outputs = runner.inputs, runner.outputs
 
     def run(self, feeds: Arrays, *, observer: Observer | None = None) -> dict[str, np.ndarray]:
-        """The outputs; see :meth:`edgekit_mlruntime.runner.Runner.run`."""
+        """The outputs, or what is compared in place of them; see :meth:`edgekit_mlruntime.runner.Runner.run`."""
         if self._progress is not None:
             self._progress("trying float16", 0, 0)
-        return self._runner.run(feeds, observer=observer)
+        compared = self._compared
+        if compared is None:
+            return self._runner.run(feeds, observer=observer)
+        outputs, inner = self._runner.run_showing(feeds, sorted(compared.values), observer=observer)
+        kept = {name: array for name, array in outputs.items() if name not in compared.outputs}
+        return kept | inner if len(inner) == len(compared.values) else outputs
 
 
 class NoiseByPart:
@@ -455,8 +473,8 @@ def worst_db(expected: Arrays, actual: Arrays) -> float:
     """Signal-to-noise ratio of the worst float output; minus infinity where another output, or a shape, differs."""
     figures = []
     for name, want in expected.items():
-        if actual[name].shape != want.shape:  # a loop that ends on a decision took other turns
-            return -math.inf
+        if name not in actual or actual[name].shape != want.shape:
+            return -math.inf  # a value is computed in another way, or a loop that ends on a decision took other turns
         comparison = OutputComparison(name)
         comparison.add(want, actual[name])
         result = comparison.result()

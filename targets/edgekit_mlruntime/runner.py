@@ -20,6 +20,9 @@ from edgekit_mlruntime.program import Array, Function, Program, TensorType
 from edgekit_mlruntime.registry import StateBuffer
 from edgekit_mlruntime.wide_integers import is_wide, require_fit
 
+_IN_HALF = "_cast_fp16"
+"""What coremltools puts behind the name of a value that it computes in float16."""
+
 Precision = Literal["declared", "float32"]
 
 
@@ -164,23 +167,35 @@ class Runner:
         Raises:
             InputError: Inputs that are missing, unknown, or of the wrong shape or type, or the model has states.
         """
+        return self.run_showing(feeds, names)[1]
+
+    def run_showing(
+        self, feeds: Mapping[str, Array], names: Sequence[str], *, observer: Observer | None = None
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The outputs of a run, and values inside the program: see :meth:`run` and :meth:`intermediates`.
+
+        Args:
+            feeds: Every input by name.
+            names: Of the values, as the ONNX model has them.
+            observer: Called before a value is shown.
+        """
         written: dict[str, list[str]] = {}
         for name in names:
             written.setdefault(_identifier(name), []).append(name)
         wanted = {identifier: alike[0] for identifier, alike in written.items() if len(alike) == 1}
         made = {
-            operation.name: [wanted.get(output.name) for output in operation.outputs]
+            operation.name: [wanted.get(output.name.removesuffix(_IN_HALF)) for output in operation.outputs]
             for operation in self._function.block.operations
         }
         shown: dict[str, Array] = {}
 
-        def observe(step: Step, _frame: Sequence[Any], results: Sequence[Any]) -> None:
+        def show(step: Step, _frame: Sequence[Any], results: Sequence[Any]) -> None:
             for name, value in zip(made.get(step.call.name, ()), results, strict=False):
                 if name is not None and isinstance(value, np.ndarray):
                     shown[name] = value.copy()
 
-        self.run(feeds, observer=observe)
-        return shown
+        outputs = self.run(feeds, observer=show if observer is None else _both(observer, show))
+        return outputs, shown
 
 
 def _both(first: Observer, second: Observer | None) -> Observer:

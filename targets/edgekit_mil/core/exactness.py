@@ -29,6 +29,7 @@ MOVES = frozenset(
     }
 )  # fmt: skip
 """Operations whose results are elements of what they take."""
+SUPPRESSION = "non_maximum_suppression"
 COMPARISONS = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
 
 
@@ -79,6 +80,24 @@ def compared_inputs(program: Program) -> frozenset[str]:
             continue
         readers = [reader for var in operation.outputs for reader in var.child_ops]
         if operation.op_type in COMPARISONS or (operation.op_type in MOVES and any(one in kept for one in readers)):
+            kept.add(operation)
+    return frozenset(operation.name for operation in kept)
+
+
+def placed_boxes(program: Program) -> frozenset[str]:
+    """Names of the non-maximum suppressions, and of the arithmetic that places the boxes which they compare.
+
+    Detectors move boxes of each class beside those of the others, by more than a picture is large, so that suppression
+    compares within a class alone (``batched_nms`` of torchvision): at class 79 of a picture of 640 pixels float16 holds
+    every 32nd pixel.
+    """
+    kept: set[Any] = set()
+    for operation in reversed([op for function in program.functions.values() for op in _all(function)]):
+        readers = [(reader, var) for var in operation.outputs for reader in var.child_ops]
+        places = operation.op_type in CARRIES - {"gather"} and any(
+            reader in kept and not (reader.op_type == SUPPRESSION and var is reader.scores) for reader, var in readers
+        )
+        if operation.op_type == SUPPRESSION or places:
             kept.add(operation)
     return frozenset(operation.name for operation in kept)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.processes.supervision import tell_step
-from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, stays_exact
+from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, placed_boxes, stays_exact
 from edgekit_mil.core.mil import PASS_REGISTRY, Function, Program, block_context_manager, ct, mb
 from edgekit_mil.passes.affine_fusion import fuse_affine_operations
 from edgekit_mil.passes.filled_tensors import filling_operations
@@ -63,7 +63,8 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     multiply_by_transposed(program)
     run(program, *FUSIONS)
     if half is not None:
-        kept = integers_in_floats(program) | compared_inputs(program) | filling_operations(program)
+        kept = integers_in_floats(program) | compared_inputs(program) | placed_boxes(program)
+        kept |= filling_operations(program)
 
         def computes_in_half(operation: Any) -> bool:
             stays = operation.name in kept or stays_exact(operation)

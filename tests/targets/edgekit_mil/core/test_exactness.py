@@ -7,7 +7,7 @@ import pytest
 from onnx.helper import make_node
 
 import edgekit_coreml
-from edgekit_mil.core.exactness import compared_inputs, integers_in_floats
+from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, placed_boxes
 from edgekit_mil.core.mil import Function, Program, ct, mb, types
 
 
@@ -62,6 +62,57 @@ def test_inputs_compared_with_constants_looked_up_are_kept():
         return mb.cast(x=mb.greater(x=x, y=threshold, name="above"), dtype="fp32")
 
     assert names_kept(body, compared_inputs, x=mb.placeholder(shape=(4,)), **POSITIONS) == {"threshold", "above"}
+
+
+def test_what_places_boxes_for_suppression_is_kept():
+    """Not the scores, nor what boxes are taken from."""
+
+    def body(x, s):
+        decoded = mb.mul(x=x, y=2.0)
+        taken = mb.gather(x=decoded, indices=[2, 0, 1], axis=1)
+        apart = mb.add(x=taken, y=1000.0, name="apart")
+        turned = mb.transpose(x=apart, perm=[0, 2, 1], name="turned")
+        rated = mb.mul(x=s, y=0.5)
+        *_, found = mb.non_maximum_suppression(
+            boxes=turned, scores=rated, iou_threshold=0.5, max_boxes=2, name="suppressed"
+        )
+        return mb.add(x=mb.cast(x=found, dtype="fp32"), y=1.0)
+
+    boxes, scores = mb.placeholder(shape=(1, 3, 4)), mb.placeholder(shape=(1, 1, 3))
+    assert names_kept(body, placed_boxes, x=boxes, s=scores) == {"apart", "turned", "suppressed"}
+
+
+@pytest.mark.parametrize("precision", ["float16", "auto"])
+def test_boxes_of_one_class_overlap_however_far_away_the_class_lies(tmp_path, precision):
+    """Two boxes of class 79, 10 by 10 pixels, 1 pixel apart, a third 12 pixels away: float16 has steps of 32 there."""
+    corners = np.array([[100, 100, 110, 110], [101, 100, 111, 110], [112, 100, 122, 110]], np.float32)
+    nodes = [
+        make_node("Add", ["boxes", "far"], ["apart"]),
+        make_node("NonMaxSuppression", ["apart", "scores", "most", "iou"], ["selected"]),
+        make_node("Slice", ["selected", "first", "last", "axis"], ["numbers"]),
+        make_node("Cast", ["numbers"], ["y"], to=onnx.TensorProto.INT32),
+    ]
+    constants = {
+        "far": np.float32([79 * 641.0]),
+        "most": np.int64([3]),
+        "iou": np.float32([0.5]),
+        "first": np.int64([2]),
+        "last": np.int64([3]),
+        "axis": np.int64([1]),
+    }
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [info("boxes", 1, (1, 3, 4)), info("scores", 1, (1, 1, 3))],
+        [info("y", 6, ("n", 1))],
+        [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    package = edgekit_coreml.convert(model, tmp_path / "model", precision=precision)
+    scores = np.array([[[0.9, 0.8, 0.7]]], np.float32)
+    found = edgekit_coreml.load(package).run({"boxes": corners[None], "scores": scores})["y"]
+    assert found.ravel().tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("precision", ["float16", "auto"])
