@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from edgekit.api_arguments import (
     Data,
@@ -47,6 +48,7 @@ from edgekit.data.recording import record
 from edgekit.data.tables import Table
 from edgekit.errors import InputError
 from edgekit.faults import as_edgekit_error
+from edgekit.features.suppression import Suppression
 from edgekit.loading import LoadedBundle, Prediction
 from edgekit.packaging.candidates import Choice
 from edgekit.packaging.model_steps import (
@@ -133,6 +135,7 @@ def package(
     dims: Dims | None = None,
     shapes: Shapes | None = None,
     precision: str = "auto",
+    postprocess: str | Mapping[str, Any] | None = None,
     states: Mapping[str, str] | None = None,
     labels: StrPath | None = None,
     options: Mapping[str, str] | None = None,
@@ -169,6 +172,9 @@ def package(
         dims: Sizes of dynamic dimensions.
         shapes: Whole shapes of inputs.
         precision: ``auto``, ``float32`` or ``float16``.
+        postprocess: ``"nms"`` suppresses a detector's boxes in the built model, whose output ``detections`` then holds
+            a row for each object; ``"nms,iou=0.45,score=0.25,boxes=300"``, or a mapping of ``kind`` and these, in place
+            of 0.5, 0.05 and 100.
         states: Inputs that the built model keeps from run to run, each with the output that replaces it.
         labels: File with a class name a line.
         options: Options of the targets' own.
@@ -215,6 +221,7 @@ def package(
         preprocessing=declared.preprocessing,
         shares_preprocessing=declared.shares_preprocessing,
         outputs=declared.outputs,
+        postprocess=None if postprocess is None else Suppression.parse(postprocess, "--postprocess"),
         states=states or {},
         target_options=options or {},
         instruction_sets=instruction_set_names(isa),

@@ -6,18 +6,23 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
+from edgekit.comparison.box_reading import Detector, detector_of
+from edgekit.comparison.boxes import CONFIDENT, SAME_OBJECT
+from edgekit.comparison.detectors import picture_among, size_of
 from edgekit.comparison.metrics import class_index, class_output
 from edgekit.data.given_values import fitting_array
 from edgekit.data.inputs import random_numbers
 from edgekit.data.npz import LABEL_ARRAY, read_npz
 from edgekit.data.table_samples import feeds_of
 from edgekit.data.tables import is_frame, read_table, table_of
+from edgekit.detections import Detection, detections
 from edgekit.devices.local import open_runner
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import restart
@@ -26,7 +31,8 @@ from edgekit.features.dimensions import defaults, shape_text, written
 from edgekit.files.encoded import Encoded, encoded, is_content, is_picture
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
-from edgekit.preprocessing import ImageDecoder, only_input, parse_preprocessing
+from edgekit.preprocessing import Decoder, ImageDecoder, only_input, parse_preprocessing
+from edgekit.preprocessing.placement import Placement
 from edgekit.registry import canonical_of
 
 if TYPE_CHECKING:
@@ -121,12 +127,7 @@ class LoadedBundle:
         Raises:
             InputError: The sample does not fit the bundle.
         """
-        is_media = (
-            is_content(sample)
-            or is_picture(sample)
-            or (isinstance(sample, str | Path) and Path(sample).suffix.casefold() != ".npz")
-        )
-        if is_media and self.labels:
+        if self.labels and (is_content(sample) or is_picture(sample) or _is_media_file(sample)):
             outputs = self.run(sample)
             return self._ranked(outputs) or outputs
         return self.run(sample)
@@ -159,6 +160,58 @@ class LoadedBundle:
                 found="; ".join(f"{name}: {array.dtype} {array.shape}" for name, array in outputs.items()),
             )
         return ranked[:top]
+
+    def detect(self, sample: Sample, score: float = CONFIDENT, iou: float = SAME_OBJECT) -> list[Detection]:
+        """What a detector finds, the largest score first.
+
+        Args:
+            sample: As for calling the bundle. Boxes of a picture are in its pixels, upright; those of arrays in the
+                pixels of the model's input.
+            score: The least that counts, from 0 to 1.
+            iou: Of boxes of a class that overlap by more (intersection over union), the one with the largest score is
+                kept; a model that suppresses its boxes itself does so by a number of its own.
+
+        Raises:
+            InputError: The sample does not fit the bundle, the bundle does not say how its outputs are read as boxes,
+                or which coordinate comes first, or a number is no share.
+        """
+        for name, share in (("score", score), ("iou", iou)):
+            if not isinstance(share, Real) or not 0 <= share <= 1:
+                raise InputError("is no share", subject=name, expected="a number from 0 to 1", found=repr(share))
+        detector, placement = self._detector, None
+        source = encoded(sample) if is_content(sample) else Path(sample) if _is_media_file(sample) else sample
+        if isinstance(source, Path | Encoded) or is_picture(source):
+            picture = self._upright(source)
+            decoder = self._of_pictures(self._decoder("a picture"), "a picture")
+            placement = Placement.of(decoder.preprocessing, picture.width, picture.height)
+            sample = picture
+        spec = picture_among(at_sizes(self.inputs, defaults(self._bundle.open_dims)))
+        size = (1, 1) if spec is None else size_of(spec)
+        return detections(self.run(sample), detector, size, placement, self.labels, float(score), float(iou))
+
+    @property
+    def _detector(self) -> Detector:
+        """How outputs are read as boxes.
+
+        Raises:
+            InputError: The bundle does not say so.
+        """
+        record = (self._bundle.manifest["accuracy"].get("meaning") or {}).get("boxes")
+        if record is None:
+            raise InputError(
+                "the bundle does not say how its outputs are read as boxes",
+                subject=self._bundle.path,
+                expected="a detector that was packaged with samples that show something",
+                found="; ".join(map(str, self.outputs)),
+                hint="package it with --data; [outputs] boxes in the project file names others",
+            )
+        if record.get("order", "xy") is None:
+            raise InputError(
+                "nothing tells whether x or y comes first in the boxes",
+                subject=self._bundle.path,
+                hint='[outputs] order = "xy" or "yx" in the project file says so',
+            )
+        return detector_of(record)
 
     def run(self, sample: Sample) -> Arrays:
         """The outputs by name, of the ONNX model's shapes and element types.
@@ -258,23 +311,42 @@ class LoadedBundle:
 
     def _decoded(self, source: Path | Encoded | Image) -> dict[str, Any]:
         """The only input, made of a picture or a sound."""
-        declared = self._bundle.manifest["preprocessing"]
+        is_file = isinstance(source, Path)
         what = str(source) if isinstance(source, Path | Encoded) else f"a picture of {source.width}×{source.height}"
+        decoder = self._decoder(f"the file {source}" if is_file else what)
+        name = only_input(self._asked, "a file").name
+        if isinstance(source, Path | Encoded):
+            return {name: decoder(source)}
+        return {name: self._of_pictures(decoder, what).from_picture(source)}
+
+    def _upright(self, source: Path | Encoded | Image) -> Image:
+        """A picture of any form, turned as its EXIF data says."""
+        what = "a picture" if is_picture(source) else str(source)
+        decoder = self._of_pictures(self._decoder(what), what)
+        return decoder.upright(source) if isinstance(source, Path | Encoded) else decoder.upright_picture(source)
+
+    def _of_pictures(self, decoder: Decoder, found: str) -> ImageDecoder:
+        if not isinstance(decoder, ImageDecoder):
+            raise InputError("the bundle takes sounds", subject=self._bundle.path, expected="a WAV file", found=found)
+        return decoder
+
+    def _decoder(self, what: str) -> Decoder:
+        """What makes the only input of pictures or sounds.
+
+        Args:
+            what: It is to read, for errors.
+        """
+        declared = self._bundle.manifest["preprocessing"]
         if declared is None:
             raise InputError(
                 "the bundle does not say how a file becomes its input",
                 subject=self._bundle.path,
                 expected="[preprocessing] when it was packaged",
-                found=f"none, and the file {source}" if isinstance(source, Path) else f"none, and {what}",
+                found=f"none, and {what}",
                 hint=self._how_to_give_texts() or "declare it in edgekit.toml and package again, or give the arrays",
             )
         spec = only_input(at_sizes(self._asked, defaults(self._bundle.open_dims)), "a file")
-        decoder = parse_preprocessing(declared, self._bundle.path).decoder(spec)
-        if isinstance(source, Path | Encoded):
-            return {spec.name: decoder(source)}
-        if not isinstance(decoder, ImageDecoder):
-            raise InputError("the bundle takes sounds", subject=self._bundle.path, expected="a WAV file", found=what)
-        return {spec.name: decoder.from_picture(source)}
+        return parse_preprocessing(declared, self._bundle.path).decoder(spec)
 
     def _how_to_give_texts(self) -> str | None:
         """What to give in place of a text alone, which counts as a file's name; None where no input takes texts."""
@@ -347,6 +419,10 @@ class LoadedBundle:
         named = 0 <= index < len(self.labels)
         name = self.labels[index] if named else str(number)
         return Prediction(name, number if index < 0 else index, score, probability)
+
+
+def _is_media_file(sample: object) -> TypeGuard[str | Path]:
+    return isinstance(sample, str | Path) and Path(sample).suffix.casefold() != ".npz"
 
 
 def _in_rows(outputs: Sequence[np.ndarray]) -> np.ndarray:

@@ -34,6 +34,7 @@ from edgekit.stages.fix_values import FixValues, recorded_values
 from edgekit.stages.join_dimensions import JoinDimensions
 from edgekit.stages.load import Load
 from edgekit.stages.random_inputs import RandomInputs
+from edgekit.stages.suppress_boxes import SuppressBoxes, with_recorded
 from edgekit.stages.take_branch import TakeBranch
 from edgekit.stages.tell_apart import TellApart, recorded_names
 from edgekit.stages.words_as_numbers import WordsAsNumbers
@@ -81,6 +82,8 @@ def original_of(bundle: Bundle, model: Path) -> Model:
         fixed = WordsAsNumbers(counts=words.get("tokens", {}))(fixed).model
     if taken := stage_record(bundle.manifest, TakeBranch.name):
         fixed = TakeBranch(taken["inputs"])(fixed).model
+    if suppressed := stage_record(bundle.manifest, SuppressBoxes.name):
+        fixed = with_recorded(fixed, suppressed)
     return with_states(fixed, bundle.states)
 
 

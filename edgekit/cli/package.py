@@ -76,6 +76,16 @@ AcceptOption = Annotated[
         "--accept", help="Ship what misses its floors; manifest and report say so. Broken outputs never ship."
     ),
 ]
+PostprocessOption = Annotated[
+    str | None,
+    typer.Option(
+        "--postprocess",
+        metavar="nms[,NAME=NUMBER…]",
+        help="Suppress a detector's boxes in the model, which then gives each object once: nms, or "
+        "nms,iou=0.5,score=0.05,boxes=100 with other numbers. Needs --data.",
+        show_default=False,
+    ),
+]
 StateOption = Annotated[
     list[str],
     typer.Option(
@@ -149,6 +159,7 @@ def package(
     search: SearchOptions,
     shapes: ShapeOptions,
     precision: PrecisionOption = "auto",
+    postprocess: PostprocessOption = None,
     state: StateOption = [],  # noqa: B006 - as `option` below
     labels: LabelsOption = None,
     option: TargetOptionOption = [],  # noqa: B006 - Typer wants the default itself, and does not change it
@@ -195,6 +206,7 @@ def package(
         dims=request.dims,
         shapes=request.shapes,
         precision=precision,
+        postprocess=postprocess,
         states=states,
         labels=labels,
         options=options,

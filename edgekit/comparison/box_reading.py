@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from edgekit.comparison.boxes import Boxes
+from edgekit.comparison.boxes import DOUBTFUL, SAME_OBJECT, Boxes
 from edgekit.features.declared_outputs import Order
 from edgekit.model import Arrays
 
@@ -37,8 +37,14 @@ class Detector(Protocol):
     def beside(self) -> Columns | None:
         """What is told of each box beside its place, scores and class; None where that is nothing."""
 
-    def read(self, outputs: Arrays) -> Boxes:
-        """The boxes of a sample, suppressed, the largest score first; in the outputs' own unit and order of axes."""
+    def read(self, outputs: Arrays, least: float = DOUBTFUL, overlap: float = SAME_OBJECT) -> Boxes:
+        """The boxes of a sample, suppressed, the largest score first; in the outputs' own unit and order of axes.
+
+        Args:
+            outputs: By name.
+            least: The score from which on a box counts.
+            overlap: Of boxes of a class that overlap by more, the one with the largest score is kept.
+        """
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest, by which another program can read the same boxes."""
@@ -106,8 +112,9 @@ class Rows:
     @property
     def beside(self) -> Columns | None:
         """See :class:`Detector`: the columns behind all others, where they stand in one output."""
-        first = self.scores.first + self.scores.count
-        if self.classes is not None or len(self.outputs) > 1 or first >= self.scores.width:
+        parts = [part for part in (self.coordinates, self.scores, self.classes) if part is not None]
+        first = max(part.first + part.count for part in parts)
+        if len(self.outputs) > 1 or first >= self.scores.width:
             return None
         return replace(self.scores, first=first, count=self.scores.width - first)
 
@@ -137,16 +144,17 @@ class Rows:
         found = found if self.objectness is None else found * self.objectness.of(outputs)
         return found if self.background is None else np.delete(found, self.background, axis=1)
 
-    def read(self, outputs: Arrays) -> Boxes:
+    def read(self, outputs: Arrays, least: float = DOUBTFUL, overlap: float = SAME_OBJECT) -> Boxes:
         """See :class:`Detector`."""
         placed = self.coordinates.of(outputs)
         if not self.have_corners:
             placed = np.hstack([placed[:, :2] - placed[:, 2:] / 2, placed[:, :2] + placed[:, 2:] / 2])
         scores = self.all_scores(outputs)
+        beside = None if self.beside is None else self.beside.of(outputs)
         if self.classes is None:
-            beside = None if self.beside is None else self.beside.of(outputs)
-            return replace(best_class(placed, scores), beside=beside).suppressed()
-        return Boxes(placed, scores[:, 0], self.classes.of(outputs)[:, 0].astype(int)).without_weak()
+            return replace(best_class(placed, scores), beside=beside).suppressed(least, overlap)
+        kinds = self.classes.of(outputs)[:, 0].astype(int)
+        return Boxes(placed, scores[:, 0], kinds, beside).without_weak(least)
 
     def as_record(self) -> dict[str, Any]:
         """See :class:`Detector`."""
@@ -227,9 +235,9 @@ class OnGrids:
         """The boxes before suppression."""
         return joined([grid.read(outputs, are_distances=self.are_distances) for grid in self.grids])
 
-    def read(self, outputs: Arrays) -> Boxes:
+    def read(self, outputs: Arrays, least: float = DOUBTFUL, overlap: float = SAME_OBJECT) -> Boxes:
         """See :class:`Detector`."""
-        return self.all_of(outputs).suppressed()
+        return self.all_of(outputs).suppressed(least, overlap)
 
     def as_record(self) -> dict[str, Any]:
         """See :class:`Detector`."""
@@ -239,6 +247,31 @@ class OnGrids:
             "offsets": "distances" if self.are_distances else "centre_and_log_size",
             "grids": [{**asdict(grid), "scores": list(grid.scores)} for grid in self.grids],
         }
+
+
+def detector_of(record: Mapping[str, Any]) -> Detector:
+    """How boxes are read, as a manifest tells it: see :meth:`Detector.as_record`.
+
+    Raises:
+        ValueError: The record is of a form that is not known.
+    """
+    if record["form"] == "grids":
+        grids = tuple(Grid(**{**grid, "scores": tuple(grid["scores"])}) for grid in record["grids"])
+        return OnGrids(grids, are_distances=record["offsets"] == "distances")
+    if record["form"] != "rows":
+        raise ValueError(f"boxes of the form {record['form']!r} are not known")
+    objectness, classes = (None if record[key] is None else Columns(**record[key]) for key in ("objectness", "classes"))
+    return Rows(
+        Columns(**record["coordinates"]),
+        record["coordinates_are"] == "corners",
+        Columns(**record["scores"]),
+        record["activation"],
+        record["background"],
+        objectness,
+        classes,
+        are_shares=record["unit"] == "share",
+        order=record["order"],
+    )
 
 
 def best_class(corners: np.ndarray, scores: np.ndarray) -> Boxes:

@@ -38,19 +38,23 @@ class Boxes:
         beside = None if self.beside is None else self.beside[places]
         return Boxes(self.corners[places], self.scores[places], self.classes[places], beside)
 
-    def without_weak(self) -> Boxes:
-        """Those that may count, the largest score first; one without an area shows nothing."""
+    def without_weak(self, least: float = DOUBTFUL) -> Boxes:
+        """Those with such a score or more, the largest first; one without an area shows nothing."""
         order = np.argsort(-self.scores, kind="stable")
-        counts = (self.scores >= DOUBTFUL) & (self.corners[:, 2:] > self.corners[:, :2]).all(axis=1)
+        counts = (self.scores >= least) & (self.corners[:, 2:] > self.corners[:, :2]).all(axis=1)
         return self.at(order[counts[order]][:MOST_BEFORE])
 
-    def suppressed(self) -> Boxes:
-        """Of boxes of a class that overlap by more than :data:`SAME_OBJECT` the one with the largest score.
+    def suppressed(self, least: float = DOUBTFUL, most: float = SAME_OBJECT) -> Boxes:
+        """Of boxes of a class that overlap by more than ``most`` the one with the largest score.
 
         Non-maximum suppression, greedy and by class.
+
+        Args:
+            least: The score from which on a box counts.
+            most: Intersection over union.
         """
-        left = self.without_weak()
-        overlaps = overlap(left.corners, left.corners) > SAME_OBJECT
+        left = self.without_weak(least)
+        overlaps = overlap(left.corners, left.corners) > most
         overlaps &= left.classes[:, None] == left.classes[None]
         gone = np.zeros(len(left), bool)
         for place in range(len(left)):

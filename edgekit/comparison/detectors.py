@@ -5,7 +5,8 @@ What is known, for a model with one picture as its input:
 - one output with a row a box and all that is known of it in columns, or the other way round: centre and size, then a
   score a class (YOLOv8, 11), or one that says whether there is anything and then one a class (YOLOv5, 7, and X
   where the model decodes its boxes), then more;
-- the same after suppression: corners, score and class, or image, class, score and corners (SSD);
+- the same after suppression: corners, score and class, perhaps more behind them by falling score, or image, class,
+  score and corners (SSD);
 - boxes, scores and perhaps classes as outputs of their own, with a row a box (SSD, DETR, torchvision);
 - the same, and for each of several grids of the picture: offsets from a cell of the grid (YuNet, SCRFD, FCOS).
 
@@ -69,7 +70,7 @@ def recognised(
         return None
     if declared.boxes is not None:
         answers = [{name: answer[name] for name in declared.boxes} for answer in answers]
-    size = None if picture is None else _size_of(picture)
+    size = None if picture is None else size_of(picture)
     known: tuple[Callable[[], Detector | None], ...] = (
         lambda: _after_suppression(answers, declared),  # first: a class is a share too, where it is 0 or 1
         lambda: _in_one(answers, size, classes, declared),
@@ -134,7 +135,7 @@ def nearly_recognised(
     picture = picture_among(inputs)
     if picture is None or not answers or declared.boxes is not None or declared.embeddings:
         return None
-    size, several = _size_of(picture), 2
+    size, several = size_of(picture), 2
     for detector in (
         _in_one(answers, size, classes, declared, several),
         _side_by_side(answers, classes, declared, several),
@@ -207,7 +208,7 @@ def _is_picture(spec: ValueSpec) -> bool:
     )
 
 
-def _size_of(picture: ValueSpec) -> tuple[int, int]:
+def size_of(picture: ValueSpec) -> tuple[int, int]:
     """Height and width."""
     sizes = [size for size in picture.shape or () if isinstance(size, int)]
     return (sizes[2], sizes[3]) if sizes[1] in (1, 3) else (sizes[1], sizes[2])
@@ -341,9 +342,11 @@ def _after_suppression(answers: Sequence[Arrays], declared: DeclaredOutputs) -> 
     for name, tables in _tables(answers).items():
         rows = np.concatenate(tables)
         width = rows.shape[1]
-        if width not in forms or rows.size == 0:
+        if width < min(forms) or rows.size == 0:
             continue
-        first, score, kind = forms[width]
+        first, score, kind = forms.get(width, forms[min(forms)])
+        if width not in forms and not all((np.diff(table[:, score]) <= 0).all() for table in tables):
+            continue
         ordered = (rows[:, first + 2 : first + CORNERS] >= rows[:, first : first + 2]).all()
         if (ordered or declared.coordinates) and _are_scores(rows[:, score]) and _are_classes(rows[:, kind]):
             coordinates, scores, classes = (

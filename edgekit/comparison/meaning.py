@@ -124,6 +124,11 @@ class BoxMeaning:
         self._beside = BesideBoxes()
 
     @property
+    def detector(self) -> Detector:
+        """How the boxes are read."""
+        return self._detector
+
+    @property
     def placing(self) -> tuple[str, ...]:
         """The outputs that hold coordinates, of which the largest decides nothing."""
         return self._detector.placing
@@ -138,7 +143,8 @@ class BoxMeaning:
             self._overlaps += [overlap for _, _, overlap in found]
             if one is ours and self._detector.beside is not None:
                 pairs = [(place, partner) for place, partner, _ in found]
-                self._beside.add(ours, theirs, pairs, self._detector.beside.of(dict(reference)))
+                told = self._detector.beside.of(dict(reference))
+                self._beside.add(ours, theirs, pairs, told[told.any(axis=1)])  # zeros stand behind the last box
 
     def result(self) -> MeaningAccuracy:
         """See :class:`Meaning`."""

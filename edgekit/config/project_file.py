@@ -16,6 +16,7 @@ from edgekit.config.values import parse_max_drop
 from edgekit.data.labels import CONFIG_FILE
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
+from edgekit.features.suppression import Suppression
 from edgekit.files.regular_file import read_text, real_path
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.preprocessing import Preprocessing, parse_preprocessing
@@ -81,6 +82,8 @@ class DeclaredBundle:
     """The evaluation function, ``MODULE:FUNCTION``; its module is looked for beside the project file first."""
     precision: str = "auto"
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
+    postprocess: Suppression | None = None
+    """What becomes of a detector's boxes in the built model."""
     states: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of the targets' own."""
@@ -277,6 +280,8 @@ def _bundle(
     values["outputs"] = _outputs(table, path, outputs)
     if "max_drop" in values:
         values["max_drop"] = parse_max_drop(values["max_drop"], f"{path} max_drop")
+    if "postprocess" in values:
+        values["postprocess"] = Suppression.parse(values["postprocess"], f"{path} postprocess")
     values["also"] = tuple(values.get("also", ()))
     values["shapes"] = ShapeRequest.declared(values.pop("dims", {}), values.get("shapes", {}))
     return DeclaredBundle(**values)

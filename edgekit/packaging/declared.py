@@ -33,6 +33,7 @@ def request_for(declared: DeclaredBundle) -> PackageRequest:
         preprocessing=declared.preprocessing,
         shares_preprocessing=declared.shares_preprocessing,
         outputs=declared.outputs,
+        postprocess=declared.postprocess,
         states=declared.states,
         target_options=declared.options,
         also=declared.also,

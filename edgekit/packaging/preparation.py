@@ -38,6 +38,7 @@ from edgekit.stages.precheck import PreCheck
 from edgekit.stages.random_inputs import RandomInputs
 from edgekit.stages.sample_runs import require_runs
 from edgekit.stages.simplify import Simplify
+from edgekit.stages.suppress_boxes import SuppressBoxes, with_recorded
 from edgekit.stages.take_branch import TakeBranch, needs_branch, sampled_choices
 from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.target import BuildOptions, Profile, Target
@@ -114,6 +115,10 @@ def prepared(request: PackageRequest, profiles: Profiles, walk: Walk, progress: 
     for known, _ in profiles:
         known.require_options(replace(options, options=request.own_options(known)), fixed)
     calibration, verification = _samples(request, fixed, options, found.left_out, found.other_sizes)
+    if request.postprocess is not None:
+        suppressed = walk.run_stage(SuppressBoxes(request.postprocess, verification), fixed)
+        original = suppressed.model if original is fixed else with_recorded(original, suppressed.record)
+        fixed = suppressed.model
     options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
     for warning in scattered_twice(original, options.examples if folders != (None, None) else ()):
         walk.warn(warning)

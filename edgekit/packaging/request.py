@@ -14,6 +14,7 @@ from edgekit.devices.instruction_set import require_executable
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import written
+from edgekit.features.suppression import Suppression
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.packaging.candidates import Choice
@@ -74,6 +75,8 @@ class PackageRequest:
     """Whether it is declared for several models: one that it does not fit goes without it, where no sample needs it."""
     outputs: DeclaredOutputs | None = None
     """What the outputs tell; None: as it is recognised."""
+    postprocess: Suppression | None = None
+    """What becomes of a detector's boxes in the built model; None: it gives its outputs as they are."""
     states: Mapping[str, str] = field(default_factory=dict)
     """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
     target_options: Mapping[str, str] = field(default_factory=dict)
@@ -113,6 +116,7 @@ class PackageRequest:
             **self.shapes.as_record(),
             **({} if self.label is None else {"label": self.label}),
             "outputs": None if self.outputs is None else self.outputs.as_record(),
+            **({} if self.postprocess is None else {"postprocess": self.postprocess.as_record()}),
             "states": dict(self.states),
             "target": dict(self.target_options),
             "also": list(self.also),

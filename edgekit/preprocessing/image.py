@@ -119,12 +119,20 @@ class ImageDecoder:
 
     def __call__(self, file: Path | Encoded) -> np.ndarray:
         """The picture as the model's input."""
+        return self._as_input(self.upright(file), file)
+
+    def upright(self, file: Path | Encoded) -> Image.Image:
+        """The picture turned as its EXIF data says, its pixels read.
+
+        Raises:
+            InputError: It is no picture, damaged, or too large.
+        """
         from PIL import Image, UnidentifiedImageError
 
         try:
             # Others are decoded by foreign programs (EPS by Ghostscript), or are not what a folder of pictures holds.
             with open_source(file, SAMPLE_BYTES) as content, Image.open(content, formats=FORMATS) as opened:
-                picture = _upright(opened, file)
+                return _upright(opened, file)
         except InputError:
             raise
         except UnidentifiedImageError as error:  # whose text is an object's address
@@ -136,7 +144,6 @@ class ImageDecoder:
             ) from error
         except Exception as error:  # Pillow's decoders raise whatever their parsers stumble over
             raise InputError(f"the picture cannot be read: {error}", subject=file) from error
-        return self._as_input(picture, file)
 
     def from_picture(self, opened: Image.Image) -> np.ndarray:
         """The model's input for a picture that Pillow has opened.
@@ -144,14 +151,26 @@ class ImageDecoder:
         Raises:
             InputError: It is damaged, too large, or does not fit the declaration.
         """
-        subject = f"the picture of {opened.width}×{opened.height}"
+        return self._as_input(self.upright_picture(opened), _named(opened))
+
+    def upright_picture(self, opened: Image.Image) -> Image.Image:
+        """A picture that Pillow has opened, turned as its EXIF data says, its pixels read.
+
+        Raises:
+            InputError: It is damaged, or too large.
+        """
+        subject = _named(opened)
         try:
-            picture = _upright(opened, subject)
+            return _upright(opened, subject)
         except InputError:
             raise
         except Exception as error:  # as above: its pixels may not have been read yet
             raise InputError(f"the picture cannot be read: {error}", subject=subject) from error
-        return self._as_input(picture, subject)
+
+    @property
+    def preprocessing(self) -> ImagePreprocessing:
+        """How a picture becomes the input, with all that the declaration leaves out."""
+        return self._preprocessing
 
     def _as_input(self, picture: Image.Image, subject: object) -> np.ndarray:
         gray = self._preprocessing.color == "GRAY"
@@ -212,6 +231,10 @@ class ImageDecoder:
                 hint='set resize in [preprocessing] to "stretch", "crop" or "pad", whichever the training used',
             )
         return picture
+
+
+def _named(picture: Image.Image) -> str:
+    return f"the picture of {picture.width}×{picture.height}"
 
 
 def _upright(opened: Image.Image, subject: object) -> Image.Image:

@@ -1,0 +1,58 @@
+"""Where a picture lies in the model's input once it is resized: boxes on the input become boxes on the picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgekit.preprocessing.image import ImagePreprocessing
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A picture in the model's input; see :meth:`ImageDecoder.__call__`, which puts it there."""
+
+    left: float
+    top: float
+    """The picture's upper left corner, in pixels of the input."""
+    width: float
+    height: float
+    """What the picture became, in pixels of the input."""
+    picture_width: int
+    picture_height: int
+
+    @classmethod
+    def of(cls, preprocessing: ImagePreprocessing, width: int, height: int) -> Placement:
+        """Where a picture lies.
+
+        Args:
+            preprocessing: With its size.
+            width: Of the upright picture.
+            height: Of the same.
+        """
+        into_height, into_width = preprocessing.size or (height, width)
+        if preprocessing.resize == "crop":
+            factor = max(into_width / width, into_height / height) / preprocessing.crop_fraction
+            size = round(width * factor), round(height * factor)
+            left, top = round((size[0] - into_width) / 2), round((size[1] - into_height) / 2)
+            return cls(-left, -top, *size, width, height)
+        if preprocessing.resize != "pad":
+            return cls(0, 0, into_width, into_height, width, height)
+        share = 0.5 if preprocessing.pad_align == "center" else 0.0
+        if width * into_height > height * into_width:
+            became = round(height / width * into_width)
+            return cls(0, round((into_height - became) * share), into_width, became, width, height)
+        became = round(width / height * into_height)
+        return cls(round((into_width - became) * share), 0, became, into_height, width, height)
+
+    def in_picture(self, corners: np.ndarray) -> np.ndarray:
+        """Boxes in pixels of the picture, as far as they lie in it.
+
+        Args:
+            corners: (n, 4): left, top, right and bottom, in pixels of the input.
+        """
+        low, scale = (np.array([self.left, self.top] * 2), np.array([self.width, self.height] * 2))
+        size = np.array([self.picture_width, self.picture_height] * 2)
+        placed: np.ndarray = np.clip((corners - low) / scale * size, 0, size)
+        return placed
