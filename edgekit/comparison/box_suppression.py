@@ -7,15 +7,16 @@ that boxes of two classes overlap nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.box_reading import CORNERS, LARGEST_EXPONENT, Columns, Detector, Grid, OnGrids, Rows
+from edgekit.comparison.box_reading import CORNERS, LARGEST_EXPONENT, Columns, Detector, Grid, OnGrids, Rows, table_of
 from edgekit.features.suppression import MOST_BOXES, Suppression
 from edgekit.graph.building import NodeBuilder
-from edgekit.model import Model
+from edgekit.model import Arrays, Model
 
 OUTPUT = "detections"
 """What the output is called; underscores follow where the model has an output of that name."""
@@ -33,14 +34,44 @@ def output_name(model: Model, detector: Detector) -> str:
     return name
 
 
-def suppressed_rows(detector: Detector, output: str) -> Rows:
+@dataclass(frozen=True)
+class Companion:
+    """What outputs of their own tell of each box, such as key points: an output of all rows, or one of each grid."""
+
+    outputs: tuple[str, ...]
+    columns: int
+
+
+def companions(detector: Detector, answer: Arrays) -> tuple[Companion, ...]:
+    """The outputs beside a detector's own that have a row for each box.
+
+    Args:
+        detector: How boxes are read.
+        answer: The model's outputs on a sample.
+    """
+    tables = {name: table_of(array) for name, array in answer.items() if array.dtype.kind == "f"}
+    others = {name: table for name, table in tables.items() if name not in detector.outputs and table.ndim == 2}
+    if isinstance(detector, Rows):
+        rows = len(detector.coordinates.of(answer))
+        return tuple(Companion((name,), table.shape[1]) for name, table in others.items() if len(table) == rows)
+    found = []
+    rows_of_grids = [len(tables[name]) for name in detector.placing]
+    for columns in dict.fromkeys(table.shape[1] for table in others.values()):
+        fitting = [[name for name, table in others.items() if table.shape == (rows, columns)] for rows in rows_of_grids]
+        if all(len(names) == 1 for names in fitting):
+            found.append(Companion(tuple(names[0] for names in fitting), columns))
+    return tuple(found)
+
+
+def suppressed_rows(detector: Detector, output: str, beside: Sequence[Companion] = ()) -> Rows:
     """How the boxes of a model with suppression are read.
 
     Args:
         detector: How those of the model without are read.
         output: The output that holds them.
+        beside: What outputs of their own tell of each box.
     """
-    width = BESIDE + (0 if detector.beside is None else detector.beside.count)
+    width = BESIDE + (0 if detector.beside is None else detector.beside.count) + sum(each.columns for each in beside)
     return Rows(
         Columns(output, width, 0, CORNERS),
         have_corners=True,
@@ -52,7 +83,12 @@ def suppressed_rows(detector: Detector, output: str) -> Rows:
 
 
 def with_suppression(
-    model: Model, detector: Detector, rows: Mapping[str, int], asked: Suppression, output: str
+    model: Model,
+    detector: Detector,
+    rows: Mapping[str, int],
+    asked: Suppression,
+    output: str,
+    beside: Sequence[Companion] = (),
 ) -> Model:
     """The model with its boxes suppressed, in place of the outputs that told them; other outputs stay behind these.
 
@@ -66,19 +102,24 @@ def with_suppression(
         rows: How many boxes there are, by each output that holds coordinates.
         asked: What suppression keeps.
         output: What the new output is called.
+        beside: What outputs of their own tell of each box: they become columns. Pairs of grids are points, offsets from
+            their cell, and become pixels (YuNet, SCRFD).
     """
     graph_model = model.graph_model.clone()
     graph = graph_model.graph
     build = NodeBuilder(model.opset, f"edgekit/{output}")
     outputs = {str(value.name): build.cast(value, ir.DataType.FLOAT) for value in graph.outputs}
-    corners, scores, beside = _Reading(build, outputs, rows, len(model.class_names)).of(detector)
-    table = _suppressed(build, corners, scores, beside, sum(rows.values()), asked)
+    reading = _Reading(build, outputs, rows, len(model.class_names))
+    corners, scores, more = reading.of(detector)
+    told = [*([] if more is None else [more]), *(reading.companion(detector, each) for each in beside)]
+    table = _suppressed(build, corners, scores, told, sum(rows.values()), asked)
     table.name, table.dtype = output, ir.DataType.FLOAT
-    table.shape = ir.Shape([1, asked.boxes, suppressed_rows(detector, output).coordinates.width])
+    table.shape = ir.Shape([1, asked.boxes, suppressed_rows(detector, output, beside).coordinates.width])
     graph.extend(build.nodes)
     for value in build.initializers:
         graph.register_initializer(value)
-    graph.outputs[:] = [table, *(value for value in graph.outputs if value.name not in detector.outputs)]
+    gone = {*detector.outputs, *(name for each in beside for name in each.outputs)}
+    graph.outputs[:] = [table, *(value for value in graph.outputs if value.name not in gone)]
     return model.with_graph(graph_model)
 
 
@@ -110,6 +151,27 @@ class _Reading:
             raise TypeError(f"nodes for {detector.read_as} are not known")
         beside = None if detector.beside is None else self._columns(detector.beside)
         return self._corners(detector), self._scores(detector), beside
+
+    def companion(self, detector: Detector, beside: Companion) -> ir.Value:
+        """What outputs of their own tell of each box: [rows, columns]."""
+        build = self._build
+        tables = [build("Reshape", self._outputs[name], [-1, beside.columns]) for name in beside.outputs]
+        if not isinstance(detector, OnGrids):
+            return tables[0]
+        if beside.columns % 2 == 0:
+            tables = [self._points(*each) for each in zip(detector.grids, tables, strict=True)]
+        return build("Concat", *tables, axis=0)
+
+    def _points(self, grid: Grid, offsets: ir.Value) -> ir.Value:
+        """Offsets from cells in pixels."""
+        build, rows = self._build, self._rows[grid.boxes]
+        height = rows // (grid.width * grid.anchors)
+        pairs = build("Reshape", offsets, [height, grid.width, grid.anchors, -1, 2])
+        x, y = build.split(pairs, 4, [1, 1])
+        columns = np.arange(grid.width, dtype=np.float32).reshape(1, -1, 1, 1, 1)
+        lines = np.arange(height, dtype=np.float32).reshape(-1, 1, 1, 1, 1)
+        placed = build("Concat", build("Add", x, columns), build("Add", y, lines), axis=4)
+        return build("Mul", build("Reshape", placed, [rows, -1]), np.float32(grid.stride))
 
     def _columns(self, columns: Columns) -> ir.Value:
         build, output = self._build, self._outputs[columns.output]
@@ -185,7 +247,7 @@ def _suppressed(
     build: NodeBuilder,
     corners: ir.Value,
     scores: ir.Value,
-    beside: ir.Value | None,
+    beside: Sequence[ir.Value],
     rows: int,
     asked: Suppression,
 ) -> ir.Value:
@@ -214,9 +276,7 @@ def _suppressed(
     stays = build("ScatterElements", np.zeros(count + 1, np.float32), chosen, marks, axis=0)
     left = build("Mul", sure, build.slice(stays, [0], [count], [0]))
     score, order = build.several(2, "TopK", left, [kept], axis=0, largest=1, sorted=1)
-    parts = [placed, build.unsqueeze(sure, [1]), kind]
-    if beside is not None:
-        parts.append(build("Gather", beside, places, axis=0))
+    parts = [placed, build.unsqueeze(sure, [1]), kind, *(build("Gather", each, places, axis=0) for each in beside)]
     table = build("Gather", build("Concat", *parts, axis=1), order, axis=0)
     is_box = build.cast(build("Greater", build.unsqueeze(score, [1]), np.float32(0)), ir.DataType.FLOAT)
     table = build("Mul", table, is_box)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from edgekit.comparison import detectors
 from edgekit.comparison.box_reading import Detector, Rows, detector_of, table_of
-from edgekit.comparison.box_suppression import output_name, suppressed_rows, with_suppression
+from edgekit.comparison.box_suppression import (
+    Companion,
+    companions,
+    output_name,
+    suppressed_rows,
+    with_suppression,
+)
 from edgekit.comparison.meaning import SEEN, BoxMeaning
 from edgekit.comparison.side_by_side import meaning_on
 from edgekit.data.samples import Samples, SeededSamples
@@ -90,13 +96,15 @@ class SuppressBoxes(Stage[Model]):
             "detector": detector.as_record(),
             "rows": {name: _count(detector, first, name) for name in detector.placing},
             "output": output_name(given, detector),
+            "beside": [asdict(each) | {"outputs": list(each.outputs)} for each in companions(detector, first)],
         }
         return StageResult(with_recorded(given, record), record)
 
     def ensures(self, given: Model, result: StageResult) -> None:
         """Checks what the class promises."""
         boxes, *others = (spec.name for spec in result.model.outputs)
-        told = detector_of(result.record["detector"]).outputs
+        told = {*detector_of(result.record["detector"]).outputs}
+        told.update(name for each in result.record["beside"] for name in each["outputs"])
         if boxes != result.record["output"] or others != [spec.name for spec in given.outputs if spec.name not in told]:
             raise self.broken("the outputs are others")
 
@@ -150,8 +158,9 @@ def with_recorded(model: Model, record: Mapping[str, Any]) -> Model:
     """
     detector, output = detector_of(record["detector"]), record["output"]
     numbers = {key: value for key, value in record["suppression"].items() if key != "kind"}
-    suppressed = with_suppression(model, detector, record["rows"], Suppression(**numbers), output)
-    told = suppressed_rows(detector, output)
+    beside = [Companion(tuple(each["outputs"]), each["columns"]) for each in record["beside"]]
+    suppressed = with_suppression(model, detector, record["rows"], Suppression(**numbers), output, beside)
+    told = suppressed_rows(detector, output, beside)
     declared = DeclaredOutputs(
         boxes=(output,), coordinates="corners", unit="share" if told.are_shares else "pixel", order="xy"
     )

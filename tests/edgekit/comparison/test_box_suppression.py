@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from edgekit.comparison.box_reading import Columns, Detector, Grid, OnGrids, Rows, detector_of
-from edgekit.comparison.box_suppression import output_name, suppressed_rows, with_suppression
+from edgekit.comparison.box_suppression import Companion, companions, output_name, suppressed_rows, with_suppression
 from edgekit.execution.reference import Reference
 from edgekit.features.suppression import Suppression
 from edgekit.model import Arrays, Model
@@ -114,26 +114,30 @@ def test_boxes_and_scores_of_their_own(
     outputs = {
         "scores": given[np.newaxis].astype(np.float32),
         "more": np.ones((1, 2), np.float32),
+        "masks": rng.normal(size=(1, ROWS, 5)).astype(np.float32),
         "boxes": corners[np.newaxis][..., [1, 0, 3, 2]].astype(np.float32),
     }
     boxes, columns = Columns("boxes", 4, 0, 4), Columns("scores", CLASSES + 1, 0, CLASSES + 1)
     detector = Rows(boxes, True, columns, activation, background=0, order="yx")  # type: ignore[arg-type]
     model = model_of(outputs, tmp_path_factory, names)
-    model = with_suppression(model, detector, {"boxes": ROWS}, Suppression(), output_name(model, detector))
+    beside = companions(detector, outputs)
+    assert beside == (Companion(("masks",), 5),)
+    model = with_suppression(model, detector, {"boxes": ROWS}, Suppression(), output_name(model, detector), beside)
     found = run(model, outputs)
     assert list(found) == ["detections", "more"]
-    expected = kept(listed(corners, scores / (1 + scores.sum(axis=1, keepdims=True))), Suppression())
-    require(found["detections"], [(*each[:5], each[5] + (names > 0)) for each in expected], 100)
+    shares = scores / (1 + scores.sum(axis=1, keepdims=True))
+    expected = kept(listed(corners, shares, outputs["masks"][0]), Suppression())
+    require(found["detections"], [(*each[:5], each[5] + (names > 0), *each[6:]) for each in expected], 100)
 
 
 @pytest.mark.parametrize("are_distances", [True, False])
 def test_offsets_from_grids(
     are_distances: bool, rng: np.random.Generator, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A cell tells two boxes, with a score for each class and one that says whether there is anything."""
+    """A cell tells two boxes, with a score for each class, one that says whether there is anything, and two points."""
     outputs: Arrays = {}
     boxes: Found = []
-    grids = []
+    grids, marks = [], []
     for stride, across, down in ((8, 8, 6), (16, 4, 3)):
         count = across * down * 2
         offsets = rng.uniform(0.2, 1.5, (1, count, 4))
@@ -148,14 +152,20 @@ def test_offsets_from_grids(
                 place = [x + one - half[0], y + two - half[1], x + one + half[0], y + two + half[1]]
             score = np.sqrt(kinds[0, row] * np.clip(there[0, row], 0, 1))
             boxes.append((*(stride * side for side in place), score.max(), float(score.argmax())))
-        named = {f"box{stride}": offsets, f"kind{stride}": kinds, f"there{stride}": there}
+        points = rng.uniform(-1, 1, (1, count, 4))
+        cells = np.stack(np.divmod(np.arange(count) // 2, across)[::-1], axis=1)
+        marks += [tuple(stride * (np.tile(cell, 2) + point)) for cell, point in zip(cells, points[0], strict=True)]
+        named = {f"box{stride}": offsets, f"kind{stride}": kinds, f"there{stride}": there, f"mark{stride}": points}
         outputs |= {name: array.astype(np.float32) for name, array in named.items()}
         grids.append(Grid(stride, across, 2, f"box{stride}", (f"kind{stride}", f"there{stride}")))
     detector = OnGrids(tuple(grids), are_distances)
     rows = {"box8": 96, "box16": 24}
-    model = with_suppression(model_of(outputs, tmp_path_factory), detector, rows, Suppression(), "detections")
+    beside = companions(detector, outputs)
+    assert beside == (Companion(("mark8", "mark16"), 4),)
+    model = with_suppression(model_of(outputs, tmp_path_factory), detector, rows, Suppression(), "detections", beside)
     (found,) = run(model, outputs).values()
-    require(found, kept(boxes, Suppression()), 100)
+    told = [(*box, *mark) for box, mark in zip(boxes, marks, strict=True)]
+    require(found, kept(told, Suppression()), 100)
 
 
 def test_nothing_is_found(rng: np.random.Generator, tmp_path_factory: pytest.TempPathFactory) -> None:
