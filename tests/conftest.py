@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +23,7 @@ from edgekit.bundle import Bundle
 from edgekit.cli import main
 from edgekit.config import read_config
 from edgekit.graph.sizes.shape_request import ShapeRequest
+from edgekit.packaging.declared import request_for
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
@@ -119,18 +120,7 @@ def digits_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, st
 def package_declared(config: Path, name: str, quantize: str, folder: Path) -> Path:
     """The bundle that a project file declares by this name, with another quantization scheme, in ``folder``."""
     bundle = next(bundle for bundle in read_config(config).bundles if bundle.name == name)
-    request = PackageRequest(
-        bundle.model,
-        bundle.target,
-        folder,
-        name=name,
-        data=bundle.data,
-        verify_data=bundle.verify_data,
-        quantize=quantize,
-        shapes=bundle.shapes,
-        labels=bundle.labels,
-        preprocessing=bundle.preprocessing,
-    )
+    request = replace(request_for(bundle), output=folder, name=name, quantize=quantize)
     return package(request, Progress()).path
 
 

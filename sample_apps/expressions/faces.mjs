@@ -1,10 +1,8 @@
-// Finds faces with YuNet: decodes what it gives for the cells of three grids, as OpenCV's FaceDetectorYN does.
+// Finds faces with YuNet, whose bundle gives a row for each.
 
 import { modelInput } from '/shared/preprocess.mjs';
 
-const STRIDES = [8, 16, 32];
 const LEAST_SCORE = 0.7;
-const MOST_OVERLAP = 0.3;
 
 /** The picture in the size that the network takes: shrunk to fit, in the left upper corner, the rest black. */
 function fitted(picture, [height, width]) {
@@ -15,27 +13,6 @@ function fitted(picture, [height, width]) {
   context.imageSmoothingQuality = 'high';
   context.drawImage(picture, 0, 0, Math.round(picture.width * factor), Math.round(picture.height * factor));
   return { pixels: context.getImageData(0, 0, width, height), factor };
-}
-
-/** What a grid's cells hold: boxes in the network's pixels, with their scores. */
-function* boxesOf(stride, columns, { cls, obj, bbox }) {
-  for (let cell = 0; cell < cls.length; cell += 1) {
-    const score = Math.sqrt(cls[cell] * obj[cell]);
-    if (score < LEAST_SCORE) continue;
-    const [x, y, w, h] = bbox.subarray(4 * cell, 4 * cell + 4);
-    const [width, height] = [Math.exp(w) * stride, Math.exp(h) * stride];
-    const left = ((cell % columns) + x) * stride - width / 2;
-    const top = (Math.floor(cell / columns) + y) * stride - height / 2;
-    yield { left, top, width, height, score };
-  }
-}
-
-/** Intersection over union. */
-function overlap(one, other) {
-  const across = Math.min(one.left + one.width, other.left + other.width) - Math.max(one.left, other.left);
-  const down = Math.min(one.top + one.height, other.top + other.height) - Math.max(one.top, other.top);
-  if (across <= 0 || down <= 0) return 0;
-  return (across * down) / (one.width * one.height + other.width * other.height - across * down);
 }
 
 /**
@@ -49,18 +26,15 @@ export async function findFaces(ort, { manifest, session }, picture) {
   const { pixels, factor } = fitted(picture, manifest.preprocessing.size);
   const { type, data, dims } = modelInput(pixels, manifest.preprocessing, feature);
   const outputs = await session.run({ [feature.native_name]: new ort.Tensor(type, data, dims) });
-  const native = Object.fromEntries(manifest.outputs.map((output) => [output.name, output.native_name]));
-  const found = STRIDES.flatMap((stride) => {
-    const parts = ['cls', 'obj', 'bbox'].map((part) => [part, outputs[native[`${part}_${stride}`]].data]);
-    return [...boxesOf(stride, pixels.width / stride, Object.fromEntries(parts))];
-  });
-  found.sort((one, other) => other.score - one.score);
-  const kept = [];
-  for (const box of found) {
-    if (kept.every((better) => overlap(box, better) <= MOST_OVERLAP)) kept.push(box);
+  const detections = manifest.outputs.find((output) => output.name === 'detections');
+  const columns = detections.shape.at(-1);
+  const found = outputs[detections.native_name].data;
+  const faces = [];
+  for (let row = 0; row < found.length; row += columns) {
+    const [left, top, right, bottom, score] = found.subarray(row, row + columns);
+    if (score < LEAST_SCORE) continue;
+    const [x, y, width, height] = [left, top, right - left, bottom - top].map((side) => side / factor);
+    faces.push({ left: x, top: y, width, height, score });
   }
-  return kept.map(({ score, ...box }) => {
-    const inPicture = Object.fromEntries(Object.entries(box).map(([side, value]) => [side, value / factor]));
-    return { ...inPicture, score };
-  });
+  return faces;
 }

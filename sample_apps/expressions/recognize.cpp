@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 #include <stb_easy_font.h>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,9 +16,7 @@
 
 namespace {
 
-constexpr std::array<std::size_t, 3> STRIDES{8, 16, 32};
 constexpr float LEAST_SCORE = 0.7F;
-constexpr double MOST_OVERLAP = 0.3;
 constexpr double MARGIN = 0.1;  // of the face's longer side, on each side of it
 
 // A face in the picture's pixels.
@@ -28,15 +25,6 @@ struct Box {
     double top;
     double width;
     double height;
-    float score;
-
-    // Intersection over union.
-    double overlap(const Box& other) const {
-        const double across = std::min(left + width, other.left + other.width) - std::max(left, other.left);
-        const double down = std::min(top + height, other.top + other.height) - std::max(top, other.top);
-        const double common = std::max(across, 0.0) * std::max(down, 0.0);
-        return common / (width * height + other.width * other.height - common);
-    }
 };
 
 // The bundle of YuNet.
@@ -51,52 +39,20 @@ public:
         const double factor = std::min(static_cast<double>(input.width()) / static_cast<double>(picture.width),
                                        static_cast<double>(input.height()) / static_cast<double>(picture.height));
         bundle_.run(picture);
-        std::vector<Box> found;
-        for (const std::size_t stride : STRIDES) add_boxes(stride, found);
-        std::stable_sort(found.begin(), found.end(), [](const Box& a, const Box& b) { return a.score > b.score; });
-        std::vector<Box> kept;
-        for (const Box& box : found) {
-            const auto is_near = [&box](const Box& better) { return box.overlap(better) > MOST_OVERLAP; };
-            if (std::none_of(kept.begin(), kept.end(), is_near)) kept.push_back(box);
+        const ov::Tensor found = bundle_.output("detections");  // left, top, right, bottom, score, class, …
+        const std::size_t columns = found.get_shape().back();
+        std::vector<Box> faces;
+        for (const float* row = found.data<const float>(); row != found.data<const float>() + found.get_size();
+             row += columns) {
+            if (!(row[4] >= LEAST_SCORE)) continue;
+            std::array<double, 4> corners{};
+            std::transform(row, row + 4, corners.begin(), [factor](float side) { return double{side} / factor; });
+            faces.push_back({corners[0], corners[1], corners[2] - corners[0], corners[3] - corners[1]});
         }
-        for (Box& box : kept) {
-            for (double* side : {&box.left, &box.top, &box.width, &box.height}) *side /= factor;
-        }
-        return kept;
+        return faces;
     }
 
 private:
-    // The boxes of one of YuNet's grids in the network's pixels, decoded as OpenCV's FaceDetectorYN does: `cls` is the
-    // probability that a cell's class is right, `obj` that it holds an object; `bbox` has the centre's place in the cell,
-    // and the logarithms of width and height in strides.
-    void add_boxes(std::size_t stride, std::vector<Box>& found) {
-        const std::size_t columns = bundle_.preprocessing().width() / stride;
-        const std::size_t cells = bundle_.preprocessing().height() / stride * columns;
-        const ov::Tensor cls = values("cls", stride, cells), obj = values("obj", stride, cells);
-        const ov::Tensor bbox = values("bbox", stride, 4 * cells);
-        const double size = static_cast<double>(stride);
-        for (std::size_t cell = 0; cell < cells; ++cell) {
-            const float score = std::sqrt(cls.data<const float>()[cell] * obj.data<const float>()[cell]);
-            if (!(score >= LEAST_SCORE)) continue;
-            const float* side = bbox.data<const float>() + 4 * cell;
-            const double width = std::exp(side[2]) * size, height = std::exp(side[3]) * size;
-            const double x = (static_cast<double>(cell % columns) + side[0]) * size;
-            const double y = (static_cast<double>(cell / columns) + side[1]) * size;
-            found.push_back({x - width / 2, y - height / 2, width, height, score});
-        }
-    }
-
-    ov::Tensor values(const std::string& part, std::size_t stride, std::size_t count) {
-        const std::string name = part + "_" + std::to_string(stride);
-        const ov::Tensor output = bundle_.output(name);
-        if (output.get_size() != count) {
-            throw std::runtime_error(bundle_.folder() + ": output " + name + " has " +
-                                     std::to_string(output.get_size()) + " numbers, YuNet's has " +
-                                     std::to_string(count));
-        }
-        return output;
-    }
-
     Bundle bundle_;
 };
 

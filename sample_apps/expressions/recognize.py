@@ -8,19 +8,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "intel" / "python"))
 from classify import Classifier, compiled, model_input
 
-STRIDES = (8, 16, 32)
 LEAST_SCORE = 0.7
-MOST_OVERLAP = 0.3
 MARGIN = 0.1
 """Of the face's longer side, on each side of it."""
 
@@ -33,13 +29,6 @@ class Box(NamedTuple):
     width: float
     height: float
     score: float
-
-    def overlap(self, other: Box) -> float:
-        """Intersection over union."""
-        across = min(self.left + self.width, other.left + other.width) - max(self.left, other.left)
-        down = min(self.top + self.height, other.top + other.height) - max(self.top, other.top)
-        common = max(across, 0) * max(down, 0)
-        return common / (self.width * self.height + other.width * other.height - common)
 
 
 class FaceDetector:
@@ -61,33 +50,13 @@ class FaceDetector:
         height, width = self._preprocessing["size"]
         factor = min(width / picture.width, height / picture.height)
         results = self._model([model_input(picture, self._preprocessing)])
-        found = []
-        for stride in STRIDES:
-            cls, obj, bbox = (results[self._native[f"{part}_{stride}"]][0] for part in ("cls", "obj", "bbox"))
-            found += boxes_of(stride, width // stride, cls[:, 0], obj[:, 0], bbox)
-        kept: list[Box] = []
-        for box in sorted(found, key=lambda box: -box.score):
-            if all(box.overlap(better) <= MOST_OVERLAP for better in kept):
-                kept.append(box)
-        return [Box(*(side / factor for side in box[:4]), box.score) for box in kept]
-
-
-def boxes_of(stride: int, columns: int, cls: np.ndarray, obj: np.ndarray, bbox: np.ndarray) -> Iterator[Box]:
-    """The boxes of one of YuNet's grids in the network's pixels, decoded as OpenCV's FaceDetectorYN does.
-
-    Args:
-        stride: Pixels from one cell to the next.
-        columns: Cells in a row.
-        cls: The probability that a cell's class is right, a number each.
-        obj: The probability that a cell holds an object, a number each.
-        bbox: Four numbers each: the centre's place in the cell, and the logarithms of width and height in strides.
-    """
-    scores = np.sqrt(cls * obj)
-    for cell in np.flatnonzero(scores >= LEAST_SCORE):
-        row, column = divmod(int(cell), columns)
-        x, y, width, height = map(float, (*bbox[cell, :2], *np.exp(bbox[cell, 2:])))
-        left, top = (column + x - width / 2) * stride, (row + y - height / 2) * stride
-        yield Box(left, top, width * stride, height * stride, float(scores[cell]))
+        found = results[self._native["detections"]][0]
+        corners, scores = found[:, :4].astype(float) / factor, found[:, 4].astype(float)
+        return [
+            Box(left, top, right - left, bottom - top, score)
+            for (left, top, right, bottom), score in zip(corners.tolist(), scores.tolist(), strict=True)
+            if score >= LEAST_SCORE
+        ]
 
 
 def cut_face(picture: Image.Image, box: Box) -> Image.Image:

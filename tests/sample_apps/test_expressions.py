@@ -235,7 +235,7 @@ def test_the_cpp_program_says_what_is_wrong(
             1,
             f"{web} is a bundle for web, this program takes those for intel-cpu, intel-gpu and intel-npu",
         ),
-        ([expressions, faces, picture, out], 1, f"{expressions} has no output cls_8"),
+        ([expressions, faces, picture, out], 1, f"{expressions} has no output detections"),
         ([faces, expressions, tmp_path / "none.png", out], 1, f"{tmp_path / 'none.png'}: can't fopen"),
         ([faces, expressions, app / "export.py", out], 1, f"{app / 'export.py'}: unknown image type"),
     ):
