@@ -200,7 +200,14 @@ class DeviceCheck:
     files: Mapping[str, str]
     """File name in the bundle -> its text."""
     command: str
-    """How to run it inside the bundle."""
+    """How to run it in the folder that the files lie in. With ``{folder}`` in it, it is run in the bundle's folder, and
+    that stands for the files' folder in it: empty, or the further build's with a slash at its end."""
+
+    def command_in(self, folder: str) -> str:
+        """How to run it in the bundle's folder: the files lie in ``folder`` there, empty for the bundle's own."""
+        if "{folder}" in self.command:
+            return self.command.replace("{folder}", f"{folder}/" if folder else "")
+        return f"cd {folder} && {self.command}" if folder else self.command
 
 
 class Target(ABC):

@@ -121,7 +121,7 @@ class WriteBundle(Stage[Measured]):
         )
         manifest = self._manifest(given) | {
             "golden": golden,
-            "check": {"command": check.command, "files": sorted([*check.files, *package])},
+            "check": {"command": check.command_in(""), "files": sorted([*check.files, *package])},
         }
         if self._further:
             manifest["also"] = [self._further_record(build, given) for build in self._further]
@@ -199,7 +199,7 @@ class WriteBundle(Stage[Measured]):
             "candidates": list(build.candidates),
             "golden": {"outputs": golden["outputs"]},
             "check": {
-                "command": f"cd {folder.name} && {check.command}",
+                "command": check.command_in(folder.name),
                 "files": sorted(f"{folder.name}/{name}" for name in check.files),
             },
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -92,6 +93,10 @@ def test_the_check_catches_a_device_that_computes_something_else(
     golden = bundle / "golden" / "1" / "outputs" / "0.npy"
     logits = np.load(golden)
     np.save(golden, logits[:, ::-1].copy())
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    record = next(file for file in manifest["files"] if file["path"] == "golden/1/outputs/0.npy")
+    record["sha256"] = hashlib.sha256(golden.read_bytes()).hexdigest()
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
     with serve(bundle) as url:
         page.goto(check_page(url))
         page.wait_for_selector("#verdict.failed")
