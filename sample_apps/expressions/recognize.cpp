@@ -112,10 +112,10 @@ int main(int count, char** values) {
         const Picture picture = Picture::read(command.arguments[2]);
         Picture marked = picture;
         for (const Box& box : detector.find(picture)) {
-            const auto [label, probability, milliseconds] = classifier.classify(cut_face(picture, box));
-            mark(marked, box, label + " " + std::to_string(std::lrint(100 * probability)) + "%");
-            std::printf("face at %.0f, %.0f, %.0f, %.0f: %s (%.1f%%, %.2f ms)\n", box.left, box.top, box.width,
-                        box.height, label.c_str(), 100 * probability, milliseconds);
+            const Answer answer = classifier.classify(cut_face(picture, box));
+            mark(marked, box, answer.label + " " + answer.percent(0));
+            std::printf("face at %.0f, %.0f, %.0f, %.0f: %s (%s%.2f ms)\n", box.left, box.top, box.width, box.height,
+                        answer.label.c_str(), answer.percent(1, ", ").c_str(), answer.milliseconds);
         }
         marked.write(command.arguments[3]);
     });

@@ -92,9 +92,10 @@ def main() -> None:
     boxes = detector.find(picture)
     answers = [classifier.classify(cut_face(picture, box)) for box in boxes]
     for box, (label, probability, milliseconds) in zip(boxes, answers, strict=True):
-        mark(picture, box, f"{label} {probability:.0%}")
+        share = "" if probability is None else f"{probability:.1%}, "
+        mark(picture, box, label if probability is None else f"{label} {probability:.0%}")
         place = ", ".join(f"{side:.0f}" for side in box[:4])
-        sys.stdout.write(f"face at {place}: {label} ({probability:.1%}, {milliseconds:.2f} ms)\n")
+        sys.stdout.write(f"face at {place}: {label} ({share}{milliseconds:.2f} ms)\n")
     picture.save(arguments.out)
 
 

@@ -17,6 +17,7 @@ import onnx
 import pytest
 from PIL import ExifTags, Image
 
+import edgekit
 from edgekit.model import ValueSpec
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
@@ -86,6 +87,57 @@ def test_the_cpp_program_answers_as_the_python_program_does(
     mine, others = (classify(program, bundle, list(test_digits)) for program in (cpp_program, python_program))
     assert {file: label for file, (label, _) in mine.items()} == {file: label for file, (label, _) in others.items()}
     assert max(abs(mine[file][1] - others[file][1]) for file in mine) < 0.0011  # printed with a digit after the point
+
+
+SCORES = {
+    "logits": "",
+    "probabilities": "p = Softmax <axis = 1> (y)",
+    "independent": "p = Sigmoid (y)",
+    "number": "p = ArgMax <axis = 1, keepdims = 0> (y)",
+}
+
+
+def scored_bundle(folder: Path, scores: str) -> Path:
+    """A bundle of a classifier whose second output tells the class, by numbers of that kind."""
+    kind = "int64[1] p" if scores == "number" else "float[1, 3] p"
+    nodes = "p = MatMul (f, w)" if scores == "logits" else f"y = MatMul (f, w) {SCORES[scores]}"
+    model = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["" : 18]> g (float[1, 1, 2, 2] x) => (float[1, 3] other, {kind})'
+        f" {{ f = Flatten (x) other = MatMul (f, v) {nodes} }}"
+    )
+    weights = np.array([[1, -1, 0.5], [0, 0.5, -0.5], [0.5, 0, 0], [0, 1, 0]], np.float32)
+    for name, values in {"w": weights, "v": -weights}.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    onnx.save(model, folder / "scored.onnx")
+    (folder / "labels.txt").write_text("one\ntwo\nthree\n")
+    config = folder / "edgekit.toml"
+    config.write_text('[preprocessing]\nkind = "image"\nscale = "1/255"\n[outputs]\nclasses = "p"\n')
+    made = edgekit.package(
+        folder / "scored.onnx", "intel-cpu", folder / "bundle", labels=folder / "labels.txt", config=config
+    )
+    assert made.manifest["classes"] == {"output": "p", "scores": None if scores == "number" else scores}
+    return made.path
+
+
+@pytest.mark.parametrize("scores", SCORES)
+@pytest.mark.parametrize("program", ["python_program", pytest.param("cpp_program", marks=pytest.mark.cxx)])
+def test_the_programs_read_scores_as_the_manifest_says(
+    scores: str, program: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A softmax of what are probabilities already tells 45% where the model tells 92%."""
+    bundle = scored_bundle(tmp_path, scores)
+    picture = tmp_path / "picture.png"
+    Image.fromarray(np.array([[255, 0], [51, 102]], np.uint8)).save(picture)
+    logits = np.array([1 + 0.2 * 0.5, -1 + 0.4, 0.5])  # of the pixels 1, 0, 0.2 and 0.4
+    shares = {
+        "logits": np.exp(logits) / np.exp(logits).sum(),
+        "probabilities": np.exp(logits) / np.exp(logits).sum(),
+        "independent": 1 / (1 + np.exp(-logits)),
+    }
+    command = [str(part) for part in (*request.getfixturevalue(program), bundle, picture)]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    share = "" if scores == "number" else f"{100 * shares[scores].max():.1f}%, "
+    assert re.fullmatch(rf"{re.escape(str(picture))}: one \({share}[\d.]+ ms\)\n", printed), printed
 
 
 COLOURS = {"mean": [0.5, 0.4, 0.3], "std": [0.1, 0.2, 0.3]}

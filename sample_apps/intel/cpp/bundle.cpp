@@ -47,6 +47,15 @@ void require_unchanged(const std::string& folder, const json& manifest) {
     }
 }
 
+// What the manifest calls the scores of classes.
+Scores scores_of(const json& called) {
+    if (called.is_null()) return Scores::none;
+    static const std::map<std::string, Scores> known{{"probabilities", Scores::probabilities},
+                                                     {"logits", Scores::logits},
+                                                     {"independent", Scores::independent}};
+    return known.at(called.get<std::string>());
+}
+
 // The model with 32-bit floats at its borders, whatever numbers it takes and gives.
 std::shared_ptr<ov::Model> with_floats(const std::shared_ptr<ov::Model>& model) {
     ov::preprocess::PrePostProcessor processor(model);
@@ -69,6 +78,11 @@ Bundle::Bundle(const std::string& folder, const std::string& device) : folder_(f
     for (const auto& output : manifest.at("outputs")) {
         native_names_[output.at("name")] = output.at("native_name");
     }
+    classes_output_ = manifest.at("outputs").at(0).at("name");
+    if (const auto& classes = manifest.at("classes"); !classes.is_null()) {
+        classes_output_ = classes.at("output");
+        scores_ = scores_of(classes.at("scores"));
+    }
     ov::Core core;
     const auto file = folder + "/" + manifest.at("model").at("main").get<std::string>();
     const auto model = with_floats(core.read_model(file));
@@ -85,6 +99,8 @@ double Bundle::run(const Picture& picture) {
 }
 
 ov::Tensor Bundle::output() { return request_.get_output_tensor(0); }
+
+ov::Tensor Bundle::classes_output() { return output(classes_output_); }
 
 ov::Tensor Bundle::output(const std::string& name) {
     const auto found = native_names_.find(name);

@@ -9,6 +9,9 @@
 #include "picture.hpp"
 #include "preprocessing.hpp"
 
+// What the numbers of the output that tells the class are: `none` is the number of a class.
+enum class Scores { probabilities, logits, independent, none };
+
 class Bundle {
 public:
     // Compiles the model of the bundle in `folder` for a device (CPU, GPU, NPU).
@@ -29,10 +32,17 @@ public:
     ov::Tensor output();
     ov::Tensor output(const std::string& name);
 
+    // Of the last `run`, the output that tells the class, and what its numbers are: where the manifest does not say it,
+    // the first output and logits.
+    ov::Tensor classes_output();
+    Scores scores() const { return scores_; }
+
 private:
     std::string folder_;
     Preprocessing preprocessing_;
     std::vector<std::string> labels_;
     std::map<std::string, std::string> native_names_;
+    std::string classes_output_;
+    Scores scores_ = Scores::logits;
     ov::InferRequest request_;
 };

@@ -1,6 +1,7 @@
 // Which class a picture shows, by the bundle of a classifier.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "bundle.hpp"
@@ -8,8 +9,11 @@
 
 struct Answer {
     std::string label;
-    float probability = 0;
+    std::optional<float> probability;
     double milliseconds = 0;
+
+    // The probability in percent with that many digits, and what stands behind it; empty without a probability.
+    std::string percent(int digits, const std::string& end = "") const;
 };
 
 class Classifier {
@@ -17,7 +21,8 @@ public:
     // Throws as Bundle does.
     Classifier(const std::string& folder, const std::string& device) : bundle_(folder, device) {}
 
-    // The likeliest class of a picture in RGB, its probability (the softmax of the first output) and the inference's time.
+    // The likeliest class of a picture in RGB, its probability and the inference's time. The probability is the softmax
+    // of logits, else the model's own number; none where the model tells the class alone.
     Answer classify(const Picture& picture);
 
 private:

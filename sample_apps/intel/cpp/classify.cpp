@@ -12,7 +12,7 @@ int main(int count, char** values) {
         for (std::size_t position = 1; position < command.arguments.size(); ++position) {
             const auto& file = command.arguments[position];
             const Answer answer = classifier.classify(Picture::read(file));
-            std::printf("%s: %s (%.1f%%, %.2f ms)\n", file.c_str(), answer.label.c_str(), 100 * answer.probability,
+            std::printf("%s: %s (%s%.2f ms)\n", file.c_str(), answer.label.c_str(), answer.percent(1, ", ").c_str(),
                         answer.milliseconds);
         }
     });

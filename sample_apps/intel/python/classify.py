@@ -31,19 +31,26 @@ class Classifier:
             sys.exit(f"{bundle} does not say how a picture becomes its input")
         self._preprocessing: dict[str, Any] = manifest["preprocessing"]
         self._labels: list[str] | None = manifest["labels"]
+        told = manifest["classes"] or {"output": manifest["outputs"][0]["name"], "scores": "logits"}
+        self._scores: str | None = told["scores"]
+        self._output: str = next(o["native_name"] for o in manifest["outputs"] if o["name"] == told["output"])
         self._model = compiled(bundle / manifest["model"]["main"], device)
 
-    def classify(self, picture: Image.Image) -> tuple[str, float, float]:
-        """The class of a picture, its probability, and the milliseconds that the inference took."""
+    def classify(self, picture: Image.Image) -> tuple[str, float | None, float]:
+        """The class of a picture, its probability, and the milliseconds that the inference took.
+
+        The probability is the softmax of logits, else the model's own number; None where the model tells the class alone.
+        """
         values = model_input(picture, self._preprocessing)
         start = time.perf_counter()
-        scores = self._model([values])[0].ravel()
+        scores = self._model([values])[self._output].ravel()
         milliseconds = 1e3 * (time.perf_counter() - start)
-        probabilities = np.exp(scores - scores.max())
-        probabilities /= probabilities.sum()
-        best = int(probabilities.argmax())
+        if self._scores == "logits":
+            scores = np.exp(scores - scores.max())
+            scores /= scores.sum()
+        best = int(scores[0] if self._scores is None else scores.argmax())
         label = str(best) if self._labels is None else self._labels[best]
-        return label, float(probabilities[best]), milliseconds
+        return label, None if self._scores is None else float(scores[best]), milliseconds
 
 
 def compiled(file: Path, device: str) -> openvino.CompiledModel:
@@ -104,7 +111,8 @@ def main() -> None:
     classifier = Classifier(arguments.bundle, arguments.device)
     for file in arguments.pictures:
         label, probability, milliseconds = classifier.classify(Image.open(file))
-        sys.stdout.write(f"{file}: {label} ({probability:.1%}, {milliseconds:.2f} ms)\n")
+        share = "" if probability is None else f"{probability:.1%}, "
+        sys.stdout.write(f"{file}: {label} ({share}{milliseconds:.2f} ms)\n")
 
 
 if __name__ == "__main__":

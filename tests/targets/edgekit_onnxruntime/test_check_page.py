@@ -1,4 +1,4 @@
-"""The check of bundles for the web: whose module the page runs, which files have to be the packaged ones, half precision."""
+"""The check of bundles for the web: whose module the page runs, that files are the packaged ones, half precision."""
 
 from __future__ import annotations
 
