@@ -168,6 +168,8 @@ class Artifact:
     """The sizes of the dimensions that stay open, for a :meth:`Target.device_check` that goes by them."""
     record: Mapping[str, Any] = field(default_factory=dict)
     """What the target did, as plain data for the manifest."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What an app sets, by the runtime's own names, so that the device computes what was verified."""
 
 
 @runtime_checkable
@@ -191,6 +193,14 @@ class Inspectable(Protocol):
 
     def intermediates(self, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays:
         """Values by their ONNX names; those that the built model no longer has are left out."""
+
+
+@runtime_checkable
+class Pinned(Protocol):
+    """A runner that executes with :attr:`Artifact.settings`."""
+
+    def by_default(self) -> Runner | None:
+        """What executes the same without them; None where the runtime does the same on this machine by itself."""
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,19 @@ class Accuracy:
         )
 
     @property
+    def others_behind_labels(self) -> list[str]:
+        """Texts about scores that find the labels, and are no longer the original's."""
+        if self.task is None or self.floors.max_drop is None:
+            return []
+        return [
+            f"output {output.name!r} finds the labels with numbers that are not the original's: SQNR "
+            f"{output.sqnr_db:.1f} dB over all samples; the greatest one tells the class, a probability or a threshold "
+            "is another"
+            for output in self.outputs
+            if output.name == self.task.output and output.sqnr_db is not None and output.sqnr_db < DECISION_DB
+        ]
+
+    @property
     def label_doubt(self) -> str | None:
         """Why the labels do not count; None where they do, or where there are none."""
         if self.task is None or self.floors.max_drop is not None:

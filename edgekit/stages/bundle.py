@@ -223,6 +223,7 @@ class WriteBundle(Stage[Measured]):
                 "alternatives": sorted(map(self._relative, artifact.alternatives)),
                 "kind": given.kind,
                 "precision": artifact.precision,
+                **({"app_settings": dict(artifact.settings)} if artifact.settings else {}),
             },
             "inputs": [
                 feature_record(

@@ -11,6 +11,7 @@ import numpy as np
 
 from edgekit.comparison.accuracy import LEAST_DB, MAX_DROP, SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy
 from edgekit.comparison.bounded import ROUNDING, bounded_outputs
+from edgekit.comparison.by_default import lost_by_default
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.fed_back import compare_fed_back
@@ -168,6 +169,10 @@ class Verify(Stage[Built]):
             warnings.append(accuracy.label_doubt)
         if not self._seeded:
             warnings += unread_boxes(self._samples, reference, self._original, accuracy.meaning)
+        warnings += lost_by_default(
+            self._samples, reference, runner, given.artifact.settings, tuple(out.name for out in accuracy.outputs)
+        )
+        warnings += accuracy.others_behind_labels
         warnings += [f"accepted although it misses its floor (--accept): {flaw}" for flaw in accuracy.accepted]
         if self._calibrated_on_same:
             warnings.append(

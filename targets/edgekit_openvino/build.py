@@ -26,6 +26,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         stores_integers,
         with_rounding_written_out,
     )
+    from edgekit_openvino.runner import SETTINGS
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision
     topology = folder / "model.xml"
@@ -48,6 +49,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         inputs=tuple(map(_feature, model.inputs, conversion.network.inputs)),
         outputs=tuple(map(_feature, model.outputs, conversion.network.outputs)),
         precision="float16" if model.has_half_floats else precision,
+        settings=SETTINGS if profile.options["device"] == "CPU" else {},
         record={
             "runtime": f"openvino {openvino.__version__}",
             "device": profile.options["device"],

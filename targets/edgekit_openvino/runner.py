@@ -12,6 +12,9 @@ import numpy as np
 from edgekit.errors import InputError
 from edgekit.model import Arrays
 
+SETTINGS = {"INFERENCE_PRECISION_HINT": "f32"}
+"""Without it the plugin computes in bfloat16 or float16 on processors that have instructions for it."""
+
 
 class CompiledRunner:
     """A model in OpenVINO's CPU plugin, made to compute in float32 so that the conversion itself is what is checked.
@@ -19,18 +22,19 @@ class CompiledRunner:
     Args:
         path: The IR's ``.xml`` file.
         threads: Threads that the plugin may use.
+        settings: What apps set; without :data:`SETTINGS` the plugin chooses the precision.
 
     Raises:
         edgekit.errors.InputError: The file is not a model that OpenVINO can read.
     """
 
-    def __init__(self, path: Path, *, threads: int = 1) -> None:
+    def __init__(self, path: Path, *, threads: int = 1, settings: Mapping[str, str] = SETTINGS) -> None:
         import openvino
 
         from edgekit_openvino.report import last_line
 
         core = openvino.Core()
-        config = _config(threads)
+        config = {**settings, **_on_threads(threads)}
         try:
             model = core.read_model(path)
             # Not the ports: an output that is an input too cannot bear its name, and compiling adds names.
@@ -49,6 +53,7 @@ class CompiledRunner:
         self._turn = threading.Lock()
         self._held: dict[int, np.ndarray] = {}
         self._threads = threads
+        self._settings = settings
         self._path = path
 
     @property
@@ -60,6 +65,14 @@ class CompiledRunner:
         threads = f"{self._threads} thread{'s' if self._threads != 1 else ''}"
         precision = self._model.get_property("INFERENCE_PRECISION_HINT").to_string()
         return f"OpenVINO {version}, CPU, {precision}, {threads}"
+
+    def by_default(self) -> CompiledRunner | None:
+        """What executes the model in the precision that the plugin chooses; None where that is float32 here."""
+        import openvino
+
+        chosen = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT").to_string()
+        same = chosen == SETTINGS["INFERENCE_PRECISION_HINT"]
+        return None if same else CompiledRunner(self._path, threads=self._threads, settings={})
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """Outputs by name for inputs by name. Threads that call it at once take turns: they share one request.
@@ -107,7 +120,9 @@ class CompiledRunner:
         model.add_outputs([ports[name] for name in shown])  # adds no output a second time
         places = {name: place for place, output in enumerate(model.outputs) for name in output.get_names()}
         try:
-            request = core.compile_model(model, "CPU", _config(self._threads)).create_infer_request()
+            request = core.compile_model(
+                model, "CPU", {**self._settings, **_on_threads(self._threads)}
+            ).create_infer_request()
             self._infer(request, feeds, {})
         except (RuntimeError, TypeError, ValueError) as error:
             raise InputError(f"OpenVINO cannot show the values: {last_line(error)}", subject=self._path) from error
@@ -154,9 +169,9 @@ def _feed(request: Any, position: int, array: np.ndarray, held: dict[int, np.nda
         held[position] = tensor.data
 
 
-def _config(threads: int) -> dict[str, Any]:
-    """Settings of the plugin that pin what it computes in, and on how many threads."""
-    return {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+def _on_threads(threads: int) -> dict[str, Any]:
+    """Settings of the plugin that pin on how many threads it computes."""
+    return {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
 
 
 def _exchange_doubles_as_floats(model: Any) -> set[int]:

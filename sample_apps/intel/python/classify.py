@@ -39,7 +39,7 @@ class Classifier:
     def classify(self, picture: Image.Image) -> tuple[str, float | None, float]:
         """The class of a picture, its probability, and the milliseconds that the inference took.
 
-        The probability is the softmax of logits, else the model's own number; None where the model tells the class alone.
+        The probability is the softmax of logits, else the model's own number; None where the model tells a class alone.
         """
         values = model_input(picture, self._preprocessing)
         start = time.perf_counter()

@@ -323,3 +323,26 @@ def test_the_original_is_executed_again_only_where_that_can_change_the_verdict()
     assert not misses(Kind.FLOAT16, replace(noisy, sqnr_db=20.0))
     assert not misses(Kind.FLOAT16, replace(noisy, sqnr_db=9.9))
     assert not misses(Kind.QUANTIZED, replace(noisy, agreement=1.0))
+
+
+@pytest.mark.parametrize(
+    ("sqnr_db", "output", "right", "told"),
+    [
+        (1.1, "y", 0.9, True),
+        (3.0, "y", 0.9, False),  # what decisions have to reach without labels
+        (1.1, "label", 0.9, False),
+        (1.1, "y", 0.0, False),  # labels that prove nothing judge nothing
+    ],
+)
+def test_scores_that_find_the_labels_with_other_numbers_are_told(
+    sqnr_db: float, output: str, right: float, told: bool
+) -> None:
+    """A kernel that gives a fifth of every score finds the labels, and every probability is another."""
+    task = TaskAccuracy(output, right, right, 10)
+    floors = Floors.of(Kind.QUANTIZED, labelled=not task.is_chance(40), max_drop=None)
+    found = Accuracy("it", "the original", False, 40, floors, (replace(GOOD, sqnr_db=sqnr_db),), task)
+    text = (
+        "output 'y' finds the labels with numbers that are not the original's: SQNR 1.1 dB over all samples; the "
+        "greatest one tells the class, a probability or a threshold is another"
+    )
+    assert found.others_behind_labels == ([text] if told else [])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgekit.comparison.metrics import OutputComparison
-from edgekit.device_check.golden_check import OutputTally, compare, damage
+from edgekit.device_check.golden_check import OutputTally, compare, damage, note_by_default
 
 RANDOM = np.random.default_rng(0)
 
@@ -104,3 +104,15 @@ def test_the_weights_of_a_model_that_is_a_folder_have_to_be_the_same(tmp_path: P
     assert told.startswith("m.package/weights/weight.bin: is not the file that was packaged: SHA-256 ")
     (tmp_path / "m.package/description").unlink()
     assert "m.package/description: is not there" in damage(manifest, tmp_path)
+
+
+def test_what_an_app_gets_that_sets_nothing_is_told_where_it_is_wrong() -> None:
+    right, wrong = OutputTally("right", 20.0, None), OutputTally("wrong", 20.0, None)
+    right.add(np.array([3.0, 4.0]), np.array([3.0, 4.05]))
+    wrong.add(np.array([3.0, 4.0]), np.array([3.0, 9.0]))
+    manifest = {"model": {"app_settings": {"PRECISION": "full"}}}
+    assert note_by_default([right], "bf16", manifest) == ""
+    assert note_by_default([right, wrong], "bf16", manifest) == (
+        "note: an app has to set PRECISION=full: without it, in bf16, "
+        "wrong: max abs error 5, SQNR 0.0 dB (at least 20.0 dB)\n"
+    )

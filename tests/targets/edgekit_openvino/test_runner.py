@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+import edgekit
 import edgekit_openvino
 from edgekit.errors import InputError
 from edgekit_openvino.runner import CompiledRunner
@@ -91,6 +93,40 @@ def test_doubles_that_are_changed_on_the_way_are_refused(tmp_path: Path) -> None
     np.testing.assert_array_equal(runner.run({"x": np.array([1.5, -2.0])})["y"], [-1.5, 2.0])
     with pytest.raises(InputError, match="doubles"):
         runner.run({"x": np.array([1.5, 1e200])})
+
+
+def test_without_its_settings_the_plugin_chooses_the_precision(tmp_path: Path) -> None:
+    """An app that sets nothing computes in bfloat16 where the processor has instructions for it."""
+    import openvino
+
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
+    )
+    chosen = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT").to_string()
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    assert ", f32, " in runner.executed_by
+    by_default = runner.by_default()
+    if chosen == "f32":
+        assert by_default is None
+    else:
+        assert by_default is not None
+        assert f", {chosen}, " in by_default.executed_by
+
+
+@pytest.mark.parametrize(
+    ("profile", "settings"),
+    [("intel-cpu", {"INFERENCE_PRECISION_HINT": "f32"}), ("intel-gpu", None), ("intel-npu", None)],
+)
+def test_the_manifest_says_what_an_app_sets(profile: str, settings: dict[str, str] | None, tmp_path: Path) -> None:
+    onnx.save(
+        onnx.parser.parse_model(
+            '<ir_version: 9, opset_import: ["" : 18]> g (float[2, 2] x) => (float[2, 2] y) { y = Neg(x) }'
+        ),
+        tmp_path / "m.onnx",
+    )
+    bundle = edgekit.package(tmp_path / "m.onnx", profile, tmp_path / "bundle")
+    written = json.loads((bundle.path / "manifest.json").read_text())
+    assert written["model"].get("app_settings") == settings
 
 
 def test_a_file_that_is_no_ir_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""What a device computes where an app leaves out the settings that a build was verified with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgekit.comparison.metrics import Comparison
+from edgekit.comparison.side_by_side import Executor
+from edgekit.data.first_samples import FirstSamples
+from edgekit.data.samples import Samples
+from edgekit.execution.recurrence import restart
+from edgekit.target import Pinned
+
+MOST_SAMPLES = 8
+LEAST_DB = 20.0
+"""What builds in less than float32 have to reach over all samples."""
+LOSS_DB = 6.0
+"""How much less than with the settings counts: what is verified may itself be near the floor."""
+
+
+def lost_by_default(
+    samples: Samples, original: Executor, built: Executor, settings: Mapping[str, str], outputs: tuple[str, ...]
+) -> list[str]:
+    """Texts about outputs that are other ones without the settings, on this machine.
+
+    Args:
+        samples: What to run on; the first 8 are taken.
+        original: The float model.
+        built: What was built from it, executed with the settings.
+        settings: Those that an app has to set, by the runtime's own names.
+        outputs: The original's outputs, in order.
+    """
+    other = built.by_default() if settings and isinstance(built, Pinned) else None
+    if other is None:
+        return []
+    with_settings, without = Comparison(outputs), Comparison(outputs)
+    first = FirstSamples(samples, MOST_SAMPLES)
+    for executor in (original, built, other):
+        restart(executor)
+    for sample in first:
+        wanted = original.run(sample.feeds)
+        with_settings.add(wanted, built.run(sample.feeds))
+        without.add(wanted, other.run(sample.feeds))
+    named = ", ".join(f"{name}={value}" for name, value in settings.items())
+    return [
+        f"an app has to set {named}: without it, as {other.executed_by}, output {lost.name!r} has a SQNR of "
+        f"{lost.sqnr_db:.1f} dB, with it {kept.sqnr_db:.1f} dB"
+        for kept, lost in zip(with_settings.results(), without.results(), strict=True)
+        if kept.sqnr_db is not None
+        and lost.sqnr_db is not None
+        and lost.sqnr_db < min(LEAST_DB, kept.sqnr_db - LOSS_DB)
+    ]
