@@ -18,6 +18,9 @@ FEWEST_CLASSES = 10
 LEAST_BLANKS = 0.2
 """Of how many steps at least the class is the blank, which is more than any other's."""
 MOST_OFF_ONE = 1e-2
+NAMES_OF_BLANKS = frozenset({"", "-", "_", "blank", "blk", "ctc", "eps", "epsilon", "pad", "ε", "∅"})
+"""What vocabularies call the blank, without brackets and in small letters: ``<blank>``, ``[PAD]``, ``ε``."""
+_TOKENS = ("int32", "int64")
 
 
 @dataclass(frozen=True)
@@ -33,36 +36,50 @@ class Recognizer:
         return spelled(_steps(outputs[self.output]), self.blank)
 
 
-def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec]) -> Recognizer | None:
+def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], names: Sequence[str] = ()) -> Recognizer | None:
     """How the text of a model is read; None where it spells none, as far as can be seen.
 
-    The first or the last class is the blank. Without a picture among the inputs the output has to hold probabilities,
-    since a step of anything may have classes.
+    The first or the last class is the blank. Without a picture among the inputs the output has to hold probabilities or
+    their logarithms, or the blank has the name of one, since a step of anything may have classes. Samples may have
+    different numbers of steps: sounds are of any length.
 
     Args:
         answers: The model's outputs on a few samples.
         inputs: The model's inputs.
+        names: What the classes are called; empty where that is not known.
     """
-    if not answers or any("int" in spec.dtype and len(spec.shape or ()) > 1 for spec in inputs):
+    if not answers or any(spec.dtype in _TOKENS and len(spec.shape or ()) > 1 for spec in inputs):
         return None
     is_picture = any(len(spec.shape or ()) == 4 for spec in inputs)
     for name, array in answers[0].items():
-        if array.dtype.kind != "f" or array.ndim != 3 or 1 not in array.shape[:2]:
+        if array.dtype.kind != "f" or not all(_may_be_steps(answer[name], array.shape[-1:]) for answer in answers):
             continue
         steps = [_steps(answer[name]) for answer in answers]
-        if steps[0].shape[0] < FEWEST_STEPS or steps[0].shape[1] < FEWEST_CLASSES:
-            continue
-        sums = np.concatenate([each.sum(axis=1) for each in steps])
-        if not is_picture and np.abs(sums - 1).max() > MOST_OFF_ONE:
+        if max(map(len, steps)) < FEWEST_STEPS or steps[0].shape[1] < FEWEST_CLASSES:
             continue
         counts = np.bincount(np.concatenate([each.argmax(axis=1) for each in steps]), minlength=steps[0].shape[1])
         blank = int(counts.argmax())
         if blank not in (0, len(counts) - 1) or counts[blank] < LEAST_BLANKS * counts.sum():
             continue
+        is_named = len(names) == len(counts) and names[blank].strip("<>[]|").casefold() in NAMES_OF_BLANKS
+        if not is_picture and not is_named and not all(map(_are_probabilities, steps)):
+            continue
         recognizer = Recognizer(name, blank)
         if any(recognizer.read(answer) for answer in answers):
             return recognizer
     return None
+
+
+def _may_be_steps(array: np.ndarray, classes: tuple[int, ...]) -> bool:
+    """Whether it holds steps of one sample, each with so many classes."""
+    return array.ndim == 3 and 1 in array.shape[:2] and array.shape[-1:] == classes and array.shape[0] > 0
+
+
+def _are_probabilities(steps: np.ndarray) -> bool:
+    """Whether each step's numbers add up to 1, or those do of which they are the logarithms, as LogSoftmax has it."""
+    wide = steps.astype(np.float64)
+    shares = np.exp(wide) if wide.max(initial=0.0) <= 0 else wide
+    return bool((np.abs(shares.sum(axis=1) - 1) <= MOST_OFF_ONE).all())
 
 
 def _steps(array: np.ndarray) -> np.ndarray:

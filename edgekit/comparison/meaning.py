@@ -233,6 +233,7 @@ def meaning_of(
     classes: int | None = None,
     declared: DeclaredOutputs | None = None,
     graph: ir.Graph | None = None,
+    names: Sequence[str] = (),
 ) -> Meaning | None:
     """What a model's outputs tell; None where that is not known.
 
@@ -242,13 +243,27 @@ def meaning_of(
         classes: How many classes it has, where that is known.
         declared: What the user says of the outputs.
         graph: The model's graph, which tells embeddings; None where it is not at hand.
+        names: What the classes are called, which tells the blank of a text; empty where that is not known.
 
     Raises:
         InputError: The user names outputs that are not read as boxes, or that are no embeddings.
     """
     if declared is not None and declared.embeddings:
         return _declared_embeddings(answers, declared.embeddings)
-    return _boxes_or_text(answers, inputs, classes, declared) or embeddings_among(answers, classes, declared, graph)
+    boxes = _boxes(answers, inputs, classes, declared)
+    return boxes or text_among(answers, inputs, names) or embeddings_among(answers, classes, declared, graph)
+
+
+def text_among(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], names: Sequence[str] = ()) -> TextMeaning | None:
+    """How a model's text is compared; None where it spells none, as far as can be seen.
+
+    Args:
+        answers: The original's outputs on a few samples.
+        inputs: Its inputs.
+        names: What the classes are called; empty where that is not known.
+    """
+    recognizer = ctc.recognised(answers, inputs, names) if _are_finite(answers) else None
+    return None if recognizer is None else TextMeaning(recognizer)
 
 
 def embeddings_among(
@@ -292,25 +307,26 @@ def _declared_embeddings(answers: Sequence[Arrays], names: Sequence[str]) -> Emb
     return EmbeddingMeaning(names)
 
 
-def _boxes_or_text(
+def _are_finite(answers: Sequence[Arrays]) -> bool:
+    floats = [array for answer in answers for array in answer.values() if array.dtype.kind == "f"]
+    return all(np.isfinite(array).all() for array in floats)
+
+
+def _boxes(
     answers: Sequence[Arrays],
     inputs: Sequence[ValueSpec],
     classes: int | None,
     declared: DeclaredOutputs | None,
-) -> Meaning | None:
+) -> BoxMeaning | None:
     shapes = [{name: array.shape for name, array in answer.items()} for answer in answers]
-    same = all(each == shapes[0] for each in shapes)
-    floats = [array for answer in answers for array in answer.values() if array.dtype.kind == "f"]
-    finite = all(np.isfinite(array).all() for array in floats)
-    if not same or not finite:
+    if any(each != shapes[0] for each in shapes) or not _are_finite(answers):
         return None
     detector = detectors.recognised(answers, inputs, classes, declared or detectors.UNDECLARED)
     if detector is not None:
         return BoxMeaning(detector)
     if declared is not None and declared.boxes:
         raise _unread(answers, declared.boxes)
-    recognizer = ctc.recognised(answers, inputs)
-    return None if recognizer is None else TextMeaning(recognizer)
+    return None
 
 
 def _unread(answers: Sequence[Arrays], boxes: Sequence[str]) -> InputError:

@@ -19,6 +19,7 @@ from edgekit.comparison.meaning import (
     choice_beside,
     embeddings_among,
     meaning_of,
+    text_among,
 )
 from edgekit.comparison.metrics import (
     Comparison,
@@ -140,9 +141,12 @@ def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | 
     shown = [sample.feeds for sample in itertools.islice(samples, SEEN)]
     answers = [original.run(feeds) for feeds in shown]
     classes = len(model.class_names) or None
+    names = model.class_names
     if model.open_dims:
-        return embeddings_among(answers, classes, model.declared, model.graph)
-    meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph)
+        declared = model.declared is not None and bool(model.declared.embeddings)
+        text = None if declared else text_among(answers, model.fed_inputs, names)
+        return text or embeddings_among(answers, classes, model.declared, model.graph)
+    meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph, names)
     return (
         meaning.placed(shown, answers, original.run, model.fed_inputs) if isinstance(meaning, BoxMeaning) else meaning
     )

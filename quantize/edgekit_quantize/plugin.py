@@ -186,7 +186,7 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
         answers = [reference.outputs for reference in islice(calibration.references.answers(), SEEN)]
         model = request.model
         classes = len(model.class_names) or None
-        meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph)
+        meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph, model.class_names)
         first = (model.graph.outputs[0].name if model.graph.outputs else None) or ""
         decision = decisions_of(model).get(first, Decision())
         return Scorer.by_references(

@@ -527,6 +527,40 @@ def test_text_counts_and_not_the_step_at_which_a_letter_stands() -> None:
     assert spoiled.result().wrong == 2
 
 
+SOUND = (ValueSpec("pcm", "int16", (1, None)),)
+LETTERS = ("<pad>", *(chr(ord("a") + number) for number in range(26)))
+
+
+def of_sounds(texts: list[str], *, logarithms: bool = True, offset: float = 0.0) -> list[Arrays]:
+    """What a recognizer of sounds gives: as many steps as a sound has, the logarithms of probabilities in each."""
+    shares = [answer["y"][:, : 4 + 2 * len(text)] for answer, text in zip(lines(texts), texts, strict=True)]
+    return [{"y": np.log(each) + np.float32(offset) if logarithms else each} for each in shares]
+
+
+@pytest.mark.parametrize(
+    ("answers", "names"),
+    [
+        pytest.param(of_sounds(["speech", "of", "sounds"], logarithms=False), (), id="probabilities"),
+        pytest.param(of_sounds(["speech", "of", "sounds"]), (), id="logarithms"),
+        pytest.param(of_sounds(["speech", "of", "sounds"], offset=3.0), LETTERS, id="logits, the blank is named"),
+    ],
+)
+def test_text_of_sounds_is_read_at_any_number_of_steps(answers: list[Arrays], names: tuple[str, ...]) -> None:
+    meaning = meaning_of(answers, SOUND, names=names)
+    assert meaning is not None
+    for answer in answers:
+        blank_is_greater = answer["y"] + np.where(np.arange(27) == 0, np.float32(9), np.float32(0))
+        meaning.add(answer, {"y": blank_is_greater})
+    told = meaning.result()
+    assert (told.kind, told.count, told.wrong) == ("characters", 14, 14)
+
+
+def test_logits_of_steps_spell_nothing_where_no_blank_is_named() -> None:
+    answers = of_sounds(["speech", "of", "sounds"], offset=3.0)
+    assert meaning_of(answers, SOUND) is None
+    assert meaning_of(answers, SOUND, names=("silence", *LETTERS[1:])) is None
+
+
 NOISY = OutputAccuracy("output0", 3, False, 9.0, 42.0, 40.0, 0, 41.0, None, 1.0, 0.99, 100, 0.0, False)
 
 
