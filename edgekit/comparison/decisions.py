@@ -8,11 +8,15 @@ union, which is what segmentation is measured by (Everingham et al., The PASCAL 
 Where nothing tells that numbers are scores, they may be a regression's, such as the coordinates of key points. The
 largest of those is often the same one in every sample, and stays so whatever the others become. Such decisions count if
 the numbers may be scores, and if to give the most frequent answer everywhere would not be right nearly everywhere.
+
+Of tags that do not exclude each other the largest says little: it stays the largest when all are halved, and then none
+is found any more. So each of them is a yes or no as well.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -56,6 +60,11 @@ class Decision:
     are_scores: bool = False
     """Whether the numbers are known to be scores. Others that are never negative are amounts, unless they add up to 1:
     coordinates, distances, depths, of which the largest decides nothing."""
+    independent: bool = False
+    """Whether each number is a probability of its own, as a Sigmoid gives it. Several classes may be there at once, or
+    none: beside the largest, what decides is whether each is more than a half."""
+    named: bool = False
+    """Whether the numbers of :attr:`independent` ones are those of the classes that have names."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,9 @@ class DecisionCount:
         self._in_reference: Counter[int] = Counter()
         self._in_built: Counter[int] = Counter()
         self._in_both: Counter[int] = Counter()
+        self._yes_in_reference: Counter[int] = Counter()
+        self._yes_in_built: Counter[int] = Counter()
+        self._yes_in_both: Counter[int] = Counter()
         self._may_be_amounts = decision is not None and not decision.told and not decision.are_scores
         self._add_up = True
 
@@ -118,37 +130,38 @@ class DecisionCount:
         ):
             return
         if decision.by is DecidedBy.CROSSING:
-            np.add.at(self._answers, ((reference > CROSSING).astype(int), (built > CROSSING).astype(int)), 1)
+            self._add_answers(reference > CROSSING, built > CROSSING)
         elif reference.shape[decision.axis] > 1:
             self._note_amounts(reference, decision.axis)
             self._add_classes(reference.argmax(axis=decision.axis), built.argmax(axis=decision.axis))
+            if decision.independent and reference.dtype.kind == "f":
+                self._add_tags(*(np.moveaxis(each, decision.axis, -1) > CROSSING for each in (reference, built)))
 
     def shared(self) -> tuple[float | None, int | None]:
         """The share of decisions that are the same, and their number; None without any.
 
         Of yes and no those count that are rarer in the original: each model's, as with boxes. Where there are few of
-        them, to say nothing but the other would be right nearly everywhere.
+        them, to say nothing but the other would be right nearly everywhere. Of independent classes the largest ones
+        count, or what each of them says, whichever stays the less.
         """
-        if self._decision is None or self._decision.by is not DecidedBy.CROSSING:
-            return (self._same / self._count, self._count) if self._decides() else (None, None)
+        shares = [(self._same / self._count, self._count)] if self._decides() else []
         rarer = int(self._answers.sum(axis=1).argmin())
         count = int(self._answers[rarer].sum() + self._answers[:, rarer].sum())
-        if count < FEWEST or not self._answers[rarer].sum():
-            return None, None
-        changed = int(self._answers[rarer, 1 - rarer] + self._answers[1 - rarer, rarer])
-        return 1 - changed / count, count
+        if count >= FEWEST and self._answers[rarer].sum():
+            changed = int(self._answers[rarer, 1 - rarer] + self._answers[1 - rarer, rarer])
+            shares.append((1 - changed / count, count))
+        return min(shares, default=(None, None))
 
     def worst_class(self) -> ClassAccuracy | None:
-        """The class with the least overlap; None where none has enough positions, and without classes."""
-        if self._decision is None or not self._decides():
+        """The class with the least overlap, a lost one that is told first; None where none has enough positions."""
+        if self._decision is None:
             return None
-        classes = []
-        for number, places in self._in_reference.items():
-            kept = self._in_both[number]
-            if places >= FEWEST:
-                overlap = kept / (places + self._in_built[number] - kept)
-                classes.append(ClassAccuracy(number, places, kept, overlap, self._decision.told))
-        return min(classes, key=lambda each: (each.overlap, each.number), default=None)
+        largest = (self._in_reference, self._in_built, self._in_both, self._decision.told)
+        tags = (self._yes_in_reference, self._yes_in_built, self._yes_in_both, self._decision.named)
+        classes = [*_overlaps(*tags), *(_overlaps(*largest) if self._decides() else ())]
+        return min(
+            classes, key=lambda each: (not (each.told and each.is_lost), each.overlap, each.number), default=None
+        )
 
     @property
     def may_decide(self) -> bool:
@@ -166,6 +179,20 @@ class DecisionCount:
 
     def _decides(self) -> bool:
         return self.may_decide and not self.tells_one
+
+    def _add_answers(self, reference: np.ndarray, built: np.ndarray) -> None:
+        np.add.at(self._answers, (reference.astype(int), built.astype(int)), 1)
+
+    def _add_tags(self, reference: np.ndarray, built: np.ndarray) -> None:
+        """Takes which classes, along the last axis, each model finds."""
+        self._add_answers(reference, built)
+        for counter, found in (
+            (self._yes_in_reference, reference),
+            (self._yes_in_built, built),
+            (self._yes_in_both, reference & built),
+        ):
+            counts = found.reshape(-1, found.shape[-1]).sum(axis=0)
+            counter.update({int(number): int(counts[number]) for number in np.flatnonzero(counts)})
 
     def _add_classes(self, reference: np.ndarray, built: np.ndarray) -> None:
         same = reference == built
@@ -188,3 +215,14 @@ class DecisionCount:
             return
         sums = reference.astype(np.float64).sum(axis=axis)
         self._add_up = self._add_up and bool((np.abs(sums - 1) < SUM_TOLERANCE).all())
+
+
+def _overlaps(
+    in_reference: Mapping[int, int], in_built: Mapping[int, int], in_both: Mapping[int, int], told: bool
+) -> Iterator[ClassAccuracy]:
+    """How much the positions of each class overlap that has enough of them in the original."""
+    for number, places in in_reference.items():
+        if places >= FEWEST:
+            kept = in_both.get(number, 0)
+            overlap = kept / (places + in_built.get(number, 0) - kept)
+            yield ClassAccuracy(number, places, kept, overlap, told)

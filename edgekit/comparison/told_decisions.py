@@ -91,10 +91,12 @@ def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
     if node is not None and not node.domain and node.op_type in _SOFTMAX:
         axis = _axis_behind(node, way, graph)
         return Decision(are_scores=True) if axis is None else Decision(axis=axis, told=True, are_scores=True)
-    if node is not None and (node.domain == _ML_DOMAIN or (not node.domain and node.op_type in _INDEPENDENT)):
-        return Decision(are_scores=True)
     shape = output.shape
     named = shape is not None and len(shape) > 0 and classes > 1 and shape[-1] == classes
+    if node is not None and not node.domain and node.op_type in _INDEPENDENT:
+        return Decision(are_scores=True, independent=True, named=named)
+    if node is not None and node.domain == _ML_DOMAIN:
+        return Decision(are_scores=True)
     return Decision(are_scores=True) if named else None
 
 

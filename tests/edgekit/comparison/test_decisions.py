@@ -115,6 +115,43 @@ def test_an_answer_that_is_always_the_same_proves_nothing(rng: np.random.Generat
     assert compared(pairs, Decision(are_scores=True)).outputs[0].agreement == 1
 
 
+TAGS = Decision(are_scores=True, independent=True, named=True)
+
+
+def tags(rng: np.random.Generator) -> np.ndarray:
+    """Probabilities of 6 tags in 200 samples, of which 60 have the first, 30 the second, and none the others."""
+    scores = rng.uniform(0, 0.2, (200, 1, 6))
+    scores[:60, 0, 0] = 0.9
+    scores[40:70, 0, 1] = 0.8
+    return scores
+
+
+def test_tags_that_are_found_no_more_are_lost_though_the_largest_stays(rng: np.random.Generator) -> None:
+    pairs = [(each, each * 0.55) for each in tags(rng)]
+    found = compared(pairs, TAGS)
+    assert found.outputs[0].agreement == 0  # of 90 yes
+    assert found.outputs[0].decisions == 90
+    assert found.shortfalls() == ["output 'y': class 0 is kept at 0 of its 60 places (overlap 0.00, at least 0.5)"]
+    assert compared(pairs, Decision(are_scores=True)).shortfalls() == []  # of classes that exclude each other
+
+
+def test_a_rare_tag_is_lost_at_any_signal_where_it_has_a_name(rng: np.random.Generator) -> None:
+    scores = tags(rng) + 0.6 * (np.arange(6) > 1)
+    scores[40:70, 0, 1] = 0.51
+    pairs = [(each, np.where(np.arange(6) == 1, np.minimum(each, 0.49), each)) for each in scores]
+    assert (compared(pairs, TAGS).outputs[0].sqnr_db or 0) > 30
+    lost = "output 'y': class 1 is kept at 0 of its 30 places (overlap 0.00, at least 0.5)"
+    assert compared(pairs, TAGS).shortfalls() == [lost]
+    assert compared(pairs, replace(TAGS, named=False)).shortfalls() == []  # a mask, say
+
+
+def test_a_sigmoid_tells_probabilities_of_their_own(onnx_model: OnnxModel) -> None:
+    graph = "g (float[1, 8] x) => (float[1, 10] y) { h = MatMul (x, w) y = Sigmoid (h) }"
+    read = ir.from_proto(onnx_model(graph, w=WEIGHTS["w"]))
+    assert decisions_of(Model(read))["y"] == replace(TAGS, named=False)
+    assert decisions_of(Model(read, class_names=tuple("abcdefghij")))["y"] == TAGS
+
+
 PIXELS = (1, 16, 16)
 
 
