@@ -315,9 +315,10 @@ class Accuracy:
         lost = None if judged_by_labels else _lost_class(output, subject)
         if lost is not None:
             return [lost]
-        varies = None if judged_by_labels or self.floors.asked else self._missed_variation(output)
-        if varies is not None:
-            return [f"{subject}: {varies}"]
+        if not judged_by_labels and not self.floors.asked:
+            varies = self._missed_variation(output) or _lost_column(output)
+            if varies is not None:
+                return [f"{subject}: {varies}"]
         enough = self._decides_the_same(output, output.sqnr_db)
         missed = self._missed_signal(output)
         if judged_by_labels or enough or missed is None:
@@ -349,7 +350,8 @@ class Accuracy:
             return None
         offset = output.sqnr_db - output.centred_db if math.isfinite(output.sqnr_db) else 0.0
         own = self.self_agreement_db.get(output.name, math.inf) - offset
-        least = min(self.floors.sqnr_db, max(own - SELF_MARGIN_DB, LEAST_DB))
+        asked = LEAST_DB if output.is_curve else self.floors.sqnr_db  # of a curve 90 %, as of an embedding
+        least = min(asked, max(own - SELF_MARGIN_DB, LEAST_DB))
         if output.centred_db >= least:
             return None
         return (
@@ -443,6 +445,14 @@ def _lost_class(output: OutputAccuracy, subject: str) -> str | None:
     """What is missing of a class that the graph tells; None where every class is kept."""
     worst = output.worst_class
     return f"{subject}: {worst}" if worst is not None and worst.told and worst.is_lost else None
+
+
+def _lost_column(output: OutputAccuracy) -> str | None:
+    """Which number of several quantities no longer follows its own; None where all do."""
+    column = output.worst_column
+    if column is None or not column.tells_nothing or (output.worst_class is not None and output.worst_class.told):
+        return None
+    return f"column {column.column} of {column.columns} keeps nothing of what tells its samples apart"
 
 
 def _changed(output: OutputAccuracy, least_agreement: float) -> str:

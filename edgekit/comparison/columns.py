@@ -6,8 +6,8 @@ scales: scores of classes, probabilities and embeddings have one, and are judged
 
 Quantities may also vary little around a large number: a temperature in kelvin, a load of 300 kWh give or take 10. The
 power of such an output is that of the number, and an error of three standard deviations is 20 dB below it. Where one
-number stands alone, or the same one of several is the largest in all samples, as the highest of some quantiles is, no
-class is told, and what counts is the power of what varies.
+number stands alone, the same one of several is the largest in all samples, as the highest of some quantiles is, or the
+numbers decide nothing at all, as those of a forecast, no class is told, and what counts is the power of what varies.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from edgekit.comparison.embeddings import LEAST_EXPLAINED
 
 MOST_COLUMNS = 16
 """Longer vectors are scores of classes, embeddings or curves."""
+LONGEST_CURVE = 4096
+"""Of longer vectors no means are kept."""
 FEWEST_SAMPLES = 16
 """On fewer samples the variances of two columns of one scale may be far apart by chance."""
 APART = 100.0
@@ -44,6 +46,11 @@ class ColumnAccuracy:
         """Whether so little is left of it that people are told, as of embeddings."""
         return not self.explained >= LEAST_EXPLAINED
 
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether to give its mean for every sample would be no farther from the original."""
+        return not self.explained > 0
+
 
 @dataclass(frozen=True)
 class ColumnError:
@@ -64,15 +71,16 @@ class Columns:
         self._samples = 0
         self._first: np.ndarray | None = None
         self._sum = self._squares = self._power = self._noise = np.zeros(0)
-        self._are_shares = self._fits = True
+        self._are_shares = self._fits = self._is_short = True
         self._scale = 1.0
         self._largest: set[int] = set()
         self._errors = self._most = np.zeros(0)
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
-        """Compares the output for one more sample; outputs that are no short vectors of finite floats do not count."""
+        """Compares the output for one more sample; outputs that are no vectors of finite floats do not count."""
         fits = reference.dtype.kind == "f" and reference.ndim > 0 and reference.shape == built.shape
-        fits = fits and 1 <= reference.shape[-1] == reference.size <= MOST_COLUMNS
+        fits = fits and 1 <= max(reference.shape) == reference.size <= LONGEST_CURVE
+        self._is_short = self._is_short and fits and reference.shape[-1] == reference.size <= MOST_COLUMNS
         self._fits = self._fits and fits and bool(np.isfinite(reference).all() and np.isfinite(built).all())
         if not self._fits:
             return
@@ -100,7 +108,7 @@ class Columns:
 
     def worst(self) -> ColumnAccuracy | None:
         """The column that is explained the least; None where columns have one scale, or too few samples tell."""
-        if not self._tells:
+        if not self._tells or not self._is_short:
             return None
         variance = self._variance
         told = np.flatnonzero(variance > SAME * self._power)
@@ -110,9 +118,13 @@ class Columns:
         least = int(explained.argmin())
         return ColumnAccuracy(int(told[least]), len(variance), float(explained[least]))
 
-    def centred_db(self) -> float | None:
-        """SQNR of what varies between samples, in dB; None where a class may be told, or too few samples tell."""
-        if not self._tells or len(self._largest) > 1:
+    def centred_db(self, *, decides: bool = True) -> float | None:
+        """SQNR of what varies between samples, in dB; None where a class may be told, or too few samples tell.
+
+        Args:
+            decides: Whether the largest number may tell a class; not that of amounts, say.
+        """
+        if not self._tells or (decides and (len(self._largest) > 1 or not self._is_short)):
             return None
         variance = self._variance
         told = variance > SAME * self._power
@@ -121,13 +133,22 @@ class Columns:
         noise = float(self._noise[told].sum())
         return math.inf if noise == 0 else 10 * math.log10(float(variance[told].sum()) / noise)
 
-    def errors(self) -> tuple[ColumnError, ...]:
-        """By how much each number is off, of an output of quantities; empty for others."""
-        if self.centred_db() is None:
+    def errors(self, *, decides: bool = True) -> tuple[ColumnError, ...]:
+        """By how much each number is off, of a short output of quantities; empty for others.
+
+        Args:
+            decides: See :meth:`centred_db`.
+        """
+        if not self._is_short or self.centred_db(decides=decides) is None:
             return ()
         figures = self._errors / self._samples, self._most, np.sqrt(np.maximum(self._variance, 0) / self._samples)
         scaled = (figure * self._scale for figure in figures)
         return tuple(ColumnError(*map(float, column)) for column in zip(*scaled, strict=True))
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether the output is a vector of more than :data:`MOST_COLUMNS` numbers."""
+        return self._fits and not self._is_short
 
     @property
     def _tells(self) -> bool:

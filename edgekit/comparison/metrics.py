@@ -89,10 +89,12 @@ class OutputAccuracy:
     worst_class: ClassAccuracy | None = None
     """Of the classes of its decisions the one that keeps the least; None without classes that have enough positions."""
     centred_db: float | None = None
-    """SQNR of what varies between samples, of an output of quantities; None for others
-    (:mod:`edgekit.comparison.columns`)."""
+    """SQNR of what varies between samples, of an output of quantities, or of a vector that decides nothing; None for
+    others (:mod:`edgekit.comparison.columns`)."""
     errors: tuple[ColumnError, ...] = ()
-    """By how much each number of such an output is off, in its own unit; empty for others."""
+    """By how much each number of quantities is off, in its own unit; empty for others, and for curves."""
+    is_curve: bool = False
+    """Whether :attr:`centred_db` is that of a longer vector, of which less is asked."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
@@ -100,10 +102,12 @@ class OutputAccuracy:
         for key in ("worst_column", "worst_class", "centred_db"):
             if record[key] is None:
                 del record[key]
-        if self.centred_db is None:
+        if not self.errors:
             del record["errors"]
         else:
             record["errors"] = list(record["errors"])
+        if not self.is_curve:
+            del record["is_curve"]
         for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db", "centred_db"):
             if record.get(key) is not None:
                 record[key] = json_number(record[key])
@@ -183,6 +187,8 @@ class OutputComparison:
         floats = self._is_float
         agreement, decisions = self._decisions.shared()
         by_sample = self._db_by_sample(QUIET_SAMPLE) if floats else []
+        decides = self._decisions.may_decide
+        centred_db = self._columns.centred_db(decides=decides)
         return OutputAccuracy(
             name=self._name,
             samples=self._samples,
@@ -200,8 +206,9 @@ class OutputComparison:
             stuck=not self._built_varies and self._reference_variation > STUCK * self._reference_peak,
             worst_column=self._columns.worst(),
             worst_class=self._decisions.worst_class(),
-            centred_db=self._columns.centred_db(),
-            errors=self._columns.errors(),
+            centred_db=centred_db,
+            errors=self._columns.errors(decides=decides),
+            is_curve=centred_db is not None and self._columns.is_curve,
         )
 
     def _compare_floats(self, reference: np.ndarray, built: np.ndarray) -> None:

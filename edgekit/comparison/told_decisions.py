@@ -3,7 +3,8 @@
 A Softmax, an ArgMax or a Sigmoid tells it, and so does an axis as long as the list of the classes' names. A vector may
 be scores or a regression, and is judged by its values (:mod:`edgekit.comparison.decisions`). A table of several rows is
 scores where a product with a matrix gives each row as it is, as in language models; a convolution's rows are places of
-a grid with whatever stands there.
+a grid with whatever stands there. What has the shape of an input is a signal or a state, as that was: a heartbeat that
+was restored, whose largest number is the place of a peak.
 
 Networks for pictures have their classes along the second axis (batch, classes, height, width), where the largest entry
 of the last axis would be a column of the picture.
@@ -50,12 +51,24 @@ def decisions_of(model: Model) -> dict[str, Decision | None]:
     if any(value.shape is None or len(value.shape) > 2 for value in graph.outputs):
         graph = infer_shapes(model, strict=False).graph
     found = {value.name: _told(value, graph, len(model.class_names)) for value in graph.outputs if value.name}
+    signals = set(filter(None, map(_form, graph.inputs)))
     rows = {
         value.name: None
         for value in graph.outputs
-        if value.name and found[value.name] is None and _has_rows(value) and not _is_linear(value)
+        if value.name
+        and found[value.name] is None
+        and (_form(value) in signals or (_has_rows(value) and not _is_linear(value)))
     }
     return {**{name: each for name, each in found.items() if each is not None}, **rows, **told}
+
+
+def _form(value: ir.Value) -> tuple[str, ...] | None:
+    """The shape of a tensor of floats, to compare; None of others, of a single number, and where sizes are unknown."""
+    shape = value.shape
+    if shape is None or value.dtype is None or not value.dtype.is_floating_point() or all(size == 1 for size in shape):
+        return None
+    sizes = tuple(map(str, shape))
+    return None if "None" in sizes or len(sizes) < 2 else sizes
 
 
 def _has_rows(output: ir.Value) -> bool:

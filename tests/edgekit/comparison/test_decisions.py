@@ -93,7 +93,12 @@ def test_coordinates_that_are_scaled_decide_nothing(rng: np.random.Generator) ->
     points = rng.uniform(5, 60, (40, 1, 10))
     found = compared([(each, each * 0.65) for each in points])
     assert found.outputs[0].agreement is None
-    assert found.shortfalls() == ["output 'y': SQNR 9.1 dB (at least 20 dB)"]
+    noise = 0.35**2 * (points**2).sum()
+    varying_db = 10 * np.log10(40 * points.var(axis=0).sum() / noise)
+    assert found.shortfalls() == [
+        f"output 'y': SQNR {varying_db:.1f} dB of what varies between samples (at least 20 dB), "
+        "9.1 dB with what is the same in all"
+    ]
 
 
 def test_logits_that_are_scaled_decide_the_same(rng: np.random.Generator) -> None:
@@ -113,6 +118,52 @@ def test_an_answer_that_is_always_the_same_proves_nothing(rng: np.random.Generat
     pairs = [(each, each * 0.65) for each in points]
     assert compared(pairs).outputs[0].agreement is None
     assert compared(pairs, Decision(are_scores=True)).outputs[0].agreement == 1
+
+
+def test_a_forecast_that_is_always_the_same_is_refused(rng: np.random.Generator) -> None:
+    """Temperatures in kelvin for 12 hours: their mean for every sample is 35 dB from what they are."""
+    kelvin = 290 + 5 * rng.normal(size=(40, 1, 12))
+    always = 290 + 0.02 * (kelvin - 290)
+    signal, noise = 40 * kelvin.var(axis=0).sum(), ((always - kelvin) ** 2).sum()
+    assert compared(list(zip(kelvin, always, strict=True))).shortfalls() == [
+        f"output 'y': SQNR {10 * np.log10(signal / noise):.1f} dB of what varies between samples (at least 20 dB), "
+        f"{10 * np.log10((kelvin**2).sum() / noise):.1f} dB with what is the same in all"
+    ]
+    assert compared([(each, 290 + 0.95 * (each - 290)) for each in kelvin]).shortfalls() == []
+
+
+def test_nine_tenths_of_a_longer_curve_are_asked(rng: np.random.Generator) -> None:
+    load = 300 + 10 * rng.normal(size=(40, 1, 96))
+    near, far = ([(each, 300 + share * (each - 300)) for each in load] for share in (0.75, 0.65))
+    assert compared(near).shortfalls() == []
+    (flaw,) = compared(far).shortfalls()
+    assert flaw.startswith("output 'y': SQNR 9.0 dB of what varies between samples (at least 10 dB), 3")
+
+
+def test_a_number_of_several_that_is_lost_is_refused(rng: np.random.Generator) -> None:
+    """Angle in degrees beside torque: the angle alone no longer follows the samples."""
+    values = rng.normal(size=(40, 1, 2)) * [1, 50]
+    assert compared([(each, each * [0.0, 1]) for each in values]).shortfalls() == [
+        "output 'y': column 0 of 2 keeps nothing of what tells its samples apart"
+    ]
+    assert compared([(each, each * [0.2, 1]) for each in values]).shortfalls() == []  # 36 % of it: a warning
+
+
+@pytest.mark.parametrize(
+    ("body", "outputs", "inputs", "is_signal"),
+    [
+        ("y = Neg (x)", "float[1, 1, 256] y", "float[1, 1, 256] x", True),
+        ("y = Neg (x)", "float[N, 1, T] y", "float[N, 1, T] x", True),
+        ("y = Neg (h)", "float[1, 8] y", "float[1, 3] x, float[1, 8] h", True),  # a state
+        ("y = Softmax (x)", "float[1, 10] y", "float[1, 10] x", False),
+        ("h = Cast <to = 1> (x) y = Neg (h)", "float[1, 16] y", "int64[1, 16] x", False),  # tokens: where a span begins
+        ("h = MatMul (x, w) y = Neg (h)", "float[1, 10] y", "float[1, 8] x", False),
+    ],
+)
+def test_what_has_the_shape_of_an_input_is_a_signal(
+    onnx_model: OnnxModel, body: str, outputs: str, inputs: str, is_signal: bool
+) -> None:
+    assert (told(onnx_model, body, outputs, inputs) is None) == is_signal
 
 
 TAGS = Decision(are_scores=True, independent=True, named=True)
