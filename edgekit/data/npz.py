@@ -16,6 +16,7 @@ from edgekit.data.npy import read_header
 from edgekit.errors import InputError
 from edgekit.features.dimensions import OpenDims, written
 from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
+from edgekit.graph.sizes.contradictions import Contradiction, contradiction
 from edgekit.model import ValueSpec
 
 LABEL_ARRAY = "label"
@@ -124,24 +125,23 @@ def _checked_headers(
     further = {name for name in headers if name == LABEL_ARRAY or name.startswith(OUTPUT_PREFIX)}
     strange = sorted(headers.keys() - wanted - further - set(left_out))
     if not wanted <= headers.keys() or strange:
-        named = "numpy.savez(FILE, **{INPUT: array, …}) names them"
+        missing = [spec.name for spec in inputs if spec.name not in headers]
         called_otherwise = [name for name in strange if name.casefold() in _CALLED_LABELS]
-        if len(called_otherwise) == 1 and LABEL_ARRAY not in headers:
-            others = (
+        if not missing and len(called_otherwise) == 1 and LABEL_ARRAY not in headers:
+            hint = (
                 f"if {called_otherwise[0]} is the sample's label, call the array {LABEL_ARRAY!r}; if it is none, leave "
                 "it out"
             )
         else:
-            others = (
-                f"leave out {', '.join(strange)}: the model has no such input; what the file has a value for, an "
-                "initializer, is one only where every sample feeds it"
-            )
+            hint = names_hint(missing, strange) or "numpy.savez(FILE, **{INPUT: array, …}) names them"
+            if not missing:
+                hint += "; what the file has a value for, an initializer, is one only where every sample feeds it"
         raise InputError(
             "the sample's arrays are not named as the model's inputs",
             subject=file,
             expected=", ".join(spec.name for spec in inputs),
             found=", ".join(headers) or "no array",
-            hint=others if wanted <= headers.keys() else named,
+            hint=hint,
         )
     for spec in inputs:
         shape, dtype = headers[spec.name]
@@ -169,12 +169,9 @@ def _checked_headers(
 
 def _check_open_dims(file: Path, shapes: Mapping[ValueSpec, tuple[int, ...]], open_dims: OpenDims) -> None:
     """Refuses sizes that an open dimension does not take, or that differ where one name stands for both."""
-    known: dict[str, tuple[int, str]] = {}
     for spec, shape in shapes.items():
         for dim, size in zip(spec.shape or (), shape, strict=False):
-            if not isinstance(dim, str) or dim not in open_dims:
-                continue
-            if size not in open_dims[dim]:
+            if isinstance(dim, str) and dim in open_dims and size not in open_dims[dim]:
                 raise InputError(
                     f"the sample has a size that dimension {dim!r} does not take",
                     subject=file,
@@ -182,16 +179,37 @@ def _check_open_dims(file: Path, shapes: Mapping[ValueSpec, tuple[int, ...]], op
                     found=f"{size} in input {spec.name!r}",
                     hint="ask for more sizes with --dim, or keep such samples elsewhere",
                 )
-            other, where = known.setdefault(dim, (size, spec.name))
-            if other != size:
-                raise InputError(
-                    f"the sample has two sizes for dimension {dim!r}",
-                    subject=file,
-                    expected=f"{other} in input {spec.name!r}, as in input {where!r}",
-                    found=size,
-                    hint="where the model takes such samples, its file gives two dimensions one name: export it with a "
-                    "name for each, or leave none of them open with --shape",
-                )
+    found = contradiction(list(shapes), {spec.name: shape for spec, shape in shapes.items()}, open_dims)
+    if found is not None:
+        raise two_sizes(
+            found,
+            file,
+            "where the model takes such samples, its file gives two dimensions one name: export it with a name for "
+            "each, or leave none of them open with --shape",
+        )
+
+
+def two_sizes(found: Contradiction, sample: object, hint: str) -> InputError:
+    """The error for a sample that has two sizes for one dimension."""
+    return InputError(
+        f"the sample has two sizes for dimension {found.dimension!r}",
+        subject=sample,
+        expected=found.expected,
+        found=found.size,
+        hint=hint,
+    )
+
+
+def names_hint(missing: Sequence[str], strange: Sequence[str]) -> str | None:
+    """What to do about arrays that are not named as the inputs; None where they may have other names.
+
+    Args:
+        missing: Inputs without an array.
+        strange: Arrays that are no input's.
+    """
+    if missing and strange:
+        return None
+    return f"add {', '.join(missing)}" if missing else f"leave out {', '.join(strange)}: the model has no such input"
 
 
 def _headers(file: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:

@@ -260,6 +260,8 @@ class Quantize(Stage[Model]):
         except Exception as error:
             if is_for_want_of_room(error):
                 raise
+            if not isinstance(error, EdgeKitError) and plugin_at_fault(error) is None:
+                require_runs_on_all(given, self._samples)
             if self._scheme != AUTO or self._max_bytes is not None or plugin_at_fault(error) is not None:
                 raise
             require_runs_on_all(given, self._samples)

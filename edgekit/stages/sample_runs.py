@@ -14,17 +14,20 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.data.inputs import seeded_inputs
-from edgekit.data.limits import index_limits
-from edgekit.data.npz import read_headers, read_npz
+from edgekit.data.limits import Limits, index_limits
+from edgekit.data.npz import read_headers, read_npz, two_sizes
 from edgekit.data.samples import Samples, sample_files
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.features.dimensions import shape_text
+from edgekit.graph.sizes.contradictions import contradiction
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 
 _MOST_FILES = 256
 """Of how many files headers are read."""
+_MOST_FILES_WITH_LIMITS = 4096
+"""Of how many files numbers are read, where some of them have to stay below a table's rows."""
 _MOST_SHAPES = 8
 _MOST_SIZES = 32
 """How many sizes that stand in constants are tried."""
@@ -34,6 +37,8 @@ _MOST_NUMBERS = 8
 
 def require_runs(model: Model, folders: Iterable[Path | None], shapes: ShapeRequest, *, every: bool) -> None:
     """Runs the model as it was loaded on the first sample of each shape, of each folder.
+
+    So it does on samples with numbers that are beyond the rows of a table.
 
     Folders of pictures or sounds, samples that do not fit the model's inputs, and samples of other sizes than were
     asked for are left to whoever reads them.
@@ -47,11 +52,13 @@ def require_runs(model: Model, folders: Iterable[Path | None], shapes: ShapeRequ
 
     Raises:
         RequirementError: It does not.
+        InputError: It does not, and a sample has two sizes for one dimension.
     """
     reference: Reference | None = None
+    limits = {name: limit for name, limit in index_limits(model).items() if isinstance(limit, int)}
     for folder in dict.fromkeys(folder for folder in folders if folder is not None):
         failure: RequirementError | None = None
-        for file, feeds in _first_of_each_shape(model, folder, shapes):
+        for file, feeds in _to_try(model, folder, shapes, limits):
             try:
                 reference = reference or Reference(model)
             except NotRunnableError:
@@ -70,25 +77,33 @@ def require_runs(model: Model, folders: Iterable[Path | None], shapes: ShapeRequ
             raise failure
 
 
-def _first_of_each_shape(
-    model: Model, folder: Path, shapes: ShapeRequest
+def _to_try(
+    model: Model, folder: Path, shapes: ShapeRequest, limits: Mapping[str, int]
 ) -> Iterator[tuple[Path, dict[str, np.ndarray]]]:
-    """Samples that fit the model, and what they feed."""
+    """Samples that fit the model, and what they feed: the first of each shape, those with numbers beyond a limit."""
     seen: set[tuple[tuple[int, ...], ...]] = set()
     try:
-        for file in islice(sample_files(folder), _MOST_FILES):
+        for file in islice(sample_files(folder), _MOST_FILES_WITH_LIMITS if limits else _MOST_FILES):
             if file.suffix.casefold() != ".npz":
                 return
             headers = read_headers(file)
             form = tuple(headers[spec.name][0] for spec in model.inputs if spec.name in headers)
-            if form in seen or len(seen) == _MOST_SHAPES:
+            is_first = form not in seen and len(seen) < _MOST_SHAPES
+            if not is_first and not limits:
+                continue
+            feeds = read_npz(file, model.nan_inputs)
+            if not is_first and not any(_is_beyond(feeds[name], limits[name]) for name in limits.keys() & feeds.keys()):
                 continue
             seen.add(form)
-            feeds = read_npz(file, model.nan_inputs)
             if _fits(model, feeds) and _as_asked(model, feeds, shapes):
                 yield file, {spec.name: feeds[spec.name] for spec in model.inputs}
     except InputError:
         return  # whoever opens all samples tells of it
+
+
+def _is_beyond(array: np.ndarray, limit: int) -> bool:
+    """Whether whole numbers reach a limit that they have to stay below."""
+    return array.dtype.kind in "iu" and array.size > 0 and int(array.max()) >= limit
 
 
 def _as_asked(model: Model, feeds: Mapping[str, np.ndarray], shapes: ShapeRequest) -> bool:
@@ -107,6 +122,7 @@ def require_runs_on_all(model: Model, samples: Samples | None) -> None:
 
     Raises:
         RequirementError: It does not run on one of them.
+        InputError: It does not run on one that has two sizes for one dimension.
     """
     if samples is None or model.states:
         return
@@ -125,51 +141,92 @@ def _fits(model: Model, feeds: Mapping[str, np.ndarray]) -> bool:
         and spec.takes_shape(feeds[spec.name].shape)
         and (feeds[spec.name].dtype.name == spec.dtype or (feeds[spec.name].dtype.kind == "U" and spec.dtype == "str"))
         for spec in model.inputs
-    ) and not _contradicts(model, feeds)
-
-
-def _contradicts(model: Model, feeds: Mapping[str, np.ndarray]) -> bool:
-    """Whether a sample has several sizes for one name of a dimension, which may be the fault of the names."""
-    sizes: dict[str, int] = {}
-    places = (zip(spec.shape or (), feeds[spec.name].shape, strict=False) for spec in model.inputs)
-    return any(isinstance(dim, str) and sizes.setdefault(dim, size) != size for place in places for dim, size in place)
+    )
 
 
 def _run(model: Model, reference: Reference, feeds: Mapping[str, np.ndarray], sample: str) -> None:
     try:
         reference.run(feeds)
     except NotRunnableError as error:
+        conflict = contradiction(model.inputs, {name: array.shape for name, array in feeds.items()})
+        if conflict is not None:
+            raise two_sizes(conflict, sample, "the model does not run on it: give the inputs one size") from error
         where = "" if error.node is None else f"node {error.node!r}: "
-        fixed = _fixed_size(model, reference, feeds)
+        limits = index_limits(model)
+        expected, hint = (
+            _allowed_values(reference, limits, feeds)
+            or _allowed_size(model, reference, feeds, limits)
+            or (None, "give samples that the model takes, or export it again")
+        )
         raise RequirementError(
             "the model as it was exported does not run on the sample",
             subject=sample,
-            expected=None if fixed is None else f"{fixed}, which the model does run with",
+            expected=expected,
             found=f"{', '.join(f'{name} {shape_text(array.shape)}' for name, array in feeds.items())}; "
             f"{where}{error.cause}",
-            hint="give samples that the model takes, or export it again"
-            if fixed is None
-            else "the model was exported with that size written into a constant: export it again so that the size "
-            "stays free, or give samples of that size",
+            hint=hint,
         ) from error
 
 
-def _fixed_size(model: Model, reference: Reference, feeds: Mapping[str, np.ndarray]) -> str | None:
-    """A size of one free dimension with which the model runs, in words; None where none is found."""
+def _allowed_values(reference: Reference, limits: Limits, feeds: Mapping[str, np.ndarray]) -> tuple[str, str] | None:
+    """What an input takes whose numbers are beyond a table's rows, and what to do; None where that is no reason."""
+    for name, array in feeds.items():
+        limit = limits.get(name)
+        if not isinstance(limit, int) or not _is_beyond(array, limit):
+            continue
+        try:
+            reference.run({**feeds, name: np.minimum(array, np.asarray(limit - 1, array.dtype))})
+        except EdgeKitError:
+            continue
+        return (
+            f"{name}: numbers below {limit}; the greatest is {array.max()}",
+            "the model has no row for that number: give numbers of the list that it was trained with",
+        )
+    return None
+
+
+def _allowed_size(
+    model: Model, reference: Reference, feeds: Mapping[str, np.ndarray], limits: Limits
+) -> tuple[str, str] | None:
+    """A size of one free dimension with which the model runs, and what to do; None where none is to blame."""
     given = {
         dim: size
         for spec in model.inputs
         for dim, size in zip(spec.shape or (), feeds[spec.name].shape, strict=False)
         if isinstance(dim, str)
     }
-    limits = index_limits(model)
+
+    def runs(sizes: Mapping[str, int]) -> bool:
+        try:
+            reference.run(seeded_inputs(at_sizes(model.inputs, sizes), 0, limits))
+        except EdgeKitError:
+            return False
+        return True
+
+    if runs(given):
+        return None  # other numbers of the same sizes do: no size is to blame
     for dim, size in given.items():
         for other in islice((each for each in _sizes_in_constants(model) if each != size), _MOST_SIZES):
-            try:
-                reference.run(seeded_inputs(at_sizes(model.inputs, {**given, dim: other}), 0, limits))
-            except EdgeKitError:
+            if not runs({**given, dim: other}):
                 continue
-            return f"{dim} = {other}"
+            greatest = other
+            least_failing = size
+            while other < size and least_failing - greatest > 1:
+                middle = (greatest + least_failing) // 2
+                if runs({**given, dim: middle}):
+                    greatest = middle
+                else:
+                    least_failing = middle
+            if greatest != other or (other > 1 and runs({**given, dim: other - 1})):
+                return (
+                    f"{dim} = {greatest} at most, which the model does run with",
+                    "cut the samples to that size, or export the model with longer tables: of positions, say",
+                )
+            return (
+                f"{dim} = {other}, which the model does run with",
+                "the model was exported with that size written into a constant: export it again so that the size "
+                "stays free, or give samples of that size",
+            )
     return None
 
 

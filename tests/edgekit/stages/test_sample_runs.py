@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import edgekit as api
-from edgekit.errors import RequirementError
+from edgekit.errors import EdgeKitError, RequirementError
 
 BAKED = """
 g (float[1, seq, 4] x) => (float[1, 64] y)
@@ -82,3 +82,79 @@ def test_a_later_sample_fails_where_all_sizes_count_and_is_left_out_elsewhere(
     assert any("1 of 8 samples are left out" in warning for warning in left.warnings)
     asked = api.quantize(model, tmp_path / "q.onnx", data=data, dims={"seq": 16})
     assert asked.scheme == "int8"
+
+
+TOKENS = """
+g (int64[1, seq] ids, int64[1, seq] mask) => (float[1, seq, 2] y)
+<float[4, 2] words = {0.5, 1, -1, 2, 3, -2, 1, 1},
+ float[8, 2] places = {0, 1, 1, 0, 2, 1, 0, 3, 1, 1, 2, 2, 4, 1, 0, 5},
+ int64[1] one = {1}, int64[1] zero = {0}, int64[1] two = {2}> {
+    rows = Gather <axis = 0> (words, ids)
+    shape = Shape (ids)
+    steps = Gather <axis = 0> (shape, one)
+    near = Slice (places, zero, steps, zero)
+    there = Add (rows, near)
+    factor = Cast <to = 1> (mask)
+    column = Unsqueeze (factor, two)
+    y = Mul (there, column)
+}
+"""
+"""Four words in eight places."""
+
+
+def tokens(folder: Path, *rows: tuple[list[int], int]) -> Path:
+    folder.mkdir()
+    for number, (ids, length) in enumerate(rows):
+        np.savez(folder / f"{number}.npz", ids=np.array([ids]), mask=np.ones((1, length), np.int64))
+    return folder
+
+
+class TestTokens:
+    """What is wrong with the numbers and the lengths of a text is told as such."""
+
+    @pytest.fixture
+    def model(self, onnx_file: Callable[..., Path]) -> Path:
+        return onnx_file(TOKENS)
+
+    @pytest.fixture(params=["package", "quantize"])
+    def refused(self, request: pytest.FixtureRequest, model: Path, tmp_path: Path) -> Callable[[Path], EdgeKitError]:
+        def command(data: Path) -> object:
+            if request.param == "package":
+                return api.package(model, "ort", tmp_path / "out", data=data, quantize="none")
+            return api.quantize(model, tmp_path / "q.onnx", data=data, scheme="int8")
+
+        def run(data: Path) -> EdgeKitError:
+            with pytest.raises(EdgeKitError) as error:
+                command(data)
+            return error.value
+
+        return run
+
+    def test_a_number_that_no_table_has(self, refused: Callable[[Path], EdgeKitError], tmp_path: Path) -> None:
+        data = tokens(tmp_path / "data", *[([1, 2, 3], 3)] * 5, ([1, 9, 3], 3))
+        error = refused(data)
+        assert (error.subject, error.expected) == (
+            str(data / "5.npz"),
+            "ids: numbers below 4; the greatest is 9",
+        )
+        assert "idx=9 must be within" in (error.found or "")
+        assert error.hint == ("the model has no row for that number: give numbers of the list that it was trained with")
+
+    def test_a_text_that_is_too_long(self, refused: Callable[[Path], EdgeKitError], tmp_path: Path) -> None:
+        data = tokens(tmp_path / "data", ([1] * 5, 5), ([2] * 13, 13))
+        error = refused(data)
+        assert (error.subject, error.expected) == (
+            str(data / "1.npz"),
+            "seq = 8 at most, which the model does run with",
+        )
+        assert error.hint == "cut the samples to that size, or export the model with longer tables: of positions, say"
+
+    def test_two_lengths_of_one_name(self, refused: Callable[[Path], EdgeKitError], tmp_path: Path) -> None:
+        data = tokens(tmp_path / "data", ([1, 2, 3], 3), ([1, 2, 3], 2))
+        error = refused(data)
+        assert str(error) == (
+            f"{data / '1.npz'}: the sample has two sizes for dimension 'seq'\n"
+            "expected: 3 in input 'mask', as in input 'ids'\n"
+            "found: 2\n"
+            "hint: the model does not run on it: give the inputs one size"
+        )
