@@ -13,6 +13,7 @@ from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
+from edgekit.comparison.padding import padding_on
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.recorded import Recording, check_export
 from edgekit.comparison.side_by_side import compare, meaning_on, ranked_on
@@ -280,8 +281,11 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
     names = tuple(spec.name for spec in original.returned_outputs)
     meaning = meaning_on(samples, reference, original)
     ranked = ranked_on(samples, reference, original, kind)
+    padding = padding_on(samples, reference, original)
     decided, quantized, choice = decisions_of(original), quantized_outputs(original), bundle.class_choice
-    outputs, task = compare(samples, reference, runner, names, step, meaning, ranked, decided, quantized, choice)
+    outputs, task = compare(
+        samples, reference, runner, names, step, meaning, ranked, decided, quantized, choice, padding
+    )
     accuracy = Accuracy(
         executed_by=runner.executed_by,
         reference=reference.executed_by,
@@ -297,6 +301,7 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
         task=task,
         meaning=None if meaning is None else meaning.result(),
         ranked=None if ranked is None else ranked.result(),
+        padding=padding,
     )
     accuracy = with_self_agreement(accuracy, original, samples, ranked, step)
     try:

@@ -55,6 +55,7 @@ from edgekit.comparison.metrics import (
     TaskAccuracy,
     json_number,
 )
+from edgekit.comparison.padding import Padding
 from edgekit.comparison.ranked import RankedAccuracy
 from edgekit.comparison.trade_off import loss_text
 
@@ -184,6 +185,8 @@ class Accuracy:
     """What outputs tell, where that is known: boxes, text or embeddings."""
     ranked: RankedAccuracy | None = None
     """Which rows of a list by falling score both models give; None without such a list."""
+    padding: Padding | None = None
+    """The positions that were not compared; None where all were."""
 
     @property
     def worst_db(self) -> float | None:
@@ -237,6 +240,7 @@ class Accuracy:
             **({"self_mismatch": dict(self.self_mismatch)} if self.self_mismatch else {}),
             **({"vanished": list(self.vanished)} if self.vanished else {}),
             **({} if self.ranked is None else {"ranked": self.ranked.as_record()}),
+            **({} if self.padding is None else {"padding": self.padding.as_record()}),
             "accepted": list(self.accepted),
             "sizes": [size.as_record() for size in self.sizes],
         }

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgekit.comparison.metrics import json_number
+from edgekit.comparison.padding import Padding
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.ranked import RankedRows
 from edgekit.comparison.side_by_side import compare
@@ -68,7 +69,11 @@ class Conditioning:
 
 
 def conditioning(
-    original: Model, samples: Samples, ranked: RankedRows | None = None, step: Step | None = None
+    original: Model,
+    samples: Samples,
+    ranked: RankedRows | None = None,
+    step: Step | None = None,
+    padding: Padding | None = None,
 ) -> Conditioning:
     """How far executions of a model are apart that differ by rounding alone.
 
@@ -81,6 +86,7 @@ def conditioning(
         samples: What to execute it on.
         ranked: How rows by falling score are put in order; see :func:`edgekit.comparison.side_by_side.ranked_on`.
         step: Told how many samples of all executions are done.
+        padding: Positions that are not compared.
 
     Raises:
         NotRunnableError: The model does not run on a sample.
@@ -95,7 +101,13 @@ def conditioning(
     names = tuple(output.name for output in original.returned_outputs)
     reference = reference_of(original)
     agreement = functools.partial(
-        _agreement, samples, reference, names=names, ranked=ranked, quantized=quantized_outputs(original)
+        _agreement,
+        samples,
+        reference,
+        names=names,
+        ranked=ranked,
+        quantized=quantized_outputs(original),
+        padding=padding,
     )
     found = agreement(reference_of(original, fast=True), step=functools.partial(told, 0))
     for seed in range(PERTURBATIONS):
@@ -121,7 +133,12 @@ class KnownConditioning:
         self._found: list[tuple[Model, Samples, Conditioning]] = []
 
     def of(
-        self, original: Model, samples: Samples, ranked: RankedRows | None = None, step: Step | None = None
+        self,
+        original: Model,
+        samples: Samples,
+        ranked: RankedRows | None = None,
+        step: Step | None = None,
+        padding: Padding | None = None,
     ) -> Conditioning:
         """See :func:`conditioning`; what hangs on rows by falling score is found anew.
 
@@ -129,11 +146,11 @@ class KnownConditioning:
             NotRunnableError: The model does not run on a sample.
         """
         if ranked is not None:
-            return conditioning(original, samples, ranked, step)
+            return conditioning(original, samples, ranked, step, padding)
         for known, on, found in self._found:
             if known is original and on is samples:
                 return found
-        found = conditioning(original, samples, step=step)
+        found = conditioning(original, samples, step=step, padding=padding)
         self._found = [*self._found[1 - MOST_KNOWN :], (original, samples, found)]
         return found
 
@@ -163,10 +180,11 @@ def _agreement(
     names: tuple[str, ...],
     ranked: RankedRows | None,
     quantized: Collection[str],
+    padding: Padding | None,
     step: Step,
 ) -> Conditioning:
     rows = None if ranked is None else ranked.anew()
-    outputs, _ = compare(samples, reference, other, names, step, ranked=rows, quantized=quantized)
+    outputs, _ = compare(samples, reference, other, names, step, ranked=rows, quantized=quantized, padding=padding)
     lost = None if rows is None else rows.result()
     return Conditioning(
         {output.name: output.worst_sample_db for output in outputs if output.worst_sample_db is not None},

@@ -29,6 +29,7 @@ from edgekit.comparison.metrics import (
     TaskAccuracy,
     class_output,
 )
+from edgekit.comparison.padding import Padding
 from edgekit.comparison.ranked import RankedRows, is_ranked, ranked_rows
 from edgekit.comparison.recalls import worst_class
 from edgekit.data.samples import FolderSamples, Samples
@@ -65,6 +66,7 @@ def compare(
     decisions: Mapping[str, Decision | None] | None = None,
     quantized: Collection[str] = (),
     choice: ClassChoice | None = None,
+    padding: Padding | None = None,
 ) -> tuple[tuple[OutputAccuracy, ...], TaskAccuracy | None]:
     """Runs both models on all samples; to models with states, they are the steps of one sequence.
 
@@ -79,6 +81,7 @@ def compare(
         decisions: What decides in outputs of which the graph tells it; see :mod:`edgekit.comparison.told_decisions`.
         quantized: The outputs of quantized numbers; see :mod:`edgekit.comparison.quantized_outputs`.
         choice: What is known of the output that tells the class.
+        padding: Positions that are not compared; see :func:`edgekit.comparison.padding.padding_on`.
 
     Returns:
         One accuracy an output, and the share of labels found where the samples have labels and an output tells the
@@ -99,6 +102,8 @@ def compare(
     choice = choice_beside(meaning, choice)
     for done, sample in enumerate(samples, 1):
         wanted, got = original.run(sample.feeds), built.run(sample.feeds)
+        if padding is not None:
+            wanted, got = padding.without(sample.feeds, wanted), padding.without(sample.feeds, got)
         try:
             comparison.add(wanted, got if ranked is None else ranked.add(wanted, got))
         except OtherFormError as error:

@@ -44,6 +44,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         *(("off by", text) for text in [*error_texts(accuracy), *probability_texts(manifest)]),
         *(("at sizes", text) for text in sizes_texts(accuracy)),
         ("compared on", data_text(accuracy)),
+        *(("not judged", text) for text in padding_texts(accuracy)),
         *(("fed back", text) for text in fed_back_texts(manifest)),
         ("executed by", accuracy["executed_by"]),
         *(("and by", text) for text in witness_texts(manifest)),
@@ -54,6 +55,14 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         *(("also", further_text(build)) for build in manifest.get("also", ())),
     ]
     return rows
+
+
+def padding_texts(accuracy: Mapping[str, Any]) -> list[str]:
+    """Which positions were not compared, because samples are filled up there; empty where all were."""
+    padding = accuracy.get("padding")
+    if padding is None:
+        return []
+    return [f"positions of {', '.join(padding['outputs'])} where {padding['mask']!r} is 0: padding"]
 
 
 def error_texts(accuracy: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.fed_back import compare_fed_back
 from edgekit.comparison.metrics import OtherFormError, json_number
+from edgekit.comparison.padding import Padding, padding_on
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.ranked import FEW_LOST, RankedRows
 from edgekit.comparison.recorded import ExportCheck, check_export
@@ -106,6 +107,7 @@ class Verify(Stage[Built]):
         self._floor_db = floor_db
         self._accept = accept
         self._sizes_of_samples = sizes_of_samples
+        self._padding: tuple[Padding | None] | None = None
 
     def run(self, given: Built) -> Verified:
         """The same, with its accuracy.
@@ -218,6 +220,7 @@ class Verify(Stage[Built]):
         """
         names = tuple(output.name for output in self._original.returned_outputs)
         meaning = None if self._seeded else meaning_on(samples, reference, self._original)
+        padding = self._padding_on(reference)
         try:
             ranked = ranked_on(samples, reference, self._original, given.kind)
             outputs, task = compare(
@@ -231,6 +234,7 @@ class Verify(Stage[Built]):
                 decisions_of(self._original),
                 quantized_outputs(self._original),
                 self._original.class_choice,
+                padding,
             )
         except OtherFormError as error:  # how long an output is may depend on what the model computes
             raise InaccurateError(
@@ -256,12 +260,19 @@ class Verify(Stage[Built]):
             task=task,
             meaning=None if meaning is None else meaning.result(),
             ranked=None if ranked is None else ranked.result(),
+            padding=padding,
         )
         accuracy = with_self_agreement(measured, self._original, samples, ranked, self._progress, self._conditioning)
         if self._accept and not accuracy.is_broken():
             return replace(accuracy, accepted=tuple(accuracy.shortfalls()))
         require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
         return accuracy
+
+    def _padding_on(self, reference: Executor) -> Padding | None:
+        """The padding in the samples, looked for once."""
+        if self._padding is None:
+            self._padding = (None if self._seeded else padding_on(self._samples, reference, self._original),)
+        return self._padding[0]
 
     def evaluated(self, given: Built, reference: Executor, runner: Runner) -> dict[str, Any] | None:
         """What the project's evaluation function finds, if it is enough; None without one.
@@ -354,7 +365,7 @@ def with_self_agreement(
     accuracy = replace(accuracy, vanished=_vanished(accuracy, silent, original))
     if not accuracy.misses_a_signal():
         return accuracy
-    limits = (known or KnownConditioning()).of(original, samples, ranked, step)
+    limits = (known or KnownConditioning()).of(original, samples, ranked, step, accuracy.padding)
     reduced = accuracy.floors.agreement is not None
     agreed = limits.pooled_db if reduced else limits.sqnr_db
     limited = {name: limit for name, limit in agreed.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db}

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from edgekit.comparison.decisions import Decision
 from edgekit.comparison.meaning import BOXES, SEEN, TEXT, meaning_of
+from edgekit.comparison.padding import Padding, padding_on
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
@@ -183,19 +184,24 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
 
 def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Samples) -> Scorer:
     if request.evaluation is None:
-        answers = [reference.outputs for reference in islice(calibration.references.answers(), SEEN)]
         model = request.model
+        padding = padding_on(samples, SessionRunner(model.graph_model), model)
+        references = calibration.references
+        if padding is not None:
+            references = references.without_padding(padding)
+        answers = [reference.outputs for reference in islice(references.answers(), SEEN)]
         classes = len(model.class_names) or None
         meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph, model.class_names)
         first = (model.graph.outputs[0].name if model.graph.outputs else None) or ""
         decision = decisions_of(model).get(first, Decision())
-        return Scorer.by_references(
-            calibration.references,
+        scorer = Scorer.by_references(
+            references,
             classes=decision is not None and decides(model.graph),
             meaning=meaning,
             choice=model.class_choice,
             decision=decision,
         )
+        return replace(scorer, padding=padding)
     original = SessionRunner(request.model.graph_model)
     return Scorer.by_evaluation(calibration.references, request.evaluation, samples, original.run)
 
@@ -289,15 +295,16 @@ class _Costs:
 def _bench(request: QuantizationRequest, scorer: Scorer) -> Bench:
     judge = Judge(scorer, request.execute)
     original = judge.open(request.model) if request.latency_counts and request.execute is not None else None
-    left_out = functools.partial(_left_out, scorer.references, request.model)
+    left_out = functools.partial(_left_out, scorer.references, request.model, scorer.padding)
     return Bench(judge, request.model, original, left_out, request.executor, request.progress)
 
 
-def _left_out(references: References, original: Model) -> Iterator[Reference]:
+def _left_out(references: References, original: Model, padding: Padding | None) -> Iterator[Reference]:
     """Samples that are not kept, with the original's answers."""
     runner = SessionRunner(original.graph_model)
     for feeds in references.feeds_left_out():
-        yield Reference(feeds, runner.run(feeds))
+        outputs = runner.run(feeds)
+        yield Reference(feeds, outputs if padding is None else padding.without(feeds, outputs))
 
 
 def _feeds_once_more(request: QuantizationRequest) -> Iterator[dict[str, np.ndarray]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from edgekit.comparison.padding import Padding
 from edgekit.processes.supervision import tell_step
 
 KEPT_BYTES = 24 * 2**20
@@ -121,6 +122,17 @@ class References:
                 yield feeds
             if place == max(drawn, default=-1):
                 return
+
+    def without_padding(self, padding: Padding) -> References:
+        """The same samples, with answers at the positions that count alone."""
+        made = References(self._expected, self._again)
+        answers = zip(self._kept.items(), self, strict=True)
+        made._kept = {
+            place: replace(kept, outputs=padding.without(whole.feeds, whole.outputs))
+            for (place, kept), whole in answers
+        }
+        made._reads, made._count, made._every = self._reads, self._count, self._every
+        return made
 
     def every_other(self) -> tuple[References, int]:
         """Those among the even or among the odd samples, whichever are more, and 0 or 1 for which they are.

@@ -23,7 +23,7 @@ from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.graph.nodes import Names, add_initializer, home, is_standard
 from edgekit_quantize.graph.session import session
 from edgekit_quantize.placement import Plan
-from edgekit_quantize.search.scoring import variances_of
+from edgekit_quantize.search.variances import variances_of
 from edgekit_quantize.search.work import A_SECOND, work_of
 
 SWALLOWING = ("Softmax", "LogSoftmax", "Sigmoid")
@@ -58,7 +58,7 @@ def noise_between(
     Args:
         expected: The right outputs.
         outputs: Those with the error.
-        spread: The variance of each output (:func:`edgekit_quantize.search.scoring.variances_of`).
+        spread: The variance of each output (:func:`edgekit_quantize.search.variances.variances_of`).
     """
     total = 0.0
     for name, variance in spread.items():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from edgekit.comparison.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
-from edgekit.comparison.columns import SAME, Columns
+from edgekit.comparison.columns import Columns
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
 from edgekit.comparison.meaning import (
@@ -22,6 +22,7 @@ from edgekit.comparison.meaning import (
     choice_beside,
 )
 from edgekit.comparison.metrics import PICTURE_RANK, LabelCount, TaskAccuracy, class_output, decibels
+from edgekit.comparison.padding import Padding
 from edgekit.comparison.recalls import worst_class
 from edgekit.data.samples import Samples
 from edgekit.features.class_scores import ClassChoice
@@ -30,6 +31,7 @@ from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.choices import has_decisions
 from edgekit_quantize.search.margins import Margins
+from edgekit_quantize.search.variances import variances
 
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
 
@@ -58,7 +60,7 @@ class Score:
     ``agreement``: positions of the first output with the float model's class, 0 where a class is lost
     (:mod:`edgekit.comparison.decisions`); ``explained``: 1 - power of the
     error / variance of the float model's output, for the worst output, so that an answer that is the same for every
-    sample scores 0 (:func:`variances`); else the name of the project's evaluation function."""
+    sample scores 0 (:mod:`edgekit_quantize.search.variances`); else the name of the project's evaluation function."""
     value: float
     """0 to 1, but for the project's function."""
     reference: float
@@ -137,6 +139,8 @@ class Scorer:
     """The output that tells the class, where the metric is the labels."""
     label_numbers: Sequence[int] = ()
     """What that output calls the classes, where it does not count them from 0."""
+    padding: Padding | None = None
+    """Positions that are not judged; the references are without them."""
     by_margins: bool = False
     """Whether fewer than :data:`FEW_DECISIONS` are judged by how many are expected to change, see
     :class:`edgekit_quantize.search.margins.Margins`: for whoever tries many candidates and takes the first
@@ -257,7 +261,7 @@ class Scorer:
         for reference in self.references if references is None else references:
             for number, runs in enumerate(candidates):
                 for tally, (_, run) in zip(tallies[number], runs, strict=True):
-                    unless_failed(number, functools.partial(_add, tally, reference, run))
+                    unless_failed(number, functools.partial(_add, tally, reference, run, self.padding))
         found: list[Score | CandidateError] = []
         for number, runs in enumerate(candidates):
             scores = [
@@ -299,8 +303,9 @@ class Scorer:
         return tally.explained, None
 
 
-def _add(tally: _Tally, reference: Reference, run: Run) -> None:
-    tally.add(reference, run(reference.feeds))
+def _add(tally: _Tally, reference: Reference, run: Run, padding: Padding | None) -> None:
+    outputs = run(reference.feeds)
+    tally.add(reference, outputs if padding is None else padding.without(reference.feeds, outputs))
 
 
 class _Tally:
@@ -444,38 +449,6 @@ def _powers(expected: np.ndarray, found: np.ndarray) -> tuple[float, float]:
     if not np.array_equal(np.isfinite(found), finite):
         return signal, math.inf
     return signal, float(np.sum((np.where(finite, found, 0).astype(np.float64) - wide) ** 2))
-
-
-def variances(references: References) -> dict[str, float]:
-    """How far each of the float model's outputs is from being the same for all samples (:func:`variances_of`)."""
-    return variances_of(reference.outputs for reference in references.answers())
-
-
-def variances_of(answers: Iterable[Mapping[str, np.ndarray]]) -> dict[str, float]:
-    """How far each output of floats is from being the same for all samples: ``sum (y - mean)^2``.
-
-    The mean is that of each element over the samples; over all elements where there is one sample, or where shapes
-    differ. An output that is the same for all samples has the sum of its squares: to be so is all that it tells.
-    Numbers that are not finite are left out.
-    """
-    outputs: dict[str, list[np.ndarray]] = {}
-    for answer in answers:
-        for name, output in answer.items():
-            if output.dtype.kind == "f":
-                outputs.setdefault(name, []).append(output)
-    return {name: _variance(found) for name, found in outputs.items()}
-
-
-def _variance(outputs: Sequence[np.ndarray]) -> float:
-    finite = [np.isfinite(output) for output in outputs]
-    wide = [np.where(known, output, 0).astype(np.float64) for known, output in zip(finite, outputs, strict=True)]
-    power = sum(float(np.sum(output**2)) for output in wide)
-    if len(outputs) > 1 and len({output.shape for output in outputs}) == 1:
-        mean = sum(wide) / np.maximum(sum(known.astype(int) for known in finite), 1)
-    else:
-        mean = np.float64(sum(output.sum() for output in wide) / max(sum(known.sum() for known in finite), 1))
-    variance = sum(float(np.sum(((output - mean) ** 2)[known])) for known, output in zip(finite, wide, strict=True))
-    return variance if variance > SAME * power else power
 
 
 def _told(references: References, meaning: Meaning) -> MeaningAccuracy | None:

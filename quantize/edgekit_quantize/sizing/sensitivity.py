@@ -14,7 +14,7 @@ from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import home, initializers
 from edgekit_quantize.graph.session import session
 from edgekit_quantize.search.output_noise import noise_between, outputs_before_swallowing, spread_samples
-from edgekit_quantize.search.scoring import variances_of
+from edgekit_quantize.search.variances import variances_of
 from edgekit_quantize.search.work import A_SECOND, work_of
 from edgekit_quantize.sizing.allocation import Choice
 from edgekit_quantize.sizing.forms import Storage

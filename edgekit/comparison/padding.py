@@ -1,0 +1,158 @@
+"""Positions that are padding: what a model gives there means nothing, so that nothing is judged by it.
+
+Texts of several lengths are filled up to one, and a mask of ones and zeros says which positions count. What stands at
+the others is whatever the layers make of a pad, and an app reads none of it. Of sentences that were filled up to 512
+tokens, nineteen positions in twenty may be such.
+
+No name tells what a mask is. An input is one where the original shows it: while it is 0 at some positions, other inputs
+may change there, and nothing changes at the positions that have a 1; with ones throughout, something does. A flag that
+means something else at each position does not do that. At the other positions the output follows what stands there, or
+is one number throughout: values that a model fills in, where some are missing, are neither.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from edgekit.data.limits import index_limits
+from edgekit.data.samples import Samples
+from edgekit.errors import EdgeKitError
+from edgekit.model import Arrays, Model
+
+_MOST_READ = 256
+"""Among how many samples some with padding are looked for."""
+_SHOWN = 2
+"""On how many of these a mask has to show what it is."""
+_SAME = 1e-4
+"""How much of the greatest number of an output may change by rounding."""
+_MASK_RANK = 2
+
+
+class _Executor(Protocol):
+    """Runs a model."""
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        """Outputs by name for inputs by name."""
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Which positions of which outputs are padding."""
+
+    mask: str
+    """The input that is 0 there, of the shape batch × positions."""
+    outputs: tuple[str, ...]
+    """The outputs with a vector or a number for each position, whose first two axes are those of the mask."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain data for the manifest."""
+        return {"mask": self.mask, "outputs": list(self.outputs)}
+
+    def without(self, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs for a sample, of which those with padding are 1 × positions that count × whatever follows.
+
+        What has another form than the original's is left as it is.
+        """
+        counts = np.asarray(feeds[self.mask]) != 0
+        kept = dict(outputs)
+        for name in self.outputs:
+            array = np.asarray(outputs[name]) if name in outputs else None
+            if array is not None and _has_positions(array, counts.shape):
+                kept[name] = array[counts][np.newaxis]
+        return kept
+
+
+def padding_on(samples: Samples, original: _Executor, model: Model) -> Padding | None:
+    """The padding in samples, as far as the original shows it; None where there is none.
+
+    Args:
+        samples: What to look at.
+        original: Executes the model.
+        model: The float model.
+    """
+    if model.states or len(model.inputs) < 2:
+        return None
+    for mask in (spec.name for spec in model.inputs if spec.shape is None or len(spec.shape) == _MASK_RANK):
+        shown = list(itertools.islice(_with_zeros(samples, mask), _SHOWN))
+        try:
+            found = [_shown_by(feeds, mask, original, model) for feeds in shown]
+        except EdgeKitError:  # it does not run on what was changed
+            continue
+        names = [name for name in found[0] if all(name in each for each in found)] if found else []
+        if names:
+            return Padding(mask, tuple(names))
+    return None
+
+
+def _with_zeros(samples: Samples, mask: str) -> Iterator[Mapping[str, np.ndarray]]:
+    """What samples feed whose rows have ones in one piece, and zeros before it or behind it."""
+    for sample in itertools.islice(samples, _MOST_READ):
+        array = sample.feeds.get(mask)
+        if array is None or array.ndim != _MASK_RANK or array.dtype.kind not in "biuf":
+            return
+        if not np.isin(array, (0, 1)).all():
+            return
+        padded = np.pad(array != 0, ((0, 0), (1, 1)))
+        pieces = (padded[:, 1:] & ~padded[:, :-1]).sum(1)
+        if (pieces == 1).all() and not array.all():
+            yield sample.feeds
+
+
+def _shown_by(feeds: Mapping[str, np.ndarray], mask: str, original: _Executor, model: Model) -> list[str]:
+    """The outputs with padding, if a sample shows the input to be a mask; none where not."""
+    counts = feeds[mask] != 0
+    changed = _changed(feeds, mask, model)
+    if changed is None:
+        return []
+    ones = {mask: np.ones_like(feeds[mask])}
+    before, after = original.run(feeds), original.run(changed)
+    open_before, open_after = original.run({**feeds, **ones}), original.run({**changed, **ones})
+    found = []
+    for name, array in before.items():
+        if not all(_has_positions(each[name], counts.shape) for each in (before, after, open_before, open_after)):
+            continue
+        at_padding = np.asarray(array)[~counts]
+        # A model may give zeros for its pads, and the same for all of them.
+        says_nothing = not _same(after[name], array, ~counts) or bool((at_padding == at_padding[:1]).all())
+        mixes = not _same(open_after[name], open_before[name], counts)
+        if says_nothing and mixes and _same(after[name], array, counts):
+            found.append(name)
+    return found
+
+
+def _changed(feeds: Mapping[str, np.ndarray], mask: str, model: Model) -> dict[str, np.ndarray] | None:
+    """The same with other numbers where the mask is 0; None where no input has numbers at its positions."""
+    counts, limits = feeds[mask] != 0, index_limits(model)
+    changed = dict(feeds)
+    for name, array in feeds.items():
+        if name == mask or not _has_positions(array, counts.shape):
+            continue
+        limit = limits.get(name)
+        other = np.array(array)
+        if array.dtype.kind == "f":
+            other[~counts] = np.random.default_rng(0).normal(size=other[~counts].shape).astype(array.dtype)
+        elif array.dtype.kind in "iu" and isinstance(limit, int) and limit > 1:
+            steps = 1 + np.arange(other[~counts].size).reshape(other[~counts].shape) % (limit - 1)
+            other[~counts] = (other[~counts] + steps) % limit
+        else:
+            continue
+        changed[name] = other
+    return changed if any(not np.array_equal(changed[name], feeds[name]) for name in feeds) else None
+
+
+def _has_positions(array: Any, shape: tuple[int, ...]) -> bool:
+    """Whether there is a vector or a number at each position; a row of numbers of several samples stays whole."""
+    form = np.shape(array)
+    return form[:_MASK_RANK] == shape and (len(form) > _MASK_RANK or shape[0] == 1)
+
+
+def _same(one: Any, other: Any, where: np.ndarray) -> bool:
+    """Whether two outputs are the same at some positions, but for rounding."""
+    first, second = (np.asarray(array)[where].astype(np.float64) for array in (one, other))
+    scale = float(np.abs(first[np.isfinite(first)]).max(initial=0.0))
+    return bool(np.allclose(first, second, rtol=0.0, atol=_SAME * scale, equal_nan=True))

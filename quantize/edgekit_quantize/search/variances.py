@@ -1,0 +1,42 @@
+"""How far the float model's outputs are from being the same for all samples, which errors are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from edgekit.comparison.columns import SAME
+from edgekit_quantize.calibration.references import References
+
+
+def variances(references: References) -> dict[str, float]:
+    """How far each of the float model's outputs is from being the same for all samples (:func:`variances_of`)."""
+    return variances_of(reference.outputs for reference in references.answers())
+
+
+def variances_of(answers: Iterable[Mapping[str, np.ndarray]]) -> dict[str, float]:
+    """How far each output of floats is from being the same for all samples: ``sum (y - mean)^2``.
+
+    The mean is that of each element over the samples; over all elements where there is one sample, or where shapes
+    differ. An output that is the same for all samples has the sum of its squares: to be so is all that it tells.
+    Numbers that are not finite are left out.
+    """
+    outputs: dict[str, list[np.ndarray]] = {}
+    for answer in answers:
+        for name, output in answer.items():
+            if output.dtype.kind == "f":
+                outputs.setdefault(name, []).append(output)
+    return {name: _variance(found) for name, found in outputs.items()}
+
+
+def _variance(outputs: Sequence[np.ndarray]) -> float:
+    finite = [np.isfinite(output) for output in outputs]
+    wide = [np.where(known, output, 0).astype(np.float64) for known, output in zip(finite, outputs, strict=True)]
+    power = sum(float(np.sum(output**2)) for output in wide)
+    if len(outputs) > 1 and len({output.shape for output in outputs}) == 1:
+        mean = sum(wide) / np.maximum(sum(known.astype(int) for known in finite), 1)
+    else:
+        mean = np.float64(sum(output.sum() for output in wide) / max(sum(known.sum() for known in finite), 1))
+    variance = sum(float(np.sum(((output - mean) ** 2)[known])) for known, output in zip(finite, wide, strict=True))
+    return variance if variance > SAME * power else power
