@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from edgekit.comparison.columns import Columns
 from edgekit.comparison.decisions import Decision, DecisionCount
 from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import is_standard
@@ -39,9 +40,14 @@ def _has_classes(value: ir.Value) -> bool:
 
 
 def has_decisions(references: References, decision: Decision) -> bool:
-    """Whether something is decided in the float model's first output, which may hold amounts instead."""
-    count = DecisionCount(decision)
+    """Whether something is decided in the float model's first output.
+
+    It may hold amounts instead, or a few quantities of which the same one is always the largest: a bundle of such is
+    judged by what varies between samples (:meth:`edgekit.comparison.columns.Columns.centred_db`).
+    """
+    count, columns = DecisionCount(decision), Columns()
     for reference in references.answers():
         output = next(iter(reference.outputs.values()))
         count.add(output, output)
-    return count.may_decide
+        columns.add(output, output)
+    return count.may_decide and columns.centred_db() is None

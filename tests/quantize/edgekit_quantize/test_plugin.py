@@ -191,7 +191,7 @@ def test_a_budget_that_nothing_holds_is_refused_with_the_curve(cnn: Model) -> No
 
     with pytest.raises(RequirementError, match="no candidate holds the accuracy budget") as caught:
         PostTrainingQuantizer().quantize(request)
-    assert re.search(r"^  coarse +agreement ", str(caught.value), re.MULTILINE)
+    assert re.search(r"^  coarse +explained ", str(caught.value), re.MULTILINE)
 
 
 def test_auto_keeps_float_and_says_why_when_nothing_holds_the_budget(cnn: Model) -> None:

@@ -285,6 +285,17 @@ def test_amounts_are_explained_and_decide_nothing(rng: np.random.Generator) -> N
     assert Scorer.by_references(References.of(logits), classes=True).metric == "agreement"
 
 
+@pytest.mark.parametrize(("samples", "metric", "value"), [(16, "explained", 0.75), (15, "agreement", 1.0)])
+def test_quantities_of_which_one_is_always_the_largest_are_explained(samples: int, metric: str, value: float) -> None:
+    """Around 100 and 0, give or take 1: errors of a half are a quarter of what varies, and 49 dB below the numbers."""
+    signs = np.resize(np.array([1, -1], np.float32), samples)
+    rows = [np.array([[100 + sign, sign, -7]], np.float32) for sign in signs]
+    scorer = Scorer.by_references(References.of([Reference({"x": one}, {"y": one}) for one in rows]), classes=True)
+    middle = np.array([[100, 0, -7]], np.float32)
+    score = scorer(lambda feeds: {"y": (feeds["x"] + middle) / 2})
+    assert (score.metric, score.value) == (metric, pytest.approx(value))
+
+
 def test_an_argmax_is_a_choice_between_classes() -> None:
     nodes = "a = ArgMax <axis = 1, keepdims = 0> (x) y = Cast <to = 2> (a)"
     text = f"g (float[1, 3, 4, 4] x) => (uint8[1, 4, 4] y) {{ {nodes} }}"
