@@ -15,6 +15,7 @@ import numpy as np
 
 from edgekit_mil.core.mil import Program, block_context_manager, ct, mb, types
 from edgekit_mil.passes.pipeline import run
+from edgekit_mil.passes.sparse_storage import saves_room, sparse_bytes
 from edgekit_mil.passes.weight_compression import LEAST_ELEMENTS
 
 BITS = (1, 2, 3, 4, 6)
@@ -36,7 +37,7 @@ class Palettes:
 
 
 def store_few_levels(program: Program, target_name: str) -> None:
-    """Replace 8-bit weights by palettes where that takes less room, in place.
+    """Replace 8-bit weights by palettes where that takes less room, also than to store them sparsely, in place.
 
     Args:
         program: The program, its types chosen.
@@ -45,15 +46,15 @@ def store_few_levels(program: Program, target_name: str) -> None:
     if ct.target[target_name] < ct.target.iOS18:
         return
     for function in program.functions.values():
-        _replace(function)
+        _replace(function, ct.target[target_name])
     run(program, "common::dead_code_elimination")
 
 
 @block_context_manager  # type: ignore[untyped-decorator]  # coremltools has no types
-def _replace(block: Any) -> None:
+def _replace(block: Any, target: ct.target) -> None:
     for operation in list(block.operations):
         for inner in operation.blocks:
-            _replace(inner)
+            _replace(inner, target)
         if operation.op_type != "constexpr_affine_dequantize" or operation.outputs[0] in block.outputs:
             continue
         levels, scale = np.asarray(operation.quantized_data.val), np.asarray(operation.scale.val)
@@ -61,7 +62,8 @@ def _replace(block: Any) -> None:
             continue
         axis = int(operation.axis.val) % levels.ndim
         best = min(_palettes(levels, axis, scale.dtype.itemsize), key=lambda found: found.size, default=None)
-        if best is None or best.size >= levels.size:
+        sparse = sparse_bytes(levels) if saves_room(operation, target) else levels.size
+        if best is None or best.size >= sparse:
             continue
         old = operation.outputs[0]
         new = _stored(levels, scale, axis, best, operation)

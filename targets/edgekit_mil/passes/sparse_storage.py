@@ -1,7 +1,8 @@
 """Weights that are mostly zeros: a bit for each element and the numbers that are not zero, without loss.
 
-Filter banks and other tables of signal processing are of that kind. The form is that of Core ML's operation
-``constexpr_sparse_to_dense``, of iOS 16 and, with a mask of 1-bit integers, of iOS 18.
+Filter banks and other tables of signal processing are of that kind, and what pruning leaves. The form is that of Core
+ML's operation ``constexpr_sparse_to_dense``, of iOS 16 and, with a mask of 1-bit integers, of iOS 18. From iOS 18 on
+8-bit integers are stored so, too: ``constexpr_sparse_blockwise_shift_scale`` scales those that are not zero.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_mil.core.mil import Program, Var, block_context_manager, ct, mb, types
+from edgekit_mil.passes.pipeline import run
 from edgekit_mil.passes.weight_compression import LEAST_ELEMENTS, weight_axes
 
 MOST_OF_DENSE = 0.5
@@ -27,6 +29,7 @@ def store_sparse(program: Program, target_name: str) -> None:
     target = ct.target[target_name]
     for function in program.functions.values():
         _replace(function, target)
+    run(program, "common::dead_code_elimination")
     program.validate()
 
 
@@ -35,23 +38,73 @@ def _replace(block: Any, target: ct.target) -> None:
     for operation in list(block.operations):
         for inner in operation.blocks:
             _replace(inner, target)
-        if operation.op_type != "const" or operation.outputs[0] in block.outputs:
+        if operation.outputs[0] in block.outputs:
+            continue
+        if operation.op_type == "constexpr_affine_dequantize" and saves_room(operation, target):
+            _replace_levels(block, operation)
+        if operation.op_type != "const":
             continue
         weight = operation.outputs[0]
         if weight_axes(weight) is None or weight.val.size < LEAST_ELEMENTS:
             continue
-        present = _present(weight.val)
-        room = present.size / 8 + present.sum() * weight.val.itemsize
-        if not present.any() or room > MOST_OF_DENSE * weight.val.nbytes:
+        present = _present(weight)
+        if not present.any() or _room(present, weight.val.itemsize) > MOST_OF_DENSE * weight.val.nbytes:
             continue
         spread = _stored(weight, present, target)
         if block.try_replace_uses_of_var_after_op(anchor_op=spread.op, old_var=weight, new_var=spread):
             block.remove_ops([operation])
 
 
-def _present(weights: np.ndarray) -> np.ndarray:
-    """bool: which elements have to be stored. A zero with a sign is one of them."""
-    return np.asarray((weights != 0) | np.signbit(weights))
+def saves_room(operation: Any, target: ct.target) -> bool:
+    """Whether 8-bit weights, as ``constexpr_affine_dequantize`` has them, are stored sparsely.
+
+    They are where that takes half of the room or less; palettes of the values that occur may take less still
+    (:mod:`edgekit_mil.passes.few_levels`).
+    """
+    levels = np.asarray(operation.quantized_data.val)
+    if target < ct.target.iOS18 or levels.dtype != np.int8 or np.any(operation.zero_point.val):
+        return False
+    present = levels != 0
+    return levels.size >= LEAST_ELEMENTS and 0 < present.sum() and sparse_bytes(levels) <= MOST_OF_DENSE * levels.size
+
+
+def sparse_bytes(levels: np.ndarray) -> float:
+    """What 8-bit integers take as a mask and the numbers that are not zero."""
+    return _room(levels != 0, levels.itemsize)
+
+
+def _room(present: np.ndarray, width: int) -> float:
+    return present.size / 8 + float(present.sum()) * width
+
+
+def _replace_levels(block: Any, operation: Any) -> None:
+    levels, scale = np.asarray(operation.quantized_data.val), np.asarray(operation.scale.val)
+    axis, old = int(operation.axis.val) % levels.ndim, operation.outputs[0]
+    each = [size if at == axis and scale.ndim else 1 for at, size in enumerate(levels.shape)]
+    mask, numbers = mb.constexpr_sparse_blockwise_shift_scale(
+        data_mask=(levels != 0).astype(types.np_uint1_dtype),
+        nonzero_data=levels[levels != 0],
+        scale=scale.reshape(each),
+        before_op=operation,
+        name=f"{operation.name}_numbers",
+    )
+    new = mb.constexpr_sparse_to_dense(
+        nonzero_data=numbers, mask=mask, before_op=operation, name=f"{operation.name}_weights"
+    )
+    # forced, because coremltools lets nobody replace what decompresses weights, lest they be stored as floats again
+    block.replace_uses_of_var_after_op(anchor_op=new.op, old_var=old, new_var=new, force_replace=True)
+    block.remove_ops([operation])
+
+
+def _present(weight: Var) -> np.ndarray:
+    """bool: which elements have to be stored.
+
+    A zero with a sign, as masks of pruning make them, is one of them where the elements are handed out. In a sum of
+    products it makes no difference.
+    """
+    weights = weight.val
+    handed_out = any(user.op_type == "gather" for user in weight.child_ops)
+    return np.asarray((weights != 0) | (np.signbit(weights) & handed_out))
 
 
 def _stored(weight: Var, present: np.ndarray, target: ct.target) -> Var:
