@@ -198,6 +198,11 @@ class BudgetError(RequirementError):
         )
         self.record = record
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What is suspicious about the samples, which may be why."""
+        return [*self.record.get("warnings", ())]
+
     def as_record(self) -> dict[str, Any]:
         """The error as plain data, with what was found."""
         return {**super().as_record(), **self.record}

@@ -33,7 +33,7 @@ from edgekit.packaging.tables import sample_folders
 from edgekit.packaging.walk import Walk
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
-from edgekit.quantizer import QuantizationRequest
+from edgekit.quantizer import BudgetError, QuantizationRequest
 from edgekit.registry import find_profile, installed_quantizer, installed_rewrites
 from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.fix_shapes import FixShapes
@@ -288,8 +288,13 @@ def _quantized(
         )
         result = walk.run_stage(stage, request.model)
         return result.model, result.record
-    with progress.stage(Quantize.name):
-        found = installed_quantizer(order.quantizer).quantize(request)
+    try:
+        with progress.stage(Quantize.name):
+            found = installed_quantizer(order.quantizer).quantize(request)
+    except BudgetError as error:
+        for warning in error.warnings:
+            progress.warn(warning)
+        raise
     walk.keep(Quantize.name, found.record)
     for warning in found.record.get("warnings", ()):
         progress.warn(warning)

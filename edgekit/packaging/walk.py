@@ -13,6 +13,7 @@ from edgekit.model import Model
 from edgekit.processes import supervision
 from edgekit.processes.memory import free_unused
 from edgekit.progress import Progress
+from edgekit.quantizer import BudgetError
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.load import Load
 
@@ -55,6 +56,8 @@ class Walk:
                 result = stage(given)
         except EdgeKitError as error:
             self.keep(stage.name, {"failed": error.as_record()}, time.perf_counter() - start)
+            if isinstance(error, BudgetError):
+                self._tell(error.warnings)
             raise
         free_unused()
         if not isinstance(result, hands_on):
@@ -64,11 +67,14 @@ class Walk:
         self._before = []
         if stage.name == Load.name:
             supervision.tell_model_bytes(result.record["bytes"])
-        for warning in result.warnings:
+        self._tell(result.warnings)
+        return result
+
+    def _tell(self, warnings: Sequence[str]) -> None:
+        for warning in warnings:
             if warning not in self._told:  # a stage that runs once more, on sizes that samples told, says it again
                 self._told.add(warning)
                 self._progress.warn(warning)
-        return result
 
     def warn(self, text: str) -> None:
         """Adds a warning to the last stage's record, or to the first one's before there is any, and tells of it."""

@@ -120,8 +120,9 @@ class PostTrainingQuantizer(Quantizer):
         placement = Placement(asked.preparation, different(tried, model.graph))
         if request.samples is None:
             return _without_samples(request, model, placement)
-        calibration = calibrated(model, placement, request.samples, request.model, request.progress)
-        scorer = _scorer(request, calibration, request.samples)
+        calibration, samples = calibrated(model, placement, request.samples, request.model, request.progress)
+        request = replace(request, samples=samples)
+        scorer = _scorer(request, calibration, samples)
         max_drop = request.max_drop
         if max_drop is None:
             max_drop = MAX_DROP.get(scorer.metric, MAX_DROP_OF_EVALUATION)

@@ -16,6 +16,7 @@ from edgekit.model import Model, ValueSpec
 from edgekit.progress import Step
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
 from edgekit_quantize.calibration.inner_values import reachable
+from edgekit_quantize.calibration.outliers import Peaks, Without, warning_of
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import Calibration, Scale, calibrate, largest_inputs
 from edgekit_quantize.graph.layers import layers
@@ -43,8 +44,10 @@ def calibrated(
     samples: Samples,
     source: Model,
     progress: Step | None = None,
-) -> Calibration:
-    """What the samples tell of every tensor that some candidate quantizes.
+) -> tuple[Calibration, Samples]:
+    """What the samples tell of every tensor that some candidate quantizes, and the samples that told it.
+
+    Where some are outliers (:mod:`edgekit_quantize.calibration.outliers`), they are left out, and a warning names them.
 
     Args:
         model: The prepared float model.
@@ -56,6 +59,20 @@ def calibrated(
     Raises:
         InputError: There are no samples, or one does not fit the inputs.
     """
+    peaks = Peaks()
+    calibration = _calibrated(model, placement, samples, source, progress, peaks)
+    outlying = peaks.outlying()
+    if not outlying:
+        return calibration, samples
+    typical = Without(samples, frozenset(outlying))
+    calibration = _calibrated(model, placement, typical, source, progress, Peaks())
+    calibration.warnings = [warning_of(outlying), *calibration.warnings]
+    return calibration, typical
+
+
+def _calibrated(
+    model: ir.Model, placement: Placement, samples: Samples, source: Model, progress: Step | None, peaks: Peaks
+) -> Calibration:
     preparation = placement.preparation
     plans = [place(model.graph, settings) for settings in placement.candidates.values()]
     constants = ConstantInputs()
@@ -63,6 +80,7 @@ def calibrated(
     def feeds() -> Iterator[tuple[dict[str, Any], int | None, str]]:
         for feed, label, name in checked_feeds(samples, source.inputs, source.nan_inputs):
             constants.watch(feed)
+            peaks.watch(feed, name)
             yield feed, label, name
 
     def done(count: int) -> None:

@@ -36,15 +36,17 @@ def _one_nan(number: int) -> dict[str, np.ndarray]:
 def quantize(edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path) -> Callable[..., Any]:
     """Quantizes a small model with samples that a function draws by their number."""
     rng = np.random.default_rng(0)
-    weights = {"w": rng.normal(size=(8, 3, 3, 3)), "v": rng.normal(size=(8, 5))}
-    model = onnx_file(GRAPH, **{name: array.astype(np.float32) for name, array in weights.items()})
+    weights = {"w": rng.normal(size=(8, 3, 3, 3)), "v": rng.normal(size=(8, 5)), "u": rng.normal(size=(16, 8, 3, 3))}
+    arrays = {name: array.astype(np.float32) for name, array in weights.items()}
 
-    def run(draw: Draw, count: int = 12) -> Any:
+    def run(draw: Draw, count: int = 12, max_drop: str = "60%", target: str | None = None, graph: str = GRAPH) -> Any:
+        model = onnx_file(graph, **{name: array for name, array in arrays.items() if f", {name})" in graph})
         folder = tmp_path / "data"
         folder.mkdir()
         for number in range(count):
             np.savez(folder / f"{number:02}.npz", **draw(number))
-        options = ["--scheme", "int8", "--max-drop", "60%", "-o", tmp_path / "int8.onnx", "--quiet"]
+        options = ["--scheme", "int8", "--max-drop", max_drop, "-o", tmp_path / "int8.onnx", "--quiet"]
+        options += [] if target is None else ["--target", target]
         return edgekit("quantize", model, "--data", folder, *options)
 
     return run
@@ -98,3 +100,15 @@ def test_data_that_tell_little_are_warned_of(
 def test_data_that_are_right_need_no_words(quantize: Callable[..., Any]) -> None:
     finished = quantize(lambda i: {"x": _drawn(i)}, 8)
     assert (finished.code, finished.err) == (0, "")
+
+
+@pytest.mark.parametrize("target", [None, "onnxruntime"])
+def test_what_is_odd_about_data_is_told_where_no_candidate_holds_the_budget(
+    quantize: Callable[..., Any], target: str | None
+) -> None:
+    signal = "g (float[1, 3, 8, 8] x) => (float[1, 16, 4, 4] y) { c = Conv (x, w) y = Conv (c, u) }"
+    finished = quantize(lambda i: {"x": _drawn(i)}, 7, "0%", target, signal)
+    first, *others = finished.err.splitlines()
+    assert finished.code == 1
+    assert first.startswith("warning: 7 calibration samples: ranges from fewer than 8 are guesses")
+    assert "error: no candidate holds the accuracy budget" in others

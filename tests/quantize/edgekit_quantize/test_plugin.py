@@ -186,6 +186,27 @@ def test_few_samples_are_told_in_the_record(cnn: Model) -> None:
     assert any("3 calibration samples" in warning for warning in record["warnings"])
 
 
+class _WithOne(Drawn):
+    """Those of :class:`Drawn`, and one that reaches a thousand times as far."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        for sample in super().__iter__():
+            far = 1000.0 if sample.name == "5" else 1.0
+            yield Sample(sample.name, {"x": sample.feeds["x"] * np.float32(far)})
+
+
+def test_a_sample_unlike_the_others_is_named_and_decides_no_range(
+    cnn: Model, execute: Callable[..., list[np.ndarray]]
+) -> None:
+    result = PostTrainingQuantizer().quantize(_request(cnn, samples=_WithOne(40)))
+
+    assert result.record["samples"] == 39
+    assert "1 sample is left out of calibration and scores: 5: the input 'x' reaches" in result.record["warnings"][0]
+    for sample in Drawn(40):
+        expected, found = (execute(model.graph_model, sample.feeds)[0] for model in (cnn, result.model))
+        assert np.linalg.norm(found - expected) < 0.05 * np.linalg.norm(expected)
+
+
 def test_a_budget_that_nothing_holds_is_refused_with_the_curve(cnn: Model) -> None:
     request = _request(cnn, placement={"candidates": [{"name": "coarse", "layers": {"Conv": "input"}}]}, max_drop=-1.0)
 
