@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -19,16 +19,17 @@ from edgekit.comparison.detectors import picture_among, size_of
 from edgekit.comparison.metrics import class_index, class_output
 from edgekit.data.given_values import fitting_array
 from edgekit.data.inputs import random_numbers
-from edgekit.data.npz import LABEL_ARRAY, read_npz
+from edgekit.data.npz import LABEL_ARRAY, names_hint, read_npz
 from edgekit.data.table_samples import feeds_of
 from edgekit.data.tables import is_frame, read_table, table_of
 from edgekit.detections import Detection, detections
 from edgekit.devices.local import open_runner
-from edgekit.errors import InputError
+from edgekit.errors import EdgeKitError, InputError
 from edgekit.execution.recurrence import restart
 from edgekit.features.class_scores import Scores, probabilities_of
 from edgekit.features.dimensions import defaults, shape_text, written
 from edgekit.files.encoded import Encoded, encoded, is_content, is_picture
+from edgekit.graph.sizes.contradictions import contradiction
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Arrays, ValueSpec
 from edgekit.preprocessing import Decoder, ImageDecoder, only_input, parse_preprocessing
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _SEED_BITS = 64
+_LONGEST_TEXT = 500
+"""Characters of a runtime's own text that an error shows."""
 
 Sample: TypeAlias = "str | Path | bytes | BinaryIO | Image | np.ndarray | Sequence[Any] | Mapping[str, Any]"
 """A picture, WAV or ``.npz`` file; what a picture's or a WAV file holds, as bytes or open for reading; a picture of
@@ -224,7 +227,23 @@ class LoadedBundle:
         """
         if is_frame(sample):
             return self.predict(sample)
-        return self._runner.run(self.prepare(sample))
+        feeds = self.prepare(sample)
+        try:
+            return self._runner.run(feeds)
+        except MemoryError:
+            raise
+        except (
+            Exception
+        ) as error:  # what sizes that do not fit each other make a runtime raise differs from one to another
+            self._require_one_size(feeds, None, error)
+            if isinstance(error, EdgeKitError):
+                raise
+            raise InputError(
+                "the model cannot be executed on these inputs",
+                subject=self._bundle.path,
+                expected=", ".join(map(str, self.inputs)),
+                found=f"{type(error).__name__}: {' '.join(str(error).split())[:_LONGEST_TEXT]}",
+            ) from error
 
     def predict(self, table: Any) -> Arrays:
         """The outputs of many samples by name, the rows of a table; the first axis counts them.
@@ -278,11 +297,13 @@ class LoadedBundle:
             feeds = {spec.name: sample}
         drawn = [spec for spec in self.inputs if spec.drawn is not None and spec.name not in feeds]
         if feeds.keys() != {spec.name for spec in self.inputs} - {spec.name for spec in drawn}:
+            wanted = [spec.name for spec in self.inputs if spec.name in feeds or spec not in drawn]
             raise InputError(
                 "the arrays are not named as the model's inputs",
                 subject=self._bundle.path,
                 expected=", ".join(spec.name for spec in self.inputs),
-                found=", ".join(feeds) or "no array",
+                found=", ".join(map(str, feeds)) or "no array",
+                hint=names_hint([name for name in wanted if name not in feeds], [*map(str, feeds.keys() - {*wanted})]),
             )
         arrays = {spec.name: fitting_array(feeds[spec.name], spec) for spec in self.inputs if spec not in drawn}
         arrays |= random_numbers(drawn, self._asked, arrays, secrets.randbits(_SEED_BITS))
@@ -373,7 +394,7 @@ class LoadedBundle:
             )
 
     def _require_sizes(self, arrays: Arrays) -> None:
-        """Refuses sizes that an open dimension does not take."""
+        """Refuses sizes that an open dimension does not take, and two sizes for one."""
         for spec in self.inputs:
             for dim, size in zip(spec.shape or (), arrays[spec.name].shape, strict=True):
                 if isinstance(dim, str) and size not in self._bundle.open_dims.get(dim, (size,)):
@@ -383,6 +404,22 @@ class LoadedBundle:
                         expected=written(self._bundle.open_dims[dim]),
                         found=size,
                     )
+        self._require_one_size(arrays, self._bundle.open_dims)
+
+    def _require_one_size(self, arrays: Arrays, dims: Collection[str] | None, cause: Exception | None = None) -> None:
+        """Refuses two sizes for one dimension.
+
+        Of dimensions that nobody gave sizes for, it is asked once a run has failed: where the file gives two dimensions
+        one name, the model takes two sizes.
+        """
+        found = contradiction(self.inputs, {name: array.shape for name, array in arrays.items()}, dims)
+        if found is not None:
+            raise InputError(
+                f"there are two sizes for dimension {found.dimension!r}",
+                subject=f"input {found.input!r}",
+                expected=found.expected,
+                found=found.size,
+            ) from cause
 
     def _ranked(self, outputs: Arrays) -> list[Prediction]:
         """The classes, the most likely first; none where no output tells a class.
