@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import onnx_ir as ir
 
 from edgekit.data.samples import Samples
 from edgekit.device import Session
@@ -67,8 +68,8 @@ class FloatForm:
             NotWorthItError: It is as large as the float model.
         """
         size = loaded_bytes(built.artifact)
-        if size < self._model.weight_bytes / 2:
-            return  # in half precision the weights alone take more
+        if size < sum(map(_bytes_without_zeros, self._model.tensors())) / 2:
+            return  # in half precision the weights alone take more, however few bytes their zeros take
         with self._built(self._smallest, draft=False) as artifact:  # a draft may be larger than what ships
             of_float = loaded_bytes(artifact)
         if size >= of_float:
@@ -126,6 +127,13 @@ class FloatForm:
         with temporary_folder() as folder:
             options = replace(self._options, precision=precision, draft=draft)
             yield self._target.build(self._model, self._profile, folder, options)
+
+
+def _bytes_without_zeros(tensor: ir.TensorProtocol) -> float:
+    """What the elements of a tensor take that are not zero."""
+    if tensor.dtype == ir.DataType.STRING or not tensor.size:
+        return tensor.nbytes
+    return tensor.nbytes * np.count_nonzero(tensor.numpy()) / tensor.size
 
 
 def _milliseconds(session: Session, feeds: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Sequence[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from edgekit.model import Model
 from edgekit.packaging import float_form
 from edgekit.packaging.float_form import LOOKS, FloatForm, NotWorthItError
 from edgekit.registry import find_profile
+from edgekit.stages.build import Build, Built
 from edgekit.stages.load import Load
 from edgekit.target import Artifact, BuildOptions
 from edgekit.timing.latency import Interval
@@ -120,3 +122,33 @@ def test_both_are_timed_in_processes_of_their_own(
     assert len(asked) >= 2
     assert all(name.startswith("OpenVINO") and ", on " in name for name in asked)  # as a check of its own says
     assert 0.5 < (low * high) ** 0.5 < 2
+
+
+@pytest.mark.parametrize(("zeros", "worth_it"), [(0.0, True), (0.9, False)])
+def test_what_saves_nothing_beside_sparse_weights_in_half_precision_is_not_worth_it(
+    onnx_file: OnnxFile, tmp_path: Path, zeros: float, worth_it: bool
+) -> None:
+    """A byte for each weight is half of float16, but more than a bit for each and two bytes for one in ten.
+
+    iOS 17 stores 8-bit integers that are mostly zeros as others.
+    """
+    rng = np.random.default_rng(0)
+    w = (rng.standard_normal((256, 512)) * (rng.random((256, 512)) >= zeros)).astype(np.float32)
+    scale = np.abs(w).max(axis=0) / 127
+    model, stored = (
+        Load()(onnx_file(f"f (float[1, 256] x) => (float[1, 512] y) {{ {made} }}", **weights)).model
+        for made, weights in (
+            ("y = MatMul(x, w)", {"w": w}),
+            (
+                "d = DequantizeLinear <axis = 1> (q, scale) y = MatMul(x, d)",
+                {"q": np.rint(w / scale).astype(np.int8), "scale": scale},
+            ),
+        )
+    )
+    target, profile = find_profile("ios17")
+    (tmp_path / "built").mkdir()
+    build = Build(target, profile, BuildOptions(precision="float16"), tmp_path / "built", quantized=True)
+    built = build(stored)
+    assert isinstance(built, Built)
+    with nullcontext() if worth_it else pytest.raises(NotWorthItError, match="is no smaller than the float model"):
+        FloatForm(model, target, profile, BuildOptions()).require_smaller(built)
