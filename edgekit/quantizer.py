@@ -27,7 +27,7 @@ CONTRACT_VERSION = 1
 """Raised when a quantizer has to be changed to work with this file."""
 LEAST_SAVED = 0.05
 """The share of the float model's weights that a form has to save which is no more than smaller."""
-TURNED_DOWN = "forms that hold the accuracy have other flaws: the warnings tell which are slower or larger, say"
+TURNED_DOWN = "forms that hold the budget of the search were refused when they were built: the warnings tell why"
 """Why a model ships in float whose quantized forms hold the budget."""
 
 

@@ -172,8 +172,13 @@ class Choice:
         return sorted(precisions, key=lambda precision: precision != self.precision)
 
 
-def require_size(built: Built, most: int) -> None:
+def require_size(built: Built, most: int, *, searched: bool = False) -> None:
     """Checks that what was built is as small as was asked for.
+
+    Args:
+        built: What was built.
+        most: How many bytes it may take.
+        searched: Whether a form of that size was searched for already.
 
     Raises:
         NotWorthItError: It is larger.
@@ -185,7 +190,9 @@ def require_size(built: Built, most: int) -> None:
             subject=built.artifact.main.name,
             expected=f"at most {bytes_text(most)}",
             found=bytes_text(size),
-            hint="--quantize auto with samples in --data searches for a model of that size",
+            hint="no form of that size was accurate enough when it was built; allow more bytes, or a larger --max-drop"
+            if searched
+            else "--quantize auto with samples in --data searches for a model of that size",
         )
 
 

@@ -174,7 +174,7 @@ class Forms:
         chosen_freely = self._scheme == "auto" and (halved or not form.stays_float)
         of_float = FloatForm(form.of_float, self._target, self._profile, options)
         if held_to.max_bytes is not None:
-            require_size(built, held_to.max_bytes)
+            require_size(built, held_to.max_bytes, searched=self._scheme == "auto" and held_to.calibration is not None)
         if chosen_freely and not form.stays_float:
             of_float.require_smaller(built)
         verify = Verify(

@@ -372,7 +372,7 @@ def _result(
     elif request.scheme != "auto":
         raise CandidateError("; ".join(f"{name!r} {reason}" for name, reason in outcome.failed.items()))
     if request.scheme == "auto":
-        reason = _why_float(outcome, max_drop)
+        reason = outcome.why_float(max_drop)
         return QuantizationResult(_in_float(request.model, bench), {"scheme": "none", "reason": reason, **record})
     raise BudgetError(record, max_drop)
 
@@ -408,14 +408,3 @@ def _in_float(model: Model, bench: Bench) -> Model:
     with_one_operator = model.with_graph(fused)
     score = bench.judge.score(with_one_operator)
     return model if isinstance(score, CandidateError) or score.drop > ROUNDING_DROP else with_one_operator
-
-
-def _why_float(outcome: Outcome, max_drop: float) -> str:
-    if not outcome.curve:
-        return "no candidate can be built and run for the target"
-    held = [trial for trial in outcome.curve if trial.score.drop <= max_drop]
-    if not held:
-        return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"
-    if not any(trial.is_smaller for trial in held):
-        return "the candidates that hold the accuracy budget are no smaller than float"
-    return "the candidates that hold the accuracy budget are slower than float on this machine"

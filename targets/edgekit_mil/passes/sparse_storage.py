@@ -65,7 +65,7 @@ def saves_room(operation: Any, target: ct.target) -> bool:
     if target < ct.target.iOS18 or levels.dtype != np.int8 or np.any(operation.zero_point.val):
         return False
     present = levels != 0
-    return levels.size >= LEAST_ELEMENTS and 0 < present.sum() and sparse_bytes(levels) <= MOST_OF_DENSE * levels.size
+    return levels.size >= LEAST_ELEMENTS and present.sum() > 0 and sparse_bytes(levels) <= MOST_OF_DENSE * levels.size
 
 
 def sparse_bytes(levels: np.ndarray) -> float:

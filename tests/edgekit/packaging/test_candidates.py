@@ -367,6 +367,17 @@ def test_a_model_that_is_too_large_names_its_file_and_what_helps(perceptron: Pat
     assert hint == "hint: --quantize auto with samples in --data searches for a model of that size"
 
 
+def test_where_no_form_of_a_size_is_accurate_the_hint_does_not_repeat_what_was_asked(
+    perceptron: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Ruined())
+    with pytest.raises(RequirementError, match="is larger than --max-size allows") as raised:
+        api.package(perceptron, "onnxruntime", tmp_path / "bundle", data=data, quantize="auto", max_size="10")
+    assert raised.value.hint == (
+        "no form of that size was accurate enough when it was built; allow more bytes, or a larger --max-drop"
+    )
+
+
 class RuinedByName(Ruined):
     """Gives its first candidate a name of several words."""
 

@@ -46,6 +46,26 @@ def test_the_fastest_that_is_good_enough(candidates: dict[str, Slow], best: str 
     assert [trial.name for trial in outcome.curve][: len(candidates)] == list(candidates)
 
 
+SLOWER, NO_SMALLER = {"slower": Slow(2 * FLOAT_S, 0.0)}, {"no smaller": Slow(FLOAT_S / 4, 0.0, FLOAT_SIZE)}
+
+
+@pytest.mark.parametrize(
+    ("candidates", "flaws"),
+    [
+        (SLOWER, "slower than float on this machine"),
+        (NO_SMALLER, "no smaller than float"),
+        (SLOWER | NO_SMALLER, "slower than float on this machine or no smaller than float"),
+    ],
+)
+def test_a_model_is_left_in_float_for_all_that_is_wrong_with_the_candidates(
+    candidates: dict[str, Slow], flaws: str
+) -> None:
+    outcome = chosen(candidates)
+
+    assert outcome.best is None
+    assert outcome.why_float(0.1) == f"the candidates that hold the accuracy budget are {flaws}"
+
+
 DISTURBED_ONCE, DISTURBED_LONG = 40, 170
 """Runs at ten times the latency: more than the first timing takes, and more than all before half precision is tried."""
 
