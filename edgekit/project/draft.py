@@ -31,6 +31,8 @@ from edgekit.stages.load import Load
 
 BASELINE_FILE = "edgekit-baseline.json"
 _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+BOXED = ("detect", "segment", "pose")
+"""Tasks of Ultralytics' models whose boxes stand upright."""
 _CHANNELS = {1: "GRAY", 3: "RGB"}
 
 
@@ -144,7 +146,10 @@ def _drafted(
             else _preprocessing(loaded.inputs, files, None if free is None else pictures)
         ),
     ]
-    lines += ["[[bundle]]", f"name = {_text(_name(model))}", ""]
+    lines += ["[[bundle]]", f"name = {_text(_name(model))}"]
+    if data is not None and stated.task(loaded.metadata) in BOXED:
+        lines.append('# postprocess = "nms"  # suppresses boxes in the model, which then gives each object once')
+    lines.append("")
     lines += ["[gate]", f"baseline = {_text(BASELINE_FILE)}", ""]
     lines += [
         "# [budget]",

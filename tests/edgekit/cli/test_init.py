@@ -187,6 +187,23 @@ def test_what_the_file_states_is_not_typed_again(folder: Path, onnx_model: Calla
     )
 
 
+@pytest.mark.parametrize(("task", "told"), [("detect", True), ("pose", True), ("obb", False), ("classify", False)])
+def test_a_detector_s_boxes_may_be_suppressed_in_the_model(
+    task: str, told: bool, folder: Path, onnx_model: Callable[..., onnx.ModelProto]
+) -> None:
+    model = onnx_model(PICTURE)
+    onnx.helper.set_model_props(model, {"names": "{0: 'a'}", "stride": "32", "task": task})
+    onnx.save(model, "model.onnx")
+    Image.new("RGB", (20, 10)).save(folder / "data" / "a.png")
+    lines = api.init("model.onnx", data="data", targets=["ort"]).path.read_text().splitlines()
+    remarks = [line for line in lines if line.startswith('# postprocess = "nms"')]
+    assert (
+        remarks == ['# postprocess = "nms"  # suppresses boxes in the model, which then gives each object once'][:told]
+    )
+    if told:
+        assert lines[lines.index(remarks[0]) - 1] == 'name = "model"'
+
+
 def test_sounds(folder: Path, onnx_file: Callable[..., Path]) -> None:
     onnx_file(SOUND)
     with wave.open(str(folder / "data" / "a.wav"), "wb") as sound:
