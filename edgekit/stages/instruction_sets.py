@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.accuracy import DECISION_DB, Accuracy
 from edgekit.data.first_samples import FirstSamples
 from edgekit.data.samples import Samples
 from edgekit.devices.instruction_set import SCHEME, cannot_execute, held_here
@@ -22,6 +23,8 @@ from edgekit.stages.held_sets import HeldSets
 from edgekit.stages.verify import Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
 
+NEAR_DB = 20.0
+"""What a build in less than float32 has to reach where the signal judges it."""
 EMULATED_SAMPLES = 8
 """How many samples an emulator executes at most: a run takes a hundred times as long there."""
 
@@ -76,10 +79,11 @@ class VerifyInstructionSets(Stage[Verified]):
 
         Raises:
             RequirementError: It does not run with one of them, or is not accurate enough; with a set that was not asked
-                for, where the float model does and is.
+                for, where the float model does and is. Or an output is lost with one set and near the original with
+                another, though labels hold with both.
         """
         own = own_set()
-        verified = {} if own is None else {own: _record(given.accuracy)}
+        verified = {} if own is None else {own: given.accuracy}
         missing: dict[str, str] = {}
         unable: set[str] = set()
         for name in self._wanted:
@@ -92,7 +96,7 @@ class VerifyInstructionSets(Stage[Verified]):
                 missing[name] = f"an emulator alone executes it: --isa {name} asks for it"
             else:
                 try:
-                    verified[name] = _record(self._accuracy(given, name))
+                    verified[name] = self._accuracy(given, name)
                 except RequirementError:
                     reason = None if self._asked is not None else self._excuse(given, name)
                     if reason is None:
@@ -101,8 +105,12 @@ class VerifyInstructionSets(Stage[Verified]):
                     unable.add(name)
         told = unable if self._asked is None else set(self._asked)
         warnings = [f"not executed with {name}: {why}" for name, why in missing.items() if name in told]
+        parted = parted_sets(verified, given.accuracy.undetermined)
+        if parted and not self._verify.accepts:
+            raise parted[0].refusal(self._of_float.name)
+        warnings += [each.text for each in parted]
         record = {
-            "verified": {name: verified[name] for name in NAMES if name in verified},
+            "verified": {name: _record(verified[name]) for name in NAMES if name in verified},
             "not_executed": missing,
             "warnings": warnings,
         }
@@ -128,6 +136,59 @@ class VerifyInstructionSets(Stage[Verified]):
             if not session.is_stand_in:
                 self._verify.evaluated(given, given.reference, session)
         return accuracy
+
+
+@dataclass(frozen=True)
+class Parted:
+    """An output that is lost with one instruction set, and near the original with another."""
+
+    output: str
+    wrong: str
+    """The set that it is lost with."""
+    wrong_db: float
+    right: str
+    right_db: float
+
+    @property
+    def text(self) -> str:
+        """Both figures."""
+        return (
+            f"with {self.wrong} output {self.output!r} has a SQNR of {self.wrong_db:.1f} dB, "
+            f"with {self.right} {self.right_db:.1f} dB"
+        )
+
+    def refusal(self, model: str) -> RequirementError:
+        """Why what was built does not ship."""
+        return RequirementError(
+            f"what was built computes something else with {self.wrong}",
+            subject=model,
+            expected=f"output {self.output!r} at {DECISION_DB:.0f} dB at least, as with {self.right}: "
+            f"SQNR {self.right_db:.1f} dB",
+            found=f"SQNR {self.wrong_db:.1f} dB",
+            hint="another scheme than this one may compute the same with both; --accept takes it",
+        )
+
+
+def parted_sets(by_set: Mapping[str, Accuracy], undetermined: Collection[str]) -> list[Parted]:
+    """Outputs below 3 dB with one set that have 20 dB with another: the kernels of one compute something else.
+
+    Labels hold where all scores are a fifth of the original's, so that no floor tells it.
+
+    Args:
+        by_set: What was found with each set.
+        undetermined: Outputs that the original itself does not determine.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for name, accuracy in by_set.items():
+        for output in accuracy.outputs:
+            if output.sqnr_db is not None and output.name not in undetermined:
+                found.setdefault(output.name, {})[name] = output.sqnr_db
+    parted = []
+    for output_name, reached in found.items():
+        wrong, right = min(reached, key=reached.__getitem__), max(reached, key=reached.__getitem__)
+        if reached[wrong] < DECISION_DB and reached[right] >= NEAR_DB:
+            parted.append(Parted(output_name, wrong, reached[wrong], right, reached[right]))
+    return parted
 
 
 def _record(accuracy: Accuracy) -> dict[str, Any]:

@@ -202,6 +202,11 @@ class Verify(Stage[Built]):
         return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
 
     @property
+    def accepts(self) -> bool:
+        """Whether outputs that miss their floors are taken, unless they are broken."""
+        return self._accept
+
+    @property
     def _seeded(self) -> bool:
         return isinstance(self._samples, SeededSamples)
 
