@@ -15,13 +15,14 @@ from edgekit.data.picture_sizes import picture_size, require_size
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import open_samples, require_sample_files
 from edgekit.data.tables import Table
-from edgekit.devices.instruction_set import require_executable
+from edgekit.devices.instruction_set import cannot_execute, held_here, require_executable
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import defaults
 from edgekit.files.atomic import require_writable
 from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.fingerprint import model_files
+from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.reading.onnx_file import write_model
 from edgekit.graph.sizes.default_sizes import Holds
@@ -210,6 +211,7 @@ def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor
         order,
         progress,
     )
+    _warn_of_sets(walk, order, model)
     write_model(model, order.output)
     return QuantizedModel(
         order.output,
@@ -220,6 +222,18 @@ def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor
         weight_bytes=model.weight_bytes,
         warnings=tuple(walk.warnings),
     )
+
+
+def _warn_of_sets(walk: Walk, order: QuantizeOrder, model: Model) -> None:
+    """Tells which instruction sets were asked for that candidates were not held to."""
+    if order.target is None or not multiplies_integers(model):
+        return
+    plugin, _ = find_profile(order.target)
+    for name in order.instruction_sets or ():
+        if held_here(plugin, name) is None:
+            lacking = cannot_execute(plugin, name)
+            emulated = f"an emulator alone executes it here: `edgekit package --isa {name}` verifies the bundle with it"
+            walk.warn(f"not judged with {name}: {emulated if lacking is None else lacking.message}")
 
 
 def _holds_arrays(sampled: SampledShapes | None) -> bool:

@@ -296,6 +296,23 @@ def saturating_integers(edgekit: RunEdgeKit, data: Path, tmp_path: Path) -> Path
     return made
 
 
+@needs_vnni
+@needs_emulator
+def test_quantize_tells_with_which_sets_candidates_were_not_judged(
+    edgekit: RunEdgeKit, saturating: Path, data: Path
+) -> None:
+    arguments = ("quantize", saturating, "--data", data, "--scheme", "int8", "--isa", "avx2,neon", "--max-drop", "100%")
+    for target, emulated in (("intel-cpu", {"neon"}), ("onnxruntime", {"avx2", "neon"})):
+        finished = edgekit(*arguments, "--target", target, "-o", data.parent / "int8.onnx")
+        assert finished.code == 0
+        told = {line for line in finished.err.splitlines() if "not judged with" in line}
+        assert told == {
+            f"warning: not judged with {name}: an emulator alone executes it here: `edgekit package --isa {name}` "
+            "verifies the bundle with it"
+            for name in emulated
+        }
+
+
 @pytest.mark.parametrize(
     ("flags", "machine", "own"),
     [
