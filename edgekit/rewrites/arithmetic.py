@@ -139,6 +139,48 @@ class SignedShift(Rewrite):
         return [build("Where", is_inside, back, build("Where", is_negative, np.asarray(-1, dtype), zero))]
 
 
+class NarrowArithmetic(Rewrite):
+    """Sums, differences, products and shifts of 8-bit integers, which wrap around, in 32 bits."""
+
+    name: ClassVar[str] = "8-bit integers in 32 bits"
+    op_types: ClassVar[Sequence[str]] = ("Add", "Sub", "Mul", "BitShift")
+
+    def matches(self, node: ir.Node) -> bool:
+        """Integers of 8 bits; a shift to the right stays what it is."""
+        value = node.inputs[0]
+        is_narrow = value is not None and value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
+        return is_narrow and node.attributes.get_string("direction", "LEFT") == "LEFT"
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """The low 8 bits of what 32 bits hold; a shift by 8 or more leaves none."""
+        x, y = (build.cast(value, ir.DataType.INT32) for value in node.inputs)
+        _, dtype = typed(node.inputs[0])
+        if node.op_type == "BitShift":
+            powers = np.array([1 << places for places in range(9)], np.int32)
+            last = np.array(len(powers) - 1, np.int32)
+            y = build("Gather", powers, build("Where", build("Less", y, last), y, last), axis=0)
+        operator = "Mul" if node.op_type == "BitShift" else node.op_type
+        return [build.cast(build(operator, x, y), dtype)]
+
+
+class WholeBias(Rewrite):
+    """``LRN`` whose bias is 1: what is divided by a power of the bias can be divided first or last."""
+
+    name: ClassVar[str] = "local response normalization with a bias of 1"
+    op_types: ClassVar[Sequence[str]] = ("LRN",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """``x / (b + a s)^c`` as ``b^-c x / (1 + a/b s)^c``."""
+        x, dtype = typed(node.inputs[0])
+        alpha, beta = node.attributes.get_float("alpha", 1e-4), node.attributes.get_float("beta", 0.75)
+        bias = node.attributes.get_float("bias", 1.0)
+        if bias <= 0:
+            raise InapplicableError(f"its bias is {bias:g}")
+        size = node.attributes.get_int("size")
+        normalized = build("LRN", x, size=size, alpha=alpha / bias, beta=beta, bias=1.0)
+        return [build("Mul", normalized, np.asarray(bias**-beta, dtype.numpy()))]
+
+
 class StableLogSumExp(Rewrite):
     """``ReduceLogSumExp`` less the greatest number, so that no exponential overflows or vanishes."""
 
@@ -168,20 +210,23 @@ class StableLogSumExp(Rewrite):
 
 
 class SummedReduction(Rewrite):
-    """``ReduceL1`` as a sum of absolute values, ``ReduceLogSum`` as the logarithm of a sum."""
+    """``ReduceL1`` and ``ReduceL2`` as sums of absolute values and of squares, ``ReduceLogSum`` as the log of a sum."""
 
     name: ClassVar[str] = "reduction by a sum"
-    op_types: ClassVar[Sequence[str]] = ("ReduceL1", "ReduceLogSum")
+    op_types: ClassVar[Sequence[str]] = ("ReduceL1", "ReduceL2", "ReduceLogSum")
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Over constant axes."""
+        """Over constant axes; over none, what is done to each element is left."""
         x = node.inputs[0]
         assert x is not None
         axes, keeps_all = _constant_axes(node, x)
-        given = build("Abs", x) if node.op_type == "ReduceL1" else x
+        is_squared = node.op_type == "ReduceL2" and not keeps_all
+        given = build("Mul", x, x) if is_squared else x if node.op_type == "ReduceLogSum" else build("Abs", x)
         if not keeps_all:
             given = build.reduce("ReduceSum", given, axes, keepdims=node.attributes.get_int("keepdims", 1) == 1)
-        return [build("Log", given) if node.op_type == "ReduceLogSum" else given]
+        if node.op_type == "ReduceLogSum":
+            return [build("Log", given)]
+        return [build("Sqrt", given) if is_squared else given]
 
 
 def _constant_axes(node: ir.Node, x: ir.Value) -> tuple[list[int], bool]:

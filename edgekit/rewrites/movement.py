@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.graph.nodes import constant_input
+from edgekit.graph.nodes import constant_input, has_input
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import shape_of, typed
 
@@ -39,6 +39,58 @@ class WrappedPad(Rewrite):
                 places = np.arange(-before, sizes[axis] + behind) % sizes[axis]
                 result = build("Gather", result, places.astype(np.int64), axis=axis)
         return [result if result is not x else build("Identity", x)]
+
+
+class ChosenPad(Rewrite):
+    """``Pad`` with a number that only a run tells, as a choice between it and the elements."""
+
+    name: ClassVar[str] = "padding by a choice"
+    op_types: ClassVar[Sequence[str]] = ("Pad",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Mode ``constant``, and a computed value."""
+        is_constant = node.attributes.get_string("mode", "constant") == "constant"
+        return is_constant and has_input(node, 2) and constant_input(node, 2) is None
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For constant pads of an input of known sizes."""
+        x, value = node.inputs[0], node.inputs[2]
+        sizes, pads, axes = shape_of(x), constant_input(node, 1), constant_input(node, 3)
+        if pads is None or (has_input(node, 3) and axes is None):
+            raise InapplicableError("its pads are computed")
+        along = [int(axis) % len(sizes) for axis in axes] if axes is not None else list(range(len(sizes)))
+        before, behind = [0] * len(sizes), [0] * len(sizes)
+        for number, axis in enumerate(along):
+            before[axis], behind[axis] = int(pads[number]), int(pads[number + len(along)])
+        cut = [(max(-begin, 0), max(-end, 0)) for begin, end in zip(before, behind, strict=True)]
+        kept = [size - sum(each) for size, each in zip(sizes, cut, strict=True)]
+        added = [(max(begin, 0), max(end, 0)) for begin, end in zip(before, behind, strict=True)]
+        if min(kept) < 0:
+            raise InapplicableError("it cuts off more than there is")
+        is_there = np.pad(np.ones(kept, np.bool_), added)
+        filled = build("Pad", x, np.array([*before, *behind], np.int64))
+        return [build("Where", is_there, filled, build("Reshape", value, np.ones(len(sizes), np.int64)))]
+
+
+class SlicedGather(Rewrite):
+    """``GatherElements`` whose indices are fewer than the data along other axes than its own: the data there is."""
+
+    name: ClassVar[str] = "gather from as much as is asked for"
+    op_types: ClassVar[Sequence[str]] = ("GatherElements",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For data and indices of known sizes."""
+        sizes, asked = shape_of(node.inputs[0]), shape_of(node.inputs[1])
+        axis = node.attributes.get_int("axis", 0) % len(sizes)
+        cut = [place for place in range(len(sizes)) if place != axis and asked[place] < sizes[place]]
+        if not cut:
+            raise InapplicableError("it has as many indices as data")
+        part = node.inputs[0]
+        for place in cut:  # OpenVINO drops a Slice ahead of GatherElements
+            if asked[place] == 0:
+                raise InapplicableError("it has no indices")
+            part, _ = build.split(part, place, [asked[place], sizes[place] - asked[place]])
+        return [build("GatherElements", part, node.inputs[1], axis=axis)]
 
 
 class PermutingEinsum(Rewrite):
@@ -103,10 +155,10 @@ class PaddedTransposition(Rewrite):
 
 
 class UpwardPool(Rewrite):
-    """``MaxPool`` whose output sizes are rounded up, with the padding that makes them whole."""
+    """``MaxPool`` and ``LpPool`` whose output sizes are rounded up, with the padding that makes them whole."""
 
     name: ClassVar[str] = "pooling without rounding up"
-    op_types: ClassVar[Sequence[str]] = ("MaxPool",)
+    op_types: ClassVar[Sequence[str]] = ("LpPool", "MaxPool")
 
     def matches(self, node: ir.Node) -> bool:
         """Sizes that are rounded up, and padding as it is given."""
@@ -136,7 +188,7 @@ class UpwardPool(Rewrite):
             raise InapplicableError("the padding that it takes is as large as its windows")
         attributes = {name: node.attributes[name].value for name in node.attributes}
         attributes |= {"ceil_mode": 0, "pads": pads}
-        return build.several(len(node.outputs), "MaxPool", x, **attributes)
+        return build.several(len(node.outputs), node.op_type, x, **attributes)
 
 
 class ScatteredUnpool(Rewrite):

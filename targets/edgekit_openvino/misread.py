@@ -35,6 +35,9 @@ LANES = 16
 SEVERAL_AXES = range(11, 13)
 """Opsets in which Softmax is over all axes from one on, and OpenVINO takes that one alone."""
 
+PADS_ARE_INPUTS = 11
+"""Since this opset Pad takes what it pads with as an input."""
+
 AXIS_IS_AN_INPUT = 20
 """Since this opset DFT takes its axis as an input, not as an attribute."""
 
@@ -91,8 +94,43 @@ def _windowed(node: ir.Node, _: int) -> bool:
     return any(node.attributes.get_int(side, -1) >= 0 for side in ("left_window_size", "right_window_size"))
 
 
-def _causal_with_past_and_mask(node: ir.Node, _: int) -> bool:
-    return node.attributes.get_int("is_causal", 0) == 1 and has_input(node, 3) and has_input(node, 4)
+def _causal_with_past_and_more(node: ir.Node, _: int) -> bool:
+    """Whether a causal mask stands beside a past, and beside another mask or more new keys than queries, or fewer."""
+    if node.attributes.get_int("is_causal", 0) != 1 or not has_input(node, 4):
+        return False
+    queries, keys = (None if value is None or value.shape is None else value.shape[-2] for value in node.inputs[:2])
+    return has_input(node, 3) or queries is None or queries != keys
+
+
+def _saturates(node: ir.Node, _: int) -> bool:
+    """Whether integers of 8 bits are added, subtracted, multiplied or shifted to the left."""
+    value = node.inputs[0]
+    is_narrow = value is not None and value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
+    return is_narrow and node.attributes.get_string("direction", "LEFT") == "LEFT"
+
+
+def _has_a_fraction_in_its_bias(node: ir.Node, _: int) -> bool:
+    return not node.attributes.get_float("bias", 1.0).is_integer()
+
+
+def _pads_with_a_computed_number(node: ir.Node, opset: int) -> bool:
+    is_constant = node.attributes.get_string("mode", "constant") == "constant"
+    return opset >= PADS_ARE_INPUTS and is_constant and has_input(node, 2) and constant_input(node, 2) is None
+
+
+def _may_reduce_no_axis(node: ir.Node, _: int) -> bool:
+    """Whether a reduction without axes leaves all of them, so that only what it does to each element is left."""
+    axes = constant_input(node, 1) if has_input(node, 1) else np.zeros(0)
+    return node.attributes.get_int("noop_with_empty_axes", 0) == 1 and (axes is None or not axes.size)
+
+
+def _rounds_sizes_up(node: ir.Node, _: int) -> bool:
+    return node.attributes.get_int("ceil_mode", 0) == 1
+
+
+def _gathers_nothing(node: ir.Node, _: int) -> bool:
+    indices = constant_input(node, 1)
+    return indices is not None and not indices.size
 
 
 def _shifts_signed(node: ir.Node, _: int) -> bool:
@@ -247,8 +285,13 @@ ACTIVATIONS = ("relu", "sigmoid", "tanh")
 ON_QUANTIZED = (*QuantizedElementwise.op_types, *QuantizedChoice.op_types)
 MISREADINGS = (
     Departure(("Attention",), _windowed, "it ignores the window"),
-    Departure(("Attention",), _causal_with_past_and_mask, "it misplaces a causal mask beside another mask and a past"),
+    Departure(
+        ("Attention",),
+        _causal_with_past_and_more,
+        "it misplaces a causal mask beside a past and another mask, or beside other numbers of new keys and queries",
+    ),
     Departure(("Attention",), _has_own_scale, "it ignores the scale", MICROSOFT),
+    Departure(("Add", "BitShift", "Mul", "Sub"), _saturates, "8-bit integers stop at their limits, and do not wrap"),
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more before than behind"),
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
@@ -263,14 +306,21 @@ MISREADINGS = (
     ),
     Departure(("GroupQueryAttention",), _always, "it takes one sequence at a time", MICROSOFT),
     Departure(("If",), _gives_open_sizes_to_nodes, "it loses what follows where an open size grows"),
+    Departure(("Gather",), _gathers_nothing, "it ends the process where there are no indices"),
+    Departure(("LpPool",), _rounds_sizes_up, "it averages over fewer elements where sizes are rounded up"),
+    Departure(("LRN",), _has_a_fraction_in_its_bias, "it cuts off the bias's fraction"),
     Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
     Departure(("LSTM",), _is_set("input_forget"), "it ignores input_forget"),
     Departure((*Normalizer.op_types,), _divides_by_maximum, "it divides by the greatest magnitude", Normalizer.domain),
     Departure(("MatMul",), _multiplies_with_several, "it loses the batch of several constant matrices"),
+    Departure(("Pad",), _pads_with_a_computed_number, "it pads with zeros in place of a computed number"),
     Departure(("QLinearConv",), _has_scales, "it takes the weights' scales for those of the input's channels"),
     Departure(("QLinearMatMul",), _has_scales, "it takes one scale for the weights"),
     Departure(ON_QUANTIZED, _always, "it cuts off what it should round, and wraps around", MICROSOFT),
     Departure(("ReduceL1", "ReduceLogSum"), _has_axes_that_it_forgets, "it reduces all axes at opsets 13 to 17"),
+    Departure(
+        ("ReduceL1", "ReduceL2", "ReduceLogSum"), _may_reduce_no_axis, "it leaves the elements as they are without axes"
+    ),
     Departure(("ReduceLogSumExp",), _has_elements, "its exponentials overflow, or vanish"),
     Departure(("ReduceMax",), _reduces_nothing, "it makes the least finite number of nothing, not minus infinity"),
     Departure(("Resize",), _is_set("antialias"), "it ignores antialias"),

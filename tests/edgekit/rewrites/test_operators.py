@@ -256,7 +256,7 @@ def test_log_sum_exp_of_an_unknown_rank(assert_rewritten, keepdims):
     assert_rewritten(proto, *feeds, refused=("ReduceLogSumExp",))
 
 
-@pytest.mark.parametrize("op_type", ["ReduceL1", "ReduceLogSum"])
+@pytest.mark.parametrize("op_type", ["ReduceL1", "ReduceL2", "ReduceLogSum"])
 @pytest.mark.parametrize(("axes", "keepdims"), [([1], 0), ([-1, 0], 1), (None, 0)])
 @pytest.mark.parametrize("opset", [11, 15, 18])
 def test_reductions_by_a_sum(assert_rewritten, op_type, axes, keepdims, opset):
@@ -267,6 +267,13 @@ def test_reductions_by_a_sum(assert_rewritten, op_type, axes, keepdims, opset):
     proto = model([node], {"x": (FLOAT, [2, 3, 4])}, {"y": FLOAT}, constants, opset)
     result = assert_rewritten(proto, {"x": np.abs(numbers(2, 3, 4))}, {"x": 1e-6 + np.abs(1e3 * numbers(2, 3, 4))})
     assert [each.rewrite for each in result.applied] == ["reduction by a sum"]
+
+
+@pytest.mark.parametrize("op_type", ["ReduceL1", "ReduceL2", "ReduceLogSum"])
+def test_reductions_over_no_axis(assert_rewritten, op_type):
+    node = helper.make_node(op_type, ["x", "axes"], ["y"], noop_with_empty_axes=1)
+    proto = model([node], {"x": (FLOAT, [2, 3])}, {"y": FLOAT}, {"axes": np.array([], np.int64)})
+    assert_rewritten(proto, {"x": 1 + np.abs(numbers(2, 3)) if op_type == "ReduceLogSum" else numbers(2, 3)})
 
 
 def test_dropout_outside_training(assert_rewritten):

@@ -71,6 +71,19 @@ REDUCTIONS: dict[str, Reduction] = {
     "ReduceSum": mil_reduction("reduce_sum"),
     "ReduceSumSquare": mil_reduction("reduce_sum_square"),
 }
+
+
+def _identity(x: Var) -> Var:
+    return mb.identity(x=x)
+
+
+OF_ELEMENTS: dict[str, Callable[[Var], Var]] = {
+    "ReduceL1": lambda x: mb.abs(x=x),
+    "ReduceL2": lambda x: mb.abs(x=x),
+    "ReduceLogSum": lambda x: mb.log(x=x, epsilon=0.0),
+    "ReduceSumSquare": lambda x: mb.mul(x=x, y=x),
+}
+"""What is left of reductions over no axis; of others the elements themselves."""
 THROUGH_FLOAT = frozenset({"ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"})
 """Of integers they are computed in float32 and truncated."""
 
@@ -99,10 +112,10 @@ def reduce_by_attribute(ctx: Context, x: Value, *, axes: list[int] | None = None
 def reduce_by_input(
     ctx: Context, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Var | Value:
-    """Axes from an input; without any, all of them or none."""
+    """Axes from an input; without any, all of them or none: then what is done to each element is left."""
     chosen = axes.ints("axes") if axes is not None else []
     if not chosen and noop_with_empty_axes:
-        return mb.identity(x=x.var)
+        return OF_ELEMENTS.get(ctx.op_type, _identity)(x.var)
     return reduced(ctx.op_type, x, chosen, bool(keepdims))
 
 

@@ -46,9 +46,12 @@ def test_nothing_reduces_to_the_neutral_element(lower, op_type, dtype):
     np.testing.assert_array_equal(reduced, np.full((2, 3), neutral, dtype))
 
 
-def test_no_axes_reduce_nothing_where_asked(agrees, rng):
+@pytest.mark.parametrize("op_type", [*SIGNED, "ReduceLogSum", "ReduceLogSumExp"])
+def test_no_axes_reduce_nothing_where_asked(agrees, rng, op_type):
+    """What is done to each element is left: a square, an absolute value, a logarithm."""
     x = rng.standard_normal((2, 3)).astype(np.float32)
-    agrees("ReduceSum", [x, np.array([], np.int64)], opset=18, noop_with_empty_axes=1)
+    x = np.abs(x) + 1 if op_type == "ReduceLogSum" else x
+    agrees(op_type, [x, np.array([], np.int64)], opset=18, noop_with_empty_axes=1)
 
 
 def test_large_exponents_do_not_overflow(agrees):

@@ -1,0 +1,166 @@
+"""Nodes of which OpenVINO makes other numbers: it still does, and they are put right as ONNX Runtime has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import openvino
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import edgekit_openvino
+from edgekit.errors import UnsupportedOpsError
+from edgekit.model import Arrays, Model
+from edgekit_openvino.frontend import convert_model
+
+RANDOM = np.random.default_rng(0)
+BYTES = np.arange(0, 250, 25)
+BITS = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def integers(name: str) -> dict[str, str]:
+    """Sums, differences and products that leave the range of an 8-bit type."""
+    return {f"{op} of {name}": f"({name}[10] a, {name}[10] b) => ({name}[10] y) {{ y = {op} (a, b) }}" for op in SUMS}
+
+
+SUMS = ("Add", "Sub", "Mul")
+NUMBERS: dict[str, tuple[str, int, Arrays]] = {
+    **{
+        name: (body, 14, {"a": BYTES.astype(dtype), "b": np.flip(BYTES * 3).astype(dtype)})
+        for dtype, kind in ((np.uint8, "uint8"), (np.int8, "int8"))
+        for name, body in integers(kind).items()
+    },
+    "BitShift of uint8": (
+        '(uint8[10] a, uint8[10] b) => (uint8[10] y) { y = BitShift <direction = "LEFT"> (a, b) }',
+        11,
+        {"a": BYTES.astype(np.uint8), "b": BITS.astype(np.uint8)},
+    ),
+    "LRN": (
+        "(float[2, 6, 2, 3] x) => (float[2, 6, 2, 3] y)"
+        " { y = LRN <size = 3, alpha = 0.3, beta = 0.6, bias = 1.5> (x) }",
+        13,
+        {"x": floats(2, 6, 2, 3)},
+    ),
+    "LpPool": (
+        "(float[1, 2, 7, 9] x) => (float[1, 2, 3, 5] y)"
+        " { y = LpPool <kernel_shape = [3, 2], strides = [2, 2], ceil_mode = 1> (x) }",
+        18,
+        {"x": floats(1, 2, 7, 9)},
+    ),
+    "Pad": (
+        "(float[2, 3] x, float v) => (float[5, 3] y) <int64[4] p = {2, -1, 1, 1}> { y = Pad (x, p, v) }",
+        13,
+        {"x": floats(2, 3), "v": np.array(3, np.float32)},
+    ),
+    "Pad along an axis": (
+        "(int32[2, 3] x, int32[1] v) => (int32[2, 6] y) <int64[2] p = {1, 2}, int64[1] a = {-1}>"
+        " { y = Pad (x, p, v, a) }",
+        21,
+        {"x": np.arange(6, dtype=np.int32).reshape(2, 3), "v": np.array([-9], np.int32)},
+    ),
+    **{
+        f"{op} without axes": (
+            f"(float[2, 3] x) => (float[2, 3] y) <int64[0] a = {{}}> {{ y = {op} <noop_with_empty_axes = 1> (x, a) }}",
+            18,
+            {"x": np.abs(floats(2, 3)) + 1 if op == "ReduceLogSum" else floats(2, 3)},
+        )
+        for op in ("ReduceL1", "ReduceL2", "ReduceLogSum")
+    },
+    "Attention": (
+        "(float[1, 2, 3, 8] q, float[1, 2, 5, 8] k, float[1, 2, 5, 8] v, float[1, 2, 4, 8] pk, float[1, 2, 4, 8] pv)"
+        " => (float[1, 2, 3, 8] y, float[1, 2, 9, 8] nk, float[1, 2, 9, 8] nv)"
+        " { y, nk, nv = Attention <is_causal = 1> (q, k, v, , pk, pv) }",
+        23,
+        {
+            "q": floats(1, 2, 3, 8),
+            **{name: floats(1, 2, 5, 8) for name in "kv"},
+            **{name: floats(1, 2, 4, 8) for name in ("pk", "pv")},
+        },
+    ),
+}
+
+
+def parsed(body: str, opset: int) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\ng {body}')
+
+
+def by_openvino(model: onnx.ModelProto, feeds: Arrays) -> np.ndarray:
+    network = openvino.Core().read_model(model.SerializeToString())
+    compiled = openvino.compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    known = {name: feeds[name] for port in compiled.inputs for name in port.names & set(feeds)}  # it drops some
+    return np.array(compiled(known)[0])
+
+
+def right(model: onnx.ModelProto, feeds: Arrays) -> np.ndarray:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, feeds)[0])
+
+
+@pytest.mark.parametrize(("body", "opset", "feeds"), NUMBERS.values(), ids=NUMBERS)
+def test_they_are_put_right(body: str, opset: int, feeds: Arrays, tmp_path: Path) -> None:
+    model = parsed(body, opset)
+    expected = right(model, feeds)
+    assert not np.allclose(by_openvino(model, feeds), expected, rtol=1e-3), "OpenVINO has learned it: drop the entry"
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    assert got.dtype == expected.dtype
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_standard_has_the_same_causal_mask_behind_a_past() -> None:
+    body, opset, feeds = NUMBERS["Attention"]
+    model = parsed(body, opset)
+    expected = ReferenceEvaluator(model).run(None, feeds)[0]
+    np.testing.assert_allclose(right(model, feeds), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "feeds"),
+    [
+        (
+            '(uint8[10] a, uint8[10] b) => (uint8[10] y) { y = BitShift <direction = "RIGHT"> (a, b) }',
+            11,
+            {"a": BYTES.astype(np.uint8), "b": np.minimum(BITS, 7).astype(np.uint8)},
+        ),
+        (
+            "(float[1, 6, 2, 3] x) => (float[1, 6, 2, 3] y) { y = LRN <size = 3, alpha = 0.3, bias = 2.0> (x) }",
+            13,
+            {"x": floats(1, 6, 2, 3)},
+        ),
+        (
+            "(float[2, 3] x) => (float[2, 3] y) <int64[0] a = {}> { y = ReduceSum <noop_with_empty_axes = 1> (x, a) }",
+            18,
+            {"x": floats(2, 3)},
+        ),
+    ],
+    ids=["BitShift", "LRN", "ReduceSum"],
+)
+def test_their_siblings_are_taken_as_they_are(body: str, opset: int, feeds: Arrays) -> None:
+    model = parsed(body, opset)
+    convert_model(Model(ir.from_proto(model)))
+    np.testing.assert_allclose(by_openvino(model, feeds), right(model, feeds), rtol=1e-4)
+
+
+def test_a_gather_without_indices_is_refused() -> None:
+    """It ends the process when OpenVINO compiles it."""
+    model = parsed("(float[3, 2] x) => (float[0, 2] y) <int64[0] i = {}> { y = Gather (x, i) }", 13)
+    with pytest.raises(UnsupportedOpsError, match="it ends the process where there are no indices"):
+        convert_model(Model(ir.from_proto(model)))
+
+
+def test_indices_for_a_part_of_the_data(tmp_path: Path) -> None:
+    """ONNX allows fewer indices than data along the other axes; OpenVINO refuses them."""
+    body = "(float[3, 4, 2] x, int64[2, 3, 1] i) => (float[2, 3, 1] y) { y = GatherElements <axis = 0> (x, i) }"
+    model = parsed(body, 13)
+    feeds = {"x": floats(3, 4, 2), "i": RANDOM.integers(-3, 3, (2, 3, 1))}
+    with pytest.raises(UnsupportedOpsError, match="not consistent"):
+        convert_model(Model(ir.from_proto(model)))
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    np.testing.assert_array_equal(got, right(model, feeds))
