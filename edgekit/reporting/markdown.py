@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from edgekit.measurements import MEASUREMENTS
 from edgekit.reporting import tables
+from edgekit.reporting.app import app_texts, class_names
 from edgekit.reporting.summary import Manifest, summary_rows, warnings
 from edgekit.terminal.foreign_text import on_one_line
 
@@ -24,12 +25,14 @@ def markdown_report(manifest: Manifest) -> str:
         *[f"> **Note:** {escaped_markdown(text)}" for text in warnings(manifest)],
         "## Inputs and outputs",
         _table(tables.FEATURE_HEAD, tables.feature_rows(manifest)),
-        _preparation(manifest),
+        "## In the app",
+        *[escaped_markdown(text) for text in app_texts(manifest)],
+        _classes(manifest),
         "## Accuracy by output",
         _table(tables.ACCURACY_HEAD, tables.accuracy_rows(manifest)),
         escaped_markdown(tables.execution_text(manifest)),
         "## Check it on the device",
-        "Run this in the bundle's folder; it needs nothing of EdgeKit:\n\n"
+        "In the bundle's folder; it needs the device's runtime, and nothing of EdgeKit:\n\n"
         + "\n".join(f"    {build['check']['command']}" for build in (manifest, *manifest.get("also", ()))),
         "## How it was made",
         _table(tables.STAGE_HEAD[:1], (row[:1] for row in tables.stage_rows(manifest))),
@@ -39,12 +42,9 @@ def markdown_report(manifest: Manifest) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _preparation(manifest: Manifest) -> str:
-    declared = manifest["preprocessing"]
-    if declared is None:
-        return ""
-    lines = "\n".join(f"- {escaped_markdown(key)}: {escaped_markdown(str(value))}" for key, value in declared.items())
-    return f"## How the input is prepared\n\n{lines}"
+def _classes(manifest: Manifest) -> str:
+    rows = class_names(manifest)
+    return _table(("class", "name"), rows) if rows else ""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

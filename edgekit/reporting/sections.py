@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from edgekit.reporting import tables
+from edgekit.reporting.app import app_texts
 from edgekit.reporting.charts import Axis, curve_chart
 from edgekit.reporting.comparison import identity_rows
 from edgekit.reporting.judgement import HEADLINES, judge
@@ -181,6 +182,7 @@ def features(manifest: Manifest, _: GraphRecord | None) -> Section:
     return {
         "head": tables.FEATURE_HEAD,
         "rows": list(tables.feature_rows(manifest)),
+        "app": app_texts(manifest),
         "preparation": [] if declared is None else [(key, _declared_text(value)) for key, value in declared.items()],
         "labels": manifest["labels"] or [],
     }
