@@ -73,6 +73,8 @@ WEAKEST_BELOW_DB = 10.0
 """How much less a single sample has to reach than all together."""
 LEAST_DB = 10.0
 """What is asked of an output at least, however little the original agrees with itself."""
+MOST_EXCHANGED = 4
+"""How many labels that are answered as others are named."""
 DECISION_DB = 3.0
 """What decisions that stay the same need beside them: less, and half of an output's power is error."""
 ONE_COUNT_SHARE = 0.01
@@ -218,8 +220,26 @@ class Accuracy:
             f"the original finds {self.task.reference:.2%} of {self.samples} labels{among}, no more than a guess may "
             "find: they prove nothing, and the outputs are judged without them; check the labels, the order of the "
             f"classes, the preprocessing and whether output {self.task.output!r} tells the class, or give more samples"
-            + ("" if self.task.numbered is None else f"; {self.task.numbered}: --labels FILE gives the model's order")
+            + self._numbering
         )
+
+    @property
+    def label_exchange(self) -> str | None:
+        """Which labels the original answers as each other; None where none are."""
+        if self.task is None or not self.task.exchanged:
+            return None
+        exchanged = self.task.exchanged
+        told = [*map(str, exchanged[:MOST_EXCHANGED])]
+        told += [f"and {len(exchanged) - MOST_EXCHANGED} more so"] if len(exchanged) > MOST_EXCHANGED else []
+        return (
+            f"labels look exchanged: the original answers {', '.join(told)}; check the order of the "
+            f"classes{self._numbering}"
+        )
+
+    @property
+    def _numbering(self) -> str:
+        numbered = None if self.task is None else self.task.numbered
+        return "" if numbered is None else f"; {numbered}: --labels FILE gives the model's order"
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""

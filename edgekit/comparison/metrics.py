@@ -16,6 +16,7 @@ import numpy as np
 
 from edgekit.comparison.columns import ColumnAccuracy, ColumnError, Columns
 from edgekit.comparison.decisions import ClassAccuracy, DecidedBy, Decision, DecisionCount
+from edgekit.comparison.exchanged import Exchanged
 from edgekit.comparison.recalls import ClassLoss
 from edgekit.errors import InputError, RequirementError
 from edgekit.features.class_scores import ClassChoice
@@ -331,6 +332,8 @@ class TaskAccuracy:
     """How classes were numbered, in words, where nothing but the order of names told it."""
     worst_class: ClassLoss | None = None
     """The class whose loss is evidence of the most; None where none is found less often."""
+    exchanged: tuple[Exchanged, ...] = ()
+    """Labels in whose place the original answers another one, in a circle."""
 
     @property
     def drop(self) -> float:
@@ -370,6 +373,8 @@ class LabelCount:
         """How many classes there are; None where no scores stand beside a class number, or before the first sample."""
         self.by_class: Counter[int] = Counter()
         """How many samples of each class are found."""
+        self.answers: Counter[tuple[int, int | None]] = Counter()
+        """How many samples of a label, its first number, are answered as the second; None is no class."""
         self._samples = self._found = 0
 
     def add(self, label: int, outputs: Mapping[str, np.ndarray], sample: str) -> None:
@@ -392,9 +397,11 @@ class LabelCount:
                     + ("; if yours run from 1, take 1 from each" if label == self.classes else ""),
                 )
         if decision.size > 1:
-            found = not np.isnan(decision).any() and int(decision.argmax()) == label
+            answer = None if np.isnan(decision).any() else int(decision.argmax())
         else:
-            found = class_index(int(decision[0]), self._numbers) == label
+            answer = class_index(int(decision[0]), self._numbers)
+        found = answer == label
+        self.answers[label, answer] += 1
         self._samples += 1
         self._found += found
         self.by_class[label] += found

@@ -11,6 +11,7 @@ import numpy as np
 from edgekit.comparison.accuracy import SQNR_FLOOR_DB, Kind
 from edgekit.comparison.decisions import Decision
 from edgekit.comparison.detectors import UNDECLARED, nearly_recognised
+from edgekit.comparison.exchanged import exchanged_labels
 from edgekit.comparison.meaning import (
     SEEN,
     BoxMeaning,
@@ -126,7 +127,10 @@ def compare(
     reference, found = counts
     numbered = samples.numbered if isinstance(samples, FolderSamples) else None
     lost = worst_class(reference.by_class, found.by_class)
-    task = TaskAccuracy(reference.output, reference.accuracy, found.accuracy, reference.classes, numbered, lost)
+    exchanged = exchanged_labels(reference.answers)
+    task = TaskAccuracy(
+        reference.output, reference.accuracy, found.accuracy, reference.classes, numbered, lost, exchanged
+    )
     return comparison.results(), task
 
 

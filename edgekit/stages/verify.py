@@ -167,8 +167,7 @@ class Verify(Stage[Built]):
             )
         if self._samples.has_labels and accuracy.task is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
-        if accuracy.label_doubt is not None:
-            warnings.append(accuracy.label_doubt)
+        warnings += [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
         if not self._seeded:
             warnings += unread_boxes(self._samples, reference, self._original, accuracy.meaning)
         warnings += lost_by_default(
