@@ -12,6 +12,7 @@ import numpy as np
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.fed_back import Sequel, compare_fed_back
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.comparison.padding import padding_on
 from edgekit.comparison.quantized_outputs import quantized_outputs
@@ -39,7 +40,7 @@ from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.stages.fix_values import FixValues
 from edgekit.stages.take_branch import TakeBranch
-from edgekit.stages.verify import blame_target, require_accuracy, with_self_agreement
+from edgekit.stages.verify import blame_target, require_accuracy, require_sequel, with_self_agreement
 from edgekit.target import Runner
 from edgekit.witness import Witness
 
@@ -68,6 +69,8 @@ class Verification:
     """What the device computes inside, where that was asked for."""
     testimony: Testimony | None = None
     """What a second runtime computes, where that was asked for."""
+    fed_back: Sequel | None = None
+    """How near it stays to the original where both go on with their own states, on further data that are a sequence."""
     further: Mapping[str, Verification] = field(default_factory=dict)
     """The same of the builds for further devices, by profile."""
 
@@ -82,6 +85,7 @@ class Verification:
             "labels": None if labels is None else dict(vars(labels)),
             "layers": None if self.divergence is None else self.divergence.as_record(),
             "witness": None if self.testimony is None else self.testimony.as_record(),
+            "fed_back": None if self.fed_back is None else self.fed_back.as_record(),
             "also": {profile: found.as_record() for profile, found in self.further.items()},
         }
 
@@ -211,8 +215,8 @@ def _verify_executed(
         of_other_shapes(inputs, sampled_shapes(data).for_inputs(inputs), bundle.open_dims) if leaves_out else (),
     )
     if model is not None:
-        accuracy = _against_original(bundle, runner, samples, original_of(bundle, model), step)
-        return Verification(runner.executed_by, golden, accuracy, None)
+        accuracy, sequel = _against_original(bundle, runner, samples, original_of(bundle, model), step)
+        return Verification(runner.executed_by, golden, accuracy, None, fed_back=sequel)
     recording = Recording(samples, tuple(each.spec for each in bundle.outputs))
     if recording.names():
         accuracy = _against_recorded(bundle, runner, recording, step)
@@ -275,7 +279,9 @@ def _golden_flaw(floor: Mapping[str, Any], result: OutputAccuracy) -> str | None
     return f"output {result.name!r}: SQNR {reached:.1f} dB (at least {floor['floor_db']:.1f} dB)"
 
 
-def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original: Model, step: Step | None) -> Accuracy:
+def _against_original(
+    bundle: Bundle, runner: Runner, samples: Samples, original: Model, step: Step | None
+) -> tuple[Accuracy, Sequel | None]:
     reference, kind = KnownAnswers().reference_of(original), Kind(bundle.manifest["model"]["kind"])
     export = check_export(original, reference, samples)
     names = tuple(spec.name for spec in original.returned_outputs)
@@ -304,12 +310,14 @@ def _against_original(bundle: Bundle, runner: Runner, samples: Samples, original
         padding=padding,
     )
     accuracy = with_self_agreement(accuracy, original, samples, ranked, step)
+    sequel = compare_fed_back(samples, reference, runner, original, decided, accuracy.floors, step)
     try:
         require_accuracy(accuracy, kind, bundle.manifest["model"]["precision"], bundle.path)
+        require_sequel(sequel, accuracy, kind, bundle.manifest["model"]["precision"], bundle.path)
     except RequirementError as error:
         blame_target(error, export)
         raise
-    return accuracy
+    return accuracy, sequel
 
 
 def _against_recorded(bundle: Bundle, runner: Runner, recording: Recording, step: Step | None) -> Accuracy:

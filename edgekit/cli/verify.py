@@ -173,7 +173,14 @@ def _testimony_rows(testimony: Testimony) -> list[tuple[str, str]]:
 
 
 def _rows(verification: Verification) -> list[tuple[str, str]]:
-    from edgekit.reporting.summary import data_text, decibel_text, meaning_text, task_text, worst_output_text
+    from edgekit.reporting.summary import (
+        data_text,
+        decibel_text,
+        fed_back_text,
+        meaning_text,
+        task_text,
+        worst_output_text,
+    )
 
     rows = [("executed by", verification.executed_by)]
     for output in verification.golden:
@@ -188,6 +195,8 @@ def _rows(verification: Verification) -> list[tuple[str, str]]:
             rows.append(("accuracy", task_text(record)))
         if record["meaning"] is not None:
             rows.append((record["meaning"]["kind"], meaning_text(record["meaning"])))
+    if verification.fed_back is not None:
+        rows.append(("fed back", fed_back_text(verification.fed_back.as_record())))
     if verification.labels is not None:
         labels = verification.labels
         beside = (

@@ -13,7 +13,7 @@ from edgekit.device import Device
 from edgekit.errors import InputError, RequirementError
 from edgekit.progress import Step
 from edgekit.quality_gate.verdict import Figure, Verdict, verdict_on
-from edgekit.reporting.summary import worst_output_text
+from edgekit.reporting.summary import fed_back_text, worst_output_text
 
 _BUDGET = "outputs on samples"
 
@@ -58,7 +58,8 @@ def judge_on_samples(
         return _on_labels(found.labels, data, least_accuracy, there)
     assert found.accuracy is not None
     worst = worst_output_text(found.accuracy.as_record())
-    told = f"{worst}, of {found.accuracy.samples} samples{there}"
+    loop = "" if found.fed_back is None else f"; fed back {fed_back_text(found.fed_back.as_record())}"
+    told = f"{worst}, of {found.accuracy.samples} samples{there}{loop}"
     return verdict_on(_BUDGET, found.accuracy.reference, told, kept=True)
 
 

@@ -41,7 +41,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
     rows += [("classes", text) for text in class_texts(accuracy)]
     rows += [
         ("worst output", worst_output_text(accuracy)),
-        *(("off by", text) for text in [*error_texts(accuracy), *probability_texts(manifest)]),
+        *(("off by", text) for text in [*error_texts(manifest), *probability_texts(manifest)]),
         *(("at sizes", text) for text in sizes_texts(accuracy)),
         ("compared on", data_text(accuracy)),
         *(("not judged", text) for text in padding_texts(accuracy)),
@@ -65,13 +65,15 @@ def padding_texts(accuracy: Mapping[str, Any]) -> list[str]:
     return [f"positions of {', '.join(padding['outputs'])} where {padding['mask']!r} is 0: padding"]
 
 
-def error_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """By how much the numbers of outputs of quantities are off, in their own units, an output each."""
+def error_texts(manifest: Manifest) -> list[str]:
+    """By how much the numbers of outputs of quantities are off, in their own units, an output each; not of states."""
+    record = stage_record(manifest, "verify").get("fed_back")
+    states = () if record is None else record["states"].values()
     return [
         f"{output['name']}: {'; '.join(map(_error_text, output['errors'][:_MOST_ERRORS]))}"
         + ("; …" if len(output["errors"]) > _MOST_ERRORS else "")
-        for output in accuracy["outputs"]
-        if output.get("errors")
+        for output in manifest["accuracy"]["outputs"]
+        if output.get("errors") and output["name"] not in states
     ]
 
 
@@ -107,10 +109,13 @@ def poor_fit_texts(manifest: Manifest) -> list[str]:
 def fed_back_texts(build: Mapping[str, Any]) -> list[str]:
     """How near it stays where it goes on with its own states, for a model that an app hands them to."""
     record = stage_record(build, "verify").get("fed_back")
-    if record is None:
-        return []
+    return [] if record is None else [fed_back_text(record)]
+
+
+def fed_back_text(record: Mapping[str, Any]) -> str:
+    """How near the output that departs the farthest stays, over how many steps, and what was fed back."""
     fed = ", ".join(f"{name} by {output!r}" for name, output in record["states"].items())
-    return [f"{record['output']}: SQNR {decibel_text(float(record['sqnr_db']))} over {record['steps']} steps, {fed}"]
+    return f"{record['output']}: SQNR {decibel_text(float(record['sqnr_db']))} over {record['steps']} steps, {fed}"
 
 
 def witness_texts(build: Mapping[str, Any]) -> list[str]:

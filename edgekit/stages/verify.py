@@ -14,7 +14,7 @@ from edgekit.comparison.bounded import ROUNDING, bounded_outputs
 from edgekit.comparison.by_default import lost_by_default
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
-from edgekit.comparison.fed_back import compare_fed_back
+from edgekit.comparison.fed_back import Sequel, compare_fed_back
 from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.padding import Padding, padding_on
 from edgekit.comparison.quantized_outputs import quantized_outputs
@@ -135,6 +135,9 @@ class Verify(Stage[Built]):
                 subject=self._original.name,
                 hint="give real samples with --data",
             ) from error
+        sequel = self._fed_back(given, accuracy, reference, runner)
+        if sequel is not None:
+            accuracy = replace(accuracy, accepted=(*accuracy.accepted, *sequel.flaws))
         sizes, untried = self._at_sizes(given, reference, runner)
         accuracy = replace(accuracy, sizes=sizes)
         warnings = untried + [
@@ -180,14 +183,7 @@ class Verify(Stage[Built]):
                 "the accuracy was measured on the samples that the model was calibrated on; "
                 "--verify-data DIR measures it on others"
             )
-        sequel = None
-        if not self._seeded:
-            sequel = compare_fed_back(self._samples, reference, runner, self._original, self._progress)
-        if sequel is not None and sequel.sqnr_db < accuracy.floors.sqnr_db:
-            warnings.append(
-                f"fed its own states, output {sequel.worst!r} departs from the original's: SQNR {sequel.sqnr_db:.1f} "
-                f"dB over {sequel.text} (a single step has to reach {accuracy.floors.sqnr_db:.0f} dB)"
-            )
+        warnings += [] if sequel is None else sequel.warnings(accuracy.floors)
         worst = accuracy.worst_db
         record = {
             "kind": given.kind,
@@ -277,6 +273,22 @@ class Verify(Stage[Built]):
         if self._padding is None:
             self._padding = (None if self._seeded else padding_on(self._samples, reference, self._original),)
         return self._padding[0]
+
+    def _fed_back(self, given: Built, accuracy: Accuracy, reference: Executor, runner: Runner) -> Sequel | None:
+        """How near it stays with its own states, if that is enough; None without samples of a sequence.
+
+        Raises:
+            InaccurateError: It departs too far, and that is not accepted.
+        """
+        if self._seeded:
+            return None
+        decisions = decisions_of(self._original)
+        sequel = compare_fed_back(
+            self._samples, reference, runner, self._original, decisions, accuracy.floors, self._progress
+        )
+        if not self._accept:
+            require_sequel(sequel, accuracy, given.kind, given.artifact.precision, self._original.name)
+        return sequel
 
     def evaluated(self, given: Built, reference: Executor, runner: Runner) -> dict[str, Any] | None:
         """What the project's evaluation function finds, if it is enough; None without one.
@@ -429,6 +441,30 @@ def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: ob
             subject=subject,
             expected=f"the original model's outputs, by {accuracy.reference}",
             found="; ".join(shortfalls),
+            hint=_hint(accuracy, kind),
+        )
+
+
+def require_sequel(sequel: Sequel | None, accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:
+    """Refuses what departs from the original where both go on with their own states.
+
+    Args:
+        sequel: How near it stays; None where there is no sequence.
+        accuracy: How near single steps are.
+        kind: What was built.
+        precision: The precision that it was built in.
+        subject: What to call it in the error.
+
+    Raises:
+        InaccurateError: It departs too far.
+    """
+    if sequel is not None and sequel.flaws:
+        raise InaccurateError(
+            f"what was built as {kind} is not accurate enough, executed by {accuracy.executed_by}",
+            precision=precision,
+            subject=subject,
+            expected=f"the original model's outputs, by {accuracy.reference}, fed its own states",
+            found="; ".join(sequel.flaws),
             hint=_hint(accuracy, kind),
         )
 

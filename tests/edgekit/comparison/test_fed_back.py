@@ -1,16 +1,26 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import onnxruntime
 import pytest
+from typer.testing import CliRunner
 
 from edgekit import api
-from edgekit.comparison.fed_back import carried_states
-from edgekit.model import ValueSpec
+from edgekit.cli import app
+from edgekit.comparison.accuracy import Floors, Kind
+from edgekit.comparison.fed_back import Sequel, carried_states, compare_fed_back
+from edgekit.comparison.told_decisions import decisions_of
+from edgekit.data.samples import Samples, open_samples
+from edgekit.execution.reference import Reference
+from edgekit.model import Arrays, Model, ValueSpec
+from edgekit.quality_gate.samples import judge_on_samples
 from edgekit.reporting.summary import stage_record, summary_rows, warnings
 
 OnnxFile = Callable[..., Path]
+OnnxModel = Callable[..., onnx.ModelProto]
 
 STEP = (
     "f (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] n)"
@@ -123,7 +133,7 @@ def test_shapes_that_the_file_leaves_open_are_those_of_the_samples(tmp_path: Pat
         np.savez(tmp_path / "samples" / f"{step}.npz", **typed)
     bundle = api.package(model, "onnxruntime", tmp_path / "bundle", data=tmp_path / "samples", quantize="none")
     record = stage_record(bundle.manifest, "verify")["fed_back"]
-    assert record == {"states": {"h": "n"}, "steps": 5, "output": "y", "sqnr_db": "inf"}
+    assert record == {"states": {"h": "n"}, "steps": 5, "output": "y", "sqnr_db": "inf", "recorded": False}
 
 
 def test_what_is_no_sequence_is_not_measured(tmp_path: Path, onnx_file: OnnxFile, stream: Path) -> None:
@@ -153,3 +163,138 @@ def test_what_the_original_does_not_take_is_no_state(tmp_path: Path, onnx_file: 
         np.savez(tmp_path / "places" / f"{number}.npz", **arrays)
     bundle = api.package(model, "ort", tmp_path / "bundle", data=tmp_path / "places", quantize="none")
     assert stage_record(bundle.manifest, "verify")["fed_back"] is None
+
+
+class Leaking:
+    """A runner of ``n = (h + x) · keeps``, ``y = n + 1``: right in a step, if it keeps nearly all."""
+
+    executed_by = "the test"
+
+    def __init__(self, keeps: float) -> None:
+        self._keeps = np.float32(keeps)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        carried = (feeds["h"] + feeds["x"]) * self._keeps
+        return {"y": carried + 1, "n": carried}
+
+
+def sum_of_steps(onnx_model: OnnxModel) -> Model:
+    text = "f (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] n) { n = Add(h, x)  y = Add(n, one) }"
+    return Model(ir.from_proto(onnx_model(text, one=np.ones((1, 4), np.float32))))
+
+
+def tracked(folder: Path, model: Model, *, steps: int = 400, length: int = 400, recorded: bool = True) -> Samples:
+    """Steps of a position, about 1 each; a sequence of ``length`` steps begins at 0."""
+    rng, position = np.random.default_rng(0), np.zeros((1, 4), np.float32)
+    for step in range(steps):
+        position = np.zeros_like(position) if step % length == 0 else position
+        x = rng.normal(1, 0.5, (1, 4)).astype(np.float32)
+        np.savez(folder / f"{step:03}.npz", x=x, h=position if recorded else np.zeros_like(position))
+        position = position + x
+    return open_samples(folder, model.inputs)
+
+
+def followed(samples: Samples, model: Model, keeps: float, floor_db: float | None = None) -> Sequel:
+    floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None, floor_db=floor_db)
+    found = compare_fed_back(samples, Reference(model), Leaking(keeps), model, decisions_of(model), floors)
+    assert found is not None
+    return found
+
+
+def test_an_error_that_adds_up_step_by_step_is_refused(tmp_path: Path, onnx_model: OnnxModel) -> None:
+    """Three thousandths of the position are lost in each step, which is 50 dB there."""
+    model = sum_of_steps(onnx_model)
+    samples = tracked(tmp_path, model)
+    found = followed(samples, model, 0.997)
+    wanted = got = np.zeros((1, 4), np.float32)
+    signals, noises, positions = [], [], []
+    for sample in samples:
+        wanted, got = wanted + sample.feeds["x"], (got + sample.feeds["x"]) * np.float32(0.997)
+        signals.append(float(((wanted + 1) ** 2).sum()))
+        noises.append(float(((got - wanted) ** 2).sum()))
+        positions.append(wanted)
+    total, first, last = (
+        10 * np.log10(sum(signals[part]) / sum(noises[part])) for part in (slice(None), slice(100), slice(-100, None))
+    )
+    varying = 10 * np.log10(400 * np.stack(positions).var(axis=0).sum() / sum(noises))
+    assert (found.recorded, found.steps, found.worst) == (True, 400, "y")
+    assert found.sqnr_db == pytest.approx(total, abs=0.01)
+    assert (found.early_db, found.late_db) == (pytest.approx(first, abs=0.01), pytest.approx(last, abs=0.01))
+    assert found.flaws == (
+        f"fed its own states over 400 steps, h by 'n', output 'y': SQNR {varying:.1f} dB of what varies between "
+        f"samples (at least 10 dB), {total:.1f} dB with what is the same in all",
+    )
+    departs, grows = found.warnings(Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None))
+    assert departs.startswith(
+        f"fed its own states, output 'y' departs from the original's: SQNR {total:.1f} dB over 400"
+    )
+    assert grows == (
+        f"fed its own states, output 'y' departs farther from step to step: SQNR {first:.1f} dB over the first quarter "
+        f"of 400 steps, {last:.1f} dB over the last; longer sequences depart farther still, unless the app resets the "
+        "states"
+    )
+
+
+def test_a_sequence_begins_where_the_samples_begin_one(tmp_path: Path, onnx_model: OnnxModel) -> None:
+    model = sum_of_steps(onnx_model)
+    found = followed(tracked(tmp_path, model, length=20), model, 0.997)
+    assert found.recorded
+    assert found.flaws == ()
+    assert found.sqnr_db > 30
+
+
+def test_states_that_nobody_recorded_show_no_sequence(tmp_path: Path, onnx_model: OnnxModel) -> None:
+    model = sum_of_steps(onnx_model)
+    found = followed(tracked(tmp_path, model, recorded=False), model, 0.9)
+    assert (found.recorded, found.steps, found.flaws) == (False, 400, ())
+    assert found.sqnr_db < 10
+
+
+def test_a_floor_that_was_asked_for_counts_less_10_db(tmp_path: Path, onnx_model: OnnxModel) -> None:
+    model = sum_of_steps(onnx_model)
+    samples = tracked(tmp_path, model)
+    assert followed(samples, model, 0.9995, floor_db=30).flaws == ()
+    (flaw,) = followed(samples, model, 0.9995, floor_db=40).flaws
+    assert flaw.endswith(" dB (at least 30 dB)")
+
+
+def test_what_the_original_does_not_determine_itself_is_not_asked(tmp_path: Path, onnx_model: OnnxModel) -> None:
+    """A logistic map doubles what rounding adds in each step: after 30 steps nothing is left of its start."""
+    text = (
+        "f (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] n)"
+        " { a = Mul(h, four)  b = Sub(one, h)  c = Mul(a, b)  n = Add(c, x)  y = Sub(n, half) }"
+    )
+    numbers = {"four": 3.99, "one": 1, "half": 0.5}
+    model = Model(
+        ir.from_proto(onnx_model(text, **{name: np.full((1, 4), value, np.float32) for name, value in numbers.items()}))
+    )
+    reference, state = Reference(model), np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
+    for step in range(100):
+        feeds = {"x": np.zeros((1, 4), np.float32), "h": state}
+        np.savez(tmp_path / f"{step:03}.npz", **feeds)
+        state = reference.run(feeds)["n"]
+
+    class Rounded(Leaking):
+        def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+            return reference.run({**feeds, "h": feeds["h"].astype(np.float16).astype(np.float32)})
+
+    floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None)
+    samples = open_samples(tmp_path, model.inputs)
+    found = compare_fed_back(samples, reference, Rounded(1), model, decisions_of(model), floors)
+    assert found is not None
+    assert found.recorded
+    assert found.sqnr_db < 10
+    assert found.flaws == ()
+
+
+def test_verify_and_gate_tell_how_near_a_sequence_stays(tmp_path: Path, onnx_file: OnnxFile, stream: Path) -> None:
+    one = np.ones((1, 4), np.float32)
+    model = onnx_file(STEP, decay=np.full((1, 4), 0.9, np.float32), one=one)
+    bundle = api.package(model, "onnxruntime", tmp_path / "bundle", data=stream, quantize="none")
+    sequel = api.verify(bundle, data=stream, model=model).fed_back
+    assert sequel is not None
+    assert (sequel.states, sequel.steps, sequel.recorded) == ({"h": "n"}, 40, True)
+    result = CliRunner().invoke(app, ["verify", str(bundle.path), "--data", str(stream), "--model", str(model)])
+    assert "fed back      y: SQNR exact over 40 steps, h by 'n'" in result.output
+    verdict = judge_on_samples(bundle, stream, model, None)
+    assert verdict.found.endswith("of 40 samples; fed back y: SQNR exact over 40 steps, h by 'n'")
