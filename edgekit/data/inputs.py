@@ -13,6 +13,7 @@ import numpy as np
 
 from edgekit.data.columns import Columns
 from edgekit.data.limits import FLAG_LIMIT, Given, Interval, Limit, Limits
+from edgekit.data.magnitudes import Magnitude
 from edgekit.data.natural import natural_values
 from edgekit.data.words import ANY_WORDS, Words
 from edgekit.errors import InputError
@@ -30,7 +31,8 @@ def seeded_inputs(
 ) -> Arrays:
     """Inputs that are the same for the same seed, on every machine.
 
-    Floating-point inputs are standard normal, or uniform in the interval that is their limit; bytes take their whole
+    Floating-point inputs are standard normal, without the sign where none is negative, or uniform in the interval that
+    is their limit; bytes take their whole
     range; other integers, and inputs that have a limit, are drawn from 0 up to below it, or from those that it lists;
     booleans are fair coins; inputs that take random numbers get such. Texts are words that the graph looks for, or
     lines of them where it looks into a text. An input's values depend on its own name, dtype and shape alone, so
@@ -126,7 +128,8 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.
         return rng.integers(low, high, shape).astype(dtype)
     if np.issubdtype(dtype, np.complexfloating):
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
-    return rng.standard_normal(shape).astype(dtype)
+    values = rng.standard_normal(shape)
+    return (np.abs(values) if isinstance(limit, Magnitude) else values).astype(dtype)
 
 
 def _holds_recordings(dtype: np.dtype, limit: Limit | None) -> bool:

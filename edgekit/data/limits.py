@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.data.columns import Columns, picked_columns
+from edgekit.data.magnitudes import Magnitude, magnitudes
 from edgekit.data.words import KEEPS_VALUES, Words, word_limits
 from edgekit.graph.sizes.size_inputs import inputs_of_sizes
 from edgekit.model import Model
@@ -37,10 +38,10 @@ class Given:
     values: np.ndarray
 
 
-Limit = int | Columns | tuple[int, ...] | Interval | Words | Given
+Limit = int | Columns | tuple[int, ...] | Interval | Magnitude | Words | Given
 Limits = Mapping[str, Limit]
 """By input: what its numbers stay below, all of them or by column, the numbers to choose from, those between two, the
-words of its texts, or the only numbers that it takes."""
+words of its texts, the only numbers that it takes, or that none is negative."""
 
 
 def index_limits(model: Model) -> dict[str, Limit]:
@@ -51,7 +52,8 @@ def index_limits(model: Model) -> dict[str, Limit]:
     that places along an axis are compared with are lengths or places themselves, and stay within the axis. A single
     integer that the model compares with numbers (a sampling rate, say) is one of these. A single floating-point number
     that bounds a list of numbers (the lowest pitch to look for, say) is between the least and the middle one where it
-    is their lower bound, between the middle and the greatest where it is the upper one. Texts are words that it looks
+    is their lower bound, between the middle and the greatest where it is the upper one. What a logarithm or a root reads
+    is never negative. Texts are words that it looks
     for, and numbers of words those of the vocabulary and the one for any other word. An input by whose value tensors
     inside get their sizes has that of a sample, else ones if it is floating-point: that is a scale, or a size. A mask
     whose ones are how many keys attention has is full: no fewer are there.
@@ -74,7 +76,11 @@ def index_limits(model: Model) -> dict[str, Limit]:
                 if source in inputs and source.name and is_integer and limit > 1:
                     lengths[source.name] = min(limit, lengths.get(source.name, limit))
     numbered: dict[str, Limit] = {name: len(words) + 1 for name, words in model.vocabularies.items()}
-    told: dict[str, Limit] = {**_switches(model, inputs), **_bounds_of_lists(model, inputs)}
+    told: dict[str, Limit] = {
+        **magnitudes(model, inputs),
+        **_switches(model, inputs),
+        **_bounds_of_lists(model, inputs),
+    }
     told |= dict.fromkeys(_full_masks(model, inputs), (1,))
     by_column = {name: _with_columns(below, limits.get(name)) for name, below in columns.items()}
     return {**lengths, **told, **limits, **by_column, **numbered, **word_limits(model), **_values_of_sizes(model)}
