@@ -262,8 +262,12 @@ def size_text(manifest: Manifest) -> str:
 
 
 def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """How many decisions are equal, and which class keeps the least, of outputs whose classes the graph tells."""
+    """How many decisions are equal, and which class keeps the least, of outputs whose classes the graph tells.
+
+    Of others that decide several times a sample, as taggers and language models do, the former alone.
+    """
     texts = []
+    reduced = accuracy["floors"]["agreement"] is not None
     for output in accuracy["outputs"]:
         worst = output.get("worst_class")
         if worst is not None and worst["told"] and output["agreement"] is not None:
@@ -272,6 +276,9 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
                 f"{output['name']}: {equal} of {output['decisions']} decisions equal; class {worst['number']} keeps "
                 f"the least, {worst['kept']} of {worst['places']} places, overlap {worst['overlap']:.2f}"
             )
+        elif reduced and (output.get("decisions") or 0) > output["samples"] and output["agreement"] is not None:
+            equal = round(output["agreement"] * output["decisions"])
+            texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal")
     return texts
 
 

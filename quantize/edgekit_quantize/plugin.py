@@ -46,7 +46,7 @@ from edgekit_quantize.prepare.hardswish import with_hardswish
 from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, each_sample_alone, placement_of, with_float_weights
 from edgekit_quantize.search.bench import Bench, Candidate, Trial
-from edgekit_quantize.search.choices import decides
+from edgekit_quantize.search.choices import decides, tells_words
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer
@@ -197,7 +197,7 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
         decision = decisions_of(model).get(first, Decision())
         scorer = Scorer.by_references(
             references,
-            classes=decision is not None and decides(model.graph),
+            classes=decision is not None and (decides(model.graph) or tells_words(model)),
             meaning=meaning,
             choice=model.class_choice,
             decision=decision,

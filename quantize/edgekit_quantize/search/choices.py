@@ -6,11 +6,15 @@ import onnx_ir as ir
 
 from edgekit.comparison.columns import Columns
 from edgekit.comparison.decisions import Decision, DecisionCount
+from edgekit.data.limits import index_limits
+from edgekit.model import Model
 from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import is_standard
 
 _FORMS = ("Cast", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that hand on all numbers of their first input, in another form."""
+_RANK_OF_ROWS = 2
+"""Up to this rank an output may be the features of a sample."""
 
 
 def decides(graph: ir.Graph) -> bool:
@@ -32,6 +36,25 @@ def decides(graph: ir.Graph) -> bool:
         return True
     operands = [value.producer() for value in node.inputs if value is not None]
     return is_standard(node, "Add") and any(n is not None and is_standard(n, "MatMul", "Gemm") for n in operands)
+
+
+def tells_words(model: Model) -> bool:
+    """Whether the first output is a choice between words, at each position: a language model's.
+
+    It holds a product of matrices, with a number for each row of the table that an input's ids are looked up in. That
+    such a product has no bias tells nothing: few decoders have one.
+    """
+    output = model.graph.outputs[0] if model.graph.outputs else None
+    shape = None if output is None else output.shape
+    if output is None or shape is None or len(shape) <= _RANK_OF_ROWS:
+        return False
+    node = output.producer()
+    while node is not None and is_standard(node, *_FORMS):
+        value = node.inputs[0]
+        node = value.producer() if value is not None else None
+    if node is None or not is_standard(node, "MatMul"):
+        return False
+    return any(isinstance(limit, int) and limit == shape[-1] for limit in index_limits(model).values())
 
 
 def _has_classes(value: ir.Value) -> bool:

@@ -175,9 +175,19 @@ def test_the_class_that_keeps_the_least_is_told() -> None:
         {"name": "guess", "agreement": 0.995, "decisions": 2000, "worst_class": {**worst, "told": False}},
         {"name": "numbers", "agreement": None, "decisions": None},
     ]
-    assert class_texts({"outputs": outputs}) == [
+    assert class_texts({"floors": {"agreement": None}, "outputs": outputs}) == [
         "map: 1990 of 2000 decisions equal; class 3 keeps the least, 36 of 40 places, overlap 0.86"
     ]
+
+
+@pytest.mark.parametrize(("floor", "told"), [(0.95, ["logits: 1723 of 1729 decisions equal"]), (None, [])])
+def test_decisions_are_told_where_a_sample_has_several(floor: float | None, told: list[str]) -> None:
+    outputs = [
+        {"name": "logits", "agreement": 1723 / 1729, "decisions": 1729, "samples": 60},
+        {"name": "pooled", "agreement": 0.9, "decisions": 60, "samples": 60},
+        {"name": "numbers", "agreement": None, "decisions": None, "samples": 60},
+    ]
+    assert class_texts({"floors": {"agreement": floor}, "outputs": outputs}) == told
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from edgekit.comparison.decisions import DecidedBy, Decision
 from edgekit.comparison.meaning import EmbeddingMeaning
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError
+from edgekit.model import Model
 from edgekit_quantize.calibration.references import Reference, References
-from edgekit_quantize.search.choices import decides
+from edgekit_quantize.search.choices import decides, tells_words
 from edgekit_quantize.search.scoring import AGREEMENT, Score, Scorer
 
 EYE = np.eye(4, dtype=np.float32)
@@ -189,6 +190,22 @@ def test_an_output_of_another_length_is_wrong_as_a_whole(classes: bool, value: f
     rows = [Reference(r.feeds, {"y": r.outputs["y"].reshape(1, 4)}) for r in _references([None] * 4)]
 
     assert Scorer.by_references(References.of(rows), classes=classes)(longer_for_the_last).value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"), [(9, True), (7, False)], ids=["a number a word", "other numbers, such as features"]
+)
+def test_a_decoder_without_bias_chooses_between_words(rows: int, words: bool) -> None:
+    table, head = (", ".join(["1"] * (count * 4)) for count in (9, rows))
+    text = f"""
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (int64[1, n] ids) => (float[1, n, {rows}] y)
+    <float[9, 4] table = {{{table}}}, float[4, {rows}] head = {{{head}}}> {{
+        x = Gather <axis = 0> (table, ids)
+        y = MatMul (x, head)
+    }}
+    """
+    assert tells_words(Model(ir.from_proto(onnx.parser.parse_model(text)))) == words
 
 
 @pytest.mark.parametrize(("columns", "choice"), [(2, True), (1, False)])
