@@ -1,6 +1,7 @@
 """Which outputs the graph says to hold classes, and along which axis.
 
-A Softmax, an ArgMax or a Sigmoid tells it, and so does an axis as long as the list of the classes' names. A vector may
+A Softmax, an ArgMax or a Sigmoid tells it, and so does an axis as long as the list of the classes' names: a tagger's
+logits for each token are classes as a Softmax's are. A vector may
 be scores or a regression, and is judged by its values (:mod:`edgekit.comparison.decisions`). A table of several rows is
 scores where a product with a matrix gives each row as it is, as in language models; a convolution's rows are places of
 a grid with whatever stands there. What has the shape of an input is a signal or a state, as that was: a heartbeat that
@@ -110,7 +111,7 @@ def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
         return Decision(are_scores=True, independent=True, named=named)
     if node is not None and node.domain == _ML_DOMAIN:
         return Decision(are_scores=True)
-    return Decision(are_scores=True) if named else None
+    return Decision(told=_has_rows(output), are_scores=True) if named else None
 
 
 def _maker(output: ir.Value) -> tuple[ir.Node | None, list[ir.Node]]:

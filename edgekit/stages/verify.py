@@ -161,6 +161,13 @@ class Verify(Stage[Built]):
             for output in accuracy.outputs
             if (column := output.worst_column) is not None and column.is_lost
         ]
+        warnings += [
+            f"output {output.name!r}: {output.worst_class}: if these are scores of classes, that class is lost; names "
+            "of the classes (--labels FILE) have them judged so"
+            for output in accuracy.outputs
+            if accuracy.task is None and accuracy.floors.agreement is not None
+            if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.told
+        ]
         warnings += _told_nothing(reference, self._samples) if self._seeded and not self._original.states else []
         ranked = accuracy.ranked
         if ranked is not None and ranked.lost_rows > FEW_LOST and given.kind is Kind.FLOAT32:

@@ -287,3 +287,30 @@ def test_classes_without_evidence_count_where_decisions_make_up_for_the_signal(r
     (flaw,) = compared([(logits[None], gone[None])]).shortfalls()
     assert flaw.startswith("output 'y': SQNR ")
     assert flaw.endswith("; class 1 is kept at 0 of its 30 places (overlap 0.00, at least 0.5)")
+
+
+@pytest.mark.parametrize("names", [("O", "PER", "DRUG"), ()], ids=["classes with names", "without"])
+def test_a_rare_class_that_a_tagger_loses_is_refused_at_any_signal_where_classes_have_names(
+    names: tuple[str, ...], rng: np.random.Generator
+) -> None:
+    """Logits of tokens, no Softmax: each sample has 2 of 40 tokens of a class, and the built model misses them."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1, n, 2] x, float[2, 3] w) => (float[1, n, 3] y) '
+        "{ y = MatMul (x, w) }"
+    )
+    decision = decisions_of(Model(ir.from_proto(proto), class_names=names)).get("y", LARGEST)
+    pairs = []
+    for _ in range(20):
+        logits = rng.normal(size=(1, 40, 3)) + np.array([8, -4, -4])
+        logits[0, 2:5] = [0, 8, 0]
+        logits[0, :2] = [3.0, -4, 3.5]
+        missed = logits.copy()
+        missed[0, :2] = [3.5, -4, 3.0]
+        pairs.append((logits, missed))
+    found = compared(pairs, decision)
+    assert found.outputs[0].agreement == pytest.approx(1 - 2 / 40)
+    assert found.outputs[0].sqnr_db is not None
+    assert found.outputs[0].sqnr_db > 20
+    lost = "class 2 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)"
+    assert found.shortfalls() == ([f"output 'y': {lost}"] if names else [])
+    assert str(found.outputs[0].worst_class) == lost

@@ -143,3 +143,21 @@ def test_random_inputs_that_saturate_prove_nothing(
         if warned is None
         else [f"output 'y' is {warned}, so that they prove nothing of it: give real samples with --data"]
     )
+
+
+def test_a_class_that_may_be_lost_is_a_warning(
+    verified: Callable[..., Verified], onnx_file: Callable[..., Path]
+) -> None:
+    """Class 2 is the largest where the second number is above 2, and above 6 in what is shipped: nearly never."""
+    graph = "f (float[1, 1000, 2] x) => (float[1, 1000, 3] y) { m = MatMul(x, w) y = Add(m, b) }"
+    weights = np.array([[40, -40, 40], [0, 0, 1]], np.float32)
+    original = onnx_file(graph, w=weights, b=np.array([0, 0, -2], np.float32))
+    shipped = onnx_file(graph, name="shipped.onnx", w=weights, b=np.array([0, 0, -6], np.float32))
+    result = verified(original, shipped, quantized=True)
+    (worst,) = [output.worst_class for output in result.accuracy.outputs]
+    assert worst is not None
+    (told,) = [each for each in result.record["warnings"] if "that class is lost" in each]
+    assert told == (
+        f"output 'y': class 2 is kept at 0 of its {worst.places} places (overlap 0.00, at least 0.5): if these are scores "
+        "of classes, that class is lost; names of the classes (--labels FILE) have them judged so"
+    )
