@@ -456,6 +456,7 @@ def feature_record(feature: Feature) -> dict[str, Any]:
         "native_dtype": feature.native_dtype,
         "native_shape": list(feature.native_shape),
         **({"takes_nan": True} if feature.takes_nan else {}),
+        **({} if feature.rows is None else {"rows": feature.rows}),
         **({} if feature.drawn is None else {"drawn": feature.drawn.as_record()}),
         **({} if feature.vocabulary is None else {"vocabulary": list(feature.vocabulary)}),
         **({"tokens": [rule.as_record() for rule in feature.tokens]} if feature.tokens else {}),

@@ -308,6 +308,7 @@ class LoadedBundle:
         arrays = {spec.name: fitting_array(feeds[spec.name], spec) for spec in self.inputs if spec not in drawn}
         arrays |= random_numbers(drawn, self._asked, arrays, secrets.randbits(_SEED_BITS))
         self._require_sizes(arrays)
+        self._require_rows(arrays)
         return arrays
 
     def __reduce__(self) -> NoReturn:
@@ -405,6 +406,21 @@ class LoadedBundle:
                         found=size,
                     )
         self._require_one_size(arrays, self._bundle.open_dims)
+
+    def _require_rows(self, arrays: Arrays) -> None:
+        """Refuses numbers of rows that a table does not have, of which a runtime may make anything."""
+        for feature in self._bundle.inputs:
+            array = arrays[feature.name]
+            if feature.rows is None or array.dtype.kind not in "iu" or not array.size:
+                continue
+            beyond = array[(array >= feature.rows) | (array < -feature.rows)]
+            if beyond.size:
+                raise InputError(
+                    "the model has no row for a number",
+                    subject=f"input {feature.name!r}",
+                    expected=f"numbers from 0 to {feature.rows - 1}",
+                    found=int(beyond[0]),
+                )
 
     def _require_one_size(self, arrays: Arrays, dims: Collection[str] | None, cause: Exception | None = None) -> None:
         """Refuses two sizes for one dimension.

@@ -111,6 +111,8 @@ class Feature:
     """The words that its numbers stand for, where the original model takes texts; a build need not say so."""
     tokens: Tokens = ()
     """How a text becomes words, where its last dimension holds the numbers of these; a build need not say so."""
+    rows: int | None = None
+    """Of an input of numbers of a table's rows, such as token ids, how many there are; a build need not say so."""
 
     @property
     def spec(self) -> ValueSpec:

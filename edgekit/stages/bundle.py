@@ -23,6 +23,7 @@ from edgekit.bundle import (
 )
 from edgekit.comparison.classes import Classes
 from edgekit.data.samples import Samples
+from edgekit.data.table_rows import table_rows
 from edgekit.device_check.golden import write_golden
 from edgekit.features.dimensions import as_record
 from edgekit.files.regular_file import real_path
@@ -208,7 +209,7 @@ class WriteBundle(Stage[Measured]):
         self, target: Target, profile: Profile, given: Verified, stages: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """What was built for one device, and how accurate it is."""
-        artifact = given.artifact
+        artifact, rows = given.artifact, table_rows(given.model.graph)
         size, source_size = loaded_bytes(artifact), sum(file["bytes"] for file in self._source_files())
         return {
             "target": {
@@ -233,6 +234,7 @@ class WriteBundle(Stage[Measured]):
                         drawn=given.model.drawn.get(feature.name),
                         vocabulary=given.model.vocabularies.get(feature.name),
                         tokens=given.model.tokens.get(feature.name, ()),
+                        rows=None if feature.name in given.model.vocabularies else rows.get(feature.name),
                     )
                 )
                 for feature in artifact.inputs

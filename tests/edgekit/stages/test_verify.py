@@ -158,6 +158,6 @@ def test_a_class_that_may_be_lost_is_a_warning(
     assert worst is not None
     (told,) = [each for each in result.record["warnings"] if "that class is lost" in each]
     assert told == (
-        f"output 'y': class 2 is kept at 0 of its {worst.places} places (overlap 0.00, at least 0.5): if these are scores "
-        "of classes, that class is lost; names of the classes (--labels FILE) have them judged so"
+        f"output 'y': class 2 is kept at 0 of its {worst.places} places (overlap 0.00, at least 0.5): if these are "
+        "scores of classes, that class is lost; names of the classes (--labels FILE) have them judged so"
     )
