@@ -442,7 +442,7 @@ def quantize(
         target=target,
         scheme=scheme,
         quantizer=quantizer,
-        choice=None if like is None else Choice.of(bundle_of(like)).candidate,
+        like=None if like is None else Choice.of(bundle_of(like)),
         explain=explain,
         max_drop=max_drop_share(max_drop),
         max_bytes=max_bytes(max_size),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
@@ -16,9 +17,17 @@ import onnx_ir as ir
 from edgekit.bundle import Bundle
 from edgekit.comparison.meaning import allowed_text
 from edgekit.comparison.trade_off import loss_text
-from edgekit.errors import EdgeKitError, InternalError, RequestError, RequirementError, UnsupportedOpsError
+from edgekit.errors import (
+    EdgeKitError,
+    InputError,
+    InternalError,
+    RequestError,
+    RequirementError,
+    UnsupportedOpsError,
+)
 from edgekit.files.room import is_for_want_of_room
 from edgekit.graph.integer_products import multiplies_integers
+from edgekit.graph.reading.onnx_file import sha256
 from edgekit.model import Model
 from edgekit.packaging.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
 from edgekit.quantizer import is_smaller
@@ -154,13 +163,42 @@ class Choice:
     """Whether the float model ships."""
     precision: str | None = None
     """What that was built in; None for a quantized model."""
+    target: str | None = None
+    """Who built the bundle; None where that does not matter."""
+    source: tuple[str, str] | None = None
+    """The file of the bundle's model, and its SHA-256; None where they do not matter."""
 
     @classmethod
     def of(cls, bundle: Bundle) -> Choice:
         """What a bundle's manifest records."""
-        record = stage_record(bundle.manifest, Quantize.name)
+        manifest = bundle.manifest
+        record = stage_record(manifest, Quantize.name)
         in_float = record.get("scheme", NONE) == NONE
-        return cls(record.get("chosen"), in_float, bundle.manifest["model"]["kind"] if in_float else None)
+        precision = manifest["model"]["kind"] if in_float else None
+        file = manifest["source"]["files"][0]
+        source = file["path"], file["sha256"]
+        return cls(record.get("chosen"), in_float, precision, manifest["target"]["name"], source)
+
+    def require_target(self, target: str) -> None:
+        """Checks that the candidates to choose among are those of the bundle's target.
+
+        Raises:
+            InputError: They are another target's.
+        """
+        if self.target not in {None, target}:
+            raise InputError(
+                "is a bundle of another target, which has other candidates",
+                subject="--like",
+                expected=f"a bundle that {target} built",
+                found=self.target,
+                hint="leave --like out",
+            )
+
+    def of_another_model(self, model: Path) -> str | None:
+        """What to tell where the model is not the bundle's; None where it is."""
+        if self.source is None or self.source[1] == sha256(model):
+            return None
+        return f"--like names a bundle of another model ({self.source[0]}): what was chosen for that one is repeated"
 
     def first(self, precisions: Sequence[str]) -> Sequence[str]:
         """The precisions in the order in which the float model is tried: the chosen one before the others.

@@ -57,6 +57,10 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     witness = None if request.witness is None else find_witness(request.witness)
     require_replaceable(request.output, request.output_chosen_with)
     walk, fates = Walk(progress), Fates()
+    if request.like is not None:
+        request.like.require_target(target.name)
+        if (warning := request.like.of_another_model(request.model)) is not None:
+            walk.warn(warning)
     given, chosen_with = (request.data, request.verify_data), request.output_chosen_with
     with (
         atomic_directory(request.output, what="bundle", may_replace=is_bundle, chosen_with=chosen_with) as folder,

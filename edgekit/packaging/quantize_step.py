@@ -29,6 +29,7 @@ from edgekit.graph.sizes.default_sizes import Holds
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.graph.training_mode import require_inference
 from edgekit.model import Model
+from edgekit.packaging.candidates import Choice
 from edgekit.packaging.device_sizes import fix_shapes_at, held_sizes, require_one_size, told_by_samples
 from edgekit.packaging.tables import sample_folders
 from edgekit.packaging.walk import Walk
@@ -113,8 +114,8 @@ class QuantizeOrder:
     """File with a class name a line; None: labels are numbers, or what the folders' order says."""
     instruction_sets: tuple[str, ...] | None = None
     """With which candidates have to hold the budget; None: those of the target."""
-    choice: str | None = None
-    """The candidate to write, as an earlier record names it; None for the best one."""
+    like: Choice | None = None
+    """What an earlier bundle records of the candidate to write; None for the best one."""
     explain: bool = False
     """Whether more is measured for the record alone, such as what keeping sums from saturation costs."""
 
@@ -153,8 +154,24 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         may_stay_float=False,
     )
     walk = Walk(progress)
+    if order.like is not None:
+        _hold_choice(order.like, order, walk)
     with sample_folders(order.model, (order.data,), order.tables, order.label, order.labels, walk.warn) as (data,):
         return _quantized_on(replace(order, data=data), walk, progress, executor)
+
+
+def _hold_choice(like: Choice, order: QuantizeOrder, walk: Walk) -> None:
+    """Holds an earlier choice against the order.
+
+    Raises:
+        InputError: Nothing was chosen, or among another target's candidates.
+    """
+    if like.candidate is None:
+        raise InputError("is a bundle for which no candidate was chosen", subject="--like", hint="leave --like out")
+    if order.target is not None:
+        like.require_target(find_profile(order.target)[0].name)
+    if (warning := like.of_another_model(order.model)) is not None:
+        walk.warn(warning)
 
 
 def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor: Executor | None) -> QuantizedModel:
@@ -205,7 +222,7 @@ def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor
             max_bytes=order.max_bytes,
             progress=progress.step,
             executor=executor,
-            choice=order.choice,
+            choice=None if order.like is None else order.like.candidate,
             explain=order.explain,
         ),
         order,
@@ -297,7 +314,7 @@ def _quantized(
             order.instruction_sets,
             smallest=order.smallest,
             max_bytes=order.max_bytes,
-            choice=order.choice,
+            choice=None if order.like is None else order.like.candidate,
             explain=order.explain,
         )
         result = walk.run_stage(stage, request.model)

@@ -165,3 +165,27 @@ def test_like_forces_a_slower_candidate(tmp_path: Path, sample_apps: Path) -> No
     (first.path / "manifest.json").write_text(json.dumps(document))
     with pytest.raises(InputError, match="--like: names a candidate that does not hold the budget, or is none"):
         edgekit.package(digits / "digits_torchscript.onnx", "onnxruntime", tmp_path / "no", **asked, like=first.path)
+
+
+def test_like_takes_a_bundle_of_the_same_target_and_tells_of_another_model(tmp_path: Path, sample_apps: Path) -> None:
+    digits = sample_apps / "digits"
+    asked = {"data": digits / "samples" / "calibration", "dims": {"batch": 1}}
+    model, other = digits / "digits_torchscript.onnx", digits / "digits_dynamo.onnx"
+    first = edgekit.package(model, "onnxruntime", tmp_path / "first", **asked, quantize="int8")
+    with pytest.raises(InputError) as refused:
+        edgekit.quantize(model, tmp_path / "int8.onnx", target="intel-cpu", scheme="int8", **asked, like=first)
+    assert str(refused.value).splitlines() == [
+        "--like: is a bundle of another target, which has other candidates",
+        "expected: a bundle that openvino built",
+        "found: onnxruntime",
+        "hint: leave --like out",
+    ]
+    with pytest.raises(InputError, match="--like: is a bundle of another target"):
+        edgekit.package(model, "intel-cpu", tmp_path / "second", **asked, like=first)
+    told = "--like names a bundle of another model (digits_torchscript.onnx): what was chosen for that one is repeated"
+    for given, expected in ((model, False), (other, True)):
+        made = edgekit.quantize(given, tmp_path / "int8.onnx", target="onnxruntime", scheme="int8", **asked, like=first)
+        assert (told in made.warnings) == expected
+    plain = edgekit.package(model, "onnxruntime", tmp_path / "plain", dims={"batch": 1})
+    with pytest.raises(InputError, match="--like: is a bundle for which no candidate was chosen"):
+        edgekit.quantize(model, tmp_path / "int8.onnx", target="onnxruntime", **asked, like=plain)

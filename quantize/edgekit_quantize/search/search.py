@@ -213,7 +213,7 @@ class Search:
                 "names a candidate that does not hold the budget, or is none",
                 subject="--like",
                 expected=self.choice,
-                found=", ".join(trial.name for trial in self._outcome.curve),
+                found=" | ".join(trial.name for trial in self._outcome.curve),
                 hint="leave --like out",
             )
 

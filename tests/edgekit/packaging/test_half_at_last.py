@@ -139,7 +139,8 @@ def test_half_precision_that_shipped_is_chosen_again_by_like(
 
     again = packaged(perceptron, data, "again", like=Choice.of(first))
 
-    assert Choice.of(first) == Choice(HALF, in_float=False)
+    chosen = Choice.of(first)
+    assert (chosen.candidate, chosen.in_float, chosen.precision) == (HALF, False, None)
     assert fates(again)[HALF] == ("ships", "")
 
 
