@@ -19,6 +19,7 @@ from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, Quant
 from edgekit.target import Runner
 from edgekit_quantize.calibration.statistics import Calibration
 from edgekit_quantize.graph.quantized_already import quantized_already
+from edgekit_quantize.integers.stored_weights import FEWEST
 from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
 from edgekit_quantize.search.scoring import Score, Scorer
 from edgekit_quantize.search.timing import latencies
@@ -74,8 +75,10 @@ class Sizing:
     def run(self) -> QuantizationResult:
         """The best model that holds what is asked, with all candidates in its record.
 
+        Without weights that the target stores in fewer bits, the smallest is the float model.
+
         Raises:
-            InputError: The model has no weights that the target stores in fewer bits.
+            InputError: There are no such weights, and a size is asked for.
             CandidateError: Nothing is small enough, or accurate enough.
         """
         request = self.request
@@ -83,7 +86,7 @@ class Sizing:
         self._forms: dict[str, Form | None] = {form.name: form for form in self._storage.forms} | {FLOAT_FORM: None}
         self._weights = weights_of(self.model)
         if not self._weights:
-            raise InputError("has no weights that could be stored in fewer bits", subject=request.model.name)
+            return self._in_float()
         self._recurrence = adaptively_rounded_recurrence(self.model, self._fitting)
         measure_moments(self.model, self._weights, self._fitting())
         references = self.calibration.references
@@ -93,6 +96,19 @@ class Sizing:
         self._uniform(choices)
         place = self._smallest_here() if request.max_bytes is None else self._largest_within(request.max_bytes)
         return self._on_target(place)
+
+    def _in_float(self) -> QuantizationResult:
+        """The float model, of which nothing can be smaller."""
+        none, request = "no weights that could be stored in fewer bits", self.request
+        if request.max_bytes is not None:
+            raise InputError(
+                f"has {none}",
+                subject=request.model.name,
+                expected=f"weights of {FEWEST} numbers or more, for --max-size",
+                hint="leave --max-size out: such a model is as small as it gets",
+            )
+        record = {"scheme": "none", "reason": f"it has {none}", "samples": self.calibration.samples}
+        return QuantizationResult(request.model, {**record, "warnings": [*self.calibration.warnings]})
 
     def _fitting(self) -> Iterator[dict[str, np.ndarray]]:
         """What the first samples feed that weights may be rounded by."""
@@ -303,7 +319,7 @@ class Sizing:
                 "float_latency_ms": None,
                 "integer_layers": 0,
                 "weight_bytes": round(allocation.bytes),
-                "float_weight_bytes": self.request.model.weight_bytes,
+                "float_weight_bytes": sum(weight.matrix.nbytes for weight in self._weights.values()),
                 "settings": dict(score.in_settings),
                 **({} if size is None else {"bytes": size}),
             }

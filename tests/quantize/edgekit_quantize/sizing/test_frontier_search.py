@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,37 @@ def test_the_smallest_holds_its_budget_and_a_larger_budget_is_smaller(ask: Ask, 
     assert [point["weight_bytes"] for point in strict.record["frontier"]] == sorted(
         (point["weight_bytes"] for point in strict.record["frontier"]), reverse=True
     )
+
+
+def test_sizes_of_candidates_and_of_float_are_of_the_same_weights(ask: Ask) -> None:
+    """A Gather's table, convolutions and products have forms; biases have none, and are left out of both."""
+    curve = ask(smallest=True, max_drop=0.05).record["curve"]
+    numbers = sum(int(np.prod(shape)) for shape in SHAPES.values() if np.prod(shape) >= 512)
+    integers = next(each for each in curve if each["candidate"] == "int8 for all weights")
+    assert integers["float_weight_bytes"] == 4 * numbers
+    assert 1 <= integers["weight_bytes"] / numbers < 1.1  # a byte each, and scales
+
+
+def test_of_a_model_without_weights_of_some_size_nothing_is_smaller(parse: Callable[..., ir.Model]) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4] x) => (float[1, 2] y) { y = MatMul(x, w) }'
+    tiny = Model(parse(text, w=np.ones((4, 2), np.float32)))
+
+    class Rows:
+        has_labels = False
+
+        def __len__(self) -> int:
+            return 24
+
+        def __iter__(self) -> Iterator[Sample]:
+            rng = np.random.default_rng(3)
+            return (Sample(str(n), {"x": rng.normal(size=(1, 4)).astype(np.float32)}) for n in range(24))
+
+    request = QuantizationRequest(tiny, "auto", Rows(), smallest=True)
+    record = PostTrainingQuantizer().quantize(request).record
+    assert (record["scheme"], record["reason"]) == ("none", "it has no weights that could be stored in fewer bits")
+    with pytest.raises(InputError, match="has no weights that could be stored in fewer bits") as refused:
+        PostTrainingQuantizer().quantize(replace(request, smallest=False, max_bytes=10))
+    assert refused.value.hint == "leave --max-size out: such a model is as small as it gets"
 
 
 def test_how_fast_the_smallest_is_on_the_target_is_told(ask: Ask, network: Model) -> None:
