@@ -64,6 +64,7 @@ class Evaluation:
                 "the evaluation function cannot be found by a name",
                 subject=name or repr(function),
                 expected="a function that stands in a module by itself",
+                hint="write it with def, outside of other functions: other processes and the manifest go by its name",
             )
         return cls(f"{module}:{name}")
 
