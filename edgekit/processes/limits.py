@@ -28,7 +28,7 @@ SECONDS_PER_MODEL_BYTE = 2e-5
 IDLE_FACTOR = 2.4
 """A stage that uses no processor time either is ended after this multiple of the limit."""
 IDLE = 0.02
-"""Of the time that passes, what a processor spends on a stage that waits for nothing but its turn, at least."""
+"""Of the time that passes, what a stage that is not stuck works or waits for its turn on a processor, at least."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -80,6 +80,7 @@ class Watch:
         self._patience = patience
         self._since = time.monotonic()
         self._worked = self._processor_seconds()
+        self._waited = self._seconds_in_line()
 
     def broken(self, limits: Limits) -> InputError | None:
         """Which limit the process has gone beyond, if any."""
@@ -97,7 +98,8 @@ class Watch:
             return None
         worked = self._processor_seconds()
         busy = passed if worked is None or self._worked is None else min(passed, worked - self._worked)
-        if busy < seconds and (passed < IDLE_FACTOR * seconds or busy > IDLE * passed):
+        alive = busy + self._seconds_in_line() - self._waited
+        if busy < seconds and (passed < IDLE_FACTOR * seconds or alive > IDLE * passed):
             return None
         return InputError(
             "makes no progress",
@@ -126,6 +128,19 @@ class Watch:
         if ticks is None:
             return None
         return (ticks + sum(_ticks(folder) or 0 for folder in _all_started_by(self._folder))) / _TICKS
+
+    def _seconds_in_line(self) -> float:
+        """How long threads of the process, and of those that it has started, were ready and other processes ran."""
+        return sum(map(_nanoseconds_in_line, [self._folder, *_all_started_by(self._folder)])) / 1e9
+
+
+def _nanoseconds_in_line(process: Path) -> int:
+    """The second number of ``schedstat`` in Linux's ``/proc``, of all threads; 0 where it cannot be told."""
+    waited = 0
+    with suppress(OSError, ValueError, IndexError):
+        for task in (process / "task").iterdir():
+            waited += int((task / "schedstat").read_text().split()[1])
+    return waited
 
 
 def _ticks(process: Path) -> int | None:

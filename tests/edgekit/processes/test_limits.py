@@ -8,7 +8,7 @@ import pytest
 from edgekit.data.samples import open_samples
 from edgekit.model import ValueSpec
 from edgekit.processes import limits, supervision
-from edgekit.processes.limits import Limits
+from edgekit.processes.limits import Limits, Watch
 
 GIB = 2**30
 
@@ -51,3 +51,28 @@ def test_a_data_folder_tells_how_large_its_samples_are(tmp_path: Path, monkeypat
         2 * GIB + 256_000_000,
         2 * GIB + 256_000_000 + 512 * 4 * 3 * 400 * 640,
     ]
+
+
+@pytest.mark.parametrize(("in_line", "is_stuck"), [(4_000_000_000, False), (0, True)])
+def test_a_stage_that_waits_for_its_turn_on_a_processor_is_not_stuck(
+    in_line: int, is_stuck: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine a process of a low priority gets less than a fiftieth of a processor."""
+
+    def system_tells(waited: int) -> None:
+        (tmp_path / "task" / "7").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "task" / "7" / "schedstat").write_text(f"1000000 {waited} 5\n")
+        (tmp_path / "stat").write_text("7 (python) R 1 7 7 0 -1 0 0 0 0 0 1 0 0 0 30 12 1 0\n")
+        (tmp_path / "statm").write_text("100 100 50 0 0 0 0\n")
+
+    now = [100.0]
+    monkeypatch.setattr(limits.time, "monotonic", lambda: now[0])
+    system_tells(1_000_000_000)
+    watch = Watch(7)
+    watch._folder = tmp_path
+    watch.progressed()
+    now[0] += 60.0
+    system_tells(1_000_000_000 + in_line)
+    found = watch.broken(Limits(seconds=20.0))
+    assert (found is not None) == is_stuck
+    assert found is None or "makes no progress" in str(found)
