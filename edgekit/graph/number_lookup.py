@@ -8,19 +8,26 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 
 
-def looked_up(build: NodeBuilder, x: ir.Value, keys: np.ndarray, values: np.ndarray, other: object) -> ir.Value:
+def looked_up(
+    build: NodeBuilder, x: ir.Value, keys: np.ndarray, values: np.ndarray, other: object, *, finds_nan: bool = False
+) -> ir.Value:
     """The value of the key that each number equals, or the one of all others.
 
     Args:
         build: Makes the nodes.
         x: Numbers of any shape, whose rank is known.
-        keys: ``[n]`` in the type of ``x``, each once, none NaN.
+        keys: ``[n]`` in the type of ``x``, each once.
         values: ``[n]``, texts as objects.
         other: What takes the place of numbers that are no key.
+        finds_nan: Whether NaN is found where it is a key.
     """
     assert x.shape is not None
     rank = x.shape.rank()
-    hits = build.cast(equal(build, build.unsqueeze(x, [rank]), keys), ir.DataType.FLOAT)
+    spread = build.unsqueeze(x, [rank])
+    hit = equal(build, spread, keys)
+    if finds_nan and keys.dtype.kind == "f" and np.isnan(keys).any():
+        hit = build("Or", hit, build("And", build("IsNaN", spread), np.isnan(keys)))
+    hits = build.cast(hit, ir.DataType.FLOAT)
     best = build.reduce("ReduceMax", hits, [rank], keepdims=False)
     place = build.places_of_greatest(hits, rank)
     known = build("Greater", best, np.float32(0))

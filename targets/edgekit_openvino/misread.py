@@ -109,6 +109,27 @@ def _saturates(node: ir.Node, _: int) -> bool:
     return is_narrow and node.attributes.get_string("direction", "LEFT") == "LEFT"
 
 
+def _reaches_beyond_32_bits(node: ir.Node, _: int) -> bool:
+    """Whether a constant of 64 bits leaves the range of 32; the ends of its own stand for infinity."""
+    return any(_is_wide(constant_input(node, place)) for place in range(len(node.inputs)))
+
+
+def _is_wide(numbers: np.ndarray | None) -> bool:
+    if numbers is None or numbers.dtype not in (np.int64, np.uint64):
+        return False
+    narrow, wide = np.iinfo(np.int32), np.iinfo(numbers.dtype)
+    is_outside = (numbers < narrow.min) | (numbers > narrow.max)
+    return bool(np.any(is_outside & (numbers > wide.min) & (numbers < wide.max)))
+
+
+def _repeats_by_the_rounded_size(node: ir.Node, _: int) -> bool:
+    """Whether nearest elements are asked for by factors that give no whole sizes."""
+    factors, sizes = constant_input(node, 1), static_sizes(node.inputs[0])
+    if node.attributes.get_string("mode", "nearest") != "nearest":
+        return False
+    return factors is None or sizes is None or bool(np.any(factors.astype(np.float32) * sizes % 1))
+
+
 def _has_a_fraction_in_its_bias(node: ir.Node, _: int) -> bool:
     return not node.attributes.get_float("bias", 1.0).is_integer()
 
@@ -280,6 +301,8 @@ def _starts_later_or_turns_some(node: ir.Node, _: int) -> bool:
     return _rank(node.inputs[1]) == 1 or node.attributes.get_int("rotary_embedding_dim", 0) > 0
 
 
+WHOLE = ("Add", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mul", "Sub")
+"""Operators that give other integers where a constant is cut off at the greatest of 32 bits."""
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
 """Of recurrent layers, in small letters."""
 ON_QUANTIZED = (*QuantizedElementwise.op_types, *QuantizedChoice.op_types)
@@ -291,6 +314,7 @@ MISREADINGS = (
         "it misplaces a causal mask beside a past and another mask, or beside other numbers of new keys and queries",
     ),
     Departure(("Attention",), _has_own_scale, "it ignores the scale", MICROSOFT),
+    Departure(WHOLE, _reaches_beyond_32_bits, "it computes in 32 bits, and a constant needs more"),
     Departure(("Add", "BitShift", "Mul", "Sub"), _saturates, "8-bit integers stop at their limits, and do not wrap"),
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more before than behind"),
@@ -336,4 +360,5 @@ MISREADINGS = (
     ),
     Departure(("Softmax",), _spans_several_axes, "it takes one axis, not all from there on"),
     Departure(("SpaceToDepth",), _mode_is("CRD"), "it ignores the mode"),
+    Departure(("Upsample",), _repeats_by_the_rounded_size, "it repeats by the rounded size, not by the factor"),
 )

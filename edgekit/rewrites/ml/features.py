@@ -159,7 +159,9 @@ class LabelEncoder(Rewrite):
     name: ClassVar[str] = "label encoder as comparison and gather"
     op_types: ClassVar[Sequence[str]] = ("LabelEncoder",)
     domain: ClassVar[str] = DOMAIN
-    versions: ClassVar[range] = range(2, 1000)
+    versions: ClassVar[range] = range(2, 4)
+    finds_nan: ClassVar[bool] = False
+    """Whether NaN is the key of what is missing, in place of a key that nothing equals."""
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Compares with all keys at once; the values may be texts, the keys may not."""
@@ -168,9 +170,16 @@ class LabelEncoder(Rewrite):
         if x is None or x.shape is None or x.dtype is None or keys.dtype == np.object_:
             raise InapplicableError("its keys are texts, or its input is not known")
         own = keys.astype(x.dtype.numpy())
-        if len(np.unique(own)) != len(own) or (own.dtype.kind == "f" and np.isnan(own).any()):
-            raise InapplicableError("it has a key twice, or NaN as a key")
-        return [looked_up(build, x, own, values, default(node, values))]
+        if len(np.unique(own)) != len(own):
+            raise InapplicableError("it has a key twice")
+        return [looked_up(build, x, own, values, default(node, values), finds_nan=self.finds_nan)]
+
+
+class LabelEncoderOfMissing(LabelEncoder):
+    """Since version 4 NaN may be a key."""
+
+    versions: ClassVar[range] = range(4, 1000)
+    finds_nan: ClassVar[bool] = True
 
 
 def _table(node: ir.Node, name: str) -> np.ndarray:

@@ -58,6 +58,31 @@ class TabledResize(Rewrite):
         return [result]
 
 
+class TabledUpsample(Rewrite):
+    """``Upsample`` of the nearest elements, as a gather along each axis."""
+
+    name: ClassVar[str] = "nearest elements by tables"
+    op_types: ClassVar[Sequence[str]] = ("Upsample",)
+    versions: ClassVar[range] = range(9, 1000)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Mode ``nearest``."""
+        return node.attributes.get_string("mode", "nearest") == "nearest"
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For constant factors, and an input of known sizes."""
+        x, factors = node.inputs[0], _numbers(node, 1)
+        if x is None or factors is None:
+            raise InapplicableError("it has no factors")
+        result = x
+        for axis, (size, factor) in enumerate(zip(shape_of(x), factors, strict=True)):
+            one = Axis(size, int(np.float32(factor) * np.float32(size)), factor)
+            places = nearest_indices(one, one.coordinates("asymmetric"), "floor")
+            if not np.array_equal(places, np.arange(size)):
+                result = build("Gather", result, places.astype(np.int64), axis=axis)
+        return [result if result is not x else build("Identity", x)]
+
+
 def _plan(node: ir.Node, lengths: Sequence[int], axes: Sequence[int], *, is_cropped: bool) -> dict[int, Axis]:
     """What becomes of each axis that may change."""
     scales, sizes = _numbers(node, 2), _numbers(node, 3)

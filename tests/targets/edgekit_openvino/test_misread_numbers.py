@@ -74,6 +74,12 @@ NUMBERS: dict[str, tuple[str, int, Arrays]] = {
         )
         for op in ("ReduceL1", "ReduceL2", "ReduceLogSum")
     },
+    "Upsample": (
+        "(float[1, 2, 3, 13] x) => (float[1, 2, 4, 25] y) <float[4] f = {1, 1, 1.5, 1.9231}>"
+        ' { y = Upsample <mode = "nearest"> (x, f) }',
+        9,
+        {"x": floats(1, 2, 3, 13)},
+    ),
     "Attention": (
         "(float[1, 2, 3, 8] q, float[1, 2, 5, 8] k, float[1, 2, 5, 8] v, float[1, 2, 4, 8] pk, float[1, 2, 4, 8] pv)"
         " => (float[1, 2, 3, 8] y, float[1, 2, 9, 8] nk, float[1, 2, 9, 8] nv)"
@@ -153,6 +159,21 @@ def test_a_gather_without_indices_is_refused() -> None:
     model = parsed("(float[3, 2] x) => (float[0, 2] y) <int64[0] i = {}> { y = Gather (x, i) }", 13)
     with pytest.raises(UnsupportedOpsError, match="it ends the process where there are no indices"):
         convert_model(Model(ir.from_proto(model)))
+
+
+@pytest.mark.parametrize("op", ["Add", "BitwiseAnd", "Mul"])
+def test_integers_beyond_32_bits_are_refused(op: str) -> None:
+    """Hashes of coordinates multiply with 2654435761; OpenVINO's plugin has no integers of 64 bits."""
+    model = parsed(f"(int64[2] x) => (int64[2] y) <int64 p = {{2654435761}}> {{ y = {op} (x, p) }}", 18)
+    feeds = {"x": np.array([-3, 5])}
+    assert np.any(by_openvino(model, feeds) != right(model, feeds))
+    with pytest.raises(UnsupportedOpsError, match="it computes in 32 bits, and a constant needs more"):
+        convert_model(Model(ir.from_proto(model)))
+
+
+def test_the_greatest_integer_stands_for_infinity() -> None:
+    model = parsed("(int64[2] x) => (int64[2] y) <int64 p = {9223372036854775807}> { y = Add (x, p) }", 18)
+    convert_model(Model(ir.from_proto(model)))
 
 
 def test_indices_for_a_part_of_the_data(tmp_path: Path) -> None:

@@ -113,6 +113,14 @@ def test_label_encoder(assert_rewritten, kinds, attributes):
     assert_rewritten(model, {"x": x})
 
 
+@pytest.mark.parametrize("version", [3, 4])
+def test_label_encoder_of_what_is_missing(assert_rewritten, version):
+    """ONNX Runtime finds NaN since version 4 of the operator."""
+    attributes = {"keys_floats": [1.0, float("nan"), 2.5], "values_int64s": [7, 8, 9], "default_int64": -3}
+    model = ml_model("LabelEncoder", {"x": (FLOAT, [2, 3])}, {"y": INT64}, ml=version, **attributes)
+    assert_rewritten(model, {"x": np.array([[1, np.nan, 2.5], [np.nan, 0, 9]], np.float32)})
+
+
 def test_one_hot_encoder(assert_rewritten):
     model = ml_model("OneHotEncoder", {"x": (FLOAT, [4])}, {"y": FLOAT}, cats_int64s=[0, 2, 5], zeros=1)
     assert_rewritten(model, {"x": np.array([0.0, 2.9, 5.0, 7.0], np.float32)})
