@@ -16,6 +16,10 @@ from edgekit.rewrite import InapplicableError, Rewrite
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 MOST_CUMULATED = 4096
+MASK_IS_BOOLEAN = 10
+"""Since this opset the mask of Dropout holds true and false, and no numbers of the input's type."""
+MASK_KEEPS = 12
+"""Since this opset it is true where an element is kept."""
 VECTOR = 16
 """Numbers of 32 bits in the widest vectors of today's processors (AVX-512)."""
 
@@ -310,15 +314,19 @@ class NoDropout(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("Dropout",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
-        """The input itself, and a mask that is true."""
+        """The input itself, and a mask: true, and zero in the versions before 12, as ONNX Runtime has it."""
         ratio, training = constant_input(node, 1), constant_input(node, 2)
         is_training = len(node.inputs) > 2 and node.inputs[2] is not None and (training is None or bool(training))
         is_none = ratio is not None and float(ratio) == 0.0
         if is_training and not is_none:
             raise InapplicableError("it drops at random")
         x = node.inputs[0]
-        mask = build("Expand", np.array([True]), build("Shape", x)) if len(node.outputs) > 1 else None
-        return [build("Identity", x), mask]
+        if len(node.outputs) == 1:
+            return [build("Identity", x)]
+        kept = np.array([build.opset >= MASK_KEEPS])
+        if build.opset < MASK_IS_BOOLEAN:
+            kept = kept.astype(typed(x)[1].numpy())
+        return [build("Identity", x), build("Expand", kept, build("Shape", x))]
 
 
 class FlattenedSoftmax(Rewrite):

@@ -22,6 +22,7 @@ from edgekit.operators.departures import (
     equal_channels,
     static_sizes,
 )
+from edgekit.rewrites.arithmetic import MASK_KEEPS
 from edgekit.rewrites.control_flow import may_compute_both
 from edgekit.rewrites.ml.features import Normalizer
 from edgekit.rewrites.quantized_operators import MICROSOFT, QuantizedChoice, QuantizedElementwise
@@ -182,6 +183,12 @@ def _pads_an_output_shape_behind(node: ir.Node, _: int) -> bool:
     return "output_shape" in node.attributes and node.attributes.get_string("auto_pad", "NOTSET") == "SAME_UPPER"
 
 
+def _gives_a_mask(node: ir.Node, opset: int) -> bool:
+    """Whether the mask of a dropout is read that earlier versions leave zero."""
+    read = len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output())
+    return opset < MASK_KEEPS and bool(read)
+
+
 def _has_peepholes(node: ir.Node, _: int) -> bool:
     return has_input(node, 7)
 
@@ -320,6 +327,7 @@ MISREADINGS = (
     Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more before than behind"),
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
+    Departure(("Dropout",), _gives_a_mask, "it keeps everything by a mask that is zero before opset 12"),
     Departure(("FusedGemm",), _ends_otherwise, "it ends with a rectifier whatever the activation", MICROSOFT),
     Departure(("FusedMatMul",), _rows_come_first, "it ignores that the rows come before the batch", MICROSOFT),
     Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),

@@ -80,6 +80,8 @@ NUMBERS: dict[str, tuple[str, int, Arrays]] = {
         9,
         {"x": floats(1, 2, 3, 13)},
     ),
+    "Dropout 7": ("(float[2, 3] x) => (float[2, 3] y) { z, y = Dropout (x) }", 7, {"x": floats(2, 3)}),
+    "Dropout 10": ("(float[2, 3] x) => (bool[2, 3] y) { z, y = Dropout (x) }", 10, {"x": floats(2, 3)}),
     "Attention": (
         "(float[1, 2, 3, 8] q, float[1, 2, 5, 8] k, float[1, 2, 5, 8] v, float[1, 2, 4, 8] pk, float[1, 2, 4, 8] pv)"
         " => (float[1, 2, 3, 8] y, float[1, 2, 9, 8] nk, float[1, 2, 9, 8] nv)"
