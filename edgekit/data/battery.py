@@ -17,6 +17,7 @@ import numpy as np
 from edgekit.data.columns import Columns
 from edgekit.data.inputs import seeded_inputs
 from edgekit.data.limits import FLAG_LIMIT, Given, Interval, Limit, Limits
+from edgekit.data.magnitudes import Magnitude
 from edgekit.data.words import Words
 from edgekit.model import Arrays, ValueSpec
 
@@ -122,7 +123,7 @@ def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> n
         return numbers(kind, name, seeded.shape, seeded.dtype)
     if isinstance(limit, tuple | Interval | Words):
         return seeded
-    low, high = _bounds(seeded, limit)
+    low, high = _bounds(seeded, None if isinstance(limit, Magnitude) else limit)
     if kind == "zeros":
         return np.zeros_like(seeded)
     if kind == "constant":
