@@ -49,7 +49,7 @@ def test_the_words_of_folders_in_the_order_of_the_alphabet(tmp_path) -> None:
     )
     told = next(stage for stage in made.manifest["stages"] if stage["name"] == "verify")["record"]["warnings"]
     assert told[0] == (
-        "labels look exchanged: the original answers 4 of 4 samples of class 1 as class 2, 4 of 4 samples of class 2 as "
-        "class 1; check the order of the classes; sub-folders were numbered by name, ja 0, links 1, nein 2, rechts 3: "
-        "--labels FILE gives the model's order"
+        "labels look exchanged: the original answers 4 of 4 samples of class 1 as class 2, 4 of 4 samples of class 2 "
+        "as class 1; check the order of the classes; sub-folders were numbered by name, ja 0, links 1, nein 2, rechts "
+        "3: --labels FILE gives the model's order"
     )
