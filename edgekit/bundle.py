@@ -34,6 +34,8 @@ from edgekit.features.draws import Draw
 from edgekit.features.tokens import TokenRule
 from edgekit.files import bundle_folder, lfs
 from edgekit.files.bundle_folder import listed_files
+from edgekit.files.left_by_systems import is_left_by_system
+from edgekit.files.line_ends import KEEPING, has_other_line_ends
 from edgekit.files.regular_file import read_json
 from edgekit.measurements import MEASUREMENTS, join, without_times
 from edgekit.model import Arrays, states_among
@@ -377,24 +379,49 @@ def check_integrity(bundle: Bundle, canonical: Canonical | None = None) -> None:
     """
     recorded = {record["path"]: record for record in bundle.manifest["files"]}
     present = {record["path"]: record for record in file_records(bundle.path) if record["path"] not in UNLISTED}
-    flaws = [f"{path} is missing" for path in recorded if path not in present]
-    changed = [path for path in recorded if path in present and recorded[path] != present[path]]
-    pointers = {path for path in changed if lfs.is_pointer(bundle.path / path)}
-    flaws += [
-        f"{path} is {'a Git LFS pointer' if path in pointers else 'changed'}"
-        for path in changed
-        if path in pointers or not _holds_the_same(bundle, recorded[path], canonical)
+    missing = [path for path in recorded if path not in present]
+    changed = [
+        path
+        for path in recorded
+        if path in present
+        and recorded[path] != present[path]
+        and not _holds_the_same(bundle, recorded[path], canonical)
     ]
-    new = [*(path for path in present if path not in recorded), *_no_files(bundle.path)]
-    flaws += [f"{path} is not in the manifest" for path in sorted(new)]
-    if flaws:
-        raise RequirementError(
-            "the bundle is not as it was written",
-            subject=bundle.path,
-            expected="the files and SHA-256 sums of its manifest",
-            found="; ".join(flaws),
-            hint=f"fetch the files themselves with {lfs.FETCHING}" if pointers else "package the model again",
-        )
+    pointers = {path for path in changed if lfs.is_pointer(bundle.path / path)}
+    converted = {path for path in changed if has_other_line_ends(bundle.path / path, recorded[path]["sha256"])}
+    new = [path for path in present if path not in recorded and not _is_left_by_system(bundle.path, path)]
+    flaws = [f"{path} is missing" for path in missing]
+    flaws += [
+        f"{path} is a Git LFS pointer"
+        if path in pointers
+        else f"{path} has CRLF line ends in place of LF"
+        if path in converted
+        else f"{path} is changed"
+        for path in changed
+    ]
+    flaws += [f"{path} is not in the manifest" for path in sorted([*new, *_no_files(bundle.path)])]
+    if not flaws:
+        return
+    if pointers:
+        hint = f"fetch the files themselves with {lfs.FETCHING}"
+    elif converted and len(converted) == len(flaws):
+        hint = f"git converts line ends where core.autocrlf is set: {KEEPING}"
+    elif len(flaws) > len(missing) + len(changed):
+        hint = "remove what was put into it, or package the model again"
+    else:
+        hint = "copy the whole bundle again, or package the model again"
+    raise RequirementError(
+        "the bundle is not as it was written",
+        subject=bundle.path,
+        expected="the files and SHA-256 sums of its manifest",
+        found="; ".join(flaws),
+        hint=hint,
+    )
+
+
+def _is_left_by_system(folder: Path, path: str) -> bool:
+    """Whether Windows or macOS put a file there. A link is no such file: it may lead anywhere."""
+    return is_left_by_system(Path(path).parts) and not (folder / path).is_symlink()
 
 
 def _no_files(folder: Path) -> list[str]:

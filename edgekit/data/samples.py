@@ -32,6 +32,7 @@ from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_heade
 from edgekit.errors import InputError
 from edgekit.features.dimensions import OpenDims, defaults
 from edgekit.features.tokens import numbers_for
+from edgekit.files.left_by_systems import is_left_by_system
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.processes import supervision
@@ -65,8 +66,6 @@ class Samples(Protocol):
 
 PIXELS = "uint8"
 """The element type of inputs that take a picture's pixels as they are."""
-LEFT_BY_SYSTEMS = {"__macosx", "desktop.ini", "ehthumbs.db", "icon\r", "thumbs.db"}
-"""Files and folders that Windows and macOS leave in folders of pictures and in archives, without regard to case."""
 _OTHER_TABLES = {".feather", ".arrow", ".xlsx", ".xls", ".ods", ".pkl", ".pickle", ".h5", ".json", ".jsonl"}
 """Suffixes of files that hold many samples, and that nothing here reads."""
 
@@ -306,7 +305,7 @@ def sample_files(folder: Path) -> list[Path]:
     files = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
-        if path.is_dir() or any(part.startswith(".") or part.casefold() in LEFT_BY_SYSTEMS for part in inside.parts):
+        if path.is_dir() or is_left_by_system(inside.parts) or any(part.startswith(".") for part in inside.parts):
             continue
         if len(inside.parts) > 2:
             raise InputError(

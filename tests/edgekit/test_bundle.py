@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,18 +106,46 @@ def test_the_report_is_for_people(packaged_digits: Path) -> None:
     assert "python check.py" in report
 
 
+COPY = "copy the whole bundle again, or package the model again"
+REMOVE = "remove what was put into it, or package the model again"
+CHECK_OUT = (
+    "git converts line ends where core.autocrlf is set: a line `* -text` in a file .gitattributes beside the bundle "
+    "keeps git from it; then check the bundle out again"
+)
+
+
+def with_crlf(name: str) -> Callable[[Path], None]:
+    """Writes a text as git for Windows checks it out."""
+
+    def convert(bundle: Path) -> None:
+        (bundle / name).write_bytes((bundle / name).read_bytes().replace(b"\n", b"\r\n"))
+
+    return convert
+
+
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "found", "hint"),
     [
-        (lambda bundle: (bundle / "model.onnx").write_bytes(b"other"), "model.onnx is changed"),
-        (lambda bundle: (bundle / "report.md").unlink(), "report.md is missing"),
-        (lambda bundle: (bundle / "extra").touch(), "extra is not in the manifest"),
-        (lambda bundle: (bundle / "link").symlink_to("/etc"), "link is not in the manifest"),
-        (lambda bundle: (bundle / "golden" / "link").symlink_to("nowhere"), "golden/link is not in the manifest"),
-        (lambda bundle: os.mkfifo(bundle / "pipe"), "pipe is not in the manifest"),
+        (lambda bundle: (bundle / "model.onnx").write_bytes(b"other"), "model.onnx is changed", COPY),
+        (lambda bundle: (bundle / "report.md").unlink(), "report.md is missing", COPY),
+        (lambda bundle: (bundle / "extra").touch(), "extra is not in the manifest", REMOVE),
+        (lambda bundle: (bundle / "link").symlink_to("/etc"), "link is not in the manifest", REMOVE),
+        (
+            lambda bundle: (bundle / "golden" / "link").symlink_to("nowhere"),
+            "golden/link is not in the manifest",
+            REMOVE,
+        ),
+        (lambda bundle: os.mkfifo(bundle / "pipe"), "pipe is not in the manifest", REMOVE),
+        (lambda bundle: (bundle / "Thumbs.db").symlink_to("/etc/hosts"), "Thumbs.db is not in the manifest", REMOVE),
+        (with_crlf("report.md"), "report.md has CRLF line ends in place of LF", CHECK_OUT),
+        (
+            lambda bundle: [with_crlf("report.md")(bundle), (bundle / "check.py").unlink()],
+            "check.py is missing; report.md has CRLF line ends in place of LF",
+            COPY,
+        ),
     ],
 )
-def test_a_changed_bundle_is_noticed(bundle: Path, change: Any, found: str) -> None:
+def test_a_changed_bundle_is_noticed(bundle: Path, change: Any, found: str, hint: str) -> None:
     check_integrity(read_bundle(bundle))
     change(bundle)
     with pytest.raises(RequirementError) as failure:
@@ -125,8 +154,18 @@ def test_a_changed_bundle_is_noticed(bundle: Path, change: Any, found: str) -> N
         f"{bundle}: the bundle is not as it was written\n"
         "expected: the files and SHA-256 sums of its manifest\n"
         f"found: {found}\n"
-        "hint: package the model again"
+        f"hint: {hint}"
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["Thumbs.db", "desktop.ini", ".DS_Store", "._manifest.json", "golden/.DS_Store", "__MACOSX/._model.onnx"]
+)
+def test_what_systems_leave_in_folders_is_no_part_of_a_bundle(bundle: Path, name: str) -> None:
+    """Explorer and Finder write it as soon as somebody looks at the folder."""
+    (bundle / name).parent.mkdir(exist_ok=True)
+    (bundle / name).write_bytes(b"of the system")
+    check_integrity(read_bundle(bundle))
 
 
 def test_a_file_that_is_linked_to_is_as_it_was_written(bundle: Path, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_tampered_bundle(edgekit: RunEdgeKit, bundle: Path) -> None:
         f"error: {bundle}: the bundle is not as it was written\n"
         "expected: the files and SHA-256 sums of its manifest\n"
         "found: model.onnx is changed\n"
-        "hint: package the model again\n"
+        "hint: copy the whole bundle again, or package the model again\n"
     )
 
 

@@ -116,3 +116,22 @@ def test_what_an_app_gets_that_sets_nothing_is_told_where_it_is_wrong() -> None:
         "note: an app has to set PRECISION=full: without it, in bf16, "
         "wrong: max abs error 5, SQNR 0.0 dB (at least 20.0 dB)\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"<net>\n</net>\n", []),
+        (
+            b"<net>\r\n</net>\r\n",
+            [
+                "model.xml: has CRLF line ends in place of LF, as git with core.autocrlf writes them; "
+                "`* -text` in .gitattributes keeps them"
+            ],
+        ),
+    ],
+)
+def test_line_ends_that_git_converted_are_told(content: bytes, told: list[str], tmp_path: Path) -> None:
+    (tmp_path / "model.xml").write_bytes(content)
+    record = {"path": "model.xml", "sha256": hashlib.sha256(b"<net>\n</net>\n").hexdigest()}
+    assert damage({"model": {"files": ["model.xml"]}, "files": [record]}, tmp_path) == told
