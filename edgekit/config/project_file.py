@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -158,6 +159,16 @@ class Config:
         return fitting[0] if fitting else None
 
 
+def _hint_for_escapes(path: Path, error: str) -> str | None:
+    """What to do where a path of Windows stands in double quotes; None where the line has no backslash in them."""
+    told = re.search(r"at line (\d+)", error)
+    lines = read_text(path).splitlines()
+    line = lines[int(told[1]) - 1] if told is not None and int(told[1]) <= len(lines) else ""
+    if not re.search(r'"[^"]*\\', line):
+        return None
+    return "a backslash in double quotes begins an escape: write / between folders, or put the path in single quotes"
+
+
 def read_config(path: Path) -> Config:
     """The project file at ``path``.
 
@@ -171,7 +182,7 @@ def read_config(path: Path) -> Config:
     except RecursionError as error:
         raise InputError("is not TOML that can be read: it is nested too deeply", subject=path) from error
     except ValueError as error:  # TOMLDecodeError, and what Python says of integers with thousands of digits
-        raise InputError(f"is not TOML: {error}", subject=path) from error
+        raise InputError(f"is not TOML: {error}", subject=path, hint=_hint_for_escapes(path, str(error))) from error
     try:
         flaw = not_finite(document)
         if flaw is None:

@@ -33,6 +33,7 @@ from edgekit.errors import InputError
 from edgekit.features.dimensions import OpenDims, defaults
 from edgekit.features.tokens import numbers_for
 from edgekit.files.left_by_systems import is_left_by_system
+from edgekit.files.missing import hint_for_missing
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.processes import supervision
@@ -301,6 +302,7 @@ def sample_files(folder: Path) -> list[Path]:
             subject=folder,
             expected="a folder with a file for each sample (.npz, pictures or .wav), or a table (.csv, .parquet, .npy, "
             ".npz)",
+            hint=None if folder.exists() else hint_for_missing(folder),
         )
     files = []
     for path in sorted(folder.rglob("*")):

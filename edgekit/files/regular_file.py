@@ -5,6 +5,7 @@ A FIFO would wait for ever, ``/dev/zero`` never ends, and a few bytes may say th
 
 from __future__ import annotations
 
+import codecs
 import errno
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from edgekit.errors import InputError
 from edgekit.files import lfs
+from edgekit.files.missing import hint_for_missing
 
 TEXT_BYTES = 64 << 20
 """Most bytes of a text: labels, a project file."""
@@ -37,7 +39,8 @@ def open_regular(path: Path, most: int) -> BinaryIO:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read: {_reason(error)}", subject=_short(path)) from error
+        hint = hint_for_missing(path) if isinstance(error, FileNotFoundError) else None
+        raise InputError(f"cannot be read: {_reason(error)}", subject=_short(path), hint=hint) from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -77,9 +80,20 @@ def read_text(path: Path, encoding: str = "utf-8-sig", most: int = TEXT_BYTES) -
         InputError: It cannot be read, or is in another encoding.
     """
     try:
-        return read_regular(path, most).decode(encoding)
+        data = read_regular(path, most)
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise InputError(f"cannot be read: {error}", subject=path, expected="a text file in UTF-8") from error
+        is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            "cannot be read: it is not in UTF-8",
+            subject=path,
+            expected="a text file in UTF-8",
+            found="UTF-16" if is_utf16 else f"byte 0x{data[error.start]:02x} in line {line}",
+            hint="save it as UTF-8: PowerShell's > writes UTF-16, and `Out-File -Encoding utf8` does not"
+            if is_utf16
+            else "save it as UTF-8; many editors call that an encoding",
+        ) from error
 
 
 def read_json(path: Path) -> Any:

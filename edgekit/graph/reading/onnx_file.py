@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -14,6 +15,7 @@ from google.protobuf.message import DecodeError
 from edgekit.errors import InputError, InternalError
 from edgekit.files import lfs
 from edgekit.files.atomic import atomic_file
+from edgekit.files.missing import hint_for_missing
 from edgekit.files.regular_file import real_path
 from edgekit.graph.input_notes import with_notes
 from edgekit.graph.reading.subgraphs import graphs_of
@@ -28,7 +30,10 @@ _OTHER_FORMATS = (
     (0, b"\x89HDF", "an HDF5 file, such as a Keras model", "convert it with tf2onnx"),
     (4, b"TFL3", "a TensorFlow Lite model", "convert it with tf2onnx"),
     (4, b"ORTM", "a model in the .ort format", "give the .onnx file that it was made from"),
-    (0, b"<", "a web page or an XML file", "download the model again"),
+    (0, b"\x1f\x8b", "a file that gzip compressed", "unpack it first: gzip -d"),
+    (0, b"<?xml", "an XML file, such as a model of another runtime's", "give the .onnx file that it was made from"),
+    (0, b"<net", "an XML file, such as a model of another runtime's", "give the .onnx file that it was made from"),
+    (0, b"<", "a web page", "download the model again"),
 )
 _CONTAINERS = (b"PK\x03\x04", b"\x80", b"\x89HDF")
 """What files of several libraries begin with."""
@@ -64,9 +69,11 @@ def read_proto(path: Path) -> onnx.ModelProto:
         InputError: The file is missing, is no ONNX model, or is damaged.
     """
     if not os.path.lexists(path) or (path.is_symlink() and not path.exists()):
-        raise InputError("there is no such file", subject=path)
+        raise InputError("there is no such file", subject=path, hint=hint_for_missing(path))
     if not path.is_file():
-        raise InputError("is not a file", subject=path, hint="give the .onnx file itself")
+        files = sorted(path.glob("*.onnx")) if path.is_dir() else []
+        itself = f"the .onnx file itself{f', {files[0]}' if len(files) == 1 else ''}"
+        raise InputError("is not a file", subject=path, hint=f"give {itself}")
     size = path.stat().st_size
     if size == 0:
         raise InputError("is not an ONNX model: the file is empty", subject=path)
@@ -91,7 +98,20 @@ def read_proto(path: Path) -> onnx.ModelProto:
     return proto
 
 
+def _packed_model(path: Path) -> str | None:
+    """The ONNX file in a ZIP archive; None where it has none, or is no archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return next((name for name in archive.namelist() if name.casefold().endswith(".onnx")), None)
+    except (OSError, zipfile.BadZipFile):
+        return None
+
+
 def _not_a_model(path: Path, data: bytes) -> InputError:
+    if (packed := _packed_model(path)) is not None:
+        return InputError(
+            f"is not an ONNX model but a ZIP archive that holds {packed!r}", subject=path, hint="unpack it first"
+        )
     by_suffix = _EXPORTERS.get(path.suffix.casefold())
     for offset, magic, what, hint in _OTHER_FORMATS:
         if by_suffix is not None and magic in _CONTAINERS:

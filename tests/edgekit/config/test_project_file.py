@@ -409,3 +409,23 @@ def test_a_budget_takes_every_unit(tmp_path: Path, text: str) -> None:
     file = tmp_path / "edgekit.toml"
     file.write_text(f'[budget]\nsize = "{text}"\n')
     assert read_config(file).budget.size == parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (
+            r'model = "C:\Users\me\net.onnx"',
+            "a backslash in double quotes begins an escape: write / between folders, or put the path in single quotes",
+        ),
+        (r"model = 'C:\Users\me\net.onnx", None),  # a quote is missing
+        ("model = net.onnx", None),
+    ],
+)
+def test_a_path_of_windows_in_double_quotes(line: str, hint: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "edgekit.toml"
+    file.write_text(f'[[bundle]]\nname = "a"\n{line}\n')
+    with pytest.raises(InputError) as refused:
+        read_config(file)
+    assert refused.value.message.startswith("is not TOML: ")
+    assert refused.value.hint == hint

@@ -215,7 +215,7 @@ def test_a_damaged_table(tmp_path: Path, text: str, message: str) -> None:
 
 def test_a_table_in_latin_1(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes("city\nKöln\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"cannot be read: 'utf-8' codec can't decode byte 0xf6"):
+    with pytest.raises(InputError, match=r"cannot be read: it is not in UTF-8\n.*\nfound: byte 0xf6 in line 2"):
         read_table(tmp_path / "t.csv")
 
 

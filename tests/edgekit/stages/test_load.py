@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gzip
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -190,6 +192,21 @@ def test_a_folder(tmp_path: Path) -> None:
     assert refusal(tmp_path) == f"{tmp_path}: is not a file\nhint: give the .onnx file itself"
 
 
+def test_a_folder_with_one_model(tmp_path: Path) -> None:
+    """A bundle of this runtime's, say."""
+    (tmp_path / "model.onnx").touch()
+    assert refusal(tmp_path).endswith(f"hint: give the .onnx file itself, {tmp_path / 'model.onnx'}")
+
+
+def test_an_archive_that_holds_a_model(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr("export/Model.ONNX", b"a model")
+    assert refusal(tmp_path / "model.zip") == (
+        f"{tmp_path / 'model.zip'}: is not an ONNX model but a ZIP archive that holds 'export/Model.ONNX'\n"
+        "hint: unpack it first"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -228,7 +245,16 @@ def test_a_file_of_another_library(tmp_path: Path, name: str, hint: str) -> None
         ),
         (
             b"<!DOCTYPE html><html></html>",
-            "is not an ONNX model but a web page or an XML file\nhint: download the model again",
+            "is not an ONNX model but a web page\nhint: download the model again",
+        ),
+        (
+            b'<?xml version="1.0"?>\n<net name="m" version="11">',
+            "is not an ONNX model but an XML file, such as a model of another runtime's\n"
+            "hint: give the .onnx file that it was made from",
+        ),
+        (
+            gzip.compress(b"a model"),
+            "is not an ONNX model but a file that gzip compressed\nhint: unpack it first: gzip -d",
         ),
     ],
 )
