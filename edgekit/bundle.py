@@ -57,6 +57,10 @@ SCHEMA_FILE = "manifest.schema.json"
 GRAPH_SCHEMA_FILE = "graph.schema.json"
 
 
+_LEAVE_INPUTS_OUT = ("take branch", "fix values")
+"""The stages whose record names inputs under ``left_out``."""
+
+
 @dataclass(frozen=True)
 class Bundle:
     """A bundle on disk whose manifest is valid."""
@@ -131,6 +135,12 @@ class Bundle:
     def states(self) -> Mapping[str, str]:
         """What the built model keeps from one run to the next: the original's inputs, each with what replaces it."""
         return {record["name"]: record["replaced_by"] for record in self.manifest.get("states", ())}
+
+    @property
+    def unused_inputs(self) -> tuple[str, ...]:
+        """The original's inputs that the built model does not take: what it keeps itself, and what stages left out."""
+        stages = (stage for stage in self.manifest["stages"] if stage["name"] in _LEAVE_INPUTS_OUT)
+        return (*self.states, *(name for stage in stages for name in stage["record"].get("left_out", ())))
 
     @property
     def class_choice(self) -> ClassChoice:

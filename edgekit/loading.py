@@ -19,7 +19,7 @@ from edgekit.comparison.detectors import picture_among, size_of
 from edgekit.comparison.metrics import class_index, class_output
 from edgekit.data.given_values import fitting_array
 from edgekit.data.inputs import random_numbers
-from edgekit.data.npz import LABEL_ARRAY, names_hint, read_npz
+from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, names_hint, read_npz
 from edgekit.data.table_samples import feeds_of
 from edgekit.data.tables import is_frame, read_table, table_of
 from edgekit.detections import Detection, detections
@@ -326,9 +326,13 @@ class LoadedBundle:
     def _read(self, file: Path) -> dict[str, Any]:
         if file.suffix.casefold() == ".npz":
             arrays: dict[str, Any] = read_npz(file, self._bundle.nan_inputs)
-            if LABEL_ARRAY not in {spec.name for spec in self.inputs}:
-                arrays.pop(LABEL_ARRAY, None)
-            return arrays
+            taken = {spec.name for spec in self.inputs}
+            beside = {LABEL_ARRAY, *self._bundle.unused_inputs} - taken
+            return {
+                name: array
+                for name, array in arrays.items()
+                if name not in beside and not (name.startswith(OUTPUT_PREFIX) and name not in taken)
+            }
         return self._decoded(file)
 
     def _decoded(self, source: Path | Encoded | Image) -> dict[str, Any]:

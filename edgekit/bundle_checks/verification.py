@@ -38,8 +38,6 @@ from edgekit.progress import Step
 from edgekit.registry import canonical_of
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes
-from edgekit.stages.fix_values import FixValues
-from edgekit.stages.take_branch import TakeBranch
 from edgekit.stages.verify import blame_target, require_accuracy, require_sequel, with_self_agreement
 from edgekit.target import Runner
 from edgekit.witness import Witness
@@ -203,14 +201,7 @@ def _verify_executed(
         _preprocessing(bundle) or _resolved(declared, at_sizes(inputs, defaults(bundle.open_dims)), data),
         tuple(bundle.manifest["labels"] or ()),
         bundle.open_dims,
-        [
-            *bundle.states,
-            *(
-                name
-                for stage in (TakeBranch, FixValues)
-                for name in stage_record(bundle.manifest, stage.name).get("left_out", ())
-            ),
-        ],
+        bundle.unused_inputs,
         bundle.nan_inputs,
         of_other_shapes(inputs, sampled_shapes(data).for_inputs(inputs), bundle.open_dims) if leaves_out else (),
     )

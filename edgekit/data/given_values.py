@@ -41,7 +41,7 @@ def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
             subject=subject,
             expected=str(spec),
             found={"U": "str", "S": "bytes"}.get(array.dtype.kind, array.dtype.name),
-            hint=f"give array.astype({spec.dtype!r})" if array.dtype.kind not in "OUScmM" and not text else None,
+            hint=_type_hint(array, spec.dtype) if array.dtype.kind not in "OUScmM" and not text else None,
         )
     if not spec.takes_shape(array.shape):
         missing = spec.takes_shape((1, *array.shape))
@@ -53,6 +53,19 @@ def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
             hint=_shape_hint(array, spec, missing=missing),
         )
     return array if spec.vocabulary is None else as_numbers(array, spec.vocabulary, subject)
+
+
+def _type_hint(array: np.ndarray, dtype: str) -> str:
+    """How an array gets the input's element type; not by what would make zeros of a sound from -1 to 1."""
+    cast = f"array.astype({dtype!r})"
+    fractions = array.dtype.kind == "f" and "int" in dtype and bool((np.isfinite(array) & (array % 1 != 0)).any())
+    if not fractions:
+        return f"give {cast}"
+    if np.nanmax(np.abs(array)) > 1:
+        return f"its numbers have fractions, which {cast} cuts off: round or scale them as the training did"
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    scaled = f"numpy.clip(numpy.rint(array * {most + 1 if least else most}), {least}, {most}).astype({dtype!r})"
+    return f"{cast} makes zeros of numbers from -1 to 1: scale them as the training did, such as {scaled} for sounds"
 
 
 def _shape_hint(array: np.ndarray, spec: ValueSpec, *, missing: bool) -> str | None:

@@ -53,10 +53,10 @@ def index_limits(model: Model) -> dict[str, Limit]:
     integer that the model compares with numbers (a sampling rate, say) is one of these. A single floating-point number
     that bounds a list of numbers (the lowest pitch to look for, say) is between the least and the middle one where it
     is their lower bound, between the middle and the greatest where it is the upper one. What a logarithm or a root
-    reads is never negative. Texts are words that it looks for, and numbers of words those of the vocabulary and the one
-    for any other word. An input by whose value tensors inside get their sizes has that of a sample, else ones if it is
-    floating-point: that is a scale, or a size. A mask
-    whose ones are how many keys attention has is full: no fewer are there.
+    reads is never negative. Texts are words that it looks for, and numbers of words those of the vocabulary and the
+    one for any other word. An input by whose value tensors inside get their sizes has that of a sample, else ones
+    if it is floating-point: that is a scale, or a size. A mask whose ones are how many keys attention has is full:
+    no fewer are there.
     """
     limits: dict[str, int] = {}
     columns: dict[str, dict[int, int]] = {}

@@ -69,6 +69,22 @@ PIXELS = "uint8"
 """The element type of inputs that take a picture's pixels as they are."""
 _OTHER_TABLES = {".feather", ".arrow", ".xlsx", ".xls", ".ods", ".pkl", ".pickle", ".h5", ".json", ".jsonl"}
 """Suffixes of files that hold many samples, and that nothing here reads."""
+_OTHER_SOUNDS = {
+    ".flac",
+    ".ogg",
+    ".oga",
+    ".opus",
+    ".mp3",
+    ".m4a",
+    ".aac",
+    ".aif",
+    ".aiff",
+    ".au",
+    ".sph",
+    ".wma",
+    ".webm",
+}
+"""Suffixes of sounds that nothing here decodes."""
 
 Read = Callable[[Path], dict[str, np.ndarray]]
 """What a file feeds to the model; a label may be among the arrays."""
@@ -345,6 +361,8 @@ def _kind(file: Path) -> str:
         if suffix in tables.SUFFIXES
         else "write the table as .csv or .parquet, and give that file itself in place of the folder"
         if suffix in _OTHER_TABLES
+        else f"`ffmpeg -i {file.name} -c:a pcm_s16le {file.stem}.wav` writes a WAV file; give a folder of these"
+        if suffix in _OTHER_SOUNDS
         else "keep other files outside the data folder",
     )
 

@@ -13,8 +13,10 @@ import pytest
 from PIL import Image
 
 import edgekit
+from edgekit.data.given_values import fitting_array
 from edgekit.errors import InputError
 from edgekit.loading import LoadedBundle
+from edgekit.model import ValueSpec
 
 COLOURS = np.array([[[10, 20, 30], [40, 50, 60]]], np.uint8)
 """Two pixels."""
@@ -143,6 +145,48 @@ def test_only_numbers_are_to_be_cast(array: np.ndarray, found: str, hint: str | 
     with pytest.raises(InputError, match="the array's element type is not the model's") as refused:
         colours(array)
     assert (refused.value.found, refused.value.hint) == (found, hint)
+
+
+@pytest.mark.parametrize(
+    ("array", "hint"),
+    [
+        (np.array([[3.0, -4.0]]), "give array.astype('int16')"),
+        (np.array([[3, -4]]), "give array.astype('int16')"),
+        (
+            np.array([[3.5, -4.0]]),
+            "its numbers have fractions, which array.astype('int16') cuts off: round or scale them as the training did",
+        ),
+        (
+            np.array([[0.25, -1.0]]),
+            "array.astype('int16') makes zeros of numbers from -1 to 1: scale them as the training did, such as "
+            "numpy.clip(numpy.rint(array * 32768), -32768, 32767).astype('int16') for sounds",
+        ),
+    ],
+)
+def test_no_cast_is_told_that_makes_zeros_of_a_sound(array: np.ndarray, hint: str) -> None:
+    with pytest.raises(InputError) as refused:
+        fitting_array(array, ValueSpec("pcm", "int16", (1, 2)))
+    assert refused.value.hint == hint
+
+
+def test_a_sample_that_was_packaged_with_is_taken(tmp_path: Path, onnx_model: Callable[..., Any]) -> None:
+    """It may hold the state that the built model keeps, what the framework computed, and a label."""
+    import onnx
+
+    (tmp_path / "samples").mkdir()
+    total = np.zeros((1, 2), np.float32)
+    for number in range(8):
+        x = np.full((1, 2), number, np.float32)
+        arrays = {"x": x, "h": total, "output:y": total + x, "label": 0}
+        np.savez(tmp_path / "samples" / f"{number}.npz", **arrays)
+        total = total + x
+    graph = "f (float[1, 2] x, float[1, 2] h) => (float[1, 2] y, float[1, 2] n) { n = Add (h, x) y = Identity (n) }"
+    onnx.save(onnx_model(graph), tmp_path / "sum.onnx")
+    bundle = edgekit.package(
+        tmp_path / "sum.onnx", "ios18", tmp_path / "bundle", data=tmp_path / "samples", states={"h": "n"}
+    )
+    loaded = edgekit.load(bundle)
+    assert [float(loaded(tmp_path / "samples" / f"{number}.npz")["y"][0, 0]) for number in range(4)] == [0, 1, 3, 6]
 
 
 def test_what_runs_is_not_pickled(colours: LoadedBundle) -> None:

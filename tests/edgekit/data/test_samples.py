@@ -241,6 +241,12 @@ def test_a_file_that_is_no_sample(tmp_path: Path) -> None:
     assert message(tmp_path).endswith(f"found: .npy\nhint: {hint}")
 
 
+def test_a_sound_of_another_kind_is_told_how_to_become_a_wav_file(tmp_path: Path) -> None:
+    (tmp_path / "0001.flac").touch()
+    hint = "hint: `ffmpeg -i 0001.flac -c:a pcm_s16le 0001.wav` writes a WAV file; give a folder of these"
+    assert message(tmp_path).endswith(f"found: .flac\n{hint}")
+
+
 class TestLabels:
     def test_in_the_files(self, tmp_path: Path) -> None:
         save(tmp_path, 1, 2, label=7)
