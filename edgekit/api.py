@@ -45,6 +45,7 @@ from edgekit.bundle_checks.throughput import ThroughputCandidate
 from edgekit.bundle_checks.verification import Verification
 from edgekit.config import Declared, declared_for, find_config, read_config
 from edgekit.data.recording import record
+from edgekit.data.sample_lists import SampleList
 from edgekit.data.tables import Table
 from edgekit.errors import InputError
 from edgekit.faults import as_edgekit_error
@@ -155,7 +156,8 @@ def package(
             ``like`` does, or its folder's name.
         data: Samples to calibrate and verify on: a folder, a file that holds a table, or a table itself (a DataFrame,
             a mapping of arrays by the inputs' names whose first axis counts samples, an array, or a pair of one of
-            these and the labels).
+            these and the labels). Or samples one by one, which may differ in size: a list of mappings of arrays, a
+            generator, or a function that gives one.
         verify_data: Samples to verify on in place of ``data``.
         label: The column that holds the class, where samples are the rows of a table; by default ``label``.
         quantize: Scheme; by default ``auto`` with ``data``, ``none`` without.
@@ -191,7 +193,7 @@ def package(
     """
     source = path_of(model, "MODEL")
     _, profile = find_profile(target)
-    tables: dict[Path, Table] = {}
+    tables: dict[Path, Table | SampleList] = {}
     samples, others = data_of(data, "--data", tables), data_of(verify_data, "--verify-data", tables)
     near = None if samples in tables else samples
     declared = declared_for(source, near, optional_path(config, "--config"))
@@ -429,7 +431,7 @@ def quantize(
         edgekit.quantizer.BudgetError: No candidate holds the accuracy budget.
     """
     source = path_of(model, "MODEL")
-    tables: dict[Path, Table] = {}
+    tables: dict[Path, Table | SampleList] = {}
     samples, project = data_of(data, "--data", tables), optional_path(config, "--config")
     near = None if samples in tables else samples
     declared = Declared() if samples is None else declared_for(source, near, project)

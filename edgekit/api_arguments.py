@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex
 from edgekit.bundle import Bundle, read_bundle
 from edgekit.comparison.custom_metric import Evaluation, Run
 from edgekit.config import SIZES, parse_bytes, parse_max_drop
+from edgekit.data.sample_lists import SampleList, list_of
 from edgekit.data.samples import Samples
 from edgekit.data.tables import Table, table_of
 from edgekit.devices.instruction_set import known_sets
@@ -21,7 +22,8 @@ from edgekit.graph.sizes.shape_request import ShapeRequest
 StrPath = str | os.PathLike[str]
 Data = StrPath | Any
 """Samples: a folder, a file that holds a table, or a table itself: a DataFrame, a mapping of arrays by name whose first
-axis counts samples, an array, or a pair of one of these and its labels."""
+axis counts samples, an array, or a pair of one of these and its labels. Or samples one by one: a list of mappings of
+arrays by the inputs' names, or a generator of such, or a function that gives one."""
 Dims = Mapping[str, int | str | Sizes]
 """Sizes by the name of a dynamic dimension: ``1``, ``"1..8"`` or ``range(1, 9)``, ``"224,320"`` or ``(224, 320)``."""
 Shapes = Mapping[str, Sequence[int | None]]
@@ -63,13 +65,13 @@ def optional_path(path: StrPath | None, subject: str) -> Path | None:
     return None if path is None else path_of(path, subject)
 
 
-def data_of(data: Data | None, subject: str, tables: dict[Path, Table]) -> Path | None:
-    """The path of the samples, or one that stands for a table in memory; None stays None.
+def data_of(data: Data | None, subject: str, tables: dict[Path, Table | SampleList]) -> Path | None:
+    """The path of the samples, or one that stands for a table or a list in memory; None stays None.
 
     Args:
-        data: A path or a table.
+        data: A path, a table or a list of samples.
         subject: What it is for, as the command calls it.
-        tables: Takes the table.
+        tables: Takes the table or the list.
 
     Raises:
         InputError: It is neither, or the table has no rows.
@@ -77,16 +79,17 @@ def data_of(data: Data | None, subject: str, tables: dict[Path, Table]) -> Path 
     if data is None or isinstance(data, str | os.PathLike):
         return optional_path(data, subject)
     name = f"{subject} {type(data).__name__}"
-    table = table_of(data, name)
+    table = table_of(data, name) or list_of(data, name)
     if table is not None:
         tables[Path(name)] = table
         return Path(name)
     raise InputError(
         "are no samples",
         subject=subject,
-        expected="a path, a DataFrame, a mapping of arrays by name, an array, or a pair of one of these and labels",
+        expected="a path, a DataFrame, a mapping of arrays by name, an array, or a pair of one of these and labels; or "
+        "samples one by one, each a mapping of arrays by the inputs' names",
         found=type(data).__name__,
-        hint="numpy.array(samples) makes an array of a list",
+        hint="numpy.array(samples) makes an array of a list of numbers",
     )
 
 

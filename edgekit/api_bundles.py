@@ -22,6 +22,7 @@ from edgekit.bundle_checks.tables import sample_folder
 from edgekit.bundle_checks.throughput import ThroughputCandidate, bench_throughput
 from edgekit.bundle_checks.verification import Verification, verify_bundle
 from edgekit.config import Declared, declared_for, find_config
+from edgekit.data.sample_lists import SampleList
 from edgekit.data.tables import Table
 from edgekit.devices import LOCAL
 from edgekit.devices.opening import open_device
@@ -76,7 +77,7 @@ def verify(
     second = None if witness is None else find_witness(witness)
     where = open_device(device, device_timeout, told.step, optional_path(results, "--results"))
     opened, source = bundle_of(bundle), optional_path(model, "--model")
-    tables: dict[Path, Table] = {}
+    tables: dict[Path, Table | SampleList] = {}
     given, project = data_of(data, "--data", tables), optional_path(config, "--config")
     table = None if given is None else tables.get(given)
     if signers is not None:

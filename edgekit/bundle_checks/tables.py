@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgekit.bundle import Bundle
+from edgekit.data.sample_lists import SampleList, is_line_file, list_as_folder, read_lines
 from edgekit.data.table_samples import rows_as_folder
 from edgekit.data.tables import Table, is_table_file, read_table
 from edgekit.errors import InputError
@@ -14,14 +15,14 @@ from edgekit.errors import InputError
 
 @contextmanager
 def sample_folder(
-    bundle: Bundle, data: Path | None, table: Table | None, label: str | None, warn: Callable[[str], None]
+    bundle: Bundle, data: Path | None, table: Table | SampleList | None, label: str | None, warn: Callable[[str], None]
 ) -> Iterator[Path | None]:
     """The samples for a bundle as a folder: a table is written as such, a folder stays.
 
     Args:
         bundle: What takes the columns.
         data: A folder, or a file that holds a table.
-        table: A table in memory, which counts in place of it.
+        table: A table or a list of samples in memory, which counts in place of it.
         label: The column of the table that holds the class.
         warn: Told of columns that are not used, and of digits that are lost.
 
@@ -29,7 +30,11 @@ def sample_folder(
         InputError: The table does not fit the bundle, or a column is named and there is no table.
     """
     if table is None and data is not None and is_table_file(data):
-        table = read_table(data)
+        table = read_lines(data) if is_line_file(data) else read_table(data)
+    if isinstance(table, SampleList):
+        with list_as_folder(table, bundle.takes.inputs, label) as folder:
+            yield folder
+        return
     if table is not None:
         with rows_as_folder(table, bundle.takes, label, warn) as folder:
             yield folder

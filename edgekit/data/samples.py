@@ -67,7 +67,7 @@ class Samples(Protocol):
 
 PIXELS = "uint8"
 """The element type of inputs that take a picture's pixels as they are."""
-_OTHER_TABLES = {".feather", ".arrow", ".xlsx", ".xls", ".ods", ".pkl", ".pickle", ".h5", ".json", ".jsonl"}
+_OTHER_TABLES = {".feather", ".arrow", ".xlsx", ".xls", ".ods", ".pkl", ".pickle", ".h5", ".json"}
 """Suffixes of files that hold many samples, and that nothing here reads."""
 _OTHER_SOUNDS = {
     ".flac",
@@ -317,7 +317,7 @@ def sample_files(folder: Path) -> list[Path]:
             "the data folder is not there" if not folder.exists() else "the data is not a folder",
             subject=folder,
             expected="a folder with a file for each sample (.npz, pictures or .wav), or a table (.csv, .parquet, .npy, "
-            ".npz)",
+            ".npz), or a sample a line (.jsonl)",
             hint=None if folder.exists() else hint_for_missing(folder),
         )
     files = []

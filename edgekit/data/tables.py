@@ -25,7 +25,9 @@ from edgekit.files.regular_file import DOCUMENT_BYTES, SAMPLE_BYTES, open_regula
 
 MOST_ROWS = 100_000
 """Every row is executed several times."""
-SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".npy", ".npz"})
+LINES_SUFFIX = ".jsonl"
+"""Of files with a sample a line, which is no table (:mod:`edgekit.data.sample_lists`)."""
+SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".npy", ".npz", LINES_SUFFIX})
 _SEPARATORS = ",;\t"
 _SCALAR_RANK = 1
 
@@ -57,7 +59,7 @@ class Table:
 
 
 def is_table_file(path: Path) -> bool:
-    """Whether the path is a file that may hold a table."""
+    """Whether the path is a file that may hold a table, or a sample a line."""
     return path.suffix.casefold() in SUFFIXES and path.is_file()
 
 
@@ -70,9 +72,17 @@ def read_table(file: Path) -> Table:
     """The table that a file holds.
 
     Raises:
-        InputError: The file is damaged or empty, is not installed for, or has columns of several lengths.
+        InputError: The file is damaged or empty, is not installed for, has columns of several lengths, or a sample a
+            line.
     """
     suffix = file.suffix.casefold()
+    if suffix == LINES_SUFFIX:
+        raise InputError(
+            "holds a sample a line, and no table",
+            subject=file,
+            expected=", ".join(sorted(SUFFIXES - {LINES_SUFFIX})),
+            hint="give the samples one by one",
+        )
     if suffix in (".csv", ".tsv"):
         return _checked(_from_text(file))
     if suffix == ".parquet":

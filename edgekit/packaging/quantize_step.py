@@ -12,6 +12,7 @@ from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.picture_sizes import picture_size, require_size
+from edgekit.data.sample_lists import SampleList
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import open_samples, require_sample_files
 from edgekit.data.tables import Table
@@ -91,7 +92,7 @@ class QuantizeOrder:
     data: Path | None = None
     label: str | None = None
     """The column that holds the class, where samples are the rows of a table."""
-    tables: Mapping[Path, Table] = field(default_factory=dict)
+    tables: Mapping[Path, Table | SampleList] = field(default_factory=dict)
     """Tables in memory, by the paths that stand for them as samples."""
     """Samples to calibrate on."""
     target: str | None = None

@@ -9,6 +9,7 @@ from shlex import quote
 from typing import Any
 
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.data.sample_lists import SampleList
 from edgekit.data.tables import Table
 from edgekit.devices.instruction_set import require_executable
 from edgekit.errors import InputError
@@ -45,7 +46,7 @@ class PackageRequest:
     """Samples to verify on in place of those."""
     label: str | None = None
     """The column that holds the class, where samples are the rows of a table."""
-    tables: Mapping[Path, Table] = field(default_factory=dict)
+    tables: Mapping[Path, Table | SampleList] = field(default_factory=dict)
     """Tables in memory, by the paths that stand for them as samples."""
     quantize: str | None = None
     """None: ``auto`` with data, ``none`` without."""

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from edgekit.data.labels import read_class_names
+from edgekit.data.sample_lists import SampleList, is_line_file, list_as_folder, read_lines
 from edgekit.data.table_samples import Takes, rows_as_folder
 from edgekit.data.tables import Table, is_table_file, read_table
 from edgekit.errors import InputError
@@ -17,7 +18,7 @@ from edgekit.stages.load import Load
 def sample_folders(
     model: Path,
     given: Sequence[Path | None],
-    in_memory: Mapping[Path, Table],
+    in_memory: Mapping[Path, Table | SampleList],
     label: str | None,
     labels: Path | None,
     warn: Callable[[str], None],
@@ -27,7 +28,7 @@ def sample_folders(
     Args:
         model: The ONNX file, whose inputs take the columns.
         given: Folders, files that hold tables, and names of those in memory.
-        in_memory: Tables by the name that stands for each.
+        in_memory: Tables and lists of samples by the name that stands for each.
         label: The column of the tables that holds the class.
         labels: File with a class name a line, as which labels may be written.
         warn: Told of columns that are not used, and of digits that are lost.
@@ -36,7 +37,7 @@ def sample_folders(
         InputError: A table does not fit the model, or a column is named and there is no table.
     """
     tables = [None if one is None else _opened(one, in_memory) for one in given]
-    names = {name for one in tables if isinstance(one, Table) for name in one.columns}
+    names = {name for one in tables if isinstance(one, Table | SampleList) for name in one.columns}
     if label is not None and not names:
         raise InputError(
             "names a column, and there is no table",
@@ -52,12 +53,18 @@ def sample_folders(
         classes = loaded.class_names if labels is None else read_class_names(labels)
         takes = Takes(loaded.inputs, loaded.nan_inputs, classes, loaded.metadata)
         yield tuple(
-            folders.enter_context(rows_as_folder(one, takes, label, warn)) if isinstance(one, Table) else one
+            folders.enter_context(rows_as_folder(one, takes, label, warn))
+            if isinstance(one, Table)
+            else folders.enter_context(list_as_folder(one, takes.inputs, label))
+            if isinstance(one, SampleList)
+            else one
             for one in tables
         )
 
 
-def _opened(given: Path, in_memory: Mapping[Path, Table]) -> Path | Table:
+def _opened(given: Path, in_memory: Mapping[Path, Table | SampleList]) -> Path | Table | SampleList:
     if given in in_memory:
         return in_memory[given]
+    if is_line_file(given):
+        return read_lines(given)
     return read_table(given) if is_table_file(given) else given

@@ -1,0 +1,165 @@
+"""Samples one by one: objects of Python or lines of JSON, each with the arrays of one sample by the inputs' names.
+
+Unlike the rows of a table they may differ in their sizes, as texts do. A ``.jsonl`` file has an object a line:
+``{"input_ids": [101, 7592, 102], "attention_mask": [1, 1, 1]}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgekit.data.given_values import fitting_array
+from edgekit.data.npz import LABEL_ARRAY, write_npz
+from edgekit.data.tables import LINES_SUFFIX, MOST_ROWS
+from edgekit.errors import InputError
+from edgekit.files.atomic import temporary_folder
+from edgekit.files.regular_file import DOCUMENT_BYTES, read_text
+from edgekit.model import ValueSpec
+
+_DIGITS = len(str(MOST_ROWS))
+
+
+@dataclass(frozen=True)
+class SampleList:
+    """Samples that are read once, in their order."""
+
+    name: str
+    """What errors call them."""
+    columns: tuple[str, ...]
+    """The names in the first one."""
+    samples: Iterator[tuple[str, Any]]
+    """Each with what errors call it."""
+
+
+def is_line_file(path: Path) -> bool:
+    """Whether the path is a file with a sample a line."""
+    return path.suffix.casefold() == LINES_SUFFIX and path.is_file()
+
+
+def read_lines(file: Path) -> SampleList:
+    """The samples that a file of JSON lines holds; empty lines are none.
+
+    Raises:
+        InputError: The file holds no samples, or its first line is none; others are told of when they are read.
+    """
+
+    def lines() -> Iterator[tuple[str, Any]]:
+        for number, line in enumerate(read_text(file, "utf-8-sig", DOCUMENT_BYTES).splitlines(), 1):
+            where = f"{file}:{number}"
+            if line.strip():
+                try:
+                    yield where, json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise InputError(
+                        f"the line cannot be read: {error}", subject=where, expected="an object of JSON"
+                    ) from error
+
+    return _begun(str(file), lines())
+
+
+def list_of(given: object, name: str) -> SampleList | None:
+    """The samples that a Python object gives one by one; None where it does not.
+
+    Args:
+        given: A list of mappings, something that can be iterated over once, or a function without arguments that gives
+            one of these: a generator function, say.
+        name: What errors call it.
+
+    Raises:
+        InputError: It holds no samples.
+    """
+    made: object = given() if callable(given) and not isinstance(given, type | Mapping) else given
+    if not isinstance(made, list | Iterator) and not (isinstance(made, Iterable) and made is not given):
+        return None
+    samples = iter(made)
+    first = next(samples, None)
+    if first is not None and not isinstance(first, Mapping):
+        return None
+    walk = samples if first is None else chain([first], samples)
+    return _begun(name, ((f"{name}, sample {number}", each) for number, each in enumerate(walk)))
+
+
+@contextmanager
+def list_as_folder(given: SampleList, inputs: Iterable[ValueSpec], label: str | None) -> Iterator[Path]:
+    """Writes a file for each sample into a folder that lives as long as the block.
+
+    Numbers in lists become the input's type, and a list for one sample gets the dimension that counts samples.
+
+    Args:
+        given: The samples.
+        inputs: What the model takes.
+        label: What the class is called in a sample; None: ``label``, where there is one.
+
+    Yields:
+        The folder. Errors of later stages name its files: the list's name, and the number of the sample.
+
+    Raises:
+        InputError: A sample is no mapping, or what it holds is no array; which one, and what was expected, is told.
+    """
+    specs = {spec.name: spec for spec in inputs}
+    with temporary_folder() as parent:
+        folder = parent / (Path(given.name).name or "samples")
+        folder.mkdir()
+        for number, (where, sample) in enumerate(given.samples):
+            if not isinstance(sample, Mapping):
+                raise InputError(
+                    "is no sample",
+                    subject=where,
+                    expected="arrays by the names of the inputs",
+                    found=type(sample).__name__,
+                )
+            if number == MOST_ROWS:
+                raise InputError("there are too many samples", subject=given.name, expected=f"{MOST_ROWS} at most")
+            called = {LABEL_ARRAY if str(name) == label else str(name): value for name, value in sample.items()}
+            arrays = {name: _array(value, specs.get(name), f"{where}, {name!r}") for name, value in called.items()}
+            write_npz(folder / f"{number:0{_DIGITS}}.npz", arrays)
+        yield folder
+
+
+def _begun(name: str, samples: Iterator[tuple[str, Any]]) -> SampleList:
+    first = next(samples, None)
+    if first is None:
+        raise InputError(
+            "holds no samples", subject=name, expected="arrays by the names of the inputs, for each sample"
+        )
+    columns = tuple(map(str, first[1])) if isinstance(first[1], Mapping) else ()
+    return SampleList(name, columns, chain([first], samples))
+
+
+def _array(value: Any, spec: ValueSpec | None, where: str) -> np.ndarray:
+    """What a sample holds for one name; arrays stay as they are."""
+    if spec is not None and isinstance(value, list | tuple | int | float):
+        return _told_with(where, lambda: fitting_array(_for_one(value, spec), spec))
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:  # lists of several lengths
+        raise InputError("is no array", subject=where, expected="numbers or texts", found=str(error)) from error
+    if array.dtype == object:
+        raise InputError("is no array", subject=where, expected="numbers or texts", found=type(value).__name__)
+    return array
+
+
+def _for_one(value: Any, spec: ValueSpec) -> Any:
+    """Lists for one sample, of which nothing counts samples, as the only one of their kind."""
+    try:
+        shape = np.shape(value)
+    except ValueError:  # lists of several lengths, which are told of where they become an array
+        return value
+    return [value] if not spec.takes_shape(shape) and spec.takes_shape((1, *shape)) else value
+
+
+def _told_with(where: str, convert: Callable[[], np.ndarray]) -> np.ndarray:
+    try:
+        return convert()
+    except InputError as error:
+        raise InputError(
+            error.message, subject=where, expected=error.expected, found=error.found, hint=error.hint
+        ) from error

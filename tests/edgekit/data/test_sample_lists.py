@@ -1,0 +1,103 @@
+"""Samples one by one, of lengths of their own, become what the same arrays in files are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edgekit
+from edgekit.errors import InputError
+
+GRAPH = """
+g (int64[1, seq] ids, float[1, seq, 2] x) => (float[1, seq, 2] y)
+<float[4, 2] words = {0, 1, 2, 3, 4, 5, 6, 7}> { w = Gather <axis = 0> (words, ids) y = Add (w, x) }
+"""
+TEXTS = [[0, 1, 2], [3, 3], [1, 0, 2, 3, 1]]
+
+
+def arrays(ids: list[int]) -> dict[str, np.ndarray]:
+    return {"ids": np.array([ids]), "x": np.full((1, len(ids), 2), 0.5, np.float32)}
+
+
+def plain(ids: list[int]) -> dict[str, list[Any]]:
+    """As a tokenizer gives it, without the dimension that counts samples."""
+    return {"ids": ids, "x": [[0.5, 0.5]] * len(ids)}
+
+
+def drawn() -> Iterator[dict[str, np.ndarray]]:
+    return (arrays(ids) for ids in TEXTS)
+
+
+def in_lines(folder: Path) -> Path:
+    file = folder / "texts.jsonl"
+    file.write_text("\n\n".join(json.dumps(plain(ids)) for ids in TEXTS))
+    return file
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda _: [arrays(ids) for ids in TEXTS],
+        lambda _: [plain(ids) for ids in TEXTS],
+        lambda _: drawn(),
+        lambda _: drawn,
+        in_lines,
+    ],
+    ids=["list", "lists of numbers", "generator", "function", "JSON lines"],
+)
+def test_each_is_a_sample(given: Callable[[Path], Any], onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    bundle = edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=given(tmp_path), quantize="none")
+    assert bundle.manifest["accuracy"]["data"] == {"kind": "samples", "samples": 3}
+    for ids, (feeds, outputs) in zip(TEXTS, bundle.golden(), strict=True):
+        np.testing.assert_array_equal(feeds["ids"], [ids])
+        np.testing.assert_allclose(outputs["y"], [[[2 * one + 0.5, 2 * one + 1.5] for one in ids]])
+
+
+def test_verify_takes_them(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    model = onnx_file(GRAPH)
+    bundle = edgekit.package(model, "ort", tmp_path / "out", data=drawn, quantize="none")
+    for data in (drawn, in_lines(tmp_path)):
+        accuracy = edgekit.verify(bundle, data=data, model=model).accuracy
+        assert accuracy is not None
+        assert accuracy.samples == 3
+
+
+def test_a_label_by_another_name(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    model = onnx_file("g (float[1, 2] x) => (float[1, 2] y) { y = Identity(x) }")
+    rows = [{"x": [[float(one), 1.0 - one]], "kind": 1 - one} for one in (0, 1) * 10]
+    bundle = edgekit.package(model, "ort", tmp_path / "out", data=rows, label="kind", quantize="none")
+    assert bundle.manifest["accuracy"]["task"]["reference"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        ("", "{file}: holds no samples\nexpected: arrays by the names of the inputs, for each sample"),
+        (
+            '{"ids": [1], "x": [[1, 2]]}\n[1, 2]',
+            "{file}:2: is no sample\nexpected: arrays by the names of the inputs\nfound: list",
+        ),
+        ('{"ids": [1}', "{file}:1: the line cannot be read: "),
+        (
+            '{"ids": [1.5], "x": [[1, 2]]}',
+            "{file}:1, 'ids': cannot be made an array of the input's type\nexpected: ids: int64 1×seq\nfound: [[1.5]]",
+        ),
+        ('{"ids": [1], "x": [[1, 2]], "more": {}}', "{file}:1, 'more': is no array\nexpected: numbers or texts\n"),
+    ],
+)
+def test_lines_that_are_no_samples(onnx_file: Callable[..., Path], tmp_path: Path, lines: str, error: str) -> None:
+    file = tmp_path / "texts.jsonl"
+    file.write_text(lines)
+    with pytest.raises(InputError) as refused:
+        edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=file)
+    assert str(refused.value).startswith(error.format(file=file))
+
+
+def test_what_is_no_list_of_samples(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="samples one by one, each a mapping of arrays by the inputs' names"):
+        edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=[1, 2])
