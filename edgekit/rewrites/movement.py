@@ -191,6 +191,44 @@ class UpwardPool(Rewrite):
         return build.several(len(node.outputs), node.op_type, x, **attributes)
 
 
+class PaddedAverage(Rewrite):
+    """``AveragePool`` that counts its padding, as one that does not times the share of what is no padding."""
+
+    name: ClassVar[str] = "average without padding, scaled"
+    op_types: ClassVar[Sequence[str]] = ("AveragePool",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Padding as it is given, which counts."""
+        counts = node.attributes.get_int("count_include_pad", 0) == 1
+        return counts and node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET"
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For an input of known sizes; what lies behind the padding where sizes are rounded up counts neither way."""
+        x, dtype = typed(node.inputs[0])
+        lengths = shape_of(x)[2:]
+        kernel = list(node.attributes["kernel_shape"].as_ints())
+        ones = [1] * len(kernel)
+        strides = list(node.attributes.get_ints("strides", ones))
+        dilations = list(node.attributes.get_ints("dilations", ones))
+        pads = list(node.attributes.get_ints("pads", [0] * 2 * len(kernel)))
+        is_upward = node.attributes.get_int("ceil_mode", 0) == 1
+        shares: np.ndarray = np.ones((1, 1), np.float64)
+        for axis, length in enumerate(lengths):
+            before, behind = pads[axis], pads[axis + len(kernel)]
+            free = length + before + behind - (kernel[axis] - 1) * dilations[axis] - 1
+            count = (-(-free // strides[axis]) if is_upward else free // strides[axis]) + 1
+            if (count - 1) * strides[axis] >= length + before:
+                raise InapplicableError("a window may begin in the padding behind")
+            places = np.arange(count)[:, None] * strides[axis] - before + np.arange(kernel[axis]) * dilations[axis]
+            elements = ((places >= 0) & (places < length)).sum(1)
+            if not elements.all():
+                raise InapplicableError("some of its windows hold nothing but padding")
+            shares = shares[..., None] * (elements / (places < length + behind).sum(1))
+        attributes = {name: node.attributes[name].value for name in node.attributes}
+        attributes["count_include_pad"] = 0
+        return [build("Mul", build("AveragePool", x, **attributes), shares.astype(dtype.numpy()))]
+
+
 class ScatteredUnpool(Rewrite):
     """``MaxUnpool`` as a scatter into zeros."""
 

@@ -91,6 +91,7 @@ class StandardRewrites(RewriteSet):
             movement.PermutingEinsum(),
             movement.PaddedTransposition(),
             movement.UpwardPool(),
+            movement.PaddedAverage(),
             movement.ScatteredUnpool(),
             movement.ConvolvedColumns(),
             movement.ScatteredTensor(),

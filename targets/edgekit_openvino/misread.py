@@ -150,6 +150,30 @@ def _rounds_sizes_up(node: ir.Node, _: int) -> bool:
     return node.attributes.get_int("ceil_mode", 0) == 1
 
 
+def _counts_other_padding(node: ir.Node, _: int) -> bool:
+    """Whether padding counts in an average, and sizes are rounded up, or what is padded is quantized around a number.
+
+    The plugin divides by elements that are not there, and in integers it pads with 0 and not with the zero point.
+    """
+    pads = node.attributes.get_ints("pads", ())
+    if node.attributes.get_int("count_include_pad", 0) != 1 or not any(pads):
+        return False
+    return _rounds_sizes_up(node, _) or _is_quantized(node.inputs[0])
+
+
+def _is_quantized(value: ir.Value | None) -> bool:
+    """Whether a tensor, or one that it has its elements of, was quantized."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        producer = None if each is None else each.producer()
+        if producer is not None and producer.op_type == "DequantizeLinear":
+            return True
+        if producer is not None and producer.op_type in KEEPS_ELEMENTS:
+            waiting.extend(producer.inputs)
+    return False
+
+
 def _gathers_nothing(node: ir.Node, _: int) -> bool:
     indices = constant_input(node, 1)
     return indices is not None and not indices.size
@@ -308,6 +332,10 @@ def _starts_later_or_turns_some(node: ir.Node, _: int) -> bool:
     return _rank(node.inputs[1]) == 1 or node.attributes.get_int("rotary_embedding_dim", 0) > 0
 
 
+KEEPS_ELEMENTS = frozenset(
+    {"Clip", "Concat", "Identity", "MaxPool", "Relu", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
+)
+"""Operators behind which the plugin still computes in integers."""
 WHOLE = ("Add", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mul", "Sub")
 """Operators that give other integers where a constant is cut off at the greatest of 32 bits."""
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
@@ -323,6 +351,7 @@ MISREADINGS = (
     Departure(("Attention",), _has_own_scale, "it ignores the scale", MICROSOFT),
     Departure(WHOLE, _reaches_beyond_32_bits, "it computes in 32 bits, and a constant needs more"),
     Departure(("Add", "BitShift", "Mul", "Sub"), _saturates, "8-bit integers stop at their limits, and do not wrap"),
+    Departure(("AveragePool",), _counts_other_padding, "it counts other padding than is there"),
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more before than behind"),
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),

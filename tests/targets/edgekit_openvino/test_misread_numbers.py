@@ -55,6 +55,16 @@ NUMBERS: dict[str, tuple[str, int, Arrays]] = {
         18,
         {"x": floats(1, 2, 7, 9)},
     ),
+    **{
+        f"AveragePool padded by {pads}": (
+            f"(float[1, 2, 6, 6] x) => (float[1, 2, {sizes}] y)"
+            " { y = AveragePool <kernel_shape = [3, 3], strides = [2, 2],"
+            f" pads = [{pads}], ceil_mode = 1, count_include_pad = 1> (x) }}",
+            13,
+            {"x": 3 + floats(1, 2, 6, 6)},
+        )
+        for pads, sizes in (("1, 1, 1, 1", "4, 4"), ("1, 0, 1, 1", "4, 3"))
+    },
     "Pad": (
         "(float[2, 3] x, float v) => (float[5, 3] y) <int64[4] p = {2, -1, 1, 1}> { y = Pad (x, p, v) }",
         13,
@@ -120,6 +130,19 @@ def test_they_are_put_right(body: str, opset: int, feeds: Arrays, tmp_path: Path
     got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
     assert got.dtype == expected.dtype
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_padding_of_a_quantized_average_is_a_zero(tmp_path: Path) -> None:
+    """Not the integer 0, which stands for another number."""
+    body = """(float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) <float s = {0.05}, uint8 z = {60}> {
+        q = QuantizeLinear (x, s, z) d = DequantizeLinear (q, s, z) r = MaxPool <kernel_shape = [1, 1]> (d)
+        p = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], count_include_pad = 1> (r)
+        k = QuantizeLinear (p, s, z) y = DequantizeLinear (k, s, z) }"""
+    model, feeds = parsed(body, 13), {"x": 3 + 2 * floats(1, 2, 6, 6)}
+    expected = right(model, feeds)
+    assert np.abs(by_openvino(model, feeds) - expected).max() > 0.5
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    assert np.abs(got - expected).max() < 0.051
 
 
 def test_the_standard_has_the_same_causal_mask_behind_a_past() -> None:
