@@ -105,7 +105,7 @@ class VerifyInstructionSets(Stage[Verified]):
                     unable.add(name)
         told = unable if self._asked is None else set(self._asked)
         warnings = [f"not executed with {name}: {why}" for name, why in missing.items() if name in told]
-        parted = parted_sets(verified, given.accuracy.undetermined)
+        parted = parted_sets(verified, judged_otherwise(given.accuracy))
         if parted and not self._verify.accepts:
             raise parted[0].refusal(self._of_float.name)
         warnings += [each.text for each in parted]
@@ -169,19 +169,26 @@ class Parted:
         )
 
 
-def parted_sets(by_set: Mapping[str, Accuracy], undetermined: Collection[str]) -> list[Parted]:
+def judged_otherwise(accuracy: Accuracy) -> set[str]:
+    """The outputs whose signal says little: of boxes and of rows by falling score, which change places, say."""
+    told = () if accuracy.meaning is None else accuracy.meaning.outputs
+    ranked = () if accuracy.ranked is None else accuracy.ranked.outputs
+    return {*accuracy.undetermined, *told, *ranked}
+
+
+def parted_sets(by_set: Mapping[str, Accuracy], without: Collection[str]) -> list[Parted]:
     """Outputs below 3 dB with one set that have 20 dB with another: the kernels of one compute something else.
 
     Labels hold where all scores are a fifth of the original's, so that no floor tells it.
 
     Args:
         by_set: What was found with each set.
-        undetermined: Outputs that the original itself does not determine.
+        without: Outputs that are not judged by their signal.
     """
     found: dict[str, dict[str, float]] = {}
     for name, accuracy in by_set.items():
         for output in accuracy.outputs:
-            if output.sqnr_db is not None and output.name not in undetermined:
+            if output.sqnr_db is not None and output.name not in without:
                 found.setdefault(output.name, {})[name] = output.sqnr_db
     parted = []
     for output_name, reached in found.items():

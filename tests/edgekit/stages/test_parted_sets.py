@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.meaning import MeaningAccuracy
 from edgekit.comparison.metrics import OutputAccuracy
-from edgekit.stages.instruction_sets import parted_sets
+from edgekit.comparison.ranked import RankedAccuracy
+from edgekit.stages.instruction_sets import judged_otherwise, parted_sets
 
 OUTPUT = OutputAccuracy(
     name="y",
@@ -62,3 +64,14 @@ def test_the_refusal_names_both_sets() -> None:
         "found: SQNR 1.1 dB\n"
         "hint: another scheme than this one may compute the same with both; --accept takes it"
     )
+
+
+def test_boxes_and_rows_by_falling_score_have_no_signal() -> None:
+    """Rows of nearly equal scores change places from set to set."""
+    found = replace(
+        accuracy(46.5),
+        meaning=MeaningAccuracy("boxes", ("detections",), "corners", 26, 0, 1.0),
+        ranked=RankedAccuracy(("rows",), 0.0, 0.0),
+    )
+    assert judged_otherwise(found) >= {"detections", "rows"}
+    assert judged_otherwise(accuracy(46.5)) == set()
