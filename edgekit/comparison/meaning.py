@@ -89,6 +89,10 @@ class MeaningAccuracy:
             return f"boxes overlap by {self.overlap:.2f} on average (at least {LEAST_OVERLAP})"
         return None if self.beside is None else self.beside.flaw
 
+    def counted(self) -> dict[str, Any]:
+        """What was counted alone, as plain data."""
+        return {"kind": self.kind, "count": self.count, "wrong": self.wrong, "agreement": self.agreement}
+
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
         record = {**asdict(self), "outputs": list(self.outputs), "agreement": self.agreement}

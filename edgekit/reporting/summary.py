@@ -9,6 +9,7 @@ from typing import Any
 
 from edgekit.comparison.beside_boxes import BesideAccuracy
 from edgekit.comparison.trade_off import loss_text
+from edgekit.features.class_scores import EMBEDDINGS
 
 Manifest = Mapping[str, Any]
 
@@ -380,9 +381,12 @@ def instruction_texts(manifest: Manifest) -> list[str]:
 
 
 def _instruction_figure(record: Mapping[str, Any]) -> str:
-    """What an instruction set gives, in a few words: the labels found, else how near the worst output is."""
+    """What an instruction set gives, in a few words: labels, boxes or text, else how near the worst output is."""
     if record["task"] is not None:
         return f"{record['task']['built']:.2%} of {record['data']['samples']}"
+    meaning = record.get("meaning")
+    if meaning is not None and meaning["kind"] != EMBEDDINGS and meaning["count"]:
+        return f"{meaning['count'] - meaning['wrong']} of {meaning['count']} {meaning['kind']}"
     worst = worst_db(record)
     return "integer outputs" if worst is None else decibel_text(worst)
 

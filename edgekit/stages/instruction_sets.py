@@ -199,5 +199,6 @@ def parted_sets(by_set: Mapping[str, Accuracy], without: Collection[str]) -> lis
 
 
 def _record(accuracy: Accuracy) -> dict[str, Any]:
-    record = accuracy.as_record()
-    return {key: record[key] for key in ("executed_by", "data", "outputs", "task")}
+    record, meaning = accuracy.as_record(), accuracy.meaning
+    found = {key: record[key] for key in ("executed_by", "data", "outputs", "task")}
+    return found if meaning is None else {**found, "meaning": meaning.counted()}

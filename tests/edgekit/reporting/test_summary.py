@@ -9,6 +9,7 @@ from edgekit.reporting.summary import (
     decibel_text,
     duration_text,
     expansion_texts,
+    instruction_texts,
     poor_fit_texts,
     probability_texts,
     size_text,
@@ -204,3 +205,19 @@ def test_how_far_a_probability_is_off(scores: str, kind: str, told: list[str]) -
     classes = {"output": "prob", "scores": scores}
     assert probability_texts({"classes": classes, "model": {"kind": kind}, "accuracy": {"outputs": outputs}}) == told
     assert probability_texts({"model": {"kind": kind}, "accuracy": {"outputs": outputs}}) == []
+
+
+@pytest.mark.parametrize(
+    ("meaning", "text"),
+    [
+        ({"kind": "boxes", "count": 21, "wrong": 1, "agreement": 20 / 21}, "verified with avx2 (20 of 21 boxes)"),
+        ({"kind": "boxes", "count": 0, "wrong": 0, "agreement": 1.0}, "verified with avx2 (1.7 dB)"),
+        ({"kind": "embeddings", "count": 8, "wrong": 0, "agreement": 1.0}, "verified with avx2 (1.7 dB)"),
+        (None, "verified with avx2 (1.7 dB)"),
+    ],
+)
+def test_an_instruction_set_is_told_by_what_is_counted(meaning: dict[str, Any] | None, text: str) -> None:
+    """The signal of a detector's rows says nothing: rows of nearly equal scores change places."""
+    found = {"task": None, "data": {"samples": 16}, "outputs": [{"sqnr_db": 7.0, "worst_sample_db": 1.7}]}
+    record = found if meaning is None else {**found, "meaning": meaning}
+    assert instruction_texts({"instruction_sets": {"verified": {"avx2": record}, "not_executed": {}}}) == [text]
