@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +31,9 @@ from edgekit.registry import find_profile, installed_targets
 from edgekit.stages.load import Load
 
 BASELINE_FILE = "edgekit-baseline.json"
+_PLAIN = {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "æ": "ae", "Æ": "Ae"}
+_PLAIN |= {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D"}
+"""Letters beyond ASCII as they are written without; accents of others are left out."""
 _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 BOXED = ("detect", "segment", "pose")
 """Tasks of Ultralytics' models whose boxes stand upright."""
@@ -253,7 +257,9 @@ def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path], pictures:
 
 def _name(model: Path) -> str:
     """What bundles of the model are called."""
-    return _UNFIT_FOR_NAME.sub("-", model.stem).lstrip("._-") or "model"
+    plain = "".join(_PLAIN.get(letter, letter) for letter in unicodedata.normalize("NFC", model.stem))
+    bare = "".join(letter for letter in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(letter))
+    return _UNFIT_FOR_NAME.sub("-", bare).strip("._-") or "model"
 
 
 def _relative(path: Path, output: Path) -> str:

@@ -181,7 +181,7 @@ class Gate:
         earlier = figures = None
         if self.against is not None:
             rival = self._of_against(bundle, self.against)
-            earlier, figures = Earlier(str(rival.path), rival), Figures.of(rival)
+            earlier, figures = Earlier(str(rival.path), rival, accepting=""), Figures.of(rival)
         elif self.baseline is not None:
             figures = self._of_baseline(bundle, self.baseline)
             kept = _kept(kept_bundle(self.baseline, figures))

@@ -18,7 +18,6 @@ from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.target import Feature
 
 INTERFACE = "interface"
-_ACCEPTED = "--update takes it over"
 _SHOWN = 3
 """How many differences are told one by one."""
 
@@ -38,7 +37,8 @@ def judge_interface(bundle: Bundle, earlier: Earlier) -> Iterator[Verdict]:
     if differences:
         more = [f"{len(differences) - _SHOWN} more"] if len(differences) > _SHOWN else []
         told = "; ".join([*differences[:_SHOWN], *more])
-        yield Verdict(INTERFACE, limit, f"{told} ({_ACCEPTED})", Outcome.BROKEN)
+        found = f"{told} ({earlier.accepting})" if earlier.accepting else told
+        yield Verdict(INTERFACE, limit, found, Outcome.BROKEN)
 
 
 def _differences(now: Bundle, before: Bundle) -> Iterator[str]:

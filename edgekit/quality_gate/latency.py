@@ -54,6 +54,8 @@ class Earlier:
     """How the limit names it."""
     bundle: Bundle | str
     """The bundle, or why there is none."""
+    accepting: str = "--update takes it over"
+    """What makes another interface that of the earlier build; empty where nothing does."""
 
     @property
     def whose(self) -> str:

@@ -193,3 +193,16 @@ def test_on_the_processor_it_runs_whatever_the_provider(bundle: Path) -> None:
     done = check(bundle, "--provider", "NoSuchExecutionProvider", "--cpu")
     assert done.returncode == 0, done.stderr
     assert ", CPU, model.onnx, 1 thread\n" in done.stderr
+
+
+def test_it_says_which_package_is_missing(bundle: Path, tmp_path: Path) -> None:
+    """A Python of the system's own has no NumPy; a traceback told it."""
+    copy = shutil.copytree(bundle, tmp_path / "copy")
+    blocked = "import sys; sys.modules['numpy'] = None; import runpy; runpy.run_path('check.py', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", blocked], cwd=copy, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("ModuleNotFoundError: ")
+    assert f"`{sys.executable} -m pip install numpy " in done.stderr

@@ -14,9 +14,12 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-import numpy as np
-from coreai.authoring import AIModelAsset
-from coreai.runtime import NDArray
+try:
+    import numpy as np
+    from coreai.authoring import AIModelAsset
+    from coreai.runtime import NDArray
+except ModuleNotFoundError as error:
+    sys.exit(f"ModuleNotFoundError: {error}: `{sys.executable} -m pip install numpy coreai-core` installs it")
 
 sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
 from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle

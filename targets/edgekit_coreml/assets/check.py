@@ -14,8 +14,11 @@ from typing import Any
 if __name__ == "__main__" and platform.system() != "Darwin":
     sys.exit("Core ML is on macOS only; on other systems `edgekit verify` runs EdgeKit's reference runtime")
 
-import coremltools
-import numpy as np
+try:
+    import coremltools
+    import numpy as np
+except ModuleNotFoundError as error:
+    sys.exit(f"ModuleNotFoundError: {error}: `{sys.executable} -m pip install numpy coremltools` installs it")
 
 sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
 from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle

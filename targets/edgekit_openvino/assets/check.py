@@ -12,10 +12,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # with it every import tells a server
-import openvino  # noqa: E402  # as above
+try:
+    import numpy as np
+    import openvino
+except ModuleNotFoundError as error:
+    sys.exit(f"ModuleNotFoundError: {error}: `{sys.executable} -m pip install numpy openvino` installs it")
 
 sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
 from check_service import MeasureThroughput, OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle

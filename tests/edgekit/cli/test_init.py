@@ -255,3 +255,24 @@ def test_targets_that_nothing_here_builds_for_are_left_out(
     packaged = edgekit("package", "model.onnx", "--target", "intel-cpu", "-q")
     assert packaged.code == 2
     assert packaged.err == "error: intel-cpu: the compiler is not installed\nhint: pip install compiler\n"
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"),
+    [
+        ("Mein Größen-Modell (v2)", "Mein-Groessen-Modell-v2-web"),
+        ("modèle_été", "modele_ete-web"),
+        ("Straße.Łódź", "Strasse.Lodz-web"),
+        ("模型", "model-web"),
+        ("-_.", "model-web"),
+    ],
+)
+def test_a_bundle_is_called_as_its_model_without_letters_beyond_ascii(
+    stem: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> f (float[1, 4] x) => (float[1, 4] y) { y = Neg (x) }'
+    )
+    (tmp_path / f"{stem}.onnx").write_bytes(model.SerializeToString())
+    assert api.init(tmp_path / f"{stem}.onnx", targets=["web"]).bundles == (name,)

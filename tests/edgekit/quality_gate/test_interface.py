@@ -82,3 +82,10 @@ def test_what_an_app_would_find_otherwise_breaks(packaged_digits: Path, change: 
     )
     assert found in verdict.found
     assert verdict.found.endswith("(--update takes it over)")
+
+
+def test_another_bundle_is_no_baseline_that_takes_anything_over(packaged_digits: Path) -> None:
+    bundle = read_bundle(packaged_digits)
+    other = changed(bundle, lambda manifest: manifest.update(preprocessing=None))
+    (verdict,) = judge_interface(other, Earlier("other", bundle, accepting=""))
+    assert verdict.found == "there is no preprocessing any more"
