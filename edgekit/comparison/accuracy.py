@@ -286,6 +286,21 @@ class Accuracy:
             flaws.append(f"{worst} (at most {loss_text(self.floors.max_drop or 0)})")
         return flaws + self._flaws_of_ranks() + self._flaws_of_meaning()
 
+    @property
+    def by_decisions(self) -> tuple[OutputAccuracy, ...]:
+        """The outputs of a reduced build that pass by their decisions alone, and not by their signal."""
+        if self.floors.agreement is None or self.floors.asked:
+            return ()
+        return tuple(
+            output
+            for output in self.outputs
+            if output.sqnr_db is not None
+            and output.name not in self._judged_by_meaning
+            and not self._is_labelled(output)
+            and self._missed_signal(output) is not None
+            and self._decides_the_same(output, output.sqnr_db)
+        )
+
     def misses_a_signal(self) -> bool:
         """Whether a floor is missed that may be more than the original determines."""
         if self.floors.agreement is None:

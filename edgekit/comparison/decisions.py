@@ -178,7 +178,13 @@ class DecisionCount:
         return max(self._in_reference.values(), default=0) >= NEARLY_ALL * self._count
 
     def _decides(self) -> bool:
-        return self.may_decide and not self.tells_one
+        return self.may_decide and not self.tells_one and not self._is_one_of_few
+
+    @property
+    def _is_one_of_few(self) -> bool:
+        """Whether fewer than :data:`FEWEST` decisions are all the same one, of numbers that may be no scores."""
+        known = self._decision is not None and (self._decision.told or self._decision.are_scores)
+        return not known and self._count < FEWEST and len(self._in_reference) == 1
 
     def _add_answers(self, reference: np.ndarray, built: np.ndarray) -> None:
         np.add.at(self._answers, (reference.astype(int), built.astype(int)), 1)

@@ -121,7 +121,7 @@ def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> n
         return seeded
     if seeded.dtype.kind not in "iub":
         return numbers(kind, name, seeded.shape, seeded.dtype)
-    if isinstance(limit, tuple | Interval | Words):
+    if isinstance(limit, tuple | Interval | Magnitude | Words):
         return seeded
     low, high = _bounds(seeded, None if isinstance(limit, Magnitude) else limit)
     if kind == "zeros":

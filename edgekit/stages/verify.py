@@ -14,6 +14,7 @@ from edgekit.comparison.bounded import ROUNDING, bounded_outputs
 from edgekit.comparison.by_default import lost_by_default
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
+from edgekit.comparison.decided_alone import decided_alone
 from edgekit.comparison.fed_back import Sequel, compare_fed_back
 from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.padding import Padding, padding_on
@@ -168,6 +169,7 @@ class Verify(Stage[Built]):
             if accuracy.task is None and accuracy.floors.agreement is not None
             if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.told
         ]
+        warnings += decided_alone(accuracy, decisions_of(self._original))
         warnings += _told_nothing(reference, self._samples) if self._seeded and not self._original.states else []
         ranked = accuracy.ranked
         if ranked is not None and ranked.lost_rows > FEW_LOST and given.kind is Kind.FLOAT32:

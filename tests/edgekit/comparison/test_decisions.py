@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.decided_alone import decided_alone
 from edgekit.comparison.decisions import DecidedBy, Decision
 from edgekit.comparison.metrics import LARGEST, OutputComparison, TaskAccuracy
 from edgekit.comparison.told_decisions import decisions_of
@@ -201,6 +202,44 @@ def test_a_sigmoid_tells_probabilities_of_their_own(onnx_model: OnnxModel) -> No
     read = ir.from_proto(onnx_model(graph, w=WEIGHTS["w"]))
     assert decisions_of(Model(read))["y"] == replace(TAGS, named=False)
     assert decisions_of(Model(read, class_names=tuple("abcdefghij")))["y"] == TAGS
+
+
+def test_a_few_equal_answers_prove_nothing(rng: np.random.Generator) -> None:
+    """Of ten samples the second number is the largest, whatever else becomes of them."""
+    values = rng.normal(size=(10, 1, 4)) + 20.0 * (np.arange(4) == 1)
+    scaled = [(each, each * 0.6) for each in values]
+    assert compared(scaled).outputs[0].agreement is None
+    assert compared(scaled, Decision(are_scores=True)).shortfalls() == []
+    other = np.where(np.arange(10)[:, None, None] == 9, values[..., ::-1], values)  # one has another answer
+    assert compared([(each, each * 0.6) for each in other]).outputs[0].agreement == 1
+
+
+@pytest.mark.parametrize(
+    ("decision", "warning"),
+    [
+        (
+            None,
+            "output 'y' passes since its largest number stays at 40 of 40 positions, at SQNR 11.1 dB; nothing tells "
+            "that its numbers are scores of classes: if they are quantities, --floor 20 judges them as such",
+        ),
+        (Decision(are_scores=True), None),
+        (Decision(told=True, are_scores=True), None),
+        (
+            replace(TAGS, named=False),
+            "output 'y' passes by yes and no alone: a probability is off by up to 0.28 (SQNR 11.1 dB), so that a "
+            "threshold other than a half has to move",
+        ),
+    ],
+    ids=["nothing is known", "names", "Softmax", "Sigmoid"],
+)
+def test_what_passes_by_decisions_alone_is_told(decision: Decision | None, warning: str | None) -> None:
+    """Times 0.72: the signal is 1 / 0.28 of the error, 11.1 dB."""
+    values = np.where(np.arange(4) == np.arange(40)[:, None, None] % 4, 1.0, -0.2)
+    found = compared([(each, each * 0.72) for each in values], decision or LARGEST)
+    assert found.shortfalls() == []
+    assert decided_alone(found, {} if decision is None else {"y": decision}) == ([warning] if warning else [])
+    near = compared([(each, each * 0.95) for each in values], decision or LARGEST)
+    assert decided_alone(near, {}) == []
 
 
 PIXELS = (1, 16, 16)
