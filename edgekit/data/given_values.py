@@ -14,12 +14,19 @@ from edgekit.model import ValueSpec
 
 _MOST_SHOWN = 80
 """Characters of a value that an error shows."""
+_WHOLE = {"bool": (0, 1)} | {
+    f"{sign}int{bits}": (int(np.iinfo(f"{sign}int{bits}").min), int(np.iinfo(f"{sign}int{bits}").max))
+    for sign in ("", "u")
+    for bits in (8, 16, 32, 64)
+}
+"""The least and the greatest of whole numbers and booleans, by type."""
 
 
 def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
     """The value as an array that fits an input; Python's own numbers become the input's type, words their numbers.
 
-    Arrays keep their element type, but for ``float64``, NumPy's own, which becomes ``float32``.
+    Arrays keep their element type, but for ``float64``, NumPy's own, which becomes ``float32``, and for whole numbers
+    and booleans, which become the input's type of these where it holds them: ids of 32 bits, a mask of booleans.
 
     Args:
         value: An array, or numbers or texts in lists.
@@ -35,6 +42,8 @@ def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
     array = value if isinstance(value, np.ndarray) else _converted(value, spec, subject)
     if array.dtype == np.float64 and spec.dtype == "float32" and _narrows(array):
         array = array.astype(np.float32)
+    elif array.dtype.kind in "biu" and not text:
+        array = _same_whole_numbers(array, spec.dtype)
     if not (array.dtype.kind in "OU" if text else array.dtype.name == spec.dtype):
         raise InputError(
             "the array's element type is not the model's",
@@ -66,6 +75,15 @@ def _type_hint(array: np.ndarray, dtype: str) -> str:
     least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
     scaled = f"numpy.clip(numpy.rint(array * {most + 1 if least else most}), {least}, {most}).astype({dtype!r})"
     return f"{cast} makes zeros of numbers from -1 to 1: scale them as the training did, such as {scaled} for sounds"
+
+
+def _same_whole_numbers(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Whole numbers or booleans in another type of these, if that holds them; else as they are."""
+    if array.dtype.name == dtype or dtype not in _WHOLE:
+        return array
+    low, high = _WHOLE[dtype]
+    fits = not array.size or (int(array.min()) >= low and int(array.max()) <= high)
+    return array.astype(dtype) if fits else array
 
 
 def _shape_hint(array: np.ndarray, spec: ValueSpec, *, missing: bool) -> str | None:

@@ -17,13 +17,14 @@ from edgekit.data.magnitudes import Magnitude
 from edgekit.data.natural import natural_values
 from edgekit.data.words import ANY_WORDS, Words
 from edgekit.errors import InputError
-from edgekit.graph.sizes.shape_request import at_sizes
+from edgekit.graph.sizes.shape_request import at_sizes, terms
 from edgekit.model import Arrays, ValueSpec
 
 MOST_ELEMENTS = 1 << 27
 """An input of more elements (half a gigabyte in single precision) is refused before it is allocated."""
 OPTION_NAME = re.compile(r"[\w.:-]+")
 """Names of dimensions that need no quotes on a command line."""
+_SIZES_IN_USE = ", the sizes that the model meets in use"
 
 
 def seeded_inputs(
@@ -48,6 +49,11 @@ def seeded_inputs(
     Raises:
         InputError: A shape is dynamic, or nothing can be drawn for an element type.
     """
+    dynamic = [spec for spec in specs if spec.shape is None or not spec.is_static]
+    if dynamic:
+        raise InputError(
+            "no input can be drawn while its shape is dynamic", subject=dynamic[0], hint=_how_to_fix(dynamic)
+        )
     return {spec.name: _draw(spec, seed, (limits or {}).get(spec.name), natural) for spec in specs}
 
 
@@ -71,13 +77,21 @@ def random_numbers(
     return seeded_inputs(at_sizes(drawn, sizes), seed)
 
 
-def _how_to_fix(spec: ValueSpec) -> str:
-    """The options that give an input's free dimensions a size."""
-    sizes = ", the sizes that the model meets in use"
+def _how_to_fix(dynamic: Sequence[ValueSpec]) -> str:
+    """The options that give the free dimensions of inputs a size; those of the first, where others have no name."""
+    for specs in (dynamic, dynamic[:1]):
+        free = [dim for spec in specs for dim in (spec.of_texts.shape or (None,)) if not isinstance(dim, int)]
+        named = dict.fromkeys(filter(None, free))
+        names = [name for name in named if terms(name) == {name} or not terms(name) <= named.keys()]
+        if free and all(free) and all(OPTION_NAME.fullmatch(name) for name in names):
+            return f"fix it with {' '.join(f'--dim {quote(name)}=SIZE' for name in names)}{_SIZES_IN_USE}"
+    return _how_to_fix_shape(dynamic[0].of_texts)
+
+
+def _how_to_fix_shape(spec: ValueSpec) -> str:
+    """The option that gives an input a whole shape."""
+    sizes = _SIZES_IN_USE
     free = [dim for dim in spec.shape or () if not isinstance(dim, int)]
-    names = dict.fromkeys(filter(None, free))
-    if free and all(free) and all(OPTION_NAME.fullmatch(name) for name in names):
-        return f"fix it with {' '.join(f'--dim {quote(name)}=SIZE' for name in names)}{sizes}"
     if free and OPTION_NAME.fullmatch(spec.name):
         shape = ",".join(str(dim) if isinstance(dim, int) else "SIZE" for dim in spec.shape or ())
         return f"fix it with --shape {quote(spec.name)}={shape}{sizes}"
@@ -85,11 +99,7 @@ def _how_to_fix(spec: ValueSpec) -> str:
 
 
 def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.ndarray:
-    if spec.shape is None or not spec.is_static:
-        raise InputError(
-            "no input can be drawn while its shape is dynamic", subject=spec, hint=_how_to_fix(spec.of_texts)
-        )
-    shape = tuple(dim for dim in spec.shape if isinstance(dim, int))
+    shape = tuple(dim for dim in spec.shape or () if isinstance(dim, int))
     if any(dim < 0 for dim in shape) or math.prod(shape) > MOST_ELEMENTS:
         raise InputError(
             "no input of that size can be drawn", subject=spec, expected=f"{MOST_ELEMENTS} elements at most"

@@ -85,3 +85,17 @@ def test_arrays_that_are_missing_or_too_many(
     with pytest.raises(InputError, match="the arrays are not named as the model's inputs") as error:
         cached(given)
     assert error.value.hint == hint
+
+
+@pytest.mark.parametrize("mask", [np.bool_, np.int32, np.uint8, np.int64])
+def test_whole_numbers_and_booleans_of_another_type(
+    onnx_file: Callable[..., Path], tmp_path: Path, mask: type[np.generic]
+) -> None:
+    model = onnx_file("g (int64[1, 3] ids, int64[1, 3] mask) => (int64[1, 3] y) { y = Mul (ids, mask) }")
+    loaded = edgekit.load(edgekit.package(model, "onnxruntime", tmp_path / "out"))
+    found = loaded({"ids": np.array([[7, 8, 9]], np.int32), "mask": np.array([[1, 0, 1]], mask)})
+    assert isinstance(found, dict)
+    np.testing.assert_array_equal(found["y"], [[7, 0, 9]])
+    for wrong in (np.array([[1.0, 0, 1]], np.float32), np.array([[2**64 - 1, 0, 1]], np.uint64)):
+        with pytest.raises(InputError, match="the array's element type is not the model's"):
+            loaded({"ids": np.array([[7, 8, 9]]), "mask": wrong})

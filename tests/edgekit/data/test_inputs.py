@@ -78,6 +78,17 @@ def test_a_dynamic_shape_is_refused_with_the_options_that_fix_it(
     )
 
 
+def test_the_options_of_all_inputs_are_told_at_once() -> None:
+    inputs = [
+        ValueSpec("ids", "int64", (1, "new")),
+        ValueSpec("mask", "int64", (1, "past + new")),
+        ValueSpec("cache", "float32", (1, 2, "past", 4)),
+    ]
+    with pytest.raises(InputError, match="fix it with --dim new=SIZE --dim past=SIZE, the sizes") as caught:
+        seeded_inputs(inputs, 0)
+    assert caught.value.subject == "ids: int64 1×new"
+
+
 def test_texts_are_words() -> None:
     values = draw("str")
     assert values.shape == (1000,)
