@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -361,7 +362,8 @@ def _kind(file: Path) -> str:
         if suffix in tables.SUFFIXES
         else "write the table as .csv or .parquet, and give that file itself in place of the folder"
         if suffix in _OTHER_TABLES
-        else f"`ffmpeg -i {file.name} -c:a pcm_s16le {file.stem}.wav` writes a WAV file; give a folder of these"
+        else f"`ffmpeg -i {quote(file.name)} -c:a pcm_s16le {quote(f'{file.stem}.wav')}` writes a WAV file; give a "
+        "folder of these"
         if suffix in _OTHER_SOUNDS
         else "keep other files outside the data folder",
     )

@@ -242,8 +242,8 @@ def test_a_file_that_is_no_sample(tmp_path: Path) -> None:
 
 
 def test_a_sound_of_another_kind_is_told_how_to_become_a_wav_file(tmp_path: Path) -> None:
-    (tmp_path / "0001.flac").touch()
-    hint = "hint: `ffmpeg -i 0001.flac -c:a pcm_s16le 0001.wav` writes a WAV file; give a folder of these"
+    (tmp_path / "take 1.flac").touch()
+    hint = "hint: `ffmpeg -i 'take 1.flac' -c:a pcm_s16le 'take 1.wav'` writes a WAV file; give a folder of these"
     assert message(tmp_path).endswith(f"found: .flac\n{hint}")
 
 
