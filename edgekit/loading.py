@@ -375,9 +375,12 @@ class LoadedBundle:
         return parse_preprocessing(declared, self._bundle.path).decoder(spec)
 
     def _how_to_give_texts(self) -> str | None:
-        """What to give in place of a text alone, which counts as a file's name; None where no input takes texts."""
+        """What to give in place of a text alone, which counts as a file's name; None where no input takes such."""
         asked = [spec.name for spec in self._asked if spec.dtype == "str" or spec.vocabulary is not None]
-        return f"texts are given by the input's name: {{{asked[0]!r}: ['…']}}" if asked else None
+        if asked:
+            return f"texts are given by the input's name: {{{asked[0]!r}: ['…']}}"
+        ids = [feature.name for feature in self._bundle.inputs if feature.rows is not None]
+        return f"a text is given as the numbers of its tokens: {{{ids[0]!r}: [[…]], …}}" if ids else None
 
     @property
     def _asked(self) -> tuple[ValueSpec, ...]:

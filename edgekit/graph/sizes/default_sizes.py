@@ -62,6 +62,9 @@ def _told(alike: Sequence[DefaultSize]) -> str:
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         place, flag = f"the inputs {', '.join(names[:_MOST_NAMED])}{more}", "--shape INPUT"
     is_one = f"dimension {first.axis}{called} of {place} is {written(first.size)}, {first.why}"
+    if first.dimension is not None and isinstance(first.size, range):
+        more = f"--dim {quote(first.dimension)}=LEAST..GREATEST"
+        return f"{is_one}; an app can feed no other: {more} opens it for more"
     if first.dimension is not None:
         return f"{is_one}; --dim {quote(first.dimension)}=SIZE makes it another"
     each_of_them = "" if len(names) == 1 else ", for each of them"

@@ -51,3 +51,6 @@ def test_a_loaded_bundle_refuses_other_rows(onnx_file: Callable[..., Path], tmp_
         assert str(error.value) == (
             f"input 'ids': the model has no row for a number\nexpected: numbers from 0 to 3\nfound: {number}"
         )
+    with pytest.raises(InputError) as error:
+        loaded("Anna visits Berlin")
+    assert error.value.hint == "a text is given as the numbers of its tokens: {'ids': [[…]], …}"

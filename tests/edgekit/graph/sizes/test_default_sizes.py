@@ -132,7 +132,8 @@ def test_a_dimension_stays_open_for_the_sizes_of_samples_where_the_device_takes_
         assert request.shapes == {}
         if expected is not None:
             assert str(told[1]) == (
-                "dimension 1 (tokens) of input 'x0' is 3..9, as in the samples; --dim tokens=SIZE makes it another"
+                "dimension 1 (tokens) of input 'x0' is 3..9, as in the samples; an app can feed no other: "
+                "--dim tokens=LEAST..GREATEST opens it for more"
             )
 
 
