@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.data.limits import index_limits
 from edgekit.data.samples import Samples
 from edgekit.errors import EdgeKitError
@@ -47,7 +48,8 @@ class Padding:
     mask: str
     """The input that is 0 there, of the shape batch × positions."""
     outputs: tuple[str, ...]
-    """The outputs with a vector or a number for each position, whose first two axes are those of the mask."""
+    """The outputs with a vector for each position, or a number that is a class or says yes or no, whose first two axes
+    are those of the mask."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
@@ -112,8 +114,13 @@ def _shown_by(feeds: Mapping[str, np.ndarray], mask: str, original: _Executor, m
     ones = {mask: np.ones_like(feeds[mask])}
     before, after = original.run(feeds), original.run(changed)
     open_before, open_after = original.run({**feeds, **ones}), original.run({**changed, **ones})
-    found = []
+    found, answers = [], yes_or_no_outputs(model)
     for name, array in before.items():
+        form = np.asarray(array)
+        # Of one number a position the largest may be what is asked, wherever it stands: where an answer begins.
+        alone = form.ndim > _MASK_RANK or form.dtype.kind in "iub" or name in answers
+        if not alone or form.dtype.kind not in "fiub":
+            continue
         if not all(_has_positions(each[name], counts.shape) for each in (before, after, open_before, open_after)):
             continue
         at_padding = np.asarray(array)[~counts]
@@ -146,9 +153,8 @@ def _changed(feeds: Mapping[str, np.ndarray], mask: str, model: Model) -> dict[s
 
 
 def _has_positions(array: Any, shape: tuple[int, ...]) -> bool:
-    """Whether there is a vector or a number at each position; a row of numbers of several samples stays whole."""
-    form = np.shape(array)
-    return form[:_MASK_RANK] == shape and (len(form) > _MASK_RANK or shape[0] == 1)
+    """Whether there is a vector or a number at each position."""
+    return bool(np.shape(array)[:_MASK_RANK] == shape)
 
 
 def _same(one: Any, other: Any, where: np.ndarray) -> bool:

@@ -13,7 +13,7 @@ import edgekit
 from edgekit.comparison.decisions import Decision
 from edgekit.comparison.padding import Padding, padding_on
 from edgekit.comparison.side_by_side import compare
-from edgekit.data.samples import Samples, open_samples
+from edgekit.data.samples import Sample, Samples, open_samples
 from edgekit.execution.reference import Reference
 from edgekit.model import Model
 
@@ -88,6 +88,35 @@ class Wrong:
         wrong = self._where(feeds["real"] != 0)
         outputs["tags"][wrong] = np.roll(outputs["tags"][wrong], 1, axis=-1)
         return outputs
+
+
+@pytest.mark.parametrize(("tail", "judged"), [("y = Identity (rows)", ()), ("y = Sigmoid (rows)", ("y",))])
+def test_where_an_answer_begins_may_be_anywhere(
+    onnx_file: Callable[..., Path], tmp_path: Path, tail: str, judged: tuple[str, ...]
+) -> None:
+    """One number a position: of logits the largest counts; yes or no is told at each."""
+    graph = TAGGER.replace(f"float[1, {LENGTH}, 3] tags, float[1, 3] whole", f"float[1, {LENGTH}] y").replace(
+        "whole = Squeeze (mean, one)",
+        f"first = Gather <axis = 2> (tags, zero) column_of = Identity (first) rows = Squeeze (column_of, two) {tail}",
+    )
+    model = loaded(onnx_file(graph.replace("int64[1] one", "int64[1] zero = {0}, int64[1] one")))
+    found = padding_on(samples(tmp_path / "data", model, [4, 9]), Reference(model), model)
+    assert (found.outputs if found else ()) == judged
+
+
+def test_several_texts_at_once(onnx_file: Callable[..., Path]) -> None:
+    model = loaded(
+        onnx_file(TAGGER.replace(f"[1, {LENGTH}", f"[2, {LENGTH}").replace("float[1, 3] whole", "float[2, 3] whole"))
+    )
+    real = (np.arange(LENGTH) < np.array([[4], [9]])).astype(np.int64)
+    feeds = {"ids": np.random.default_rng(0).integers(0, 8, (2, LENGTH)), "real": real}
+
+    class One(list[Sample]):
+        has_labels = False
+
+    found = padding_on(One([Sample("two", feeds)]), Reference(model), model)
+    assert found == Padding("real", ("tags",))
+    assert found.without(feeds, Reference(model).run(feeds))["tags"].shape == (1, 4 + 9, 3)
 
 
 @pytest.mark.parametrize("left", [False, True])
