@@ -35,7 +35,10 @@ _LABEL_BYTES = 64
 _NAME_BYTES = 1024
 """256 characters, as NumPy stores them."""
 _TABLE_RANK = 2
-ROWS_HINT = "a file in a folder is one sample; a file of many is given itself, in place of its folder"
+ROWS_HINT = (
+    "a file in a folder is one sample; a file of many is given itself, in place of its folder; classes of tokens or "
+    "pixels count by a function of your own (--metric), which reads them elsewhere"
+)
 """What to do with an array of all labels, or of all samples."""
 _DIGITS = 18
 """Most digits of a class's number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgekit.comparison.beside_boxes import BesideAccuracy
@@ -71,7 +71,7 @@ def error_texts(manifest: Manifest) -> list[str]:
     record = stage_record(manifest, "verify").get("fed_back")
     states = () if record is None else record["states"].values()
     return [
-        f"{output['name']}: {'; '.join(map(_error_text, output['errors'][:_MOST_ERRORS]))}"
+        f"{output['name']}: {_numbered(list(map(_error_text, output['errors'][:_MOST_ERRORS])), len(output['errors']))}"
         + ("; …" if len(output["errors"]) > _MOST_ERRORS else "")
         for output in manifest["accuracy"]["outputs"]
         if output.get("errors") and output["name"] not in states
@@ -88,6 +88,11 @@ def probability_texts(manifest: Manifest) -> list[str]:
         for output in manifest["accuracy"]["outputs"]
         if output["name"] == classes["output"] and output["max_abs_error"] is not None
     ]
+
+
+def _numbered(texts: Sequence[str], count: int) -> str:
+    """The texts of the first of several numbers, each behind its place from 0; of a single one the text alone."""
+    return "; ".join(texts if count == 1 else (f"[{place}] {text}" for place, text in enumerate(texts)))
 
 
 def _error_text(error: Mapping[str, float]) -> str:

@@ -151,7 +151,7 @@ def test_only_numbers_are_to_be_cast(array: np.ndarray, found: str, hint: str | 
     ("array", "hint"),
     [
         (np.array([[3.0, -4.0]]), "give array.astype('int16')"),
-        (np.array([[3, -4]]), "give array.astype('int16')"),
+        (np.array([[3, -40000]]), "give array.astype('int16')"),
         (
             np.array([[3.5, -4.0]]),
             "its numbers have fractions, which array.astype('int16') cuts off: round or scale them as the training did",

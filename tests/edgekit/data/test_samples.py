@@ -281,7 +281,8 @@ class TestLabels:
         save(tmp_path, 1, label=[1, 0])
         assert message(tmp_path) == (
             "0.npz: the label is no class number\nexpected: one whole number from 0\nfound: int64 of shape (2,)\n"
-            "hint: a file in a folder is one sample; a file of many is given itself, in place of its folder"
+            "hint: a file in a folder is one sample; a file of many is given itself, in place of its folder; classes "
+            "of tokens or pixels count by a function of your own (--metric), which reads them elsewhere"
         )
 
     def test_by_name_in_the_files(self, tmp_path: Path) -> None:

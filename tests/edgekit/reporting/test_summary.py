@@ -8,6 +8,7 @@ from edgekit.reporting.summary import (
     class_texts,
     decibel_text,
     duration_text,
+    error_texts,
     expansion_texts,
     instruction_texts,
     poor_fit_texts,
@@ -221,3 +222,14 @@ def test_an_instruction_set_is_told_by_what_is_counted(meaning: dict[str, Any] |
     found = {"task": None, "data": {"samples": 16}, "outputs": [{"sqnr_db": 7.0, "worst_sample_db": 1.7}]}
     record = found if meaning is None else {**found, "meaning": meaning}
     assert instruction_texts({"instruction_sets": {"verified": {"avx2": record}, "not_executed": {}}}) == [text]
+
+
+def test_errors_of_several_quantities_are_numbered() -> None:
+    def error(most: float) -> dict[str, float]:
+        return {"mean": most / 2, "most": most, "deviation": 3.0}
+
+    outputs = [{"name": "pose", "errors": [error(2.0), error(4.0)]}, {"name": "load", "errors": [error(1.0)]}]
+    assert error_texts({"accuracy": {"outputs": outputs}, "stages": []}) == [
+        "pose: [0] 1 on average, 2 at most, of ±3; [1] 2 on average, 4 at most, of ±3",
+        "load: 0.5 on average, 1 at most, of ±3",
+    ]
