@@ -77,8 +77,9 @@ def write_golden(
     restart(original)
     restart(built)
     first = islice(samples, GOLDEN_STEPS if isinstance(built, Restartable) else GOLDEN_SAMPLES)
-    wanted, got = [], []
+    wanted, got, names = [], [], []
     for count, sample in enumerate(chain(first, _of_other_sizes(samples, inputs, accuracy))):
+        names.append(sample.name)
         wanted.append(original.run(sample.feeds))
         got.append(built.run(sample.feeds))
         comparison.add(wanted[-1], got[-1])
@@ -96,7 +97,7 @@ def write_golden(
             for count, array in enumerate(made):
                 _save_one(folder / str(count) / beside, place, array)
         floors.append(floor)
-    return {"samples": len(wanted), "outputs": floors}
+    return {"samples": len(wanted), "names": names, "outputs": floors}
 
 
 def _is_of_no_use(

@@ -54,7 +54,10 @@ def _preparation(manifest: Manifest) -> Iterator[str]:
     if declared is None:
         return
     prepared = _picture(declared) if declared["kind"] == "image" else _sound(declared)
-    yield f"{prepared} `edgekit.load(BUNDLE).prepare(FILE)` gives the input of a file of your own, to compare with."
+    names = manifest.get("golden", {}).get("names")
+    is_of_files = bool(names) and manifest["accuracy"]["data"]["kind"] == "samples"
+    golden = f" golden/0/inputs/0.npy is {names[0]} so prepared." if is_of_files else ""
+    yield f"{prepared}{golden} `edgekit.load(BUNDLE).prepare(FILE)` gives the input of a file of your own."
 
 
 def _picture(declared: Mapping[str, Any]) -> str:

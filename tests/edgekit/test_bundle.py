@@ -99,6 +99,11 @@ def test_golden_outputs_are_those_of_the_original_by_another_implementation(
         np.testing.assert_allclose(outputs["logits"], expected, rtol=1e-4, atol=1e-4)
 
 
+def test_the_manifest_names_the_files_of_golden_samples(packaged_digits: Path) -> None:
+    """An app's developer prepares the same file, and compares it with the golden input."""
+    assert manifest_of(packaged_digits)["golden"]["names"] == ["000.png", "001.png", "002.png"]
+
+
 def test_the_report_is_for_people(packaged_digits: Path) -> None:
     report = (packaged_digits / "report.md").read_text()
     assert report.startswith("# digits_torchscript for onnxruntime\n")

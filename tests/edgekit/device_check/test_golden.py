@@ -44,6 +44,7 @@ def golden(tmp_path: Path, onnx_file: Callable[..., Path]) -> Callable[..., tupl
 def test_the_first_samples_and_the_original_s_outputs(golden: Callable[..., tuple[dict[str, Any], Path]]) -> None:
     record, folder = golden(Kind.FLOAT32, 10.0)
     assert record["samples"] == 3
+    assert record["names"] == ["seed 0", "seed 1", "seed 2"]
     assert sorted(path.name for path in folder.iterdir()) == ["0", "1", "2"]
     for sample in "012":
         x = np.load(folder / sample / "inputs" / "0.npy")

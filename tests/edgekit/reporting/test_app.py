@@ -93,7 +93,7 @@ def test_how_a_picture_becomes_the_input(changed: dict[str, Any], told: str) -> 
     (_, text) = texts(preprocessing={**PICTURE, **changed})
     assert text == (
         f"A picture is turned upright by its Exif data, {told} `edgekit.load(BUNDLE).prepare(FILE)` gives the input of "
-        "a file of your own, to compare with."
+        "a file of your own."
     )
 
 
@@ -115,6 +115,16 @@ def test_how_a_picture_becomes_the_input(changed: dict[str, Any], told: str) -> 
 def test_how_a_sound_becomes_the_input(changed: dict[str, Any], told: str) -> None:
     (_, text) = texts(preprocessing={**SOUND, **changed})
     assert text.startswith(f"A sound has 16000 samples a second, {told} `edgekit.load")
+
+
+def test_a_golden_input_shows_a_file_prepared() -> None:
+    golden = {"samples": 1, "names": ["cats/a cat.png"]}
+    accuracy = {"meaning": None, "data": {"kind": "samples", "samples": 9}}
+    (_, text) = texts(preprocessing=SOUND, golden=golden, accuracy=accuracy)
+    assert "float32. golden/0/inputs/0.npy is cats/a cat.png so prepared. `edgekit.load" in text
+    seeded = {**accuracy, "data": {"kind": "seeded"}}
+    (_, text) = texts(preprocessing=SOUND, golden={"names": ["seed 0"]}, accuracy=seeded)
+    assert "golden" not in text
 
 
 @pytest.mark.parametrize(
