@@ -121,12 +121,12 @@ def _board(console: Console) -> Board:
 
 
 def _row(one: ProjectBundle) -> tuple[str, ...]:
-    from edgekit.reporting.summary import built_as, bytes_text, decibel_text, worst_db
+    from edgekit.reporting.summary import accuracy_text, built_as, bytes_text, decibel_text, worst_db
 
     if one.bundle is None:
         return (one.declared.name, one.declared.target, "FAILED", *[""] * (len(_HEAD) - 3))
     manifest = one.bundle.manifest
-    task, worst = manifest["accuracy"]["task"], worst_db(manifest["accuracy"])
+    worst = worst_db(manifest["accuracy"])
     latency = manifest["latency"]
     return (
         one.declared.name,
@@ -134,7 +134,7 @@ def _row(one: ProjectBundle) -> tuple[str, ...]:
         "up to date" if one.skipped else "built",
         built_as(manifest),
         bytes_text(manifest["size"]["bytes"]),
-        "" if task is None else f"{task['built']:.2%}",
+        accuracy_text(manifest["accuracy"]),
         "" if worst is None else decibel_text(worst),
         f"{latency['built']['p50_ms']:.3g} ms" + ("" if latency["of_device"] else " (stand-in)"),
     )

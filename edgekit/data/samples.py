@@ -86,6 +86,8 @@ _OTHER_SOUNDS = {
     ".webm",
 }
 """Suffixes of sounds that nothing here decodes."""
+_OTHER_PICTURES = {".heic", ".heif", ".avif", ".gif", ".dng"}
+"""Suffixes of pictures that nothing here reads, as phones write them among others."""
 
 Read = Callable[[Path], dict[str, np.ndarray]]
 """What a file feeds to the model; a label may be among the arrays."""
@@ -365,6 +367,8 @@ def _kind(file: Path) -> str:
         else f"`ffmpeg -i {quote(file.name)} -c:a pcm_s16le {quote(f'{file.stem}.wav')}` writes a WAV file; give a "
         "folder of these"
         if suffix in _OTHER_SOUNDS
+        else f"save pictures as .png or .jpg: {suffix} is not read"
+        if suffix in _OTHER_PICTURES
         else "keep other files outside the data folder",
     )
 

@@ -238,6 +238,16 @@ def scheme(manifest: Manifest) -> str:
     return str(stage_record(manifest, "quantize").get("scheme", "none"))
 
 
+def accuracy_text(accuracy: Mapping[str, Any]) -> str:
+    """The share of labels found; else what boxes, text or embeddings have in common with the original's, if any."""
+    if accuracy["task"] is not None:
+        return f"{accuracy['task']['built']:.2%}"
+    meaning = accuracy.get("meaning")
+    if meaning is None or meaning.get("agreement") is None:
+        return ""
+    return f"{meaning['kind']} {meaning['agreement']:.2%}"
+
+
 def worst_db(accuracy: Mapping[str, Any]) -> float | str | None:
     """The least SQNR of a floating-point output on any sample, as the manifest writes it; None without such outputs."""
     figures = [output["worst_sample_db"] for output in accuracy["outputs"] if output["worst_sample_db"] is not None]

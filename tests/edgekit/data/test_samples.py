@@ -232,6 +232,7 @@ def test_a_file_that_is_no_sample(tmp_path: Path) -> None:
     text = message(tmp_path)
     assert text.startswith("notes.docx: the file is no sample\nexpected: .npz, .wav or a picture")
     assert text.endswith("found: .docx\nhint: keep other files outside the data folder")
+
     (tmp_path / "notes.docx").rename(tmp_path / "notes.csv")
     assert message(tmp_path).endswith(
         "found: .csv\nhint: a table is given itself, a row a sample: notes.csv in place of its folder"
@@ -382,6 +383,14 @@ class TestLabels:
         save(tmp_path, 1, label=1)
         (tmp_path / "labels.txt").write_text("4\n")
         assert "the samples are labelled twice" in message(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".HEIC", ".dng"])
+def test_pictures_of_phones_that_are_not_read(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / f"IMG_0001{suffix}").touch()
+    assert message(tmp_path).endswith(
+        f"found: {suffix}\nhint: save pictures as .png or .jpg: {suffix.lower()} is not read"
+    )
 
 
 def test_class_names(tmp_path: Path) -> None:

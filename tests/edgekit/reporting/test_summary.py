@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from edgekit.reporting.summary import (
+    accuracy_text,
     bytes_text,
     class_texts,
     decibel_text,
@@ -233,3 +234,18 @@ def test_errors_of_several_quantities_are_numbered() -> None:
         "pose: [0] 1 on average, 2 at most, of ±3; [1] 2 on average, 4 at most, of ±3",
         "load: 0.5 on average, 1 at most, of ±3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "told"),
+    [
+        ({"task": {"built": 0.995}, "meaning": {"kind": "boxes", "agreement": 1.0}}, "99.50%"),
+        ({"task": None, "meaning": {"kind": "boxes", "agreement": 0.975}}, "boxes 97.50%"),
+        ({"task": None, "meaning": {"kind": "embeddings", "agreement": 0.99724}}, "embeddings 99.72%"),
+        ({"task": None, "meaning": None}, ""),
+        ({"task": None}, ""),
+    ],
+)
+def test_the_accuracy_of_a_bundle_in_a_few_words(accuracy: dict[str, Any], told: str) -> None:
+    """The column of a detector was empty, though its boxes had been compared."""
+    assert accuracy_text(accuracy) == told
