@@ -24,6 +24,7 @@ from edgekit.files.atomic import temporary_folder
 from edgekit.files.room import is_for_want_of_room, require_room
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.sizes.shapes import topology_digest
+from edgekit.instruction_sets import WITHOUT_VNNI
 from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.processes.crashes import guarded
 from edgekit.processes.memory import free_unused
@@ -183,7 +184,7 @@ class Quantize(Stage[Model]):
         evaluation: The project's own measure of quality, which ``max_drop`` is of.
         executor: Evaluates candidates in other processes; None evaluates them in this one.
         quantizer: The name of the quantizer; None for the one that :func:`installed_quantizer` prefers.
-        instruction_sets: Those with which candidates have to hold the budget; None for the weakest of the profile.
+        instruction_sets: Those with which candidates have to hold the budget; None for the profile's without VNNI.
         smallest: Whether the smallest model that holds the budget is wanted.
         max_bytes: What the built model may take.
         choice: The candidate to ship, as an earlier record names it; None for the quantizer's own choice.
@@ -299,15 +300,17 @@ class Quantize(Stage[Model]):
     def _judged_with(self, given: Model) -> HeldSets:
         """What candidates are held to beside this processor's own instructions.
 
-        By default the weakest of the sets: what saturates with any of them does with that one. What is packaged is
-        verified with all of them. A set with which the float model does not run counts where it is asked for only.
+        By default those without VNNI: sums saturate there, and each has kernels of its own, of which one may compute
+        something else. What is packaged is verified with all of them. A set with which the float model does not run
+        counts where it is asked for only.
         """
         asked = self._instruction_sets
         known = self._profile.instruction_sets if asked is None else asked
         held = tuple(name for name in known if held_here(self._target, name))
         if asked is not None:
             return HeldSets(held, given, self._target, self._profile, self._options, None)
-        return HeldSets(held[:1], given, self._target, self._profile, self._options, self._samples)
+        strict = tuple(name for name in held if name in WITHOUT_VNNI) or held[:1]
+        return HeldSets(strict, given, self._target, self._profile, self._options, self._samples)
 
     def _handed_on(self, given: Model, result: QuantizationResult, sets: HeldSets) -> Quantized:
         after = result.next_best

@@ -297,6 +297,17 @@ def saturating_integers(edgekit: RunEdgeKit, data: Path, tmp_path: Path) -> Path
 
 
 @needs_vnni
+def test_candidates_are_judged_with_each_set_without_vnni(edgekit: RunEdgeKit, data: Path, tmp_path: Path) -> None:
+    weights = np.random.default_rng(5).standard_normal((OUTPUTS, INPUTS, 1, 1)).astype(np.float32)
+    ir.save(_model(BY_HAND, w=weights), tmp_path / "model.onnx")
+    quantize = ("quantize", tmp_path / "model.onnx", "--scheme", "int8", "--target", "intel-cpu", "--data", data)
+    finished = edgekit(*quantize, "-o", tmp_path / "int8.onnx", "--json")
+    assert finished.code == 0
+    chosen = next(each for each in finished.json["curve"] if each["candidate"] == finished.json["chosen"])
+    assert {name.rpartition(":")[2] for name in chosen["settings"] if "isa:" in name} == {"avx2", "avx512"}
+
+
+@needs_vnni
 @needs_emulator
 def test_quantize_tells_with_which_sets_candidates_were_not_judged(
     edgekit: RunEdgeKit, saturating: Path, data: Path
