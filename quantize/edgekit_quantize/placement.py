@@ -15,6 +15,7 @@ from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import LAYER_KINDS, Layer, layers
 from edgekit_quantize.graph.nodes import constant, home, is_standard, only_consumer
 from edgekit_quantize.integers.qparams import TYPES, QParams
+from edgekit_quantize.integers.stored_weights import stored_form
 from edgekit_quantize.integers.weights import layer_weights
 from edgekit_quantize.integers.zero_points import takes_shift
 from edgekit_quantize.settings import Settings
@@ -79,6 +80,11 @@ class Plan:
         params = activation_params(tensors[root], self.settings.preparation, self.rule(root))
         channels = tensor.channels.get(layer.input_axis) if tensor is not None else None
         return layer_weights(layer, weights, dtype, largest_integers(params, channels))
+
+    def stored_form(self, layer: Layer) -> tuple[str, int]:
+        """The type and block in which the weights of one of :attr:`stored` are written."""
+        settings = self.settings
+        return stored_form(layer, settings.weights, settings.block, whole_blocks=settings.whole_blocks)
 
     def readers(self) -> dict[str, list[Layer]]:
         """The activations whose integers go into quantized layers and nowhere else, each with those layers.

@@ -75,6 +75,8 @@ class Settings:
     what OpenVINO takes for weights to keep as integers, where a recurrent layer then misses its constant.)"""
     block: int = 0
     """How many inputs share a scale in weights that only are stored as integers; 0 for one scale a channel."""
+    whole_blocks: bool = True
+    """Whether a matrix is stored in blocks only if they come out even; others then get 8 bits and a scale a channel."""
     bias: str = "float"
     """``int32`` where the runtime's integer kernels want biases as integers, else ``float``."""
     layers: Mapping[str, str] = field(

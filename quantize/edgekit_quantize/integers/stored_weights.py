@@ -18,14 +18,17 @@ FEWEST = 512
 RECURRENT = ("LSTM", "GRU", "RNN")
 
 
-def stored_form(layer: Layer, dtype: str, block: int) -> tuple[str, int]:
+def stored_form(layer: Layer, dtype: str, block: int, *, whole_blocks: bool) -> tuple[str, int]:
     """The type and block that a layer's weights get where ``dtype`` and ``block`` are asked for.
 
     Blocks are for matrices that one layer alone reads. Other weights get int8 and a scale a channel: runtimes turn a
     matrix in blocks that several read into floats, anew for every product.
     """
+    if not block:
+        return dtype, block
     alone = layer.weights().ndim == 2 and only_consumer(layer.weight) is layer.node
-    return (dtype, block) if alone or not block else ("int8", 0)
+    even = not whole_blocks or layer.weights().shape[1 - layer.channel_axis] % block == 0
+    return (dtype, block) if alone and even else ("int8", 0)
 
 
 def stored_name(layer: Layer) -> str:

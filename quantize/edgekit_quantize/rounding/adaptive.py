@@ -16,7 +16,7 @@ from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.graph.nodes import home
 from edgekit_quantize.integers.qparams import QParams
-from edgekit_quantize.integers.stored_weights import FEWEST, layer_params, stored_form, stored_name
+from edgekit_quantize.integers.stored_weights import FEWEST, layer_params, stored_name
 from edgekit_quantize.placement import Plan
 from edgekit_quantize.rounding.adaround import adaptive_rounding
 
@@ -142,7 +142,7 @@ def _stored(model: ir.Model, plan: Plan) -> Iterator[_Rounded]:
     """Layers whose weights get a scale an output channel; within a channel errors would be in different steps."""
     observable = reachable(model.graph)
     for layer in plan.stored:
-        dtype, block = stored_form(layer, plan.settings.weights, plan.settings.block)
+        dtype, block = plan.stored_form(layer)
         if not block and layer.weights().size >= FEWEST and home(layer.node) in observable:
             yield _Rounded(stored_name(layer), layer, layer_params(layer, dtype, block), None)
 

@@ -29,7 +29,6 @@ from edgekit_quantize.integers.stored_weights import (
     layer_params,
     recurrent_name,
     recurrent_weights,
-    stored_form,
     stored_name,
     tables,
 )
@@ -106,9 +105,7 @@ class _Writer:
         self._qdq = QDQWriter(names)
         self._stored = StoredWeights(plan.settings.weights_form, names)
         self._dynamic = DynamicWriter(names, sums_in_int16=plan.settings.sums_in_int16)
-        self._forms = {
-            layer.name: stored_form(layer, plan.settings.weights, plan.settings.block) for layer in plan.stored
-        }
+        self._forms = {layer.name: plan.stored_form(layer) for layer in plan.stored}
         self._shared: Mapping[str, QParams] = {}
         self.accounts: list[LayerAccount] = []
         self.rounded_adaptively: list[str] = []

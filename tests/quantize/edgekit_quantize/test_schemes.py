@@ -80,6 +80,22 @@ def test_a_target_that_takes_a_scheme_computes_it_right(
     assert _sqnr(exact, [runner.run(feeds)["y"] for feeds in _inputs()]) > LOSSES[scheme]
 
 
+@pytest.mark.parametrize(("profile", "bits"), [("intel-cpu", 8), ("onnxruntime", 4)])
+@pytest.mark.parametrize("inputs", [16, 48])
+def test_a_matrix_that_is_no_whole_number_of_blocks_gets_what_the_target_takes(
+    inputs: int, profile: str, bits: int, parse: Callable[..., ir.Model], rng: np.random.Generator
+) -> None:
+    text = (
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[1, {inputs}] x) => (float[1, 64] y) {{ y = MatMul(x, w) }}'
+    )
+    w = rng.normal(size=(inputs, 64)).astype(np.float32)
+    small = _quantized(Model(parse(text, w=w)), "int4-weights", profile)
+    assert {f"INT{bits}"} == {tensor.dtype.name for tensor in small.tensors() if tensor.dtype.name.startswith("INT")}
+    x = rng.normal(size=(1, inputs)).astype(np.float32)
+    found = Execute(*find_profile(profile), BuildOptions(precision="float32"))(small).run({"x": x})["y"]
+    assert _sqnr([x @ w], [found]) > 12
+
+
 SHARES = {"int8-weights": 0.32, "int8-dynamic": 0.32, "int4-weights": 0.23, "float16": 0.53}
 """What is left of the weights' bytes: 8, 4 and 16 of 32 bits, and scales; the int4 scheme gives convolutions 8 bits."""
 

@@ -57,7 +57,7 @@ def test_a_candidate_cannot_set_what_is_done_once_for_all(field: str) -> None:
     assert lines[0] == (
         f"placement data: the candidate 'second' sets {field!r}, which holds for all candidates of a profile"
     )
-    assert lines[1].startswith("expected: weights, weights_form, block, bias, layers,")
+    assert lines[1].startswith("expected: weights, weights_form, block, whole_blocks, bias, layers,")
     assert lines[2] == f"hint: move {field!r} beside 'candidates': the model is prepared once for all of them"
 
 
