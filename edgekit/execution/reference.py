@@ -59,7 +59,7 @@ class Reference:
     Args:
         model: The model; it is not changed.
         fast: Let ONNX Runtime rewrite the graph as it does by default, on one thread: for measuring time. Its loops are
-            not limited.
+            not limited. A graph that it rewrites into one that it refuses is executed as it is written.
         lean: Give memory back as soon as nothing reads it: half as much is held, and a run takes up to a fifth longer.
 
     Raises:
@@ -80,19 +80,35 @@ class Reference:
         self._model = model
         exact = model if fast else with_exact_products(with_exact_transforms(model))
         limited = not fast and asked_limits()[1] is None
-        self._session = open_session(with_limited_loops(exact) if limited else exact, options, planned=fast)
+        self._optimized = options if fast else None
+        try:
+            self._session = open_session(with_limited_loops(exact) if limited else exact, options, planned=fast)
+        except NotRunnableError:
+            if not fast:
+                raise
+            self._open_as_written()
         self.inputs = tuple(each.name for each in self._session.get_inputs())
         self._outputs = [output.name for output in self._session.get_outputs()]
         self.types: Mapping[str, str] = {output.name: output.type for output in self._session.get_outputs()}
         """ONNX Runtime's names of the outputs' types, such as ``tensor(float)``."""
-        self._how = "optimized, 1 thread" if fast else "node by node"
+        self._threads = ", 1 thread" if fast else ""
+
+    def _open_as_written(self) -> None:
+        """Goes on without the graph being rewritten: what ONNX Runtime makes of it, it may refuse."""
+        import onnxruntime
+
+        options, self._optimized = self._optimized, None
+        assert options is not None
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        self._session = open_session(self._model, options, planned=True)
 
     @property
     def executed_by(self) -> str:
         """Runtime, version, device and how the graph is executed."""
         import onnxruntime
 
-        return f"ONNX Runtime {onnxruntime.__version__}, CPU, {self._how}"
+        how = "node by node" if self._optimized is None else "optimized"
+        return f"ONNX Runtime {onnxruntime.__version__}, CPU, {how}{self._threads}"
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """The outputs by name.
@@ -104,6 +120,9 @@ class Reference:
         try:
             return dict(zip(self._outputs, self._session.run(self._outputs, dict(feeds)), strict=True))
         except Exception as error:  # its exceptions have no base of their own
+            if self._optimized is not None:
+                self._open_as_written()
+                return self.run(feeds)
             require_an_end(str(error), self._model)
             raise _not_runnable(error) from error
 

@@ -16,6 +16,7 @@ from edgekit_onnxruntime import qnn
 from edgekit_onnxruntime.assignment import is_available, with_unique_names
 from edgekit_onnxruntime.by_session import session_verdicts
 from edgekit_onnxruntime.by_table import measured_verdicts, table_verdicts
+from edgekit_onnxruntime.departures import refused_when_optimized
 from edgekit_onnxruntime.devices import NOT_STARTED, devices
 from edgekit_onnxruntime.fates import CONSTANT, unknown
 from edgekit_onnxruntime.loading import open_session
@@ -76,7 +77,25 @@ def cpu_verdicts(model: Model) -> list[NodeVerdict]:
             for subgraph in session.get_provider_graph_assignment_info()
             for node in subgraph.get_nodes()
         }
-    return [_judged_together(node, assigned.get(f"node{position}")) for position, node in enumerate(nodes)]
+    refused = {gap.node: gap for gap in refused_when_optimized(model)}
+    return [
+        _refused(node, refused[node_name(node)])
+        if node_name(node) in refused
+        else _judged_together(node, assigned.get(f"node{position}"))
+        for position, node in enumerate(nodes)
+    ]
+
+
+def _refused(node: ir.Node, gap: OpGap) -> NodeVerdict:
+    """The verdict on a node that is known to keep a session from opening."""
+    return NodeVerdict(
+        node=node_name(node),
+        op_type=op_name(node),
+        support=Support.UNSUPPORTED,
+        evidence=Evidence.COMPILED,
+        detail=gap.reason,
+        hint=gap.hint,
+    )
 
 
 def _judged_apart(node: ir.Node, typed: ir.Node, gap: OpGap | None) -> NodeVerdict:
@@ -98,14 +117,7 @@ def _judged_apart(node: ir.Node, typed: ir.Node, gap: OpGap | None) -> NodeVerdi
             evidence=Evidence.COMPILED,
             unit="CPU",
         )
-    return NodeVerdict(
-        node=node_name(node),
-        op_type=op_name(node),
-        support=Support.UNSUPPORTED,
-        evidence=Evidence.COMPILED,
-        detail=gap.reason,
-        hint=gap.hint,
-    )
+    return _refused(node, gap)
 
 
 def _judged_together(node: ir.Node, provider: str | None) -> NodeVerdict:

@@ -31,6 +31,28 @@ def departing_nodes(model: Model) -> list[OpGap]:
     return kinds_in(model, DEPARTURES, "ONNX Runtime")
 
 
+def refused_when_optimized(model: Model) -> list[OpGap]:
+    """The nodes that ONNX Runtime takes, and refuses by default once it has rewritten what is around them."""
+    return kinds_in(model, REFUSED_WHEN_OPTIMIZED, "ONNX Runtime, by default,")
+
+
+def _resizes_behind_a_transposition(node: ir.Node, _: int) -> bool:
+    """Whether a cubic resize of four dimensions reads a transposed tensor.
+
+    ONNX Runtime moves the transposition behind it, and has no kernel for two dimensions that are not the last ones.
+    """
+    if node.attributes.get_string("mode", "nearest") != "cubic" or len(_sizes(node.inputs[0])) != len("NCHW"):
+        return False
+    value = node.inputs[0]
+    while (producer := None if value is None else value.producer()) is not None and not producer.domain:
+        if producer.op_type == "Transpose":
+            return True
+        if producer.op_type not in MOVED_THROUGH:
+            return False
+        value = producer.inputs[0]
+    return False
+
+
 def _sizes(value: ir.Value | None) -> list[int]:
     """The sizes that are known; none where one is not."""
     sizes = static_sizes(value)
@@ -79,7 +101,15 @@ def _is_short_and_no_power_of_two(node: ir.Node, opset: int) -> bool:
     return count <= LONGEST_TABLE and count & (count - 1) != 0
 
 
+MOVED_THROUGH = frozenset(
+    {"Add", "Cast", "Clip", "Div", "Identity", "LeakyRelu", "Mul", "Pad", "Relu", "Resize", "Sigmoid", "Sub", "Tanh"}
+)
+"""Operators behind which it moves a transposition."""
+REFUSED_WHEN_OPTIMIZED = (
+    Departure(("Resize",), _resizes_behind_a_transposition, "moves a transposition behind it, and refuses it then"),
+)
 DEPARTURES = (
+    *REFUSED_WHEN_OPTIMIZED,
     Departure(("Attention",), _gives_masked_scores_behind_a_past, "gives other scores where they are masked"),
     Departure(("Attention",), _has_a_short_mask, "stops at a mask that is shorter than the keys"),
     Departure(("DFT",), _is_short_and_no_power_of_two, "computes it by way of a longer transform, which loses digits"),

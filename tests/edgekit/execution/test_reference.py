@@ -52,3 +52,24 @@ def test_memory_of_many_nodes_is_planned_for_measuring_alone(
     reference = Reference(Model(ir.from_proto(doubled(times))), fast=fast)
     np.testing.assert_array_equal(reference.run({"x0": x})[f"x{times}"], x)
     assert asked == [planned]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "begins"), [("t, , f", True), ("t, , , s", False)], ids=["when it is loaded", "when it is run"]
+)
+def test_a_graph_that_is_refused_once_it_is_optimized_runs_as_it_is_written(inputs: str, begins: bool) -> None:
+    """ONNX Runtime moves a transposition behind a cubic resize, and then has no kernel for the axes."""
+    proto = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[1, 6, 5, 3] x) => (float[1, 4, 6, 3] y)
+        <float[4] f = {{1, 1, 0.7, 1.2}}, int64[4] s = {{1, 3, 4, 6}}> {{
+            t = Transpose <perm = [0, 3, 1, 2]> (x)
+            r = Resize <mode = "cubic"> ({inputs})
+            y = Transpose <perm = [0, 2, 3, 1]> (r)
+        }}""")
+    model, feeds = Model(ir.from_proto(proto)), {"x": np.random.default_rng(0).random((1, 6, 5, 3), np.float32)}
+    with pytest.raises(Exception, match="'Cubic' mode only supports"):
+        onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    fast = Reference(model, fast=True)
+    assert fast.executed_by.endswith("CPU, node by node, 1 thread") == begins
+    np.testing.assert_array_equal(fast.run(feeds)["y"], Reference(model).run(feeds)["y"])
+    assert fast.executed_by.endswith("CPU, node by node, 1 thread")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -14,6 +16,8 @@ import edgekit_onnxruntime
 from edgekit.errors import UnsupportedOpsError
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
+from edgekit.target import Support
+from edgekit_onnxruntime.check import cpu_verdicts
 from edgekit_onnxruntime.departures import departing_nodes
 
 RNG = np.random.default_rng(2)
@@ -123,3 +127,27 @@ def test_a_model_that_draws_numbers_leaves_no_file_and_keeps_an_older_one(tmp_pa
     with pytest.raises(UnsupportedOpsError, match="drawn at random"):
         edgekit_onnxruntime.convert(parsed("(float[8] x) => (float[8] y) { y = RandomNormalLike(x) }", 13), older)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["older"]
+
+
+@pytest.mark.parametrize("between", ["", "Relu"])
+def test_a_cubic_resize_behind_a_transposition(between: str, tmp_path: Path) -> None:
+    """Keras exports ``Resizing(interpolation="bicubic")`` so: a session refuses it in its default settings."""
+    moved = f"m = {between} (t)" if between else "m = Identity (t)"
+    proto = parsed(
+        "(float[1, 6, 5, 3] x) => (float[1, 4, 6, 3] y) <float[4] f = {1, 1, 0.7, 1.2}> {"
+        f' t = Transpose <perm = [0, 3, 1, 2]> (x) {moved} r = Resize <mode = "cubic"> (m, , f)'
+        " y = Transpose <perm = [0, 2, 3, 1]> (r) }",
+        18,
+    )
+    with pytest.raises(Fail, match="'Cubic' mode only supports"):
+        onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feeds = {"x": floats(1, 6, 5, 3)}
+    got = edgekit_onnxruntime.load(edgekit_onnxruntime.convert(proto, tmp_path / "model.ort")).run(feeds)["y"]
+    np.testing.assert_allclose(got, session.run(None, feeds)[0], rtol=1e-5, atol=1e-5)
+    verdicts = {each.op_type: each for each in cpu_verdicts(infer_shapes(Model(ir.from_proto(proto)), strict=False))}
+    assert verdicts["Resize"].support is Support.UNSUPPORTED
+    assert "moves a transposition behind it, and refuses it then" in verdicts["Resize"].detail
+    assert verdicts["Transpose"].support is Support.SUPPORTED
