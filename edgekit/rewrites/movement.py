@@ -93,6 +93,25 @@ class SlicedGather(Rewrite):
         return [build("GatherElements", part, node.inputs[1], axis=axis)]
 
 
+class EndlessSlice(Rewrite):
+    """``Slice`` backwards to the greatest integer, which exporters write for no end, to the least one."""
+
+    name: ClassVar[str] = "slice backwards to the beginning"
+    op_types: ClassVar[Sequence[str]] = ("Slice",)
+    versions: ClassVar[range] = range(10, 1000)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For constant ends and steps."""
+        ends, steps = constant_input(node, 2), constant_input(node, 4)
+        if ends is None or steps is None:
+            raise InapplicableError("its ends or steps are computed")
+        greatest = np.isin(ends, [np.iinfo(np.int32).max, np.iinfo(np.int64).max])
+        if not np.any(greatest & (steps < 0)):
+            raise InapplicableError("it has an end")
+        written = np.where(greatest & (steps < 0), np.iinfo(ends.dtype).min, ends)
+        return [build("Slice", *node.inputs[:2], written, *node.inputs[3:])]
+
+
 class PermutingEinsum(Rewrite):
     """``Einsum`` that only puts the axes of one tensor in another order, as diffusion transformers join patches."""
 

@@ -88,6 +88,7 @@ class StandardRewrites(RewriteSet):
             movement.WrappedPad(),
             movement.ChosenPad(),
             movement.SlicedGather(),
+            movement.EndlessSlice(),
             movement.PermutingEinsum(),
             movement.PaddedTransposition(),
             movement.UpwardPool(),

@@ -201,6 +201,18 @@ def test_the_greatest_integer_stands_for_infinity() -> None:
     convert_model(Model(ir.from_proto(model)))
 
 
+@pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1])
+def test_a_slice_backwards_without_an_end(end: int, tmp_path: Path) -> None:
+    body = f"(float[3, 4] x) => (float[3, 4] y) <int64[1] s = {{-1}}, int64[1] e = {{{end}}}, int64[1] a = {{1}}>"
+    model = parsed(f"{body} {{ y = Slice (x, s, e, a, s) }}", 13)
+    feeds = {"x": floats(3, 4)}
+    with pytest.raises(UnsupportedOpsError, match="makes its output 'y' 3×0 instead of 3×4"):
+        convert_model(Model(ir.from_proto(model)))
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    np.testing.assert_array_equal(got, np.flip(feeds["x"], 1))
+    np.testing.assert_array_equal(got, right(model, feeds))
+
+
 def test_indices_for_a_part_of_the_data(tmp_path: Path) -> None:
     """ONNX allows fewer indices than data along the other axes; OpenVINO refuses them."""
     body = "(float[3, 4, 2] x, int64[2, 3, 1] i) => (float[2, 3, 1] y) { y = GatherElements <axis = 0> (x, i) }"

@@ -187,6 +187,8 @@ def _crop(
         totals = [total + size * stride - want for total, (size, stride, want) in zip(totals, wanted, strict=True)]
     crop = []
     for total, more in zip(totals, added, strict=True):
-        before, after = halves(total + more, extra_at_end=auto_pad == "SAME_UPPER")
+        # Where windows lie apart, ONNX Runtime and ONNX's shapes add nothing behind for the sizes of SAME.
+        cut = total + more if output_shape is not None else max(total + more, 0)
+        before, after = halves(cut, extra_at_end=auto_pad == "SAME_UPPER")
         crop.append((before, after - more))
     return tuple(crop)

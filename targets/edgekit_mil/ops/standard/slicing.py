@@ -48,6 +48,9 @@ def sliced(
     along = [normalized_axis(axis, x.rank) for axis in axes]
     ranges = dict(zip(along, zip(starts, ends, steps, strict=True), strict=True))
     if x.rank > HIGHEST_RANK:
+        left = {axis: len(taken_of(*x.static_sizes([axis]), *bounds)) for axis, bounds in ranges.items()}
+        if 0 in left.values():
+            return empty(x.dtype, [left.get(axis, size) for axis, size in enumerate(x.static_sizes(range(x.rank)))])
         for axis, bounds in ranges.items():
             x = sliced_axis(x, axis, *bounds)
         return x
@@ -64,7 +67,7 @@ def sliced(
             begin[axis], end[axis], stride[axis] = dynamic_range(first, last, step)
             whole[axis], open_end[axis] = first == 0, last >= INT32_RANGE[1]
             continue
-        taken = range(*slice(first, last, step).indices(int(size)))
+        taken = taken_of(int(size), first, last, step)
         shape[axis] = len(taken)
         if not taken or len(taken) == size == 1:
             continue
@@ -86,10 +89,20 @@ def sliced(
     return result
 
 
+def taken_of(size: int, first: int, last: int, step: int) -> range:
+    """The places that a slice takes, which are not always Python's where it goes backwards.
+
+    It then begins at the first element at least; and the greatest integer as its end stands for no end, for which
+    exporters write it, in ONNX Runtime and in ONNX's inference of shapes.
+    """
+    end = None if step < 0 and last in (np.iinfo(np.int32).max, np.iinfo(np.int64).max) else last
+    return range(*slice(max(first, -size) if step < 0 else first, end, step).indices(size))
+
+
 def sliced_axis(x: Value, axis: int, first: int, last: int, step: int) -> Value:
     """A range of one axis, those before and after it merged."""
     shape = list(x.shape)
-    shape[axis] = len(range(*slice(first, last, step).indices(*x.static_sizes([axis]))))
+    shape[axis] = len(taken_of(*x.static_sizes([axis]), first, last, step))
     result = sliced(around(x, axis), [first], [last], [1], [step])
     return of_shape(result if isinstance(result, Value) else computed(result, x.dtype), shape, x)
 

@@ -65,6 +65,8 @@ def test_four_spatial_dimensions_are_refused(lower, rng):
         {"strides": [2, 2], "output_shape": [11, 13]},
         {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
         {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
+        {"strides": [4, 5], "auto_pad": "SAME_UPPER"},
+        {"strides": [4, 5], "auto_pad": "SAME_LOWER"},
         {"dilations": [2, 3]},
         {"group": 2},
     ],

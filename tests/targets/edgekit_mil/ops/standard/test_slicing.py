@@ -30,6 +30,22 @@ def test_ranges_agree(agrees, starts, ends, axes, steps):
     agrees("Slice", [X, np.array(starts), np.array(ends), *optional], against="reference")
 
 
+@pytest.mark.parametrize(
+    ("starts", "ends", "axes", "steps"),
+    [([-9], [-FAR], [0], [-2]), ([-1], [FAR], [1], [-1]), ([4], [2**31 - 1], [2], [-2])],
+    ids=str,
+)
+def test_ranges_that_go_backwards_agree(agrees, starts, ends, axes, steps):
+    """Where ONNX has other borders than Python."""
+    agrees("Slice", [X, np.array(starts), np.array(ends), np.array(axes), np.array(steps)])
+
+
+def test_empty_range_of_six_dimensions(lower):
+    x = X.reshape(2, 2, 5, 1, 3, 2)
+    (y,) = lower("Slice", [x, np.array([3]), np.array([1]), np.array([2])])
+    assert y.shape == (2, 2, 0, 1, 3, 2)
+
+
 def test_empty_range_has_no_elements(lower):
     (y,) = lower("Slice", [X, np.array([3]), np.array([3]), np.array([1])])
     assert y.shape == (4, 0, 6)
