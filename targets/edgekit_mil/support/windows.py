@@ -30,7 +30,7 @@ class Windows:
 
     @classmethod
     def over(cls, sizes: Sequence[int], strides: Sequence[int] | None, dilations: Sequence[int] | None) -> Windows:
-        """Windows with ONNX's defaults for what is left out.
+        """Windows with ONNX's defaults for what is left out; a window of one element has no holes.
 
         Raises:
             Unsupported: More spatial dimensions than Core ML has, or none.
@@ -39,7 +39,8 @@ class Windows:
         if not 1 <= count <= MOST_SPATIAL:
             raise Unsupported(f"has {count} spatial dimensions, Core ML takes 1 to {MOST_SPATIAL}")
         ones = (1,) * count
-        return cls(tuple(sizes), tuple(strides or ones), tuple(dilations or ones))
+        holes = tuple(1 if size == 1 else each for size, each in zip(sizes, dilations or ones, strict=True))
+        return cls(tuple(sizes), tuple(strides or ones), holes)
 
     @property
     def extents(self) -> Ints:
@@ -49,7 +50,7 @@ class Windows:
     @property
     def is_dilated(self) -> bool:
         """Whether windows have holes."""
-        return any(dilation > 1 and size > 1 for size, dilation in zip(self.sizes, self.dilations, strict=True))
+        return any(dilation > 1 for dilation in self.dilations)
 
     def padding(self, x: Value, auto_pad: str, pads: Sequence[int] | None) -> Padding:
         """What is padded before and after each spatial dimension of ``x``.

@@ -49,6 +49,12 @@ def test_computed_weights_and_bias_agree(agrees, rng, dilations):
     agrees("Conv", inputs, fed=(0, 1, 2), dilations=dilations, atol=1e-4)
 
 
+@pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
+def test_computed_weights_of_one_element_have_no_holes(agrees, rng, op_type):
+    inputs = [normal(rng, 1, 3, 6, 6), normal(rng, 3, 3, 1, 1)]
+    agrees(op_type, inputs, fed=(0, 1), dilations=[2, 3], atol=1e-4)
+
+
 def test_four_spatial_dimensions_are_refused(lower, rng):
     with pytest.raises(UnsupportedOpsError, match="4 spatial dimensions"):
         lower("Conv", [normal(rng, 1, 1, 3, 3, 3, 3), normal(rng, 1, 1, 1, 1, 1, 1)])
