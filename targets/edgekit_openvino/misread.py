@@ -158,7 +158,21 @@ def _counts_other_padding(node: ir.Node, _: int) -> bool:
     pads = node.attributes.get_ints("pads", ())
     if node.attributes.get_int("count_include_pad", 0) != 1 or not any(pads):
         return False
-    return _rounds_sizes_up(node, _) or _is_quantized(node.inputs[0])
+    return (_rounds_sizes_up(node, _) and _reaches_behind(node)) or _is_quantized(node.inputs[0])
+
+
+def _reaches_behind(node: ir.Node) -> bool:
+    """Whether the last window along some axis, where sizes are rounded up, reaches beyond the padding."""
+    sizes, kernel = static_sizes(node.inputs[0]), np.array(node.attributes["kernel_shape"].as_ints())
+    if sizes is None:
+        return True
+    ones = [1] * len(kernel)
+    strides, dilations = (np.array(node.attributes.get_ints(name, ones)) for name in ("strides", "dilations"))
+    before, behind = np.reshape(node.attributes.get_ints("pads", ()), (2, -1))
+    lengths = np.array(sizes[2:])
+    free = lengths + before + behind - (kernel - 1) * dilations - 1
+    last = -(-free // strides) * strides
+    return bool(np.any((free % strides != 0) & (last < lengths + before)))  # one that begins behind is left out
 
 
 def _is_quantized(value: ir.Value | None) -> bool:

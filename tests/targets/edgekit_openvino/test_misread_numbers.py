@@ -156,6 +156,12 @@ def test_the_standard_has_the_same_causal_mask_behind_a_past() -> None:
     ("body", "opset", "feeds"),
     [
         (
+            "(float[1, 2, 6, 5] x) => (float[1, 2, 7, 3] y) { y = AveragePool <kernel_shape = [2, 2], strides = [1, 2],"
+            " pads = [1, 1, 1, 1], ceil_mode = 1, count_include_pad = 1> (x) }",
+            12,
+            {"x": 3 + floats(1, 2, 6, 5)},
+        ),
+        (
             '(uint8[10] a, uint8[10] b) => (uint8[10] y) { y = BitShift <direction = "RIGHT"> (a, b) }',
             11,
             {"a": BYTES.astype(np.uint8), "b": np.minimum(BITS, 7).astype(np.uint8)},
@@ -171,7 +177,7 @@ def test_the_standard_has_the_same_causal_mask_behind_a_past() -> None:
             {"x": floats(2, 3)},
         ),
     ],
-    ids=["BitShift", "LRN", "ReduceSum"],
+    ids=["AveragePool", "BitShift", "LRN", "ReduceSum"],
 )
 def test_their_siblings_are_taken_as_they_are(body: str, opset: int, feeds: Arrays) -> None:
     model = parsed(body, opset)
