@@ -48,7 +48,7 @@ def sliced(
     along = [normalized_axis(axis, x.rank) for axis in axes]
     ranges = dict(zip(along, zip(starts, ends, steps, strict=True), strict=True))
     if x.rank > HIGHEST_RANK:
-        left = {axis: len(taken_of(*x.static_sizes([axis]), *bounds)) for axis, bounds in ranges.items()}
+        left = {axis: len(taken_of(x.static_sizes([axis])[0], *bounds)) for axis, bounds in ranges.items()}
         if 0 in left.values():
             return empty(x.dtype, [left.get(axis, size) for axis, size in enumerate(x.static_sizes(range(x.rank)))])
         for axis, bounds in ranges.items():
@@ -102,7 +102,7 @@ def taken_of(size: int, first: int, last: int, step: int) -> range:
 def sliced_axis(x: Value, axis: int, first: int, last: int, step: int) -> Value:
     """A range of one axis, those before and after it merged."""
     shape = list(x.shape)
-    shape[axis] = len(taken_of(*x.static_sizes([axis]), first, last, step))
+    shape[axis] = len(taken_of(x.static_sizes([axis])[0], first, last, step))
     result = sliced(around(x, axis), [first], [last], [1], [step])
     return of_shape(result if isinstance(result, Value) else computed(result, x.dtype), shape, x)
 
