@@ -459,6 +459,13 @@ class Accuracy:
         return meaning.shortfall(1 - MAX_DISAGREEMENT) is None
 
     @property
+    def judged_otherwise(self) -> set[str]:
+        """Outputs whose signal says little: of boxes, and of rows by falling score, which change places, say."""
+        told = () if self.meaning is None else self.meaning.outputs
+        ranked = () if self.ranked is None else self.ranked.outputs
+        return {*self.undetermined, *told, *ranked}
+
+    @property
     def undetermined(self) -> Mapping[str, float]:
         """Outputs that the original determines too little to compare anything by, and to how many dB it does."""
         return {name: own for name, own in self.self_agreement_db.items() if own - SELF_MARGIN_DB < LEAST_DB}

@@ -8,6 +8,7 @@ from edgekit.comparison.metrics import Comparison
 from edgekit.comparison.side_by_side import Executor
 from edgekit.data.first_samples import FirstSamples
 from edgekit.data.samples import Samples
+from edgekit.errors import RequirementError
 from edgekit.execution.recurrence import restart
 from edgekit.target import Pinned
 
@@ -28,7 +29,7 @@ def lost_by_default(
         original: The float model.
         built: What was built from it, executed with the settings.
         settings: Those that an app has to set, by the runtime's own names.
-        outputs: The original's outputs, in order.
+        outputs: The original's outputs that are judged by their signal, in order.
     """
     other = built.by_default() if settings and isinstance(built, Pinned) else None
     if other is None:
@@ -37,14 +38,18 @@ def lost_by_default(
     first = FirstSamples(samples, MOST_SAMPLES)
     for executor in (original, built, other):
         restart(executor)
+    asked = f"an app has to set {', '.join(f'{name}={value}' for name, value in settings.items())}: without it, as "
     for sample in first:
-        wanted = original.run(sample.feeds)
-        with_settings.add(wanted, built.run(sample.feeds))
-        without.add(wanted, other.run(sample.feeds))
-    named = ", ".join(f"{name}={value}" for name, value in settings.items())
+        wanted, kept_answer = original.run(sample.feeds), built.run(sample.feeds)
+        with_settings.add(wanted, kept_answer)
+        try:
+            without.add(wanted, other.run(sample.feeds))
+        except RequirementError as error:  # a loop that ends on a decision took other turns, or it does not run
+            found = "" if error.found is None else f" ({error.found} for {error.expected})"
+            return [f"{asked}{other.executed_by}, {error.subject}: {error.message}{found}"]
     return [
-        f"an app has to set {named}: without it, as {other.executed_by}, output {lost.name!r} has a SQNR of "
-        f"{lost.sqnr_db:.1f} dB, with it {kept.sqnr_db:.1f} dB"
+        f"{asked}{other.executed_by}, output {lost.name!r} has a SQNR of {lost.sqnr_db:.1f} dB, with it "
+        f"{kept.sqnr_db:.1f} dB"
         for kept, lost in zip(with_settings.results(), without.results(), strict=True)
         if kept.sqnr_db is not None
         and lost.sqnr_db is not None

@@ -105,7 +105,7 @@ class VerifyInstructionSets(Stage[Verified]):
                     unable.add(name)
         told = unable if self._asked is None else set(self._asked)
         warnings = [f"not executed with {name}: {why}" for name, why in missing.items() if name in told]
-        parted = parted_sets(verified, judged_otherwise(given.accuracy))
+        parted = parted_sets(verified, given.accuracy.judged_otherwise)
         if parted and not self._verify.accepts:
             raise parted[0].refusal(self._of_float.name)
         warnings += [each.text for each in parted]
@@ -167,13 +167,6 @@ class Parted:
             found=f"SQNR {self.wrong_db:.1f} dB",
             hint="another scheme than this one may compute the same with both; --accept takes it",
         )
-
-
-def judged_otherwise(accuracy: Accuracy) -> set[str]:
-    """The outputs whose signal says little: of boxes and of rows by falling score, which change places, say."""
-    told = () if accuracy.meaning is None else accuracy.meaning.outputs
-    ranked = () if accuracy.ranked is None else accuracy.ranked.outputs
-    return {*accuracy.undetermined, *told, *ranked}
 
 
 def parted_sets(by_set: Mapping[str, Accuracy], without: Collection[str]) -> list[Parted]:

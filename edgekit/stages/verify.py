@@ -182,9 +182,8 @@ class Verify(Stage[Built]):
         warnings += [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
         if not self._seeded:
             warnings += unread_boxes(self._samples, reference, self._original, accuracy.meaning)
-        warnings += lost_by_default(
-            self._samples, reference, runner, given.artifact.settings, tuple(out.name for out in accuracy.outputs)
-        )
+        by_signal = tuple(out.name for out in accuracy.outputs if out.name not in accuracy.judged_otherwise)
+        warnings += lost_by_default(self._samples, reference, runner, given.artifact.settings, by_signal)
         warnings += accuracy.others_behind_labels
         warnings += [f"accepted although it misses its floor (--accept): {flaw}" for flaw in accuracy.accepted]
         if self._calibrated_on_same:

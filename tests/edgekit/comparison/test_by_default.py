@@ -67,3 +67,21 @@ def test_what_is_lost_without_the_settings(
 
 def test_nothing_is_asked_of_a_build_without_settings() -> None:
     assert lost_by_default(Some(), Times(1.0), Times(1.0, 0.5), {}, NAMES) == []
+
+
+@dataclass
+class Longer(Times):
+    """Gives one number more by itself, as a loop that ends on a decision may."""
+
+    def by_default(self) -> Times | None:
+        other = Times(self.factor)
+        other.run = lambda feeds: {"y": np.pad(feeds["x"], ((0, 0), (0, 1)))}  # type: ignore[method-assign]
+        return other
+
+
+def test_another_shape_without_the_settings_is_told() -> None:
+    """It ended the packaging of a table recognizer that was right with them."""
+    assert lost_by_default(Some(), Times(1.0), Longer(1.0), SETTINGS, NAMES) == [
+        "an app has to set PRECISION=full, MODE=exact: without it, as times 1.0, output 'y': the built model's output "
+        "has another shape than the original's ((1, 5) for (1, 4))"
+    ]

@@ -10,7 +10,7 @@ from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.meaning import MeaningAccuracy
 from edgekit.comparison.metrics import OutputAccuracy
 from edgekit.comparison.ranked import RankedAccuracy
-from edgekit.stages.instruction_sets import judged_otherwise, parted_sets
+from edgekit.stages.instruction_sets import parted_sets
 
 OUTPUT = OutputAccuracy(
     name="y",
@@ -73,5 +73,5 @@ def test_boxes_and_rows_by_falling_score_have_no_signal() -> None:
         meaning=MeaningAccuracy("boxes", ("detections",), "corners", 26, 0, 1.0),
         ranked=RankedAccuracy(("rows",), 0.0, 0.0),
     )
-    assert judged_otherwise(found) >= {"detections", "rows"}
-    assert judged_otherwise(accuracy(46.5)) == set()
+    assert found.judged_otherwise >= {"detections", "rows"}
+    assert accuracy(46.5).judged_otherwise == set()
