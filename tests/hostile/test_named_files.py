@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import honest
 import pytest
+
+from edgekit import api
+
+if TYPE_CHECKING:
+    from ..conftest import RunEdgeKit
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="FIFOs and device files are Unix's")
 SECONDS = 30
@@ -66,20 +73,24 @@ def honest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     honest.write_model("net", folder / "m.onnx", model)
     honest.write_model("sound", folder / "sound.onnx", honest.MODELS["sound"]())
     honest.write_samples(model, folder / "data", 3)
-    assert edgekit("package m.onnx --target onnxruntime -o b", folder).returncode == 0
+    api.package(folder / "m.onnx", "onnxruntime", folder / "b")
     return folder
 
 
-def edgekit(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "edgekit", *command.split()],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS,
-        stdin=subprocess.DEVNULL,
-    )
+@contextmanager
+def ended_after(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError where the block takes longer, even if it waits for a FIFO."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +100,12 @@ def edgekit(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 )
 @pytest.mark.parametrize("what", COMMANDS)
 def test_a_file_that_is_none_is_refused_at_once(
-    what: str, make: Callable[[Path], None], honest_folder: Path, tmp_path: Path
+    what: str,
+    make: Callable[[Path], None],
+    honest_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    edgekit: RunEdgeKit,
 ) -> None:
     folder = tmp_path / "here"
     shutil.copytree(honest_folder, folder)
@@ -101,8 +117,10 @@ def test_a_file_that_is_none_is_refused_at_once(
     (folder / name).parent.mkdir(exist_ok=True)
     make(folder / name)
     before = sorted(folder.iterdir())
-    finished = edgekit(COMMANDS[what].replace("FILE", name), folder)
-    assert finished.returncode in (1, 2), finished.stderr
-    assert "error: " in finished.stderr
-    assert "Traceback" not in finished.stderr
+    monkeypatch.chdir(folder)
+    with ended_after(SECONDS):
+        finished = edgekit(*COMMANDS[what].replace("FILE", name).split())
+    assert finished.code in (1, 2), finished.err
+    assert "error: " in finished.err
+    assert "Traceback" not in finished.err
     assert sorted(folder.iterdir()) == before

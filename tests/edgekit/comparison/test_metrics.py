@@ -147,7 +147,7 @@ class TestStuck:
 
 
 def test_agreement_is_the_share_of_equal_decisions() -> None:
-    assert compare(([[-1, 2]], [[-1, 3]]), ([[-1, 2]], [[3, -1]])).agreement == 0.5
+    assert compare(([[-1, 2]], [[-1, 3]]), ([[2, -1]], [[-1, 3]])).agreement == 0.5
     assert compare(([[[-1, 2], [2, -1], [2, -1], [2, -1]]], [[[-1, 2], [2, -1], [2, -1], [-1, 2]]])).agreement == 0.75
 
 

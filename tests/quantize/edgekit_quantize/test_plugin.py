@@ -343,7 +343,8 @@ def test_matrices_in_four_bits_have_a_scale_a_block(
     weights = rng.normal(size=(12, 48)).astype(np.float32)
     model = Model(parse(text, w=weights))
 
-    result = PostTrainingQuantizer().quantize(_request(model, scheme="int4-weights", samples=None))
+    request = _request(model, scheme="int4-weights", samples=None, placement={"whole_blocks": False})
+    result = PostTrainingQuantizer().quantize(request)
 
     onnx.checker.check_model(result.model.proto(), full_check=True)
     assert ir.DataType.INT4 in {value.dtype for value in result.model.graph.initializers.values()}
