@@ -189,10 +189,7 @@ class UpwardPool(Rewrite):
         x = node.inputs[0]
         lengths = shape_of(x)[2:]
         kernel = list(node.attributes["kernel_shape"].as_ints())
-        ones = [1] * len(kernel)
-        strides = list(node.attributes.get_ints("strides", ones))
-        dilations = list(node.attributes.get_ints("dilations", ones))
-        pads = list(node.attributes.get_ints("pads", [0] * 2 * len(kernel)))
+        strides, dilations, pads = _steps(node, len(kernel))
         for axis, length in enumerate(lengths):
             before, behind = pads[axis], pads[axis + len(kernel)]
             reach = (kernel[axis] - 1) * dilations[axis] + 1
@@ -226,10 +223,7 @@ class PaddedAverage(Rewrite):
         x, dtype = typed(node.inputs[0])
         lengths = shape_of(x)[2:]
         kernel = list(node.attributes["kernel_shape"].as_ints())
-        ones = [1] * len(kernel)
-        strides = list(node.attributes.get_ints("strides", ones))
-        dilations = list(node.attributes.get_ints("dilations", ones))
-        pads = list(node.attributes.get_ints("pads", [0] * 2 * len(kernel)))
+        strides, dilations, pads = _steps(node, len(kernel))
         is_upward = node.attributes.get_int("ceil_mode", 0) == 1
         shares: np.ndarray = np.ones((1, 1), np.float64)
         for axis, length in enumerate(lengths):
@@ -259,8 +253,7 @@ class ScatteredUnpool(Rewrite):
         (x, dtype), places = typed(node.inputs[0]), node.inputs[1]
         sizes = shape_of(x)
         kernel = list(node.attributes["kernel_shape"].as_ints())
-        strides = list(node.attributes.get_ints("strides", [1] * len(kernel)))
-        pads = list(node.attributes.get_ints("pads", [0] * 2 * len(kernel)))
+        strides, _, pads = _steps(node, len(kernel))
         pooled = [
             (size - 1) * stride - before - behind + width
             for size, stride, before, behind, width in zip(
@@ -296,9 +289,7 @@ class ConvolvedColumns(Rewrite):
         if x is None or x.dtype is None or image is None or block is None:
             raise InapplicableError("the shapes of image and block are computed")
         rank, size = len(block), int(np.prod(block))
-        strides = list(node.attributes.get_ints("strides", [1] * rank))
-        dilations = list(node.attributes.get_ints("dilations", [1] * rank))
-        pads = list(node.attributes.get_ints("pads", [0] * 2 * rank))
+        strides, dilations, pads = _steps(node, rank)
         reach = [(int(width) - 1) * dilation + 1 for width, dilation in zip(block, dilations, strict=True)]
         padded = [int(image[axis]) + pads[axis] + pads[axis + rank] for axis in range(rank)]
         counts = [(padded[axis] - reach[axis]) // strides[axis] + 1 for axis in range(rank)]
@@ -337,3 +328,11 @@ class ScatteredTensor(Rewrite):
             places = build("Mod", places, np.asarray(lengths[axis], np.int64))
         spread = build("Expand", places, list(sizes))
         return [build("ScatterElements", cache, spread, update, axis=axis)]
+
+
+def _steps(node: ir.Node, rank: int) -> tuple[list[int], list[int], list[int]]:
+    """Strides and dilations of a node's windows, and the padding before each axis, then behind each."""
+    ones, none = [1] * rank, [0] * 2 * rank
+    attributes = node.attributes
+    strides, dilations = (list(attributes.get_ints(name, ones)) for name in ("strides", "dilations"))
+    return strides, dilations, list(attributes.get_ints("pads", none))
