@@ -37,6 +37,11 @@ DIGITS = SAMPLE_APPS / "digits"
 WriteOnnx = Callable[..., Path]
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are named by their parameter: contents differ between pytest-xdist's processes where they hold a time."""
+    return argname if isinstance(val, bytes) else None
+
+
 def parse_onnx(graph: str, *, opset: int = 17, ir_version: int = 8, **initializers: np.ndarray) -> onnx.ModelProto:
     """A model from ONNX's textual syntax, with initializers from arrays."""
     model = onnx.parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["": {opset}]> {graph}')
