@@ -8,6 +8,9 @@ SEED ?= 1
 INSTALLED := $(VENV)/.installed
 TESTABLE := $(VENV)/.testable
 
+# Container images set it; hundreds of commands that the tests run would each compile EdgeKit's sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test quick lint types docs wheel tools qemu swift fuzz kills clean
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 
+from edgekit.deferred_imports import defer
+
+defer("sympy", "onnx_ir._symbolic_shapes")
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when the library is loaded: nothing is sent about models
 
 TYPE_CHECKING = False  # type checkers take it as true; importing typing is most of what this module would cost
