@@ -12,7 +12,7 @@ TESTABLE := $(VENV)/.testable
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick lint types docs wheel tools qemu swift fuzz kills clean
+.PHONY: help install demo test pytest quick lint types docs wheel tools qemu swift fuzz kills clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
@@ -34,7 +34,10 @@ demo: $(INSTALLED) ## Package the sample model for iOS, Intel and ONNX Runtime, 
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh sample_apps/digits/demo.sh
 
 test: $(TESTABLE) ## All tests, lint, types, documentation and wheel.
-	$(MAKE) --jobs=2 tools qemu lint types docs wheel
+	$(MAKE) --jobs=2 tools qemu lint docs wheel
+	$(MAKE) --jobs=2 types pytest
+
+pytest: $(TESTABLE) ## All tests.
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q
 
 quick: $(TESTABLE) ## The fast tests.
@@ -46,7 +49,7 @@ lint: $(TESTABLE) ## Ruff: rules and format; import-linter: which room may impor
 	PYTHONPATH=.:quantize:targets $(BIN)/lint-imports --no-cache
 
 types: $(TESTABLE) ## mypy --strict.
-	$(BIN)/mypy
+	nice $(BIN)/mypy
 
 docs: $(TESTABLE) ## The documentation site, in build/site; a broken link is an error.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
