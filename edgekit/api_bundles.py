@@ -102,6 +102,7 @@ def bench(
     model: StrPath | None = None,
     device: str = LOCAL,
     device_timeout: float | None = None,
+    isa: str | Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> list[Candidate]:
     """Measures a bundle's latency, load time and memory, in turns with others: ``edgekit bench``.
@@ -112,6 +113,8 @@ def bench(
         model: The ONNX file that the bundle was made from, executed on this machine.
         device: URL of what executes the bundles; this machine by default.
         device_timeout: Seconds that the device may be silent; by default its own.
+        isa: Instruction sets of this processor with which the bundles are measured as well, such as
+            ``"avx2,avx512"``. Those that it does not execute by itself are warned of and left out.
         progress: Told of the stages and warnings; silent by default.
 
     Returns:
@@ -119,14 +122,18 @@ def bench(
         times say nothing about the device.
 
     Raises:
-        InputError: The arguments do not fit the bundle, or the device cannot be reached.
+        InputError: The arguments do not fit the bundle, the device cannot be reached, or this processor executes it
+            with none of the instruction sets.
         RequirementError: A bundle's files are changed, or the device cannot run it.
     """
+    sets = instruction_set_names(isa) or ()
+    if sets and device != LOCAL:
+        raise InputError("is for this machine", subject="--isa", expected="no --device", found=device)
     told = progress or Progress()
     where = open_device(device, device_timeout, told.step)
     opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
     with told.stage("bench"):
-        return bench_bundle(opened, other, optional_path(model, "--model"), told.step, where, told.warn)
+        return bench_bundle(opened, other, optional_path(model, "--model"), told.step, where, told.warn, sets)
 
 
 @held_to_signature

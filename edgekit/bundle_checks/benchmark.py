@@ -11,12 +11,13 @@ from typing import Any
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import open_original
 from edgekit.device import Device, Session, Timing
+from edgekit.devices.instruction_set import InstructionSetDevice, cannot_execute, held_here
 from edgekit.devices.local import LocalDevice
 from edgekit.errors import InputError, RequirementError
 from edgekit.files.regular_file import real_path
 from edgekit.model import Arrays
 from edgekit.progress import Step
-from edgekit.registry import canonical_of
+from edgekit.registry import canonical_of, find_profile
 from edgekit.timing.latency import (
     MOST_SECONDS,
     STAND_IN_SECONDS,
@@ -80,6 +81,7 @@ def bench_bundle(
     step: Step | None = None,
     device: Device | None = None,
     warn: Callable[[str], None] | None = None,
+    sets: Sequence[str] = (),
 ) -> list[Candidate]:
     """Measures a bundle in turns with what it is compared to.
 
@@ -92,15 +94,17 @@ def bench_bundle(
         model: The original, executed by ONNX Runtime on this machine.
         step: Told of the turns.
         device: What executes the bundles; this machine where nothing is given.
-        warn: Told of a precision in which a bundle does not run.
+        warn: Told of a precision in which a bundle does not run, and of instruction sets that are not measured.
+        sets: Instruction sets with which each bundle is measured as well, on this machine. Those that this processor
+            does not execute by itself are left out: times of an emulator tell nothing.
 
     Returns:
         The bundle first, then the others.
 
     Raises:
         RequirementError: A bundle's files are changed, or the device cannot run it.
-        InputError: ``model`` is not the bundle's original, both bundles are the same one, or the device cannot be
-            reached.
+        InputError: ``model`` is not the bundle's original, both bundles are the same one, the device cannot be
+            reached, or this processor executes a bundle with none of ``sets``.
     """
     where = device or LocalDevice()
     if against is not None and real_path(against.path) == real_path(bundle.path):
@@ -111,9 +115,15 @@ def bench_bundle(
             subject="--model",
             hint="package it for the same target with --quantize none, and give that bundle with --against",
         )
+    bundles = (bundle,) if against is None else (bundle, against)
+    held = [(one, name) for name in sets for one in bundles if _executes(one, name, warn)]
+    if sets and not held:
+        raise InputError(
+            "this processor executes it with none of these instruction sets", subject=f"--isa {','.join(sets)}"
+        )
     with ExitStack() as opened:
         clocks: dict[str, _Clock] = {}
-        for one in (bundle,) if against is None else (bundle, against):
+        for one in bundles:
             check_integrity(one, canonical_of(one.profile_name))
             session = opened.enter_context(where.open(one))
             clocks[str(one.path)] = _Clock(session, _feeds(one))
@@ -127,12 +137,26 @@ def bench_bundle(
                         warn(f"{name} is not measured: {error.message}" + (f": {error.found}" if error.found else ""))
                 else:
                     clocks[name] = _Clock(other, feeds)
+        for one, name in held:
+            session = opened.enter_context(InstructionSetDevice(name).open(one))
+            clocks[f"{one.path} with {name}"] = _Clock(session, _feeds(one))
         if model is not None:
             clocks[str(model)] = _Clock(opened.enter_context(open_original(bundle, model)), _feeds(bundle))
         stands_in = any(clock.stands_in for clock in clocks.values())
         timers = {name: clock.time for name, clock in clocks.items()}
         times = time_in_turns(timers, step, STAND_IN_SECONDS if stands_in else MOST_SECONDS)
         return [clock.candidate(name, times[name]) for name, clock in clocks.items()]
+
+
+def _executes(bundle: Bundle, name: str, warn: Callable[[str], None] | None) -> bool:
+    """Whether this processor executes a bundle with an instruction set and none beyond it."""
+    target, _ = find_profile(bundle.profile_name)
+    executes = held_here(target, name) is not None
+    if not executes and warn is not None:
+        why = cannot_execute(target, name)
+        reason = "an emulator alone executes it, whose times tell nothing" if why is None else str(why.message)
+        warn(f"{bundle.path} with {name} is not measured: {reason}")
+    return executes
 
 
 class _Clock:

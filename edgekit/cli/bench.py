@@ -36,9 +36,21 @@ BatchOption = Annotated[
 ]
 
 
+InstructionSetsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--isa",
+        metavar="NAMES",
+        help="Measured with each of these instruction sets of this processor too: avx2,avx512,vnni,amx.",
+        show_default=False,
+    ),
+]
+
+
 @command(
     "edgekit bench model-intel-cpu --model model.onnx",
     "edgekit bench model-int8 --against model-float --streams auto --batch 4",
+    "edgekit bench model-intel-cpu --isa avx2,avx512",
 )
 def bench(
     console: Console,
@@ -48,6 +60,7 @@ def bench(
     model: OriginalOption = None,
     device: DeviceOption = LOCAL,
     device_timeout: DeviceTimeoutOption = None,
+    isa: InstructionSetsOption = None,
     streams: StreamsOption = None,
     batch: BatchOption = None,
 ) -> None:
@@ -57,6 +70,7 @@ def bench(
     of them; each is warmed up. The original is executed on this machine only, by the reference with its optimizations.
     Times are those of the first golden sample, on one thread; a stand-in for the device's own runtime may use more, and
     its times do not count. Where the runtime is pinned to another precision than its own choice, that is measured too.
+    With --isa the runtime is held to each of the instruction sets in turn: how long it takes on older processors.
 
     With --streams or --batch inferences run at the same time, on all processors: what is measured is how many samples
     get done in a second.
@@ -66,6 +80,8 @@ def bench(
     if streams is not None or batch is not None:
         if model is not None:
             raise InputError("throughput is measured of bundles alone", subject="--model", hint="leave it out")
+        if isa is not None:
+            raise InputError("is for latency", subject="--isa", expected="no --streams and no --batch")
         measured = api.throughput(
             bundle,
             against=against,
@@ -80,7 +96,13 @@ def bench(
         return
 
     candidates = api.bench(
-        bundle, against=against, model=model, device=device, device_timeout=device_timeout, progress=console.progress
+        bundle,
+        against=against,
+        model=model,
+        device=device,
+        device_timeout=device_timeout,
+        isa=isa,
+        progress=console.progress,
     )
     first = candidates[0]
     record = {"device": device, "candidates": [candidate.as_record(first) for candidate in candidates]}

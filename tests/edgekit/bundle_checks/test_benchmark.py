@@ -10,7 +10,7 @@ from edgekit.bundle_checks.benchmark import bench_bundle
 from edgekit.device import Session
 from edgekit.devices.local import LocalDevice
 from edgekit.devices.opening import open_device
-from edgekit.errors import RequirementError
+from edgekit.errors import InputError, RequirementError
 from edgekit.instruction_sets import own_set
 from edgekit.timing import latency
 
@@ -58,6 +58,29 @@ def test_a_runtime_that_is_held_to_avx2_has_no_row_in_bfloat16(digits_bundle: Di
     bundle = read_bundle(digits_bundle("digits-intel-cpu", "int8"))
     (held,) = bench_bundle(bundle, device=open_device("isa:avx2"))
     assert held.settings["precision"] == "f32"
+
+
+def test_a_bundle_is_measured_with_each_instruction_set_that_the_processor_has(digits_bundle: DigitsBundle) -> None:
+    if own_set() not in ("avx512", "vnni", "amx"):
+        pytest.skip("this processor has nothing beyond AVX2 that a runtime could be held from")
+    bundle = read_bundle(digits_bundle("digits-intel-cpu", "none"))
+    warnings: list[str] = []
+    first, *others = bench_bundle(bundle, warn=warnings.append, sets=("avx2", "neon"))
+    assert first.name == str(bundle.path)
+    assert others[-1].name == f"{bundle.path} with avx2"
+    assert others[-1].executed_by.endswith(", isa:avx2")
+    assert others[-1].settings["precision"] == "f32"
+    (left_out,) = warnings
+    assert left_out.startswith(f"{bundle.path} with neon is not measured: ")
+
+
+def test_instruction_sets_that_an_emulator_alone_executes_are_not_timed(digits_bundle: DigitsBundle) -> None:
+    """ONNX Runtime has no switch that holds it to one."""
+    if own_set() == "avx2":
+        pytest.skip("this processor's own set is the one that is asked for")
+    with pytest.raises(InputError) as raised:
+        bench_bundle(read_bundle(digits_bundle("digits-onnxruntime", "none")), sets=("avx2",))
+    assert str(raised.value) == "--isa avx2: this processor executes it with none of these instruction sets"
 
 
 def test_medians_lie_in_their_intervals(digits_bundle: DigitsBundle, monkeypatch: pytest.MonkeyPatch) -> None:

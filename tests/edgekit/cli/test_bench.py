@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 RunEdgeKit = Callable[..., Any]
 
 
@@ -79,3 +81,18 @@ def test_throughput(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, di
         assert one["batch"] == 1
     refused = edgekit("bench", packaged_digits, "--streams", "2", "--model", digits, "--quiet")
     assert (refused.code, refused.err.splitlines()[0]) == (2, "error: --model: throughput is measured of bundles alone")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--streams", "2"), "--isa: is for latency\nexpected: no --streams and no --batch"),
+        (("--device", "qemu:arm64"), "--isa: is for this machine\nexpected: no --device\nfound: qemu:arm64"),
+    ],
+)
+def test_instruction_sets_are_for_latency_on_this_machine(
+    edgekit: RunEdgeKit, packaged_digits: Path, options: tuple[str, str], expected: str
+) -> None:
+    refused = edgekit("bench", packaged_digits, "--isa", "avx2", *options, "--quiet")
+    assert refused.code == 2
+    assert refused.err == f"error: {expected}\n"
