@@ -72,14 +72,14 @@ def _rows(domain: str) -> Iterator[str]:
         if rewrite.domain == domain
         for op_type in rewrite.op_types
     }
-    for op_type in sorted(lowered.keys() | schemas.keys()):
+    for op_type in sorted(lowered.keys() | schemas.keys() | rewrites.keys()):
         entries = lowered.get(op_type)
         if entries:
             versions = ", ".join(str(version) for entry in entries for version in entry.versions)
             notes = dict.fromkeys(entry.note for entry in sorted(entries, key=_newest, reverse=True) if entry.note)
             how = "refused" if all(entry.refuses for entry in entries) else "lowered"
             yield f"| {op_type} | {versions} | {how} | {'; '.join(notes)} |"
-        elif function_bodies.has_body(schemas[op_type]):
+        elif op_type in schemas and function_bodies.has_body(schemas[op_type]):
             yield f"| {op_type} | {schemas[op_type].since_version} | expanded | |"
         elif (rewrite := rewrites.get(op_type)) is not None:
             yield f"| {op_type} | | rewritten | {rewrite} |"
