@@ -7,7 +7,7 @@ A folder of samples holds files of one kind:
 - pictures or ``.wav`` files for a model with a single input, which become its values as ``[preprocessing]`` in
   ``edgekit.toml`` declares. A ``uint8`` picture input needs no declaration.
 
-Labels are optional and come in one of the ways that :mod:`edgekit.labels` describes. Hidden files are ignored, and
+Labels are optional and come in one of the ways that :mod:`edgekit.data.labels` describes. Hidden files are ignored, and
 what Windows and macOS leave in folders. Files are taken in the order of their paths.
 """
 

@@ -11,7 +11,7 @@ from edgekit.preprocessing.image import ImagePreprocessing
 
 @dataclass(frozen=True)
 class Placement:
-    """A picture in the model's input; see :meth:`ImageDecoder.__call__`, which puts it there."""
+    """A picture in the model's input; see :class:`edgekit.preprocessing.image.ImageDecoder`, which puts it there."""
 
     left: float
     top: float

@@ -163,7 +163,7 @@ class Scorer:
 
         Args:
             references: Samples with the float model's answers; at least one.
-            classes: Whether the first output decides between classes (:func:`decides`).
+            classes: Whether the first output decides between classes (:func:`edgekit_quantize.search.choices.decides`).
             meaning: Reads what outputs tell, where that is known.
             choice: What is known of the output that tells the class.
             decision: What decides in the first output, where the graph tells it

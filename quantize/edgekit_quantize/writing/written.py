@@ -20,7 +20,9 @@ class Written:
     keep_float: Collection[str] = ()
     """The layers that had to compute in float."""
     rounded_adaptively: Collection[str] = ()
-    """The layers, by the names of :data:`Rounding`, whose integers were chosen in place of the nearest."""
+    """The layers whose integers were chosen in place of the nearest, by the names of
+    :data:`edgekit_quantize.writing.candidate.Rounding`.
+    """
     restricted: Mapping[str, int] = field(default_factory=dict)
     """Layers whose sums could have saturated in 16 bits, each with the number of output channels that were scaled."""
 
