@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -6,12 +7,12 @@ import onnx_ir as ir
 import pytest
 
 import edgekit as api
-from edgekit.comparison.accuracy import Kind
+from edgekit.comparison.accuracy import Floors, Kind
 from edgekit.data.samples import SeededSamples
 from edgekit.model import Model
 from edgekit.registry import find_profile
 from edgekit.stages.build import Build
-from edgekit.stages.verify import InaccurateError, Verified, Verify
+from edgekit.stages.verify import InaccurateError, Verified, Verify, require_accuracy
 from edgekit.target import BuildOptions
 
 
@@ -122,6 +123,41 @@ def test_the_kind_decides_the_floor(verified: Callable[..., Verified], onnx_file
     result = verified(original, other, quantized=True)
     assert result.kind is Kind.QUANTIZED
     assert result.accuracy.outputs[0].sqnr_db == pytest.approx(40, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seeded", "hint"),
+    [
+        (
+            Kind.QUANTIZED,
+            False,
+            "give more samples, allow more with --max-drop or --floor DB, take it with --accept, or keep it in float "
+            "with --quantize none",
+        ),
+        (Kind.FLOAT16, False, "build it with --precision float32, or ask for less with --floor DB"),
+        (
+            Kind.FLOAT32,
+            False,
+            "this points to a fault in the conversion: `edgekit extract` helps to find the node",
+        ),
+        (
+            Kind.FLOAT32,
+            True,
+            "random inputs may be unlike anything that the model knows: give real samples with --data",
+        ),
+    ],
+)
+def test_the_hint_goes_by_what_was_built_and_compared_on(
+    verified: Callable[..., Verified], onnx_file: Callable[..., Path], kind: Kind, seeded: bool, hint: str
+) -> None:
+    original = onnx_file(ORIGINAL, c=np.array(2, np.float32))
+    other = onnx_file(ORIGINAL, name="other.onnx", c=np.array(2.02, np.float32))
+    accuracy = verified(original, other, quantized=True).accuracy
+    asked = replace(accuracy, seeded=seeded, floors=Floors.of(kind, labelled=False, max_drop=None, floor_db=60))
+    with pytest.raises(InaccurateError) as failure:
+        require_accuracy(asked, kind, "auto", "model")
+    assert failure.value.hint == hint
+    assert "output 'y': SQNR 40.0 dB" in str(failure.value)
 
 
 @pytest.mark.parametrize(
