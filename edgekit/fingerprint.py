@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, entry_points, version
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,8 @@ def fingerprint(files: Mapping[str, Path], options: Mapping[str, Any]) -> str:
 
 def _versions() -> dict[str, str]:
     """Versions of EdgeKit, of what it requires, and of the packages that bring plugins."""
-    plugins = [entry_point for kind in KINDS for entry_point in kind.entry_points()]
+    installed = entry_points()  # each call reads the files of every package
+    plugins = [entry_point for kind in KINDS for entry_point in installed.select(group=kind.group)]
     packages: dict[str, Distribution] = {"edgekit": distribution("edgekit")}
     packages |= {plugin.dist.name: plugin.dist for plugin in plugins if plugin.dist is not None}
     required = {

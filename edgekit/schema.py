@@ -23,6 +23,20 @@ def find_flaw(instance: object, schema: str, definition: str | None = None) -> s
         schema: File name of the schema beside this module.
         definition: Name under the schema's ``$defs`` where a part of the whole is to be checked.
     """
+    try:
+        text = json.dumps(instance, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):  # a date of TOML, or nested too deeply for JSON
+        return _flaw(instance, schema, definition)
+    return None if _is_valid(text, schema, definition) else _flaw(instance, schema, definition)
+
+
+@functools.lru_cache(maxsize=16)
+def _is_valid(text: str, schema: str, definition: str | None) -> bool:
+    """Whether a JSON document has no flaw. Commands read the manifest of one bundle several times."""
+    return _flaw(json.loads(text), schema, definition) is None
+
+
+def _flaw(instance: object, schema: str, definition: str | None) -> str | None:
     from jsonschema.exceptions import best_match
 
     flaw = best_match(_validator(schema, definition).iter_errors(instance))

@@ -38,3 +38,26 @@ def test_data_go_by_their_path_inside(tmp_path: Path) -> None:
     (tmp_path / "1" / "a.png").touch()
     (tmp_path / "labels.csv").touch()
     assert data_files(tmp_path) == {"1/a.png": tmp_path / "1" / "a.png", "labels.csv": tmp_path / "labels.csv"}
+
+
+def test_packages_that_bring_plugins_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of every kind, though the list of what is installed is read once."""
+    for kind in ("targets", "devices", "quantizers", "rewrites", "witnesses"):
+        folder = tmp_path / f"acme_{kind}-1.5.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: acme-{kind}\nVersion: 1.5\nRequires-Dist: numpy>=1\n"
+            "Requires-Dist: acme-absent\nRequires-Dist: acme-optional; extra == 'more'\n"
+        )
+        (folder / "entry_points.txt").write_text(f"[edgekit.{kind}]\nacme = acme:Plugin\n")
+    before = module._versions()
+    monkeypatch.syspath_prepend(tmp_path)
+    added = dict(module._versions().items() - before.items())
+    assert added == {
+        "acme-targets": "1.5",
+        "acme-devices": "1.5",
+        "acme-quantizers": "1.5",
+        "acme-rewrites": "1.5",
+        "acme-witnesses": "1.5",
+        "acme-absent": "none",
+    }
