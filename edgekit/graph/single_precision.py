@@ -1,4 +1,4 @@
-"""A model with float32 in place of other floating-point types inside, its inputs and outputs as they were."""
+"""A model with float32 in place of other floating-point types."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from collections.abc import Collection, Iterator
 import numpy as np
 import onnx_ir as ir
 
-_TYPE_ATTRIBUTES = ("dtype", "to", "output_datatype", "output_dtype")
+TYPE_ATTRIBUTES = ("dtype", "to", "output_datatype", "output_dtype")
 """What operators call the element type that they make."""
 
 
-def in_single_precision(model: ir.Model, types: Collection[ir.DataType]) -> ir.Model:
+def in_single_precision(model: ir.Model, types: Collection[ir.DataType], *, at_boundary: bool = False) -> ir.Model:
     """The model with float32 in place of element types inside; itself where none of them occurs.
 
     What single precision has no number for becomes infinite. Conversions that change nothing any more are dropped.
 
     Args:
         model: It is not changed.
-        types: Which element types become float32. Inputs and outputs keep theirs, with a Cast behind or before them.
+        types: Which element types become float32.
+        at_boundary: Inputs and outputs become float32, too. Else they keep their types, with a Cast behind or before
+            them.
     """
-    if not any(_dtype(value) in types for value in _values(model.graph)):
+    if not any(_dtype(value) in types for value in _values(model.graph)) and not any(
+        _exchanged(attribute, types) for node in model.graph.all_nodes() for attribute in node.attributes.values()
+    ):
         return model
     result = model.clone()
     graph = result.graph
@@ -34,10 +38,10 @@ def in_single_precision(model: ir.Model, types: Collection[ir.DataType]) -> ir.M
             if changed is not None:
                 node.attributes[attribute.name] = changed
     for value, dtype in inputs:
-        if dtype is not None:
+        if dtype is not None and not at_boundary:
             _cast_input(graph, value, dtype)
     for place, dtype in outputs:
-        if dtype is not None:
+        if dtype is not None and not at_boundary:
             _cast_output(graph, place, dtype)
     _drop_casts(graph)
     return result
@@ -79,7 +83,7 @@ def _exchanged(attribute: ir.Attr, types: Collection[ir.DataType]) -> ir.Attr | 
         return None
     if attribute.type is ir.AttributeType.TENSOR and attribute.as_tensor().dtype in types:
         return ir.AttrTensor(attribute.name, _single(attribute.as_tensor()))
-    is_type = attribute.name in _TYPE_ATTRIBUTES and attribute.type is ir.AttributeType.INT
+    is_type = attribute.name in TYPE_ATTRIBUTES and attribute.type is ir.AttributeType.INT
     if is_type and attribute.as_int() in types:
         return ir.AttrInt64(attribute.name, ir.DataType.FLOAT)
     return None

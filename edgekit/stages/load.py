@@ -18,6 +18,7 @@ from edgekit.data.stated import class_names
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.widened import without_bfloat16
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.long_lists import put_back, take_long_lists
 from edgekit.graph.reading.fed_initializers import feed_initializers
@@ -162,9 +163,11 @@ class Load(Stage[Path]):
         mark_loadable(model.graph_model)
         by_weights = tell_sizes_by_weights(model)
         raised = raised_to_operators(model)
-        warnings = [*file.mended, *_check(given, raised, as_read=raised is model and not file.is_changed)]
+        function_count = len(raised.graph_model.functions)
+        raised, widened = without_bfloat16(raised)
+        warnings = [*file.mended, *([widened] if widened else [])]
+        warnings += _check(given, raised, as_read=raised is model and not file.is_changed)
         original_opset, model = model.opset, raised
-        function_count = len(model.graph_model.functions)
         inline_functions(model.graph_model)
         sequences = without_sequences(model.graph)
         name_nodes(model.graph_model)

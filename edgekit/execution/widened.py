@@ -1,0 +1,83 @@
+"""Computes in float32 what the reference runtime has no kernels for in bfloat16."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.graph.reading.inlining import inline_functions
+from edgekit.graph.single_precision import TYPE_ATTRIBUTES, in_single_precision
+from edgekit.model import Model
+
+_BRAIN_FLOATS = frozenset({ir.DataType.BFLOAT16})
+_BOTH_HALVES = _BRAIN_FLOATS | {ir.DataType.FLOAT16}
+"""tf2onnx writes the conversions to bfloat16 as such to float16, and the weights beside them in bfloat16."""
+_MOST_NAMED = 4
+"""Inputs and outputs that a warning names; of more it tells the number."""
+
+
+def without_bfloat16(model: Model) -> tuple[Model, str | None]:
+    """The model in float32 where it is in bfloat16 and does not run so, its inputs and outputs too.
+
+    Frameworks train in bfloat16, and exporters write operators in it that have no kernel on a processor, or that their
+    operator set does not allow. Each bfloat16 is a float32, so that the weights keep their values. What nodes give is
+    not rounded to the 8 significant bits of bfloat16.
+
+    Returns:
+        The model, and what people should know of it; the model as it is and None where it has no bfloat16, runs as it
+        is, or does not run in float32 either.
+    """
+    if not _holds_bfloat16(model.graph_model) or _runs(model):
+        return model, None
+    graph_model = model.graph_model.clone()
+    inline_functions(graph_model)
+    for types in (_BRAIN_FLOATS, _BOTH_HALVES):
+        changed = model.with_graph(in_single_precision(graph_model, types, at_boundary=True))
+        if _runs(changed):
+            return changed, _told(model, changed)
+    return model, None
+
+
+def _told(model: Model, changed: Model) -> str:
+    before, after = ((*each.graph.inputs, *each.graph.outputs) for each in (model, changed))
+    names = [str(new.name) for old, new in zip(before, after, strict=True) if old.dtype is not new.dtype]
+    also = ""
+    if names:
+        told = ", ".join(map(repr, names)) if len(names) <= _MOST_NAMED else f"{len(names)} inputs and outputs"
+        also = f", and so {'is' if len(names) == 1 else 'are'} {told}"
+    return (
+        f"the model computes in bfloat16, which ONNX Runtime does not execute: it is taken in float32{also}; "
+        "weights keep their values, and what nodes give is not rounded to 8 bits"
+    )
+
+
+def _runs(model: Model) -> bool:
+    try:
+        Reference(model)
+    except NotRunnableError:
+        return False
+    return True
+
+
+def _holds_bfloat16(graph_model: ir.Model) -> bool:
+    """Whether a value, a constant or a conversion of the graph or of a function is in bfloat16."""
+    for graph in (graph_model.graph, *(function.graph for function in graph_model.functions.values())):
+        if any(value.dtype is ir.DataType.BFLOAT16 for value in (*graph.inputs, *graph.initializers.values())):
+            return True
+        for node in graph.all_nodes():
+            if any(value.dtype is ir.DataType.BFLOAT16 for value in node.outputs):
+                return True
+            if any(map(_makes_bfloat16, node.attributes.values())):
+                return True
+    return False
+
+
+def _makes_bfloat16(attribute: ir.Attr) -> bool:
+    if attribute.is_ref():
+        return False
+    if attribute.type is ir.AttributeType.TENSOR:
+        return attribute.as_tensor().dtype is ir.DataType.BFLOAT16
+    if attribute.type is ir.AttributeType.GRAPH:
+        return any(value.dtype is ir.DataType.BFLOAT16 for value in attribute.as_graph().initializers.values())
+    is_type = attribute.name in TYPE_ATTRIBUTES and attribute.type is ir.AttributeType.INT
+    return is_type and attribute.as_int() == ir.DataType.BFLOAT16
