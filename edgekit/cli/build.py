@@ -86,14 +86,11 @@ def build(
         raise InterruptedByUserError(
             str(interrupt) or "interrupted", hint="the bundles that were finished are there; run it again to go on"
         ) from None
-    record = {"bundles": [one.as_record() for one in results]}
-    console.show(record, lambda out: show_table(_HEAD, map(_row, results), out))
-    if junit is not None:
-        from edgekit.project.junit import build_junit
-
-        write_junit(junit, build_junit(results))
-    if in_actions():
-        _tell_actions(console, results)
+    try:
+        _write_reports(console, results, junit)
+    finally:  # what CI reads is there although nobody reads the table, and the other way round
+        record = {"bundles": [one.as_record() for one in results]}
+        console.show(record, lambda out: show_table(_HEAD, map(_row, results), out))
     failures = {one.declared.name: one.failure for one in results if one.failure is not None}
     if failures:
         if os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0"):
@@ -102,10 +99,19 @@ def build(
         console.fail(text, max(failure.exit_code for failure in failures.values()))
 
 
-def _tell_actions(console: Console, results: Sequence[ProjectBundle]) -> None:
-    """Remarks on the project file, and a part of the job's summary."""
+def _write_reports(console: Console, results: Sequence[ProjectBundle], junit: Path | None) -> None:
+    """JUnit XML where it is asked for; in GitHub Actions remarks on the project file, and a part of the job's summary.
+
+    Raises:
+        InputError: A file cannot be written.
+    """
+    from edgekit.project.junit import build_junit
     from edgekit.project.remarks import build_annotations, build_summary
 
+    if junit is not None:
+        write_junit(junit, build_junit(results))
+    if not in_actions():
+        return
     for line in build_annotations(results, results[0].declared.file):
         console.say(line)
     append_summary(None, build_summary(results))

@@ -20,6 +20,8 @@ from edgekit import api
 from edgekit import fingerprint as fingerprint_module
 from edgekit.cli import main
 
+from .full_disk import FullDisk
+
 RunEdgeKit = Callable[..., Any]
 
 PROJECT = """
@@ -241,6 +243,19 @@ def test_one_that_fails_does_not_stop_the_others(edgekit: RunEdgeKit, project: P
     assert second["error"]["type"] == "InputError"
     assert third["skipped"]
     assert [one.as_record() for one in api.build(project)] == finished.json["bundles"]
+
+
+def test_junit_xml_is_written_although_nobody_reads_the_table(
+    built: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reader of a pipe may leave, and a log's disk may be full: an older report says what became of another run."""
+    report = built.parent / "build.xml"
+    report.write_text("<testsuites/>")
+    monkeypatch.setattr("sys.stdout", FullDisk())
+    code = main(["build", "--junit", str(report), "--quiet"])
+    assert code == 2
+    assert "no space left on device" in capsys.readouterr().err
+    assert ElementTree.parse(report).getroot().get("tests") == "2"
 
 
 def test_a_target_that_does_not_exist_is_named_by_its_place_in_the_file(edgekit: RunEdgeKit, project: Path) -> None:

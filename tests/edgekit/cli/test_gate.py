@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgekit.cli import main
 from edgekit.processes import supervision
 
+from .full_disk import FullDisk
 from .gate_outcomes import outcomes, size_of
 
 RunEdgeKit = Callable[..., Any]
@@ -424,3 +426,17 @@ def test_a_bundle_that_cannot_be_read_does_not_keep_another_from_being_judged(
     assert finished.code == 2
     assert [one["passed"] for one in finished.json["bundles"]] == [False, True]
     assert finished.json["bundles"][0]["error"]["message"] == "does not fit the manifest"
+
+
+def test_reports_are_written_although_nobody_reads_the_table(
+    bundle: Path, project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader of a pipe may leave, and a log's disk may be full: an older report says what became of another run."""
+    project('[budget]\nsize = "10 kB"\n')
+    folder = bundle.parent
+    (folder / "gate.xml").write_text("<testsuites/>")
+    monkeypatch.setattr("sys.stdout", FullDisk())
+    code = main(["gate", str(bundle), "--junit", "gate.xml", "--summary", "gate.md", "--quiet"])
+    assert code == 2
+    assert ElementTree.parse(folder / "gate.xml").getroot().get("failures") == "1"
+    assert (folder / "gate.md").read_text().startswith("## ❌ EdgeKit gate: 1 of 1 bundle failed\n")

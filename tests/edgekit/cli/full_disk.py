@@ -1,0 +1,16 @@
+"""A log on a disk that is full."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+
+
+class FullDisk(io.StringIO):
+    """A stream that takes nothing, as ``/dev/full`` does."""
+
+    def write(self, text: str, /) -> int:
+        """Raises what the system raises."""
+        del text
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
