@@ -85,12 +85,16 @@ class Console:
         else:
             sys.stderr.write(escaped(line) + "\n")
 
+    def error(self, text: str) -> None:
+        """Says on stderr what is wrong, whether or not the command goes on."""
+        sys.stderr.write(f"error: {escaped(text)}\n")
+
     def fail(self, text: str, exit_code: int = RequirementError.exit_code) -> NoReturn:
         """Ends a command that did its work, and whose answer is no.
 
         The result has been shown already, so this goes to stderr alone.
         """
-        sys.stderr.write(f"error: {escaped(text)}\n")
+        self.error(text)
         raise typer.Exit(exit_code)
 
 

@@ -76,6 +76,7 @@ def build(
     file.
     """
     from edgekit import api
+    from edgekit.project.building import InterruptedBuildError
 
     try:
         with error_in_junit(junit, "edgekit build"):
@@ -83,6 +84,9 @@ def build(
                 config, bundles=bundle, output_dir=output_dir, jobs=jobs, force=force, board=_board(console)
             )
     except KeyboardInterrupt as interrupt:
+        if isinstance(interrupt, InterruptedBuildError):
+            _write_reports(console, interrupt.results, junit)
+            _tell_failures(console, [one for one in interrupt.results if one.declared.name in interrupt.ended])
         raise InterruptedByUserError(
             str(interrupt) or "interrupted", hint="the bundles that were finished are there; run it again to go on"
         ) from None
@@ -91,12 +95,19 @@ def build(
     finally:  # what CI reads is there although nobody reads the table, and the other way round
         record = {"bundles": [one.as_record() for one in results]}
         console.show(record, lambda out: show_table(_HEAD, map(_row, results), out))
+    exit_code = _tell_failures(console, results)
+    if exit_code:
+        raise typer.Exit(exit_code)
+
+
+def _tell_failures(console: Console, results: Sequence[ProjectBundle]) -> int:
+    """Prints why bundles were not built; the worst exit code, 0 where all were."""
     failures = {one.declared.name: one.failure for one in results if one.failure is not None}
-    if failures:
-        if os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0"):
-            sys.stderr.writelines(failure.trace for failure in failures.values())
-        text = "\nerror: ".join(f"{name}: {failure.text}" for name, failure in failures.items())
-        console.fail(text, max(failure.exit_code for failure in failures.values()))
+    if os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0"):
+        sys.stderr.writelines(failure.trace for failure in failures.values())
+    for name, failure in failures.items():
+        console.error(f"{name}: {failure.text}")
+    return max((failure.exit_code for failure in failures.values()), default=0)
 
 
 def _write_reports(console: Console, results: Sequence[ProjectBundle], junit: Path | None) -> None:

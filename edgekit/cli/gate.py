@@ -172,24 +172,32 @@ def gate(
     """
     from edgekit import api
     from edgekit.quality_gate.declaration import DECLARATION
+    from edgekit.quality_gate.gating import InterruptedGateError
 
-    with error_in_junit(reports.junit, "edgekit gate"):
-        result = api.gate(
-            *bundle,
-            config=config,
-            baseline=comparison.baseline,
-            against=comparison.against,
-            update=comparison.update,
-            model=model,
-            time_limit=time_limit,
-            device=measured_on.device,
-            device_timeout=measured_on.device_timeout,
-            results=measured_on.results,
-            isa=isa,
-            data=data,
-            signers=signers,
-            progress=console.progress,
-        )
+    try:
+        with error_in_junit(reports.junit, "edgekit gate"):
+            result = api.gate(
+                *bundle,
+                config=config,
+                baseline=comparison.baseline,
+                against=comparison.against,
+                update=comparison.update,
+                model=model,
+                time_limit=time_limit,
+                device=measured_on.device,
+                device_timeout=measured_on.device_timeout,
+                results=measured_on.results,
+                isa=isa,
+                data=data,
+                signers=signers,
+                progress=console.progress,
+            )
+    except InterruptedGateError as interrupt:
+        reports.write(console, interrupt.result)
+        for one in interrupt.result.bundles[: interrupt.judged]:
+            if not one.passed:
+                console.error(_failure(one))
+        raise
     if result.updated:
         console.note("\n".join([f"wrote {result.baseline}: {', '.join(result.updated)}", *result.changes]))
     try:

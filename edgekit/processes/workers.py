@@ -86,7 +86,7 @@ def run_jobs(
     board: Board,
     explain: Explain,
     *,
-    took: Callable[[str, float], object] = lambda _name, _seconds: None,
+    ended: Callable[[str, Failure | None, float], object] = lambda _name, _failure, _seconds: None,
 ) -> dict[str, Failure | None]:
     """Does every job.
 
@@ -95,7 +95,8 @@ def run_jobs(
         count: How many processes work at a time.
         board: Told how it goes.
         explain: Called in the job's process with what the job raised; can be pickled.
-        took: Told of each job that ended, by its name, and how many seconds it took.
+        ended: Told of each job when it has ended: its name, why it failed or None, and how many seconds it took. What
+            has ended before an interruption is known by this alone.
 
     Returns:
         Why each failed, by name; None where it did not.
@@ -130,7 +131,7 @@ def run_jobs(
                     continue
                 results[one.name] = _result(one)
                 failure, seconds = results[one.name], time.monotonic() - one.start
-                took(one.name, seconds)
+                ended(one.name, failure, seconds)
                 board.finished(one.name, seconds, None if failure is None else failure.text)
     except BaseException as problem:
         with suppress(KeyboardInterrupt):  # another interrupt: what is below ends the processes at once

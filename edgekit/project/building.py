@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +39,7 @@ class ProjectBundle:
     """Whether it was up to date already."""
     failure: Failure | None = None
     seconds: float = 0.0
-    """How long its process took; 0 where none was started."""
+    """How long its process took; 0 where none was started, or where it was interrupted."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for ``--json``: what was built, or the error."""
@@ -48,6 +48,17 @@ class ProjectBundle:
             error = {"exit_code": self.failure.exit_code, **self.failure.record}
             return {**record, "name": self.declared.name, "target": self.declared.target, "error": error}
         return record | ({} if self.bundle is None else summary_record(self.bundle.manifest))
+
+
+class InterruptedBuildError(KeyboardInterrupt):
+    """A build was interrupted, which does not undo what had ended before."""
+
+    def __init__(self, told: str, results: list[ProjectBundle], ended: Collection[str]) -> None:
+        super().__init__(told)
+        self.results = results
+        """One for each declared bundle; one that had not ended failed with the interruption."""
+        self.ended = frozenset(ended)
+        """The names of the bundles that had ended: built, up to date, or failed for a reason of their own."""
 
 
 def build_project(
@@ -70,6 +81,7 @@ def build_project(
 
     Raises:
         InputError: Nothing is declared, or a bundle names a device twice.
+        InterruptedBuildError: Somebody pressed Ctrl-C or asked the process to end.
     """
     if not config.bundles:
         raise InputError(
@@ -82,21 +94,37 @@ def build_project(
     baseline = config.gate.baseline
     results = {declared.name: _unless_up_to_date(declared, baseline, explain, force) for declared in config.bundles}
     requests = {name: result for name, result in results.items() if isinstance(result, PackageRequest)}
-    seconds: dict[str, float] = {}
+    ended: dict[str, tuple[Failure | None, float]] = {}
+
+    def all_results(otherwise: Failure | None = None) -> list[ProjectBundle]:
+        """What became of each; of one that has not ended, ``otherwise``."""
+        return [
+            result
+            if isinstance(result, ProjectBundle)
+            else _built(declared, *ended.get(declared.name, (otherwise, 0.0)))
+            for declared in config.bundles
+            for result in [results[declared.name]]
+        ]
+
     try:
         with board:
             work = [(name, partial(_package, request)) for name, request in requests.items()]
-            failures = run_jobs(work, jobs or default_jobs(), board, explain, took=seconds.__setitem__)
+            run_jobs(
+                work,
+                jobs or default_jobs(),
+                board,
+                explain,
+                ended=lambda name, failure, seconds: ended.update({name: (failure, seconds)}),
+            )
+    except KeyboardInterrupt as interrupt:
+        told = str(interrupt) or "interrupted"
+        unfinished = Failure.of(InputError("was not built", found=told, hint="run it again to go on"))
+        names = {name for name in results if name in ended or name not in requests}
+        raise InterruptedBuildError(told, all_results(unfinished), names) from interrupt
     finally:
         for folder in {request.output.parent for request in requests.values()}:
             remove_abandoned(folder)
-    return [
-        result
-        if isinstance(result, ProjectBundle)
-        else _built(declared, failures[declared.name], seconds[declared.name])
-        for declared in config.bundles
-        for result in [results[declared.name]]
-    ]
+    return all_results()
 
 
 def _require_each_device_once(config: Config) -> None:

@@ -139,11 +139,8 @@ class Gate:
     data: Path | None = None
     """Samples on which they are executed; None where nothing is asked."""
 
-    def judge_all(self, candidates: Iterable[Candidate]) -> list[Judged]:
-        """Judges each of them."""
-        return [self._judged(candidate) for candidate in candidates]
-
-    def _judged(self, candidate: Candidate) -> Judged:
+    def judge(self, candidate: Candidate) -> Judged:
+        """The verdicts on the bundle, or the error that keeps it from being judged."""
         name = candidate.name or candidate.path.name
         try:
             bundle = opened(candidate)

@@ -108,6 +108,17 @@ class GateResult:
         return list(annotation_lines(self.bundles, self.config, self.declared_as))
 
 
+class InterruptedGateError(KeyboardInterrupt):
+    """The gate was interrupted, which does not undo the verdicts so far."""
+
+    def __init__(self, told: str, result: GateResult, judged: int) -> None:
+        super().__init__(told)
+        self.result = result
+        """Of all bundles; those that were not judged have an error that says so."""
+        self.judged = judged
+        """How many of them were judged, the first ones."""
+
+
 def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
     """Judges bundles by their budgets, and writes the baseline where that is asked for.
 
@@ -117,6 +128,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
 
     Raises:
         InputError: There is nothing to judge, or nothing to judge by; or options contradict each other.
+        InterruptedGateError: Somebody pressed Ctrl-C or asked the process to end. No baseline is written.
     """
     project = None if order.config is None else read_config(order.config)
     settings = GateSettings() if project is None else project.gate
@@ -147,16 +159,30 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         order.instruction_sets or (),
         order.data,
     )
-    judged = tuple(gate.judge_all(candidates))
     declared_as = {} if project is None else {one.name: one.declared_as for one in project.bundles}
+    judged: list[Judged] = []
+    try:
+        for candidate in candidates:
+            judged.append(gate.judge(candidate))  # noqa: PERF401 - what is judged counts after an interruption too
+    except KeyboardInterrupt as interrupt:
+        told = str(interrupt) or "interrupted"
+        every = (*judged, *(_not_judged(candidate, told) for candidate in candidates[len(judged) :]))
+        result = GateResult(gate.machine, every, order.config, file, declared_as=declared_as)
+        raise InterruptedGateError(told, result, len(judged)) from interrupt
     if order.update and file is not None:
         before = read_baseline(file) if file.exists() else {}
         updated = _updated(file, candidates, judged)
         after = read_baseline(file) if updated else {}
         changes = tuple(_change(name, before[name], after[name]) for name in updated if name in before)
-        return GateResult(gate.machine, judged, order.config, file, updated, declared_as, changes)
+        return GateResult(gate.machine, tuple(judged), order.config, file, updated, declared_as, changes)
     _require_verdicts(judged, order)
-    return GateResult(gate.machine, judged, order.config, file, declared_as=declared_as)
+    return GateResult(gate.machine, tuple(judged), order.config, file, declared_as=declared_as)
+
+
+def _not_judged(candidate: Candidate, told: str) -> Judged:
+    """A bundle that the gate had not got to the end of when it was interrupted."""
+    name = candidate.name or candidate.path.name
+    return Judged(candidate.path, name, error=InputError("was not judged", subject=candidate.path, found=told))
 
 
 def _require_names_of_their_own(candidates: Sequence[Candidate]) -> None:

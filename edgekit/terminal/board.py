@@ -80,8 +80,9 @@ class PlainBoard(WarningsBoard):
             self._print(name, f"  {_step_text(what, done, total)}")
 
     def finished(self, name: str, seconds: float, error: str | None) -> None:
-        """Prints how it ended; the error itself comes with the summary."""
-        self._print(name, f"{'done' if error is None else 'FAILED'} after {seconds:.1f} s")
+        """Prints how it ended, with the error's first line; the whole error comes with the summary."""
+        how = "done" if error is None else "FAILED"
+        self._print(name, f"{how} after {seconds:.1f} s{_reason(error)}")
 
     def _print(self, name: str, line: str) -> None:
         print(f"{name}: {line}", file=self._stream, flush=True)
@@ -141,11 +142,16 @@ class LiveBoard(Board):
         self._display.remove_task(self._tasks.pop(name))
         self._display.refresh()
         mark = ("✓", "green") if error is None else ("✗", "red")
-        self._console.print(Text.assemble(mark, f" {name} ", (f"{seconds:.1f} s", "dim")))
+        self._console.print(Text.assemble(mark, f" {name} ", (f"{seconds:.1f} s", "dim"), _reason(error)))
 
     def ending(self, count: int) -> None:
         """Says what is going on: it may take a while."""
         self._console.print(_ending_text(count), highlight=False)
+
+
+def _reason(error: str | None) -> str:
+    """The first line of an error, as an end of what is said of its job."""
+    return "" if error is None else f": {error.partition(chr(10))[0]}"
 
 
 def _ending_text(count: int) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from edgekit.cli import main
 from edgekit.processes import supervision
+from edgekit.quality_gate.bundles import Candidate, Gate, Judged
 
 from .full_disk import FullDisk
 from .gate_outcomes import outcomes, size_of
@@ -440,3 +441,36 @@ def test_reports_are_written_although_nobody_reads_the_table(
     assert code == 2
     assert ElementTree.parse(folder / "gate.xml").getroot().get("failures") == "1"
     assert (folder / "gate.md").read_text().startswith("## ❌ EdgeKit gate: 1 of 1 bundle failed\n")
+
+
+def test_verdicts_before_an_interruption_are_told(
+    edgekit: RunEdgeKit, bundle: Path, project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gate of many bundles takes minutes; the job that is cancelled then uploads its reports."""
+    shutil.copytree(bundle, bundle.parent / "other")
+    entry = '[[bundle]]\nname = "{0}"\nmodel = "m.onnx"\ntarget = "ort"\noutput = "{0}"\n'
+    project(entry.format("digits") + entry.format("other") + '[budget]\nsize = "10 kB"\n')
+    judge = Gate.judge
+
+    def interrupted(gate: Gate, candidate: Candidate) -> Judged:
+        if candidate.name == "other":
+            raise KeyboardInterrupt("ended by SIGTERM")
+        return judge(gate, candidate)
+
+    monkeypatch.setattr(Gate, "judge", interrupted)
+    finished = edgekit("gate", "--quiet", "--junit", "gate.xml", "--summary", "gate.md", "--baseline", "b", "--update")
+    assert finished.code == 2
+    size = size_of(bundle)
+    assert finished.err == (
+        f"error: {bundle}: breaks its budget: size {size} (at most 10 kB)\n"
+        "error: ended by SIGTERM\nhint: nothing was left behind\n"
+    )
+    suites = ElementTree.parse(bundle.parent / "gate.xml").getroot()
+    assert [(suite.get("name"), suite.get("failures"), suite.get("errors")) for suite in suites] == [
+        ("digits", "1", "0"),
+        ("other", "0", "1"),
+    ]
+    (error,) = suites.iter("error")
+    assert error.text == f"{bundle.parent / 'other'}: was not judged\nfound: ended by SIGTERM"
+    assert (bundle.parent / "gate.md").read_text().startswith("## ❌ EdgeKit gate: 2 of 2 bundles failed\n")
+    assert not (bundle.parent / "b").exists()

@@ -34,7 +34,7 @@ def work(board: Board) -> None:
         board.warn("second", "few samples")
         board.stage_ended("first", "quantize", 1.26)
         board.finished("first", 2.5, None)
-        board.finished("second", 3.5, "something is missing")
+        board.finished("second", 3.5, "something is missing\nhint: look for it")
         board.ending(1)
         board.ending(2)
 
@@ -48,7 +48,7 @@ def test_a_pipe_gets_lines_that_name_the_job() -> None:
         "warning: second: few samples",
         "first: quantize: 1.3 s",
         "first: done after 2.5 s",
-        "second: FAILED after 3.5 s",
+        "second: FAILED after 3.5 s: something is missing",
         ENDING,
         "ending 2 processes; another Ctrl-C ends them at once",
     ]
@@ -70,7 +70,7 @@ def test_a_terminal_shows_all_that_run_and_keeps_a_line_of_each_that_ended(termi
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()).replace("\r", "\n").splitlines()
     shown = [line.strip() for line in lines]
     assert "✓ first 2.5 s" in shown
-    assert "✗ second 3.5 s" in shown
+    assert "✗ second 3.5 s: something is missing" in shown
     assert "warning: second: few samples" in shown
     assert ENDING in shown
     assert any(re.search(r"first +quantize +calibrating 3/10 +0:00:00", line) for line in shown)
