@@ -37,6 +37,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
     rows += [("keeps", f"{state['name']}, replaced by {state['replaced_by']}") for state in manifest.get("states", ())]
     if accuracy["task"] is not None:
         rows.append(("accuracy", task_text(accuracy)))
+    rows += [("measured", text) for text in evaluation_texts(manifest)]
     if accuracy.get("meaning") is not None:
         rows.append((accuracy["meaning"]["kind"], meaning_text(accuracy["meaning"])))
     rows += [("classes", text) for text in class_texts(accuracy)]
@@ -56,6 +57,14 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         *(("also", further_text(build)) for build in manifest.get("also", ())),
     ]
     return rows
+
+
+def evaluation_texts(build: Mapping[str, Any]) -> list[str]:
+    """What the project's own evaluation function finds of both models; empty without one."""
+    found = stage_record(build, "verify").get("evaluation")
+    return (
+        [] if found is None else [f"{found['metric']} {found['built']:.5g}, of the original {found['reference']:.5g}"]
+    )
 
 
 def padding_texts(accuracy: Mapping[str, Any]) -> list[str]:

@@ -177,7 +177,7 @@ class Verify(Stage[Built]):
                 f"up to {ranked.lost_rows:.1%} of a sample's rows are others than the original's, whose executions "
                 f"lose {ranked.own_lost_rows:.1%}: scores of candidates are equal at the cut-off"
             )
-        if self._samples.has_labels and accuracy.task is None:
+        if self._samples.has_labels and accuracy.task is None and self._evaluation is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
         warnings += [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
         if not self._seeded:

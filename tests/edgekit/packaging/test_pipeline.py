@@ -12,12 +12,14 @@ import pytest
 from edgekit.bundle import Bundle
 from edgekit.bundle_checks.benchmark import bench_bundle
 from edgekit.bundle_checks.verification import verify_bundle
+from edgekit.comparison.custom_metric import Evaluation
 from edgekit.errors import InputError, RequirementError, UnsupportedOpsError
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.progress import Progress
+from edgekit.reporting.summary import summary_rows
 from edgekit.stages.verify import InaccurateError
 
 PIXELS = ImagePreprocessing(scale=1 / 255, mean=(0.1307,), std=(0.3081,), resize="pad")
@@ -125,6 +127,23 @@ def test_labels_that_no_output_can_be_judged_by(tmp_path: Path, onnx_file: Calla
     assert record(bundle, "verify")["warnings"] == [
         "the samples have labels, but no output of the model tells a class: they were not used"
     ]
+
+
+def first_output_at_the_label(run: Callable[..., Any], samples: Any) -> float:
+    """An evaluation function that reads the samples' labels."""
+    return float(sum(run(sample.feeds)["y"][0, sample.label] for sample in samples))
+
+
+def test_a_metric_of_the_project_is_told_and_reads_the_labels(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    np.savez(data / "0.npz", x=np.array([[1, 2], [3, 4]], np.float32), label=1)
+    model = onnx_file("f (float[2, 2] x) => (float[2, 2] y) { y = Add(x, x) }")
+    metric = Evaluation.of(first_output_at_the_label)
+    bundle = packaged(tmp_path / "out", model, "onnxruntime", data=data, quantize="none", evaluation=metric)
+    assert record(bundle, "verify")["warnings"] == []
+    rows = [text for name, text in summary_rows(bundle.manifest) if name == "measured"]
+    assert rows == [f"{__name__}:first_output_at_the_label 4, of the original 4"]  # 2 + 2
 
 
 def test_half_precision_that_loses_too_much_becomes_single(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
