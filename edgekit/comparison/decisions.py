@@ -10,7 +10,8 @@ largest of those is often the same one in every sample, and stays so whatever th
 the numbers may be scores, and if to give the most frequent answer everywhere would not be right nearly everywhere.
 
 Of tags that do not exclude each other the largest says little: it stays the largest when all are halved, and then none
-is found any more. So each of them is a yes or no as well.
+is found any more. So each of them is a yes or no as well. A map for each class, as of organs that overlap, has most of
+its power in the class that is everywhere: a lesion of 0.1 % of the pixels has less than the error that 20 dB allow.
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ class Decision:
     none: beside the largest, what decides is whether each is more than a half."""
     named: bool = False
     """Whether the numbers of :attr:`independent` ones are those of the classes that have names."""
+    is_map: bool = False
+    """Whether :attr:`independent` ones are maps, one for each entry of :attr:`axis`: what a picture's pixels show, or
+    its colours. Then what each map finds is told of, and never makes up for the signal."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,10 @@ class DecisionCount:
         if decision.by is DecidedBy.NUMBER:
             self._add_classes(reference, built)
             return
+        if decision.is_map:
+            if reference.dtype.kind == "f":
+                self._add_tags(*(np.moveaxis(each, decision.axis, -1) > CROSSING for each in (reference, built)))
+            return
         are_scores = reference.dtype.kind == "f" or self._quantized
         if not are_scores or not 1 <= reference.ndim <= (
             reference.ndim if decision.told else LARGEST_RANK_WITH_CLASSES
@@ -135,7 +143,9 @@ class DecisionCount:
             self._note_amounts(reference, decision.axis)
             self._add_classes(reference.argmax(axis=decision.axis), built.argmax(axis=decision.axis))
             if decision.independent and reference.dtype.kind == "f":
-                self._add_tags(*(np.moveaxis(each, decision.axis, -1) > CROSSING for each in (reference, built)))
+                tags = [np.moveaxis(each, decision.axis, -1) > CROSSING for each in (reference, built)]
+                self._add_answers(*tags)
+                self._add_tags(*tags)
 
     def shared(self) -> tuple[float | None, int | None]:
         """The share of decisions that are the same, and their number; None without any.
@@ -191,7 +201,6 @@ class DecisionCount:
 
     def _add_tags(self, reference: np.ndarray, built: np.ndarray) -> None:
         """Takes which classes, along the last axis, each model finds."""
-        self._add_answers(reference, built)
         for counter, found in (
             (self._yes_in_reference, reference),
             (self._yes_in_built, built),

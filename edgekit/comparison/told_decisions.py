@@ -15,26 +15,14 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from edgekit.comparison.decisions import DecidedBy, Decision
+from edgekit.comparison.decisions import LARGEST_RANK_WITH_CLASSES, DecidedBy, Decision
+from edgekit.comparison.followed_axes import BY_ELEMENT, FORMS, SIZES, axis_behind, channel_axis, is_computed
 from edgekit.comparison.yes_or_no import yes_or_no_outputs
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 
 _SOFTMAX = {"LogSoftmax", "Softmax"}
 _INDEPENDENT = {"HardSigmoid", "Sigmoid"}
-_FORMS = {
-    "Cast",
-    "DequantizeLinear",
-    "Flatten",
-    "Identity",
-    "QuantizeLinear",
-    "Reshape",
-    "Squeeze",
-    "Transpose",
-    "Unsqueeze",
-}
-"""Operators that hand on all numbers of their first input, in another form."""
-_BY_ELEMENT = {"Add", "Clip", "Div", "Mul", "Sub", "Tanh", "Where"}
 _PRODUCTS = ("Einsum", "Gemm", "MatMul")
 """What the names of products with a matrix hold, fused and quantized ones too."""
 _ML_DOMAIN = "ai.onnx.ml"
@@ -48,7 +36,7 @@ def decisions_of(model: Model) -> dict[str, Decision | None]:
     None stands for outputs in which nothing does.
     """
     graph = model.graph
-    told = dict.fromkeys(yes_or_no_outputs(model), Decision(DecidedBy.CROSSING))
+    answers = yes_or_no_outputs(model)
     if any(value.shape is None or len(value.shape) > 2 for value in graph.outputs):
         graph = infer_shapes(model, strict=False).graph
     found = {value.name: _told(value, graph, len(model.class_names)) for value in graph.outputs if value.name}
@@ -60,7 +48,9 @@ def decisions_of(model: Model) -> dict[str, Decision | None]:
         and found[value.name] is None
         and (_form(value) in signals or (_has_rows(value) and not _is_linear(value)))
     }
-    return {**{name: each for name, each in found.items() if each is not None}, **rows, **told}
+    told = {name: each for name, each in found.items() if each is not None}
+    maps = {name for name, each in told.items() if each.is_map}
+    return {**told, **rows, **dict.fromkeys(answers - maps, Decision(DecidedBy.CROSSING))}
 
 
 def _form(value: ir.Value) -> tuple[str, ...] | None:
@@ -86,16 +76,10 @@ def _is_linear(output: ir.Value) -> bool:
         if any(product in node.op_type for product in _PRODUCTS):
             made = node.outputs[0].shape
             return made is None or made[-1] == width
-        if node.op_type not in _FORMS | _BY_ELEMENT:
+        if node.op_type not in FORMS | BY_ELEMENT:
             return False
-        value = next(filter(_is_computed, node.inputs), None)
+        value = next(filter(is_computed, node.inputs), None)
     return False
-
-
-def _is_computed(value: ir.Value | None) -> bool:
-    """Whether a node other than a constant makes it."""
-    node = None if value is None else value.producer()
-    return node is not None and node.op_type != "Constant"
 
 
 def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
@@ -105,20 +89,22 @@ def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
     if node is not None and not node.domain and node.op_type in _SOFTMAX:
         axis = _axis_behind(node, way, graph)
         return Decision(are_scores=True) if axis is None else Decision(axis=axis, told=True, are_scores=True)
-    shape = output.shape
-    named = shape is not None and len(shape) > 0 and classes > 1 and shape[-1] == classes
-    if node is not None and not node.domain and node.op_type in _INDEPENDENT:
-        return Decision(are_scores=True, independent=True, named=named)
     if node is not None and node.domain == _ML_DOMAIN:
         return Decision(are_scores=True)
-    return Decision(told=_has_rows(output), are_scores=True) if named else None
+    shape, channels = output.shape, channel_axis(output)
+    axis = -1 if channels is None or shape is None or channels == len(shape) - 1 else channels
+    named = shape is not None and len(shape) > 0 and classes > 1 and shape[axis] == classes
+    if node is not None and not node.domain and node.op_type in _INDEPENDENT:
+        is_map = channels is not None and shape is not None and len(shape) > LARGEST_RANK_WITH_CLASSES
+        return Decision(axis=axis, are_scores=True, independent=True, named=named, is_map=is_map)
+    return Decision(axis=axis, told=_has_rows(output), are_scores=True) if named else None
 
 
 def _maker(output: ir.Value) -> tuple[ir.Node | None, list[ir.Node]]:
     """The node that made an output's numbers, and those behind it that hand them on, the last one first."""
     way: list[ir.Node] = []
     node = output.producer()
-    while node is not None and node.op_type in _FORMS and not node.domain and node.inputs[0] is not None:
+    while node is not None and node.op_type in FORMS | SIZES and not node.domain and node.inputs[0] is not None:
         way.append(node)
         node = node.inputs[0].producer()
     return node, way
@@ -135,20 +121,4 @@ def _axis_behind(node: ir.Node, way: list[ir.Node], graph: ir.Graph) -> int | No
     axis %= len(shape)
     if old and axis != len(shape) - 1:
         return None
-    for mover in reversed(way):
-        before, after = shape, mover.outputs[0].shape
-        if after is None:
-            return None
-        if mover.op_type == "Transpose":
-            order = mover.attributes.get("perm")
-            places = list(order.as_ints()) if order is not None else list(range(len(before)))[::-1]
-            axis = places.index(axis)
-        elif before != after:
-            if axis == len(before) - 1 and after[-1] == before[axis]:
-                axis = len(after) - 1
-            elif list(after).count(before[axis]) == 1 and list(before).count(before[axis]) == 1:
-                axis = list(after).index(before[axis])
-            else:
-                return None
-        shape = after
-    return axis
+    return axis_behind(node.outputs[0], axis, way)

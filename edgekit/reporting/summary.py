@@ -289,18 +289,22 @@ def size_text(manifest: Manifest) -> str:
 def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
     """How many decisions are equal, and which class keeps the least, of outputs whose classes the graph tells.
 
-    Of others that decide several times a sample, as taggers and language models do, the former alone.
+    Of others that decide several times a sample, as taggers and language models do, the former alone; of maps, which
+    decide nothing by themselves, the latter.
     """
     texts = []
     reduced = accuracy["floors"]["agreement"] is not None
     for output in accuracy["outputs"]:
         worst = output.get("worst_class")
+        least = worst and f"{worst['kept']} of {worst['places']} places, overlap {worst['overlap']:.2f}"
         if worst is not None and worst["told"] and output["agreement"] is not None:
             equal = round(output["agreement"] * output["decisions"])
             texts.append(
                 f"{output['name']}: {equal} of {output['decisions']} decisions equal; class {worst['number']} keeps "
-                f"the least, {worst['kept']} of {worst['places']} places, overlap {worst['overlap']:.2f}"
+                f"the least, {least}"
             )
+        elif worst is not None and output["agreement"] is None and (worst["told"] or reduced):
+            texts.append(f"{output['name']}: least kept of what is above a half: map {worst['number']}, {least}")
         elif reduced and (output.get("decisions") or 0) > output["samples"] and output["agreement"] is not None:
             equal = round(output["agreement"] * output["decisions"])
             texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal")

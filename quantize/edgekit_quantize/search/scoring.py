@@ -364,9 +364,11 @@ class _Tally:
                 unequal_and_all[1] += expected.size
         if self.meaning is not None:
             self.meaning.add(reference.outputs, outputs)
+        first = next(iter(reference.outputs))
         if self._metric == AGREEMENT:
-            first = next(iter(reference.outputs))
             self._add_decisions(reference.outputs[first], np.asarray(outputs[first]))
+        elif self._decision.is_map and np.shape(outputs[first]) == reference.outputs[first].shape:
+            self._decided.add(reference.outputs[first], np.asarray(outputs[first]))
         if self._metric == LABELS and reference.label is not None:
             name = self._label_output or class_output(reference.outputs) or ""
             self.labels = self.labels or LabelCount(name, self._label_numbers)
@@ -415,7 +417,9 @@ class _Tally:
 
     @property
     def explained(self) -> float:
-        """See :attr:`Score.metric`."""
+        """See :attr:`Score.metric`; 0 where a class of which there is a map is lost."""
+        if self._decision.is_map and (least := self._decided.worst_class()) is not None and least.is_lost:
+            return 0.0
         noises = {name: noise for name, (_, noise) in self._power.items() if name in self._variances}
         ratios = [decibels(self._variances[name], noise) for name, noise in noises.items()]
         columns = [worst.explained for each in self._columns.values() if (worst := each.worst()) is not None]

@@ -11,7 +11,7 @@ import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.decided_alone import decided_alone
-from edgekit.comparison.decisions import DecidedBy, Decision
+from edgekit.comparison.decisions import ClassAccuracy, DecidedBy, Decision
 from edgekit.comparison.metrics import LARGEST, OutputComparison, TaskAccuracy
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.model import Model
@@ -21,6 +21,9 @@ WEIGHTS = {
     "w": np.ones((8, 10), np.float32),
     "k": np.ones((4, 3, 1, 1), np.float32),
     "k1": np.ones((6, 3, 1, 1), np.float32),
+    "one": np.ones((1, 3, 1, 1), np.float32),
+    "none": np.zeros(0, np.float32),
+    "twice": np.array([1, 1, 2, 2], np.float32),
     "five": np.array([1, 5, 2]),
     "rows": np.array([1, 6, 16]),
     "flat": np.array([1, 4, 16]),
@@ -202,6 +205,79 @@ def test_a_sigmoid_tells_probabilities_of_their_own(onnx_model: OnnxModel) -> No
     read = ir.from_proto(onnx_model(graph, w=WEIGHTS["w"]))
     assert decisions_of(Model(read))["y"] == replace(TAGS, named=False)
     assert decisions_of(Model(read, class_names=tuple("abcdefghij")))["y"] == TAGS
+
+
+MAPS = Decision(axis=1, are_scores=True, independent=True, is_map=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "outputs", "decision"),
+    [
+        ("h = Conv (x, k) y = Sigmoid (h)", "float[1, 4, 4, 4] y", MAPS),
+        ("h = Conv (x, one) y = Sigmoid (h)", "float[1, 1, 4, 4] y", MAPS),
+        (
+            "h = Conv (x, k1) t = Transpose <perm = [0, 2, 3, 1]> (h) y = Sigmoid (t)",
+            "float[1, 4, 4, 6] y",
+            replace(MAPS, axis=-1),
+        ),
+        (
+            'h = Conv (x, k1) p = Sigmoid (h) y = Resize <mode = "nearest"> (p, none, twice)',
+            "float[1, 6, 8, 8] y",
+            MAPS,
+        ),
+        (
+            'h = Conv (x, k1) r = Resize <mode = "nearest"> (h, none, twice) y = Sigmoid (r)',
+            "float[1, 6, 8, 8] y",
+            MAPS,
+        ),
+    ],
+)
+def test_a_sigmoid_behind_a_convolution_tells_maps(
+    onnx_model: OnnxModel, body: str, outputs: str, decision: Decision
+) -> None:
+    assert told(onnx_model, body, outputs) == decision
+
+
+@pytest.mark.parametrize(
+    ("body", "outputs", "decision"),
+    [
+        ("y = Conv (x, k1)", "float[1, 6, 4, 4] y", Decision(axis=1, told=True, are_scores=True)),
+        (
+            "h = Conv (x, k1) y = Transpose <perm = [0, 2, 3, 1]> (h)",
+            "float[1, 4, 4, 6] y",
+            Decision(told=True, are_scores=True),
+        ),
+        ("h = Conv (x, k1) y = Sigmoid (h)", "float[1, 6, 4, 4] y", replace(MAPS, named=True)),
+    ],
+)
+def test_names_tell_the_classes_of_channels(onnx_model: OnnxModel, body: str, outputs: str, decision: Decision) -> None:
+    graph = f"g (float[1, 3, 4, 4] x) => ({outputs}) {{ {body} }}"
+    read = ir.from_proto(onnx_model(graph, k1=WEIGHTS["k1"]))
+    assert decisions_of(Model(read, class_names=tuple("abcdef")))["y"] == decision
+
+
+def test_a_rare_map_that_is_lost_is_refused_at_any_signal_where_it_has_a_name(rng: np.random.Generator) -> None:
+    """An organ in 30 % of the pixels, and a lesion in 0.1 %, which has 0.3 % of the power: 24.8 dB without it."""
+    organ, lesion = np.zeros((2, 1, 100, 100))
+    organ[0, :30], lesion[0, 10, :10] = 1, 1
+    map_ = np.stack([organ, lesion], axis=1)
+    pairs = [(map_, map_ * np.array([1, 0])[:, None, None])] * 2
+    found = compared(pairs, replace(MAPS, named=True))
+    assert found.outputs[0].sqnr_db == pytest.approx(10 * np.log10(3010 / 10))
+    assert found.outputs[0].agreement is None
+    assert found.shortfalls() == ["output 'y': class 1 is kept at 0 of its 20 places (overlap 0.00, at least 0.5)"]
+    unnamed = compared(pairs, MAPS)
+    assert unnamed.shortfalls() == []  # colours, say
+    worst = unnamed.outputs[0].worst_class
+    assert worst == ClassAccuracy(number=1, places=20, kept=0, overlap=0.0)
+    assert compared([(map_, map_)] * 2, replace(MAPS, named=True)).shortfalls() == []
+
+
+def test_maps_that_find_the_same_do_not_make_up_for_the_signal(rng: np.random.Generator) -> None:
+    """A picture that is restored, in black and white: each pixel stays above or below a half."""
+    picture = rng.uniform(0, 1, (1, 3, 40, 40))
+    found = compared([(picture, np.round(picture))], MAPS)
+    assert found.shortfalls()[0].startswith("output 'y': SQNR")
 
 
 def test_a_few_equal_answers_prove_nothing(rng: np.random.Generator) -> None:

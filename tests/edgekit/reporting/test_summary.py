@@ -183,6 +183,14 @@ def test_the_class_that_keeps_the_least_is_told() -> None:
     ]
 
 
+@pytest.mark.parametrize(("floor", "named", "is_told"), [(None, True, True), (0.95, False, True), (None, False, False)])
+def test_the_map_that_keeps_the_least_is_told(floor: float | None, named: bool, is_told: bool) -> None:
+    worst = {"number": 2, "places": 40, "kept": 36, "overlap": 36 / 42, "told": named}
+    outputs = [{"name": "masks", "agreement": None, "decisions": None, "worst_class": worst}]
+    text = "masks: least kept of what is above a half: map 2, 36 of 40 places, overlap 0.86"
+    assert class_texts({"floors": {"agreement": floor}, "outputs": outputs}) == [text] * is_told
+
+
 @pytest.mark.parametrize(("floor", "told"), [(0.95, ["logits: 1723 of 1729 decisions equal"]), (None, [])])
 def test_decisions_are_told_where_a_sample_has_several(floor: float | None, told: list[str]) -> None:
     outputs = [

@@ -278,6 +278,19 @@ def test_pixels_decide_along_the_axis_of_their_classes(rng: np.random.Generator)
     assert (score.metric, score.value, score.count) == ("agreement", 1.0, 6 * 256)
 
 
+def test_a_candidate_that_loses_a_rare_map_explains_nothing() -> None:
+    """The second map has 40 of 10,040 pixels that are 1, so that 99.6 % of the power are right without it."""
+    maps = np.zeros((1, 2, 50, 50), np.float32)
+    maps[0, 0, :20], maps[0, 1, 0, :4] = 1, 1
+    rows = [Reference({"x": np.float32(n)}, {"y": maps * (n % 2)}) for n in range(20)]
+    decision = Decision(axis=1, are_scores=True, independent=True, is_map=True)
+    scorer = Scorer.by_references(References.of(rows), classes=True, decision=decision)
+    kept = np.array([1, 0], np.float32)[:, None, None]
+    lost = scorer(lambda feeds: {"y": rows[int(feeds["x"])].outputs["y"] * kept})
+    assert (lost.metric, lost.value) == ("explained", 0)
+    assert scorer(lambda feeds: {"y": rows[int(feeds["x"])].outputs["y"]}).value == 1
+
+
 @pytest.mark.parametrize(("erased", "value"), [(False, 1 - 2 / 2560), (True, 0.0)])
 def test_a_candidate_that_loses_a_rare_class_scores_nothing(erased: bool, value: float) -> None:
     numbers = np.zeros((1, 16, 16), np.int64)

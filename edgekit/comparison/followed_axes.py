@@ -1,0 +1,108 @@
+"""Where an axis of a tensor lies in an output, behind the nodes that stand between.
+
+Networks for pictures have their channels along the second axis, as a convolution's output has them; one that was
+exported from TensorFlow turns them to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+FORMS = frozenset(
+    {
+        "Cast",
+        "DequantizeLinear",
+        "Flatten",
+        "Identity",
+        "QuantizeLinear",
+        "Reshape",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
+"""Operators that hand on all numbers of their first input, in another form."""
+SIZES = frozenset({"Resize", "Upsample"})
+"""Operators that give a map another height and width."""
+BY_ELEMENT = frozenset({"Add", "Clip", "Div", "Mul", "Sub", "Tanh", "Where"})
+"""Operators that scale and bound numbers where they stand."""
+_IN_PLACE = (
+    SIZES
+    | BY_ELEMENT
+    | {
+        "BatchNormalization",
+        "Concat",
+        "Elu",
+        "HardSigmoid",
+        "HardSwish",
+        "InstanceNormalization",
+        "LeakyRelu",
+        "PRelu",
+        "Pad",
+        "Relu",
+        "Sigmoid",
+        "Slice",
+        "Softplus",
+    }
+)
+"""Operators behind which every axis has the place that it had before."""
+_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv"})
+_CHANNELS = 1
+"""The axis of the channels that a convolution gives."""
+
+
+def is_computed(value: ir.Value | None) -> bool:
+    """Whether a node other than a constant makes it."""
+    node = None if value is None else value.producer()
+    return node is not None and node.op_type != "Constant"
+
+
+def channel_axis(output: ir.Value) -> int | None:
+    """Along which axis of an output the channels of the convolution lie that it comes from; None where none is near.
+
+    Args:
+        output: Of a graph whose shapes are inferred.
+    """
+    way: list[ir.Node] = []
+    value: ir.Value | None = output
+    while value is not None and (node := value.producer()) is not None and not node.domain:
+        if node.op_type in _CONVOLUTIONS:
+            return axis_behind(node.outputs[0], _CHANNELS, way)
+        if node.op_type not in FORMS | _IN_PLACE:
+            return None
+        way.append(node)
+        value = next(filter(is_computed, node.inputs), None)
+    return None
+
+
+def axis_behind(value: ir.Value, axis: int, way: Sequence[ir.Node]) -> int | None:
+    """Which axis of an output an axis of a tensor has become; None where that is not known.
+
+    Args:
+        value: The tensor.
+        axis: The axis, counted from 0.
+        way: The nodes behind it, the last one first: each of :data:`FORMS`, or of those that leave axes in place.
+    """
+    shape = value.shape
+    for mover in reversed(way):
+        before, after = shape, mover.outputs[0].shape
+        if before is None or after is None:
+            return None
+        if mover.op_type == "Transpose":
+            order = mover.attributes.get("perm")
+            places = list(order.as_ints()) if order is not None else list(range(len(before)))[::-1]
+            axis = places.index(axis)
+        elif mover.op_type in _IN_PLACE:
+            if len(before) != len(after):
+                return None
+        elif before != after:
+            if axis == len(before) - 1 and after[-1] == before[axis]:
+                axis = len(after) - 1
+            elif list(after).count(before[axis]) == 1 and list(before).count(before[axis]) == 1:
+                axis = list(after).index(before[axis])
+            else:
+                return None
+        shape = after
+    return axis
