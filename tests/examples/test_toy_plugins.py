@@ -16,6 +16,7 @@ import onnx
 import onnx.parser
 import pytest
 
+pytestmark = pytest.mark.xdist_group("toy-plugins")  # one installation, one bundle
 EXAMPLE = Path(__file__).parents[2] / "examples" / "edgekit_toy"
 GRAPH = """<ir_version: 8, opset_import: ["": 17]>
 toy (float[N, 4] x) => (float[N, 3] y)
@@ -59,27 +60,28 @@ def install(source: Path, site: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def changed_plugins(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Plugins]:
-    """Installs the example with texts in its files replaced: ``{file: (text, in its place)}``."""
+def plugins(tmp_path_factory: pytest.TempPathFactory) -> Plugins:
+    folder = tmp_path_factory.mktemp("toy")
+    install(Path(shutil.copytree(EXAMPLE, folder / "source")), folder / "site")
+    onnx.save(onnx.parser.parse_model(GRAPH), folder / "toy.onnx")
+    return Plugins(folder / "site", folder)
+
+
+@pytest.fixture
+def changed_plugins(plugins: Plugins, tmp_path: Path) -> Callable[..., Plugins]:
+    """A copy of the installation with texts in its files replaced: ``{file: (text, in its place)}``."""
 
     def make(changes: dict[str, tuple[str, str]]) -> Plugins:
-        folder = tmp_path_factory.mktemp("toy")
-        source = Path(shutil.copytree(EXAMPLE, folder / "source"))
+        shutil.copytree(plugins.site, tmp_path / "site", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(plugins.folder / "toy.onnx", tmp_path)
         for name, (text, replacement) in changes.items():
-            file = source / "edgekit_toy" / name
+            file = tmp_path / "site" / "edgekit_toy" / name
             before = file.read_text(encoding="utf-8")
             assert text in before
             file.write_text(before.replace(text, replacement), encoding="utf-8")
-        install(source, folder / "site")
-        onnx.save(onnx.parser.parse_model(GRAPH), folder / "toy.onnx")
-        return Plugins(folder / "site", folder)
+        return Plugins(tmp_path / "site", tmp_path)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def plugins(changed_plugins: Callable[..., Plugins]) -> Plugins:
-    return changed_plugins({})
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from edgekit.bundle_checks import throughput
+
 RunEdgeKit = Callable[..., Any]
 
 
@@ -68,7 +70,10 @@ def test_refused(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, tmp_p
     assert "found: model.onnx is changed" in finished.err
 
 
-def test_throughput(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, digits: Path) -> None:
+def test_throughput(
+    edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throughput, "TURN_SECONDS", 0.05)
     finished = edgekit("bench", packaged_digits, "--streams", "2")
     assert finished.code == 0
     assert "samples a second" in finished.out

@@ -1,6 +1,7 @@
 """The same model gives the same package, byte for byte, whatever process converts it."""
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -11,29 +12,55 @@ import onnx
 import pytest
 
 DIGITS = Path(__file__).parents[3] / "sample_apps/digits/digits_torchscript.onnx"
+CASES = [
+    (name, precision, compression)
+    for name in ("digits", "recurrent")
+    for precision, compression in (("float32", ""), ("auto", ""), ("float16", "palette4"))
+]
 CONVERT = """
-import sys
+import json, sys
 from pathlib import Path
 import edgekit_coreml
-source, out, precision, compression = sys.argv[1:]
-sizes = {"batch": range(1, 3)}
-edgekit_coreml.convert(Path(source), Path(out), precision=precision, compression=compression or None, dimensions=sizes)
+for source, out, precision, compression in json.loads(sys.argv[1]):
+    edgekit_coreml.convert(
+        Path(source), Path(out), precision=precision, compression=compression or None, dimensions={"batch": range(1, 3)}
+    )
 """
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("core-ml-determinism")]
 
 
-def converted(source: Path, out: Path, hash_seed: int, precision: str, compression: str) -> dict[str, str]:
-    """SHA-256 of every file of the package that a process of its own writes."""
+def package_of(folder: Path, case: tuple[str, str, str]) -> Path:
+    return folder / f"{'-'.join(case)}.mlpackage"
+
+
+def convert(cases: list[tuple[str, str, str]], sources: dict[str, Path], folder: Path, hash_seed: int) -> None:
+    """Converts one after another, in a process of its own."""
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", CONVERT, str(source), str(out), precision, compression]
+    orders = [(str(sources[case[0]]), str(package_of(folder, case)), *case[1:]) for case in cases]
+    command = [sys.executable, "-c", CONVERT, json.dumps(orders)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == done.stderr == ""
-    files = sorted(file for file in out.rglob("*") if file.is_file())
-    return {file.relative_to(out).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-@pytest.fixture
-def recurrent(tmp_path: Path) -> Path:
+def hashes(package: Path) -> dict[str, str]:
+    """SHA-256 of every file."""
+    files = sorted(file for file in package.rglob("*") if file.is_file())
+    return {file.relative_to(package).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+@pytest.fixture(scope="module")
+def converted(recurrent: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two folders with every package; the second process converts in the other order, with another seed of hashes."""
+    sources = {"digits": DIGITS, "recurrent": recurrent}
+    first, second = (tmp_path_factory.mktemp(name) for name in ("first", "second"))
+    convert(CASES, sources, first, 1)
+    convert(CASES[::-1], sources, second, 4242)
+    return first, second
+
+
+@pytest.fixture(scope="module")
+def recurrent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with a loop, a branch and a recurrent layer."""
     model = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["": 17]> f (float[3, 1, 8] x, int64 turns) => (float[3, 1, 2, 32] y) {
@@ -53,17 +80,13 @@ def recurrent(tmp_path: Path) -> Path:
     for name, shape in (("w", (2, 128, 8)), ("r", (2, 128, 32))):
         array = rng.standard_normal(shape, dtype=np.float32)
         model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    onnx.save(model, tmp_path / "recurrent.onnx")
-    return tmp_path / "recurrent.onnx"
+    path = tmp_path_factory.mktemp("recurrent") / "recurrent.onnx"
+    onnx.save(model, path)
+    return path
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("precision", "compression"), [("float32", ""), ("auto", ""), ("float16", "palette4")])
-@pytest.mark.parametrize("name", ["digits", "recurrent"])
-def test_processes_agree(name: str, precision: str, compression: str, recurrent: Path, tmp_path: Path) -> None:
-    source = DIGITS if name == "digits" else recurrent
-    first, second = (
-        converted(source, tmp_path / f"{seed}.mlpackage", seed, precision, compression) for seed in (1, 4242)
-    )
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_processes_agree(converted: tuple[Path, Path], case: tuple[str, str, str]) -> None:
+    first, second = (hashes(package_of(folder, case)) for folder in converted)
     assert "Data/com.apple.CoreML/weights/weight.bin" in first
     assert first == second

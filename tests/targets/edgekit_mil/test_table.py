@@ -18,11 +18,7 @@ def test_every_operator_has_a_row_that_says_how():
     assert table["SoftmaxCrossEntropyLoss"] == ["13", "expanded", ""]
     assert table["TreeEnsemble"] == ["", "rewritten", "tree ensemble as comparisons and products"]
     assert table["StringSplit"] == ["20", "refused", "refused: programs have no texts"]
-    assert table["GatherBlockQuantized"] == [
-        "",
-        "rewritten",
-        "lookup in dequantized blocks",
-    ]  # without a schema in onnx
+    assert table["GatherBlockQuantized"] == ["", "rewritten", "lookup in dequantized blocks"]
 
 
 def test_restrictions_are_told():
