@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib.util
 import json
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +21,12 @@ import onnx
 import onnx.parser
 import pytest
 
-from edgekit.bundle import Bundle
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: each process makes its own
+    fcntl = None
+
+from edgekit.bundle import Bundle, read_bundle
 from edgekit.cli import main
 from edgekit.config import read_config
 from edgekit.graph.sizes.shape_request import ShapeRequest
@@ -27,6 +34,7 @@ from edgekit.packaging.declared import request_for
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
+from edgekit.timing import latency
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # TensorFlow is not among the packages for development
 os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and tables go by it
@@ -67,6 +75,34 @@ def onnx_file(tmp_path: Path) -> WriteOnnx:
     return write
 
 
+class Searches:
+    """Python's searches for cycles, which coremltools asks for at each conversion, pass over what modules hold.
+
+    Tests and the libraries that they import are a million objects: a search through them takes most of a second.
+    """
+
+    MANY = 200
+    """So many further modules make it worth a search of its own, before what is left is passed over."""
+
+    def __init__(self) -> None:
+        self._modules = 0
+
+    def pass_over_modules(self) -> None:
+        if len(sys.modules) > self._modules + self.MANY:
+            gc.collect()
+            gc.freeze()
+            self._modules = len(sys.modules)
+
+
+SEARCHES = Searches()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_searches() -> None:
+    """See :class:`Searches`."""
+    SEARCHES.pass_over_modules()
+
+
 @dataclass(frozen=True)
 class Finished:
     """How a command line ended."""
@@ -91,6 +127,20 @@ def same_numbers(request: pytest.FixtureRequest) -> None:
             setattr(request.module, name, np.random.default_rng(1))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def short_measurements() -> Iterator[None]:
+    """Latencies are measured as ever, for a moment only: here, and in processes that tests start.
+
+    Those go on until there are turns enough for an interval of the median (5, each of 0.02 s a model).
+    """
+    folder, path = Path(__file__).with_name("short_measurements"), os.environ.get("PYTHONPATH")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(latency, "ENOUGH_SECONDS", 0.01)
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *([path] if path else [])]))
+        patch.setenv("EDGEKIT_TESTS_ENOUGH_SECONDS", "0.25")
+        yield
+
+
 @pytest.fixture
 def edgekit(capsys: pytest.CaptureFixture[str]) -> RunEdgeKit:
     """Runs one command line in this process."""
@@ -108,16 +158,50 @@ def sample_apps() -> Path:
     return SAMPLE_APPS
 
 
+SharedFolder = Callable[[str], AbstractContextManager[Path]]
+MakeOnce = Callable[[str, Callable[[Path], object]], Path]
+
+
 @pytest.fixture(scope="session")
-def digits_bundle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> SharedFolder:
+    """A folder by its name that all processes of a run have in common; one of them is in it at a time."""
+    own = tmp_path_factory.getbasetemp()
+    common = own.parent if fcntl is not None and "PYTEST_XDIST_WORKER" in os.environ else own
+
+    @contextmanager
+    def opened(name: str) -> Iterator[Path]:
+        folder = common / "shared" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        with folder.with_name(f"{name}.lock").open("w") as lock:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield folder
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def made_once(shared_folder: SharedFolder) -> MakeOnce:
+    """Makes a folder of a name once for all processes of a run; what makes it must not leave an unfinished one."""
+
+    def once(name: str, make: Callable[[Path], object]) -> Path:
+        with shared_folder(name) as folder:
+            if not (folder / name).exists():
+                make(folder / name)
+        return folder / name
+
+    return once
+
+
+@pytest.fixture(scope="session")
+def digits_bundle(made_once: MakeOnce) -> Callable[[str, str], Path]:
     """Makes a bundle of the sample model, by its name in the sample project and a quantization scheme."""
-    made: dict[tuple[str, str], Path] = {}
 
     def make(name: str, quantize: str) -> Path:
-        if (name, quantize) not in made:
-            folder = tmp_path_factory.mktemp(name) / quantize
-            made[name, quantize] = package_declared(DIGITS / "edgekit.toml", name, quantize, folder)
-        return made[name, quantize]
+        return made_once(
+            f"{name}-{quantize}",
+            lambda folder: package_declared(DIGITS / "edgekit.toml", name, quantize, folder),
+        )
 
     return make
 
@@ -233,17 +317,16 @@ def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @pytest.fixture(scope="session")
 def zoo_bundle(
-    zoo_model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+    zoo_model: Callable[[str], Path], made_once: MakeOnce, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, str, str], Bundle]:
     """Makes a bundle of a trained model with one input, by its name in the zoo, a target and a quantization scheme."""
-    made: dict[tuple[str, str, str], Bundle] = {}
 
     def make(name: str, target: str, quantize: str) -> Bundle:
-        if (name, target, quantize) not in made:
-            source, folder = zoo_model(name), tmp_path_factory.mktemp(name)
+        source = zoo_model(name)
+
+        def packaged(folder: Path) -> None:
             declared = onnx.load(source, load_external_data=False).graph.input[0]  # others may be weights
-            random, data = np.random.default_rng(0), folder / "data"
-            data.mkdir()
+            random, data = np.random.default_rng(0), tmp_path_factory.mktemp(name)
             shape = ZOO_SHAPES[name]
             if name in ZOO_SAMPLES:
                 module = _module_of(Path(__file__).parent / "zoo" / "samples.py")
@@ -253,15 +336,8 @@ def zoo_bundle(
                     drawn = {declared.name: random.normal(size=shape).astype(np.float32)}
                     np.savez(data / f"{number}.npz", **drawn)  # type: ignore[arg-type]  # no input is called allow_pickle
             shapes = ShapeRequest.declared({}, {declared.name: list(shape)})
-            request = PackageRequest(
-                source,
-                target,
-                folder / "out",
-                data=data,
-                quantize=quantize,
-                shapes=shapes,
-            )
-            made[name, target, quantize] = package(request, Progress())
-        return made[name, target, quantize]
+            package(PackageRequest(source, target, folder, data=data, quantize=quantize, shapes=shapes), Progress())
+
+        return read_bundle(made_once(f"{name}-{target}-{quantize}", packaged))
 
     return make

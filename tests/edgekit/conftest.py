@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edgekit.cli import main
-from edgekit.timing import latency
 
 DIGITS = Path(__file__).parents[2] / "sample_apps" / "digits"
 
@@ -31,15 +30,6 @@ def labelled_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(DIGITS / "samples" / "test" / row.split(",")[0], data)
     (data / "labels.csv").write_text("\n".join([head, *rows]) + "\n")
     return data
-
-
-@pytest.fixture(scope="session", autouse=True)
-def short_measurements() -> Iterator[None]:
-    """Latencies are measured as ever, for a moment only."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(latency, "ENOUGH_SECONDS", 0.01)
-        patch.setattr(latency, "MOST_SECONDS", 1.0)
-        yield
 
 
 @pytest.fixture(scope="session")

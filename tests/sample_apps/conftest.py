@@ -80,8 +80,8 @@ def fetched_app(sample_apps: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="session")
-def cpp(sample_apps: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Compiles a C++ program by its name, and gives its file; what the programs share is compiled once."""
+def cpp(sample_apps: Path, shared_folder: Callable[[str], AbstractContextManager[Path]]) -> Callable[[str], Path]:
+    """Compiles a C++ program by its name, and gives its file; what the programs share is compiled once a run."""
     headers = {
         "nlohmann-json3-dev": Path("/usr/include/nlohmann/json.hpp"),
         "libstb-dev": Path("/usr/include/stb/stb_image.h"),
@@ -90,7 +90,6 @@ def cpp(sample_apps: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
     missing += [name for name, header in headers.items() if not header.is_file()]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)} (`make tools` installs what the sample apps need)")
-    build = tmp_path_factory.mktemp("cpp")
 
     def cmake(*arguments: object) -> None:
         done = subprocess.run(["cmake", *map(str, arguments)], capture_output=True, text=True, check=False)
@@ -98,10 +97,12 @@ def cpp(sample_apps: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
         assert "warning:" not in done.stderr
 
     package = f"-DOpenVINO_DIR={Path(openvino.__file__).parent / 'cmake'}"
-    cmake("-S", sample_apps / "intel" / "cpp", "-B", build, package, "-DCMAKE_BUILD_TYPE=Release")
+    with shared_folder("cpp") as build:
+        cmake("-S", sample_apps / "intel" / "cpp", "-B", build, package, "-DCMAKE_BUILD_TYPE=Release")
 
     def compiled(program: str) -> Path:
-        cmake("--build", build, "--target", program)
+        with shared_folder("cpp") as build:
+            cmake("--build", build, "--target", program)
         return build / program
 
     return compiled
