@@ -21,7 +21,7 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
 from edgekit.execution.tolerance import SENSITIVE, compare
 from edgekit.execution.value_numbers import is_same_by_structure
-from edgekit.features.dimensions import trials
+from edgekit.features.dimensions import defaults, last, trials
 from edgekit.graph.cost import cost
 from edgekit.graph.nodes import input_at
 from edgekit.graph.sizes.shape_request import at_sizes
@@ -221,11 +221,10 @@ def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec
     """The model's inputs with numbers for all dimensions, in every way that is worth a try until one runs.
 
     Returns:
-        Pairs: open dimensions have their default sizes in the first, their greatest in the second.
+        Pairs: open dimensions have their default sizes in the first, their last in the second.
     """
-    sizes = trials(model.open_dims)
-    first, last = (_static_specs(model, chosen) for chosen in (sizes[0], sizes[-1]))
-    return zip(first, last, strict=False)  # larger sizes may leave fewer ways
+    smaller, larger = (_static_specs(model, sizes(model.open_dims)) for sizes in (defaults, last))
+    return zip(smaller, larger, strict=False)  # larger sizes may leave fewer ways
 
 
 def _watched(model: Model) -> list[str]:

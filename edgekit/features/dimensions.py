@@ -128,6 +128,11 @@ def defaults(dims: OpenDims) -> dict[str, int]:
     return {name: sizes[0] for name, sizes in dims.items()}
 
 
+def last(dims: OpenDims) -> dict[str, int]:
+    """The last size of each dimension, which is the greatest of a range."""
+    return {name: sizes[-1] for name, sizes in dims.items()}
+
+
 def trials(dims: OpenDims) -> list[dict[str, int]]:
     """The combinations of sizes to try a model at; the defaults come first.
 

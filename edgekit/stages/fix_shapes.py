@@ -18,7 +18,7 @@ from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.stated_sizes import drop_untrue_sizes
-from edgekit.features.dimensions import as_record, trials
+from edgekit.features.dimensions import as_record, defaults, last
 from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
 from edgekit.graph.simplification.squeezed_axes import with_squeezed_axes
 from edgekit.graph.sizes.default_sizes import DefaultSize, SampledSizes, told, with_default_sizes
@@ -298,8 +298,7 @@ def _is_fault_of_the_shapes(error: NotRunnableError, given: Model, fixed: Model)
         reference = Reference(fixed)
     except NotRunnableError:
         return False
-    sizes = trials(fixed.open_dims)
-    specs = [at_sizes(fixed.inputs, chosen) for chosen in (sizes[0], sizes[-1])]
+    specs = [at_sizes(fixed.inputs, sizes(fixed.open_dims)) for sizes in (defaults, last)]
     return not all(any(_runs(reference, battery_inputs(each, kind, limits)) for kind in KINDS) for each in specs)
 
 

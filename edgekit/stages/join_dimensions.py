@@ -23,7 +23,8 @@ class JoinDimensions(Stage[Model]):
     """Gives dimensions one name that have one size in every sample, where the model does not run when they differ.
 
     One that is a sum of others in every sample is called so, ``past + 1``. The model is executed on inputs of two
-    samples of different sizes. Where it runs, or the joined dimensions contradict its operators, they stay as they are.
+    samples of different sizes, either way round. Where it runs on both, or the joined dimensions contradict its
+    operators, they stay as they are.
 
     Args:
         alike: The dimensions, by :func:`edgekit.graph.sizes.joined_names.alike_by_samples`.
@@ -59,21 +60,29 @@ class JoinDimensions(Stage[Model]):
         if alike.is_stated:
             why = f"in every sample it is {alike.size}, and in some not what the file says"
             return [OwnName(name, axis, alike.other, alike.size, why) for name, axis in alike.places]
-        one, other = (self._feeds(model, place) for place in alike.apart)
-        reference = Reference(model)
-        reference.run(one)
-        moved = {name for name, _ in alike.places}
-        try:
-            reference.run({name: other[name] if name in moved else array for name, array in one.items()})
-        except NotRunnableError:
+        if not self._runs_apart(model, alike):
             if alike.first_place is None:
                 has = "the sum of these sizes"
             else:
                 name, axis = alike.first_place
                 has = f"the size of dimension {axis} of input {name!r}"
-            why = f"in every sample it has {has}, and the model does not run where they differ"
+            why = f"in every sample it has {has}, and the model does not always run where they differ"
             return [OwnName(name, axis, alike.other, alike.size, why) for name, axis in alike.places]
         return []
+
+    def _runs_apart(self, model: Model, alike: Alike) -> bool:
+        """Whether the model runs where the dimension is smaller, and where it is larger: a longer mask may be cut."""
+        pair = [self._feeds(model, place) for place in alike.apart]
+        reference = Reference(model)
+        for feeds in pair:
+            reference.run(feeds)
+        moved = {name for name, _ in alike.places}
+        for one, other in (pair, reversed(pair)):
+            try:
+                reference.run({name: other[name] if name in moved else array for name, array in one.items()})
+            except NotRunnableError:
+                return False
+        return True
 
     def _feeds(self, model: Model, place: int) -> Mapping[str, np.ndarray]:
         """The inputs of a sample by its number in all folders."""

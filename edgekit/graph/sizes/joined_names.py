@@ -18,6 +18,9 @@ from edgekit.model import ValueSpec
 MOST_SAMPLES = 64
 """How many samples are looked at for two that differ in one size alone."""
 
+_LEAST_TELLING = 2
+"""The least size that does not broadcast."""
+
 Place = tuple[str, int]
 """An input's name, and the axis."""
 
@@ -34,7 +37,7 @@ class Alike:
     first_place: Place | None
     """Where the one stands whose size it has; None of a sum."""
     apart: tuple[int, int]
-    """Two samples in which the size differs: the inputs that have the dimension are taken from the second of them."""
+    """Two samples in which the size differs: the inputs that have the dimension are taken from the other of them."""
     is_stated: bool = False
     """Whether the file states a sum for it, which is another one than samples have."""
 
@@ -129,8 +132,8 @@ def _pair(
 ) -> tuple[int, int] | None:
     """Two samples, the inputs of one of which have another size than those of the other in nothing but these names.
 
-    None where an input has the other name and one of the parts, or no two samples are so. Of several, sizes of 1 come
-    last: they broadcast.
+    None where an input has the other name and one of the parts, or no two samples are so. Of several, sizes of 0 and 1
+    come last: 1 broadcasts, and so does an empty past with one new token behind it.
     """
     moved = {name for name, _ in places[other]}
     if moved & {name for part in parts for name, _ in places[part]}:
@@ -150,7 +153,9 @@ def _pair(
 
     def others_that_differ(pair: tuple[int, int]) -> tuple[bool, int]:
         one, two = pair
-        return 1 in (sizes[other][one], sizes[other][two]), sum(sizes[dim][one] != sizes[dim][two] for dim in free)
+        return min(sizes[other][one], sizes[other][two]) < _LEAST_TELLING, sum(
+            sizes[dim][one] != sizes[dim][two] for dim in free
+        )
 
     return min(pairs, key=others_that_differ, default=None)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +94,16 @@ def test_first_axes_of_several_names_are_no_batch(model: Callable[..., Model]) -
     before = Equivalence(model(graph.format("Neg")))  # a single node has no second one, which some of the edges lead to
     assert before.difference(model(graph.format("Neg"))) is None
     assert before.difference(model(graph.format("Abs"))) is not None
+
+
+def test_open_dimensions_are_at_their_last_sizes_together(model: Callable[..., Model]) -> None:
+    open_dims = {"p": range(4, 10), "q": range(4, 10)}
+    graph = "g (float[p, 3] x, float[q, 3] z) => (float[r, 3] y) {{ y = {} (x, z) }}"
+    given = replace(model(graph.format("Add")), open_dims=open_dims)
+    ((first, last),) = trial_inputs(given)
+    assert [spec.shape for spec in (*first, *last)] == [(4, 3), (4, 3), (9, 3), (9, 3)]
+    before = Equivalence(given)
+    assert before.difference(replace(model(graph.format("Sub")), open_dims=open_dims)) is not None
 
 
 def test_what_no_size_fits_cannot_be_compared(model: Callable[..., Model]) -> None:

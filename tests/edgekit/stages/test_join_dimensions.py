@@ -19,9 +19,16 @@ OnnxFile = Callable[..., Path]
 TOGETHER = "g (float[p, 3] x, float[q, 3] z) => (float[r, 3] y) { y = Add(x, z) }"
 # A product of every number of x with the sum of z: the two may have any sizes.
 APART = "g (float[p, 3] x, float[q, 3] z) => (float[p, 3] y) { s = ReduceSum <keepdims = 1> (z) y = Mul(x, s) }"
+# As T5's encoder reads its mask: of a longer one the first numbers count.
+CUT = """g (float[p, 3] x, float[q, 3] z) => (float[r, 3] y) {
+    rows = Shape <end = 1> (x)
+    start = Constant <value_ints = [0]> ()
+    first = Slice (z, start, rows)
+    y = Add (x, first)
+}"""
 WARNING = (
     "dimension 0 of input 'z' is called 'p', in the file 'q': in every sample it has the size of dimension 0 of input "
-    "'x', and the model does not run where they differ"
+    "'x', and the model does not always run where they differ"
 )
 
 
@@ -38,6 +45,7 @@ def drawn(folder: Path, *sizes: int) -> Path:
     ("graph", "dimensions", "warnings"),
     [
         (TOGETHER, {"p": range(4, 10)}, [WARNING]),
+        (CUT, {"p": range(4, 10)}, [WARNING]),
         (APART, {"p": range(4, 10), "q": range(4, 10)}, []),
     ],
 )
@@ -85,7 +93,7 @@ def test_a_dimension_is_a_sum_where_the_model_does_not_run_otherwise(
     assert warnings == (
         [
             "dimension 0 of input 'mask' is called 'p + 1', in the file 't': in every sample it has the sum of these "
-            "sizes, and the model does not run where they differ"
+            "sizes, and the model does not always run where they differ"
         ]
         if graph == MASKED
         else []
@@ -118,6 +126,15 @@ def test_a_name_that_both_inputs_have_has_one_size_where_it_is_tried() -> None:
     (alike,) = alike_by_samples(inputs, shapes)
     assert (alike.size, alike.other, alike.apart) == ("p", "q", (1, 2))
     assert alike_by_samples(inputs, shapes[:2]) == []
+
+
+def test_sizes_that_broadcast_come_last() -> None:
+    """An empty past has one number where one is new, which goes with any number."""
+    inputs = [spec("k", 1, "p"), spec("v", 1, "q")]
+    (alike,) = alike_by_samples(inputs, [{"k": (1, size), "v": (1, size)} for size in (0, 1, 2, 3)])
+    assert alike.apart == (2, 3)
+    (alike,) = alike_by_samples(inputs, [{"k": (1, size), "v": (1, size)} for size in (0, 2)])
+    assert alike.apart == (0, 1)
 
 
 def test_two_dimensions_of_one_input_stay_two() -> None:
