@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.features.class_scores import ClassChoice
+from edgekit.features.class_scores import ClassChoice, superseded_by_softmax
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import shape_text
 from edgekit.features.draws import Draw
@@ -200,7 +200,13 @@ class Model:
         """What is known of the output that tells the class: the user's choice, how many have names, what are states."""
         named = None if self.declared is None else self.declared.classes
         states = states_among(self.inputs, self.outputs)
-        return ClassChoice(named, len(self.class_names) or None, self.class_numbers, states)
+        return ClassChoice(
+            named,
+            len(self.class_names) or None,
+            self.class_numbers,
+            states,
+            superseded=superseded_by_softmax(self.graph.outputs),
+        )
 
     def with_graph(self, graph_model: ir.Model) -> Model:
         """The same model by origin, open dimensions, states, metadata and more, with another graph."""

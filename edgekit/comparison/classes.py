@@ -104,6 +104,7 @@ def ambiguity(model: Model, *, labelled: bool) -> str | None:
         list(scoring) if labelled else []
     )
     fitting = [name for name in fitting if name not in choice.states] or fitting
+    fitting = [name for name in fitting if name not in choice.superseded] or fitting
     if len(fitting) < 2:
         return None
     return (

@@ -418,8 +418,8 @@ def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | No
     That of ``choice``; else a single integer that is called the label (:func:`is_label`), which is the model's own
     decision: the greatest of the scores beside it may be another class's, such as the distance from the farthest
     cluster. Else the first output that holds a score a class, floats along the only axis that is longer than one, of as
-    many classes as there are where that is known, and no state where there are others; else a single integer, which is
-    the number of a class; else scores of 8-bit integers. Embeddings tell no class.
+    many classes as there are where that is known, and no state where there are others, nor logits beside their softmax;
+    else a single integer, which is the number of a class; else scores of 8-bit integers. Embeddings tell no class.
     """
     choice = choice or ClassChoice()
     if choice.output in outputs:
@@ -429,6 +429,7 @@ def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | No
     floats = [name for name in vectors if outputs[name].dtype.kind == "f"]
     floats = [name for name in floats if outputs[name].size == choice.classes] or floats
     floats = [name for name in floats if name not in choice.states] or floats
+    floats = [name for name in floats if name not in choice.superseded] or floats
     numbers = [name for name, array in outputs.items() if array.dtype.kind in "iu" and array.size == 1]
     narrow = [name for name in vectors if outputs[name].dtype.kind in "iu" and outputs[name].dtype.itemsize == 1]
     return next(iter([*filter(is_label, numbers), *floats, *numbers, *narrow]), None)

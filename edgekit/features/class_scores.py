@@ -51,6 +51,8 @@ class ClassChoice:
 
     embeddings: frozenset[str] = frozenset()
     """Outputs that are embeddings, and tell no class."""
+    superseded: frozenset[str] = frozenset()
+    """Outputs of which another one is the softmax: the probabilities tell the class."""
 
     @property
     def has_classes(self) -> bool:
@@ -129,6 +131,29 @@ def _in_the_same_order(value: ir.Value | None) -> Iterator[ir.Value]:
         node = value.producer()
         keeps = node is not None and not node.domain and node.op_type in {*_MOVERS, *_ORDER_KEPT}
         value = node.inputs[0] if keeps and node is not None else None
+
+
+def superseded_by_softmax(outputs: Sequence[ir.Value]) -> frozenset[str]:
+    """The outputs by name of which another one is the softmax: both put the same class first.
+
+    Args:
+        outputs: A graph's outputs.
+    """
+    made_of = {_moved(source) for output in outputs if (source := _before_softmax(output)) is not None}
+    return frozenset(str(output.name) for output in outputs if _moved(output) in made_of)
+
+
+def _before_softmax(output: ir.Value) -> ir.Value | None:
+    """What an output is the softmax of, along an axis with several numbers; None where it is none."""
+    node = _moved(output).producer()
+    if node is None or node.domain or node.op_type != "Softmax" or node.inputs[0] is None:
+        return None
+    axis = node.attributes.get("axis")
+    shape = next((value.shape for value in (*node.inputs, *node.outputs) if value is not None and value.shape), None)
+    if shape is None:
+        return node.inputs[0] if axis is None or axis.as_int() != 0 else None
+    size = shape[-1 if axis is None else axis.as_int()]
+    return node.inputs[0] if isinstance(size, int) and size > 1 else None
 
 
 def scores_of(output: ir.Value | None, answers: Sequence[np.ndarray]) -> Scores:

@@ -10,7 +10,7 @@ from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, Profile
 from edgekit_mlprogram.artifact import build_artifact
 from edgekit_mlprogram.conversion import convert_graph
-from edgekit_mlprogram.options import by_default, interface_of, notes_of
+from edgekit_mlprogram.options import by_default, class_output, interface_of, notes_of
 
 
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
@@ -23,5 +23,6 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     convert = partial(convert_graph, deployment_target_name=profile.options["deployment_target"])
     notes = notes_of(options, model)
     options = by_default(options, model)
-    interface = replace(interface_of(options, model.open_dims, model.class_choice.output), states=model.states)
+    classified_by = class_output(model, options.labels)
+    interface = replace(interface_of(options, model.open_dims, classified_by), states=model.states)
     return build_artifact(model, profile, folder / "model.mlpackage", options, convert, interface, notes=notes)

@@ -70,7 +70,14 @@ def fitting(model: Model, labels: Sequence[str]) -> list[str]:
     choice = model.class_choice
     if choice.output is not None:
         return [name for name in names if name == choice.output]
-    return [name for name in names if name not in choice.states] or names
+    names = [name for name in names if name not in choice.states] or names
+    return [name for name in names if name not in choice.superseded] or names
+
+
+def class_output(model: Model, labels: Sequence[str]) -> str | None:
+    """The output that makes a classifier: the one that the user names, or the only one that scores the classes."""
+    names = fitting(model, labels)
+    return names[0] if len(names) == 1 else model.class_choice.output
 
 
 def _decides(scores: str, model: Model) -> bool:
@@ -128,7 +135,7 @@ def require_usable(options: BuildOptions, model: Model | None, switches: Collect
         is_on(asked, name)
     if model is None:
         return
-    interface = interface_of(replace(options, options=asked), model.open_dims, model.class_choice.output)
+    interface = interface_of(replace(options, options=asked), model.open_dims, class_output(model, options.labels))
     if (
         interface.classes
         and len(fitting(model, interface.classes)) != 1
@@ -143,14 +150,14 @@ def require_usable(options: BuildOptions, model: Model | None, switches: Collect
 
 
 def interface_of(
-    options: BuildOptions, open_dims: OpenDims | None = None, class_output: str | None = None
+    options: BuildOptions, open_dims: OpenDims | None = None, classified_by: str | None = None
 ) -> Interface:
     """What the program offers to applications beyond arrays.
 
     Args:
         options: As the user gave them, with what is switched on by default.
         open_dims: The dimensions that stay open.
-        class_output: The output that tells the class, as the user says.
+        classified_by: The output that tells the class, by :func:`class_output`.
 
     Raises:
         edgekit.errors.RequestError: Something is asked for that lacks a declaration, or takes one fixed size.
@@ -178,7 +185,7 @@ def interface_of(
         if not options.labels:
             raise RequestError("the classes have no names", subject="--option classifier=yes", expected="--labels FILE")
         classes = options.labels
-    return Interface(image=image, classes=classes, class_output=class_output)
+    return Interface(image=image, classes=classes, class_output=classified_by)
 
 
 def texts_of(options: BuildOptions, metadata: Mapping[str, str]) -> dict[str, str]:

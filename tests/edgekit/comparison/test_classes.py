@@ -157,6 +157,41 @@ def test_a_state_does_not_tell_the_class_where_another_output_may() -> None:
     assert told.startswith("2 outputs may tell the class: 'logits', 'aux'; it is read from the first, 'logits'")
 
 
+SERVED = "float[1, 4] logits, float[1, 4] probabilities"
+"""As a signature of TensorFlow gives both."""
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "logits = Neg(x) probabilities = Softmax(logits)",
+        "h = Neg(x) logits = Identity(h) s = Softmax <axis = 1> (h) probabilities = Identity(s)",
+    ],
+)
+def test_of_logits_and_their_softmax_the_probabilities_tell_the_class(nodes: str) -> None:
+    made = model("abcd", outputs=(SERVED, nodes))
+    answer = {name: np.array([[0.1, 0.2, 0.3, 0.4]], np.float32) for name in ("logits", "probabilities")}
+    assert ambiguity(made, labelled=True) is None
+    assert class_output(answer, made.class_choice) == "probabilities"
+    told = classes_of(made, [answer])
+    assert told is not None
+    assert told.as_record() == {"output": "probabilities", "scores": "probabilities"}
+    assert class_output(answer, model("abcd", "logits", (SERVED, nodes)).class_choice) == "logits"
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "logits = Neg(x) h = Abs(x) probabilities = Softmax(h)",
+        "logits = Neg(x) probabilities = Softmax <axis = 0> (logits)",  # ones alone
+    ],
+)
+def test_a_softmax_of_something_else_leaves_the_choice_open(nodes: str) -> None:
+    made = model("abcd", outputs=(SERVED, nodes))
+    assert made.class_choice.superseded == set()
+    assert "2 outputs may tell the class" in (ambiguity(made, labelled=True) or "")
+
+
 def test_an_embedding_tells_no_class_unless_the_user_says_so() -> None:
     alone = model(outputs=("float[1, 4] v", "v = Sigmoid(x)"))
     answers = [{"v": np.ones((1, 4), np.float32)}]

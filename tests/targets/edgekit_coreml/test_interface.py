@@ -68,7 +68,7 @@ def resolved(model: onnx.ModelProto, **declared: object) -> ImagePreprocessing:
 
 def expected(model: onnx.ModelProto, image: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (scores,) = session.run(None, {"image": image})
+    scores = session.run(["scores"], {"image": image})[0]
     return np.asarray(scores)
 
 
@@ -154,6 +154,19 @@ def test_a_classifier_tells_the_class_and_its_probability(end: str, build: Built
     assert results["classLabel"] == LABELS[int(scores.argmax())]
     assert list(results["classLabel_probs"]) == list(LABELS)
     np.testing.assert_allclose(list(results["classLabel_probs"].values()), probabilities[0], rtol=1e-4)
+
+
+def test_logits_and_their_softmax_make_one_classifier(build: Built) -> None:
+    model = classifier_model(end="scores = Identity (raw) shares = Softmax <axis = 1> (raw)")
+    model.graph.output.append(onnx.helper.make_tensor_value_info("shares", onnx.TensorProto.FLOAT, [1, 4]))
+    artifact = build(model, labels=LABELS)
+    image = np.random.default_rng(2).standard_normal((1, 3, 6, 8), dtype=np.float32) * np.float32(0.1)
+    scores = expected(model, image)
+    results = edgekit_coreml.load(artifact.main).run({"image": image})
+    np.testing.assert_allclose(results["scores"], scores, rtol=1e-4, atol=1e-5)
+    assert results["classLabel"] == LABELS[int(scores.argmax())]
+    shares = np.exp(scores) / np.exp(scores).sum()
+    np.testing.assert_allclose(list(results["classLabel_probs"].values()), shares[0], rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Model
 from edgekit.preprocessing.image import ImagePreprocessing
 from edgekit.target import BuildOptions
-from edgekit_mlprogram.options import by_default, notes_of
+from edgekit_mlprogram.options import by_default, fitting, notes_of
 
 PICTURE = ImagePreprocessing(1 / 255, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), layout="NCHW")
 
@@ -51,3 +51,13 @@ def test_the_output_that_the_user_names_is_the_classifier_s() -> None:
     chosen = two.with_outputs(DeclaredOutputs(classes="logits"))
     assert by_default(labels, chosen).options == {"classifier": "yes"}
     assert notes_of(labels, chosen) == []
+
+
+def test_the_probabilities_beside_their_logits_are_the_classifier_s() -> None:
+    text = """<ir_version: 9, opset_import: ["": 17]> g (float[1, 4] x) => (float[1, 4] logits, float[1, 4] shares) {
+        logits = Neg(x) shares = Softmax(logits)
+    }"""
+    both, labels = Model(ir.from_proto(onnx.parser.parse_model(text))), BuildOptions(labels=tuple("abcd"))
+    assert fitting(both, labels.labels) == ["shares"]
+    assert by_default(labels, both).options == {"classifier": "yes"}
+    assert notes_of(labels, both) == []
