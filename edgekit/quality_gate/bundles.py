@@ -28,11 +28,13 @@ from edgekit.quality_gate.judging import judge_growth, judge_manifest
 from edgekit.quality_gate.latency import Earlier, Rivals, Stopwatch, judge_latency
 from edgekit.quality_gate.machine import Machine
 from edgekit.quality_gate.measuring import Ratio
+from edgekit.quality_gate.no_earlier import judge_without_earlier
 from edgekit.quality_gate.on_device import DeviceClock, judge_on_device
 from edgekit.quality_gate.samples import judge_on_samples
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of, find_profile
 from edgekit.signature import check_signature
+from edgekit.suggestions import near_names
 
 _AS_KEPT = "the bundle as --update kept it"
 _RESTORING = "restore it from version control, with `git lfs pull` if Git LFS holds it; --update writes it anew"
@@ -50,6 +52,8 @@ class Candidate:
     """The original, where it is at hand."""
     declared: DeclaredBundle | None = field(default=None, compare=False)
     """What the project says of it; None for a bundle that it does not know."""
+    names: tuple[str, ...] = field(default=(), compare=False)
+    """The names that the project declares, of which the path is none."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,8 @@ class Gate:
     """With which bundles have to compute their golden outputs."""
     data: Path | None = None
     """Samples on which they are executed; None where nothing is asked."""
+    updating: bool = False
+    """Whether the bundles become the baseline, so that there is none to compare with."""
 
     def judge(self, candidate: Candidate) -> Judged:
         """The verdicts on the bundle, or the error that keeps it from being judged."""
@@ -188,6 +194,8 @@ class Gate:
             verdicts += judge_growth(Figures.of(bundle), asked, figures)
             verdicts += judge_interface(bundle, earlier)
             verdicts += judge_agreement(bundle, asked, earlier, figures)
+        else:
+            verdicts += judge_without_earlier(asked, updating=self.updating)
         timed, measured = judge_latency(bundle, asked, Rivals(candidate.model, earlier), self._stopwatch())
         timed += judge_on_device(bundle, asked, clock)
         stale = [] if candidate.declared is None else list(judge_declaration(bundle, candidate.declared))
@@ -259,7 +267,8 @@ def _candidates(config: Config | None, path: Path, model: Path | None) -> list[C
             return [_declared_candidate(one, model=model) for one in named]
     declared = config.declared(path, _name(path))
     if declared is None:
-        return [Candidate(path, None, config.budget, model)]
+        names = sorted({name for one in config.bundles for name in (one.name, one.declared_as)})
+        return [Candidate(path, None, config.budget, model, names=tuple(names))]
     return [_declared_candidate(declared, path, model)]
 
 
@@ -275,7 +284,8 @@ def opened(candidate: Candidate) -> Bundle:
     """The bundle, if it is whole and of the model that is at hand.
 
     Raises:
-        InputError: It is missing, its target is unknown, or its model is another one or a Git LFS pointer.
+        InputError: It is missing, the project declares no such name, its target is unknown, or its model is another one
+            or a Git LFS pointer.
         RequirementError: Its files are changed.
     """
     declared = candidate.declared
@@ -290,6 +300,13 @@ def opened(candidate: Candidate) -> Bundle:
         if declared is not None:
             find_profile(declared.target, f"{declared.file} bundle {declared.name} target")
         raise InputError("has not been built", subject=candidate.path, hint="`edgekit build` builds it")
+    if candidate.names and not candidate.path.exists():
+        raise InputError(
+            "is neither a bundle nor the name of one that the project declares",
+            subject=candidate.path,
+            expected=f"a bundle's folder, or {near_names(str(candidate.path), candidate.names)}",
+            found="nothing",
+        )
     bundle = _whole(candidate.path)
     if candidate.declared is not None:
         require_declared_target(bundle, candidate.declared)

@@ -19,6 +19,7 @@ from edgekit.quality_gate.declaration import DECLARATION
 from edgekit.quality_gate.junit import junit_xml
 from edgekit.quality_gate.machine import Machine, this_machine
 from edgekit.quality_gate.markdown import markdown_summary
+from edgekit.quality_gate.no_earlier import NO_EARLIER
 from edgekit.reporting.summary import bytes_text
 
 
@@ -158,6 +159,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         progress,
         order.instruction_sets or (),
         order.data,
+        order.update,
     )
     declared_as = {} if project is None else {one.name: one.declared_as for one in project.bundles}
     judged: list[Judged] = []
@@ -237,14 +239,18 @@ def _require_bundles(order: GateOrder, project: Config | None) -> None:
 
 def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
     """Refuses to let pass what nothing was asked of."""
-    if all(one.error is None and all(each.budget == DECLARATION for each in one.verdicts) for one in judged):
+    asked = [each for one in judged for each in one.verdicts if each.budget != DECLARATION]
+    if all(one.error is None for one in judged) and all(each.found == NO_EARLIER for each in asked):
         alone = len(order.bundles) == 1
+        found = "no project file" if order.config is None else f"no budget in {order.config}"
+        if asked:
+            found = f"only budgets that need an earlier build in {order.config}"
         raise InputError(
             "there is nothing to judge the bundle by" if alone else "there is nothing to judge by",
             subject=order.bundles[0] if alone else order.config,
             expected="a table [budget] in the project file, --baseline FILE, --against PATH, --device DEVICE, "
             "--isa NAMES or --data DIR",
-            found="no project file" if order.config is None else f"no budget in {order.config}",
+            found=found,
         )
 
 

@@ -474,3 +474,44 @@ def test_verdicts_before_an_interruption_are_told(
     assert error.text == f"{bundle.parent / 'other'}: was not judged\nfound: ended by SIGTERM"
     assert (bundle.parent / "gate.md").read_text().startswith("## ❌ EdgeKit gate: 2 of 2 bundles failed\n")
     assert not (bundle.parent / "b").exists()
+
+
+def test_a_name_that_the_project_does_not_declare(edgekit: RunEdgeKit, project: WriteProject) -> None:
+    entry = '[[bundle]]\nname = "{}"\nmodel = "m.onnx"\ntarget = "ort"\n'
+    project(entry.format("digits") + entry.format("faces"))
+    finished = edgekit("gate", "digit", "--quiet")
+    assert finished.code == 2
+    assert finished.err == (
+        "error: digit: is neither a bundle nor the name of one that the project declares\n"
+        "expected: a bundle's folder, or 'digits'\nfound: nothing\n"
+    )
+
+
+def test_budgets_of_growth_without_an_earlier_build_are_not_passed_over(
+    edgekit: RunEdgeKit, bundle: Path, project: WriteProject
+) -> None:
+    growth = 'size_growth = "2%"\naccuracy_fall = "1%"\nagreement_db = 20\nlatency_growth = "5%"\n'
+    project('[budget]\nsize = "1 MB"\n' + growth)
+    finished = edgekit("gate", bundle, "--json")
+    assert finished.code == 0
+    rows = {
+        one["budget"]: (one["limit"], one["found"], one["outcome"]) for one in finished.json["bundles"][0]["verdicts"]
+    }
+    missing = ("no earlier build to compare with (--baseline or --against names one)", "inconclusive")
+    del rows["size"]
+    assert rows == {
+        "size growth": ("at most 2.0% above the earlier build's", *missing),
+        "accuracy fall": ("at most 1.00% below the earlier build's", *missing),
+        "agreement": ("at least 20.0 dB to the earlier build's golden outputs", *missing),
+        "latency growth": ("at most 5.0% above the earlier build's", *missing),
+    }
+    project('[gate]\ninconclusive = "fail"\n[budget]\nsize = "1 MB"\nlatency_growth = "5%"\n')
+    assert edgekit("gate", bundle, "-q").code == 1
+    written = edgekit("gate", bundle, "--baseline", "b.json", "--update", "--json")
+    assert written.code == 0
+    assert outcomes(written) == {"size": "kept", "latency growth": "not compared"}
+    assert outcomes(edgekit("gate", bundle, "--baseline", "b.json", "--json"))["latency growth"] == "kept"
+    project("[budget]\n" + growth)
+    finished = edgekit("gate", bundle, "-q")
+    assert finished.code == 2
+    assert "found: only budgets that need an earlier build in " in finished.err

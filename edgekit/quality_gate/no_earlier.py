@@ -1,0 +1,31 @@
+"""Judges what a budget says of an earlier build where there is none to compare with: a limit that is set is told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edgekit.config import Budget
+from edgekit.quality_gate.verdict import Outcome, Verdict
+
+NO_EARLIER = "no earlier build to compare with (--baseline or --against names one)"
+UPDATING = "--update writes the baseline, and compares with none"
+
+
+def judge_without_earlier(asked: Budget, *, updating: bool) -> Iterator[Verdict]:
+    """A verdict for each limit of ``asked`` that an earlier build is needed for.
+
+    Args:
+        asked: The budget.
+        updating: Whether the bundle becomes the baseline: nobody then expects a comparison. Else the answer is not
+            clear, and the project says what becomes of it.
+    """
+    limits = (
+        ("size growth", asked.size_growth, "at most {:.1%} above the earlier build's"),
+        ("accuracy fall", asked.accuracy_fall, "at most {:.2%} below the earlier build's"),
+        ("agreement", asked.agreement_db, "at least {:.1f} dB to the earlier build's golden outputs"),
+        ("latency growth", asked.latency_growth, "at most {:.1%} above the earlier build's"),
+    )
+    for budget, value, limit in limits:
+        if value is not None:
+            found, outcome = (UPDATING, Outcome.NOT_COMPARED) if updating else (NO_EARLIER, Outcome.INCONCLUSIVE)
+            yield Verdict(budget, limit.format(value), found, outcome)
