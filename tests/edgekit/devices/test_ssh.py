@@ -563,6 +563,14 @@ def test_what_is_no_address(url: str) -> None:
         open_device(url)
 
 
+def test_an_address_without_slashes_is_told_how_it_is_written() -> None:
+    with pytest.raises(InputError) as raised:
+        open_device("ssh:me@pi:2222")
+    assert str(raised.value).endswith(
+        "\nfound: ssh:me@pi:2222\nhint: two slashes stand before the host: ssh://me@pi:2222"
+    )
+
+
 def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
         open_device(f"ssh://host?config={tmp_path / 'none'}")
