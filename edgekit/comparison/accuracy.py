@@ -389,7 +389,7 @@ class Accuracy:
             return None
         offset = output.sqnr_db - output.centred_db if math.isfinite(output.sqnr_db) else 0.0
         own = self.self_agreement_db.get(output.name, math.inf) - offset
-        asked = LEAST_DB if output.is_curve else self.floors.sqnr_db  # of a curve 90 %, as of an embedding
+        asked = LEAST_DB if output.is_curve or output.are_shares else self.floors.sqnr_db  # 90 %, as of an embedding
         least = min(asked, max(own - SELF_MARGIN_DB, LEAST_DB))
         if output.centred_db >= least:
             return None

@@ -8,6 +8,7 @@ Quantities may also vary little around a large number: a temperature in kelvin, 
 power of such an output is that of the number, and an error of three standard deviations is 20 dB below it. Where one
 number stands alone, the same one of several is the largest in all samples, as the highest of some quantiles is, or the
 numbers decide nothing at all, as those of a forecast, no class is told, and what counts is the power of what varies.
+So it is with shares: a probability of 30 % give or take 2 ranks nothing any more where the error is 3, which is 20 dB.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ FEWEST_SAMPLES = 16
 """On fewer samples the variances of two columns of one scale may be far apart by chance."""
 APART = 100.0
 """How many times the variance of one column has to be that of another: ten times its scale."""
+SHARES_VARY = 10 * 2.0**-11
+"""The standard deviation from which on shares tell samples apart: ten times the spacing of half-precision numbers below
+1. Those of a Sigmoid that is sure of all samples vary less, and rounding is much of that."""
 SAME = 1e-10
 """What varies by less than this share of its power is the same for all samples: rounding makes up the rest."""
 
@@ -108,7 +112,7 @@ class Columns:
 
     def worst(self) -> ColumnAccuracy | None:
         """The column that is explained the least; None where columns have one scale, or too few samples tell."""
-        if not self._tells or not self._is_short:
+        if not self._tells or self._are_shares or not self._is_short:
             return None
         variance = self._variance
         told = np.flatnonzero(variance > SAME * self._power)
@@ -118,28 +122,32 @@ class Columns:
         least = int(explained.argmin())
         return ColumnAccuracy(int(told[least]), len(variance), float(explained[least]))
 
-    def centred_db(self, *, decides: bool = True) -> float | None:
+    def centred_db(self, *, decides: bool = True, shares_decide: bool = True) -> float | None:
         """SQNR of what varies between samples, in dB; None where a class may be told, or too few samples tell.
 
         Args:
             decides: Whether the largest number may tell a class; not that of amounts, say.
+            shares_decide: The same of shares; not those by which nearly all samples are of one class, whose order is
+                all that is left to tell.
         """
-        if not self._tells or (decides and (len(self._largest) > 1 or not self._is_short)):
+        decides = shares_decide if self._are_shares else decides and (len(self._largest) > 1 or not self._is_short)
+        if not self._tells or decides:
             return None
         variance = self._variance
         told = variance > SAME * self._power
-        if not told.any():
+        if not told.any() or (self._are_shares and self._deviation(variance[told]) < SHARES_VARY):
             return None
         noise = float(self._noise[told].sum())
         return math.inf if noise == 0 else 10 * math.log10(float(variance[told].sum()) / noise)
 
-    def errors(self, *, decides: bool = True) -> tuple[ColumnError, ...]:
+    def errors(self, *, decides: bool = True, shares_decide: bool = True) -> tuple[ColumnError, ...]:
         """By how much each number is off, of a short output of quantities; empty for others.
 
         Args:
             decides: See :meth:`centred_db`.
+            shares_decide: The same.
         """
-        if not self._is_short or self.centred_db(decides=decides) is None:
+        if not self._is_short or self.centred_db(decides=decides, shares_decide=shares_decide) is None:
             return ()
         figures = self._errors / self._samples, self._most, np.sqrt(np.maximum(self._variance, 0) / self._samples)
         scaled = (figure * self._scale for figure in figures)
@@ -151,8 +159,17 @@ class Columns:
         return self._fits and not self._is_short
 
     @property
+    def are_shares(self) -> bool:
+        """Whether all numbers of the original lie between 0 and 1."""
+        return self._are_shares
+
+    @property
     def _tells(self) -> bool:
-        return self._fits and self._samples >= FEWEST_SAMPLES and not self._are_shares
+        return self._fits and self._samples >= FEWEST_SAMPLES
+
+    def _deviation(self, variance: np.ndarray) -> float:
+        """The standard deviation over the samples, on average over columns, in the output's own unit."""
+        return float(np.sqrt(np.maximum(variance, 0).mean() / self._samples)) * self._scale
 
     @property
     def _variance(self) -> np.ndarray:

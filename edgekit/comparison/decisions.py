@@ -185,7 +185,18 @@ class DecisionCount:
         """Whether the original decides nearly always alike, and nothing else says that its numbers are scores."""
         if self._decision is None or self._decision.told or self._decision.are_scores or self._count < FEWEST:
             return False
-        return max(self._in_reference.values(), default=0) >= NEARLY_ALL * self._count
+        return self.answers_one
+
+    @property
+    def answers_one(self) -> bool:
+        """Whether the largest number of the original is nearly always the same one."""
+        return 0 < self._count * NEARLY_ALL <= max(self._in_reference.values(), default=0)
+
+    @property
+    def says_little(self) -> bool:
+        """Whether there are no decisions, or all but a few are the same one, of classes that exclude each other."""
+        independent = self._decision is not None and self._decision.independent
+        return self.shared()[0] is None or (self.answers_one and not independent)
 
     def _decides(self) -> bool:
         return self.may_decide and not self.tells_one and not self._is_one_of_few

@@ -96,6 +96,8 @@ class OutputAccuracy:
     """By how much each number of quantities is off, in its own unit; empty for others, and for curves."""
     is_curve: bool = False
     """Whether :attr:`centred_db` is that of a longer vector, of which less is asked."""
+    are_shares: bool = False
+    """Whether it is that of numbers between 0 and 1, of which less is asked, too."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
@@ -107,8 +109,9 @@ class OutputAccuracy:
             del record["errors"]
         else:
             record["errors"] = list(record["errors"])
-        if not self.is_curve:
-            del record["is_curve"]
+        for key in ("is_curve", "are_shares"):
+            if not record[key]:
+                del record[key]
         for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db", "centred_db"):
             if record.get(key) is not None:
                 record[key] = json_number(record[key])
@@ -189,7 +192,8 @@ class OutputComparison:
         agreement, decisions = self._decisions.shared()
         by_sample = self._db_by_sample(QUIET_SAMPLE) if floats else []
         decides = self._decisions.may_decide
-        centred_db = self._columns.centred_db(decides=decides)
+        shares_decide = not self._decisions.says_little
+        centred_db = self._columns.centred_db(decides=decides, shares_decide=shares_decide)
         return OutputAccuracy(
             name=self._name,
             samples=self._samples,
@@ -208,8 +212,9 @@ class OutputComparison:
             worst_column=self._columns.worst(),
             worst_class=self._decisions.worst_class(),
             centred_db=centred_db,
-            errors=self._columns.errors(decides=decides),
+            errors=self._columns.errors(decides=decides, shares_decide=shares_decide),
             is_curve=centred_db is not None and self._columns.is_curve,
+            are_shares=centred_db is not None and self._columns.are_shares,
         )
 
     def _compare_floats(self, reference: np.ndarray, built: np.ndarray) -> None:

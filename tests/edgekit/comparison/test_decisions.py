@@ -144,6 +144,37 @@ def test_nine_tenths_of_a_longer_curve_are_asked(rng: np.random.Generator) -> No
     assert flaw.startswith("output 'y': SQNR 9.0 dB of what varies between samples (at least 10 dB), 3")
 
 
+ANSWER = Decision(DecidedBy.CROSSING)
+CLASSES = Decision(told=True, are_scores=True)
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["one probability", "one for each class"])
+def test_probabilities_that_rank_samples_are_held_against_what_varies(rng: np.random.Generator, both: bool) -> None:
+    """Risks of 30 % give or take 3: an error of 3 has 20 dB, finds nobody else, and ranks none of them."""
+    risk = np.clip(0.3 + 0.03 * rng.normal(size=(400, 1, 1)), 0.2, 0.4)
+    near, far = (np.clip(risk + off * rng.normal(size=risk.shape), 0, 0.45) for off in (0.006, 0.03))
+    if both:
+        risk, near, far = (np.concatenate([1 - each, each], axis=-1) for each in (risk, near, far))
+    decision = CLASSES if both else ANSWER
+    assert compared(list(zip(risk, near, strict=True)), decision).shortfalls() == []
+    found = compared(list(zip(risk, far, strict=True)), decision)
+    varying_db = 10 * np.log10(400 * risk.var(axis=0).sum() / ((far - risk) ** 2).sum())
+    assert (found.outputs[0].sqnr_db or 0) > 19
+    assert found.shortfalls() == [
+        f"output 'y': SQNR {varying_db:.1f} dB of what varies between samples (at least 10 dB), "
+        f"{10 * np.log10((risk**2).sum() / ((far - risk) ** 2).sum()):.1f} dB with what is the same in all"
+    ]
+
+
+def test_probabilities_that_decide_or_are_sure_of_all_samples_are_not(rng: np.random.Generator) -> None:
+    half = rng.uniform(0.1, 0.9, (100, 1, 1))
+    off = 0.08 * rng.normal(size=half.shape) * (abs(half - 0.5) > 0.3)  # 10 dB of what varies are not reached by all
+    assert compared(list(zip(half, half + off, strict=True)), ANSWER).outputs[0].centred_db is None
+    sure = 1 - rng.uniform(0, 0.004, (100, 1, 1))
+    found = compared([(each, np.full_like(each, 0.998) + 1e-4 * (each > 0.998)) for each in sure], ANSWER)
+    assert (found.outputs[0].centred_db, found.shortfalls()) == (None, [])
+
+
 def test_a_number_of_several_that_is_lost_is_refused(rng: np.random.Generator) -> None:
     """Angle in degrees beside torque: the angle alone no longer follows the samples."""
     values = rng.normal(size=(40, 1, 2)) * [1, 50]

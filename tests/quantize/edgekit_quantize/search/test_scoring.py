@@ -278,6 +278,17 @@ def test_pixels_decide_along_the_axis_of_their_classes(rng: np.random.Generator)
     assert (score.metric, score.value, score.count) == ("agreement", 1.0, 6 * 256)
 
 
+@pytest.mark.parametrize(("share_of_frauds", "metric"), [(0.0, "explained"), (0.5, "agreement")])
+def test_probabilities_of_one_class_alone_are_judged_by_what_varies(
+    rng: np.random.Generator, share_of_frauds: float, metric: str
+) -> None:
+    """No order is a fraud by more than a half, so that every decision stays whatever becomes of the probabilities."""
+    risk = rng.uniform(0, 0.2, 100) + 0.7 * (np.arange(100) < 100 * share_of_frauds)
+    rows = [Reference({"x": np.float32(n)}, {"y": np.array([[1 - p, p]], np.float32)}) for n, p in enumerate(risk)]
+    scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(told=True, are_scores=True))
+    assert scorer.metric == metric
+
+
 def test_a_candidate_that_loses_a_rare_map_explains_nothing() -> None:
     """The second map has 40 of 10,040 pixels that are 1, so that 99.6 % of the power are right without it."""
     maps = np.zeros((1, 2, 50, 50), np.float32)
