@@ -98,3 +98,38 @@ def test_a_wrong_input_is_named(tmp_path: Path) -> None:
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"not a Core AI model[\s\S]*metadata\.json"):
         edgekit_coreai.load(tmp_path)
+
+
+SIDES = {
+    "cut alike": [1, 1, 1, 1],
+    "cut more before": [1, 2, 0, 1],
+    "cut more after": [0, 1, 2, 2],
+    "nothing cut": [0, 0, 0, 0],
+}
+
+
+@pytest.mark.parametrize("pads", SIDES.values(), ids=SIDES)
+def test_a_transposed_convolution_is_cut_on_each_side_by_itself(pads: list[int], tmp_path: Path) -> None:
+    """The result is higher than wide, and no two of its sides lose the same."""
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2], pads=pads)
+    agree(model_of([node], {"x": [1, 2, 5, 4]}, {"w": weight(2, 3, 3, 4)}), tmp_path)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_a_grid_is_higher_than_wide(mode: str, padding: str, tmp_path: Path) -> None:
+    """The grid's size is not that of the picture, nor is it square; some of its positions lie outside."""
+    node = helper.make_node("GridSample", ["x", "grid"], ["y"], mode=mode, padding_mode=padding)
+    model = model_of([node], {"x": [2, 3, 5, 4], "grid": [2, 6, 3, 2]}, {})
+    model.opset_import[0].version = 20
+    grid = RANDOM.uniform(-1.3, 1.3, (2, 6, 3, 2)).astype(np.float32)
+    agree(model, tmp_path, grid=grid)
+
+
+def agree(model: onnx.ModelProto, folder: Path, **given: np.ndarray) -> None:
+    """Asserts that Apple's runtime computes what ONNX Runtime does, of numbers where none are given."""
+    inputs = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in model.graph.input}
+    feeds = {name: RANDOM.standard_normal(shape).astype(np.float32) for name, shape in inputs.items()} | given
+    package = edgekit_coreai.convert(model, folder / "model.aimodel", precision="float32")
+    (found,) = edgekit_coreai.load(package).run(feeds).values()
+    np.testing.assert_allclose(found, expected(model, feeds), rtol=1e-4, atol=1e-5)
