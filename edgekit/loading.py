@@ -27,7 +27,7 @@ from edgekit.devices.local import open_runner
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.execution.recurrence import restart
 from edgekit.features.class_scores import Scores, probabilities_of
-from edgekit.features.dimensions import defaults, shape_text, written
+from edgekit.features.dimensions import defaults, how_to_take, shape_text, written
 from edgekit.files.encoded import Encoded, encoded, is_content, is_picture
 from edgekit.graph.sizes.contradictions import contradiction
 from edgekit.graph.sizes.shape_request import at_sizes
@@ -411,6 +411,7 @@ class LoadedBundle:
                         subject=f"input {spec.name!r}",
                         expected=written(self._bundle.open_dims[dim]),
                         found=size,
+                        hint=how_to_take(dim, self._bundle.open_dims[dim], size),
                     )
         self._require_one_size(arrays, self._bundle.open_dims)
 

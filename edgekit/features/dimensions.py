@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from edgekit.errors import InputError
@@ -97,6 +98,23 @@ def written(sizes: int | Sizes) -> str:
     if isinstance(sizes, range):
         return f"{sizes[0]}..{sizes[-1]}"
     return ",".join(map(str, (sizes,) if isinstance(sizes, int) else sizes))
+
+
+def how_to_take(name: str, sizes: Sizes, size: int) -> str:
+    """What to do for an open dimension to take one more size.
+
+    Args:
+        name: The dimension.
+        sizes: The sizes that it takes.
+        size: One that it does not take.
+    """
+    if size == 0:
+        return f"package a bundle for the empty input with --dim {quote(name)}=0"
+    if isinstance(sizes, range):
+        more: Sizes = range(min(size, sizes[0]), max(size, sizes[-1]) + 1)
+    else:
+        more = (*sizes, size)
+    return f"package the model again with --dim {quote(f'{name}={written(more)}')}"
 
 
 def as_record(sizes: Sizes) -> dict[str, Any]:

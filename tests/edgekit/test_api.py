@@ -409,6 +409,7 @@ def test_a_bundle_that_cannot_read_files(tmp_path: Path, onnx_file: Callable[...
     with pytest.raises(InputError, match="dimension 'N' does not take that size") as refused:
         loaded.run(np.zeros((3, 3), np.float32))
     assert (refused.value.expected, refused.value.found) == ("1,2", "3")
+    assert refused.value.hint == "package the model again with --dim N=1,2,3"
     with pytest.raises(InputError, match="no output of the model tells a class"):
         loaded.classify(np.zeros((2, 3), np.float32))
 

@@ -3,7 +3,16 @@ from __future__ import annotations
 import pytest
 
 from edgekit.errors import InputError
-from edgekit.features.dimensions import Sizes, as_record, from_record, parse_sizes, shape_text, trials, written
+from edgekit.features.dimensions import (
+    Sizes,
+    as_record,
+    from_record,
+    how_to_take,
+    parse_sizes,
+    shape_text,
+    trials,
+    written,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,3 +78,16 @@ def test_nothing_open_is_one_trial() -> None:
 def test_a_shape_in_words_keeps_sums_together() -> None:
     assert shape_text((1, "past + new", None)) == "1×(past + new)×?"
     assert (shape_text(()), shape_text(None)) == ("scalar", "unknown rank")
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "size", "hint"),
+    [
+        ("tokens", range(2, 13), 1, "package the model again with --dim tokens=1..12"),
+        ("tokens", range(2, 13), 40, "package the model again with --dim tokens=2..40"),
+        ("new tokens", (224, 320), 96, "package the model again with --dim 'new tokens=224,320,96'"),
+        ("past", range(1, 6), 0, "package a bundle for the empty input with --dim past=0"),
+    ],
+)
+def test_how_a_dimension_takes_one_more_size(name: str, sizes: Sizes, size: int, hint: str) -> None:
+    assert how_to_take(name, sizes, size) == hint
