@@ -19,6 +19,7 @@ from edgekit.features.class_scores import EMBEDDINGS
 from edgekit.files import lfs
 from edgekit.files.atomic import atomic_directory
 from edgekit.files.bundle_folder import require_outside_bundles
+from edgekit.files.regular_file import read_json
 from edgekit.model import Model
 from edgekit.packaging.candidates import Fates
 from edgekit.packaging.forms import Forms, HeldTo
@@ -186,17 +187,28 @@ def require_replaceable(output: Path, chosen_with: str) -> None:
         chosen_with: What the user chooses it with, for the hint.
 
     Raises:
-        InputError: The bundle's folder holds files that EdgeKit did not put there, lies in another bundle, or has a Git
-            LFS pointer in place of the manifest that tells them.
+        InputError: The bundle's folder holds files that EdgeKit did not put there, lies in another bundle, or has a
+            damaged manifest, or a Git LFS pointer, in place of the one that tells them.
     """
     require_outside_bundles(output)
     manifest = output / MANIFEST
-    if os.path.isfile(manifest) and lfs.is_pointer(manifest):  # noqa: PTH113  # False where nothing may be read
+    is_there = os.path.isfile(manifest)  # noqa: PTH113  # False where nothing may be read
+    if is_there and lfs.is_pointer(manifest):
         raise InputError(
             "is a Git LFS pointer, so that nothing tells whether a bundle may be replaced",
             subject=manifest,
             hint=f"fetch the bundle with {lfs.FETCHING}, or remove the folder",
         )
+    if is_there:
+        try:
+            read_json(manifest)
+        except InputError as error:
+            raise InputError(
+                "is damaged, so that nothing tells whether a bundle may be replaced",
+                subject=manifest,
+                found=error.message,
+                hint=f"remove the folder if it is a bundle, or choose another name with {chosen_with}",
+            ) from error
     foreign = foreign_files(output) if is_bundle(output) else []
     if foreign:
         raise InputError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -25,6 +26,7 @@ BASELINE_VERSION = 3
 SCHEMA_FILE = "baseline.schema.json"
 _CHOSEN_WITH = "--baseline"
 _SHOWN_OF_FINGERPRINT = 16
+_KEPT_NAME = re.compile(rf"[0-9a-f]{{{_SHOWN_OF_FINGERPRINT}}}")
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _write_baseline(path: Path, bundles: Mapping[str, Bundle]) -> None:
     for bundle in bundles.values():
         place = kept_bundle(path, Figures.of(bundle))
         if real_path(bundle.path) != real_path(place):
-            with atomic_directory(place, what="bundle", may_replace=is_bundle, chosen_with=_CHOSEN_WITH) as folder:
+            with atomic_directory(place, what="bundle", may_replace=_is_own, chosen_with=_CHOSEN_WITH) as folder:
                 copy_folder(bundle.path, folder)
     document = {
         "schema_version": BASELINE_VERSION,
@@ -121,6 +123,11 @@ def _write_baseline(path: Path, bundles: Mapping[str, Bundle]) -> None:
     _remove_replaced(path, figures)
 
 
+def _is_own(place: Path) -> bool:
+    """Whether a folder among the kept bundles may go: where its manifest is damaged, its name says that it is one."""
+    return is_bundle(place) or _KEPT_NAME.fullmatch(place.name) is not None
+
+
 def _kept_bundles(file: Path) -> Path:
     return file.with_name(f"{file.stem}-bundles")
 
@@ -129,5 +136,5 @@ def _remove_replaced(file: Path, figures: Mapping[str, Figures]) -> None:
     """Removes the bundles that the baseline does not name any more."""
     named = {kept_bundle(file, known).name for known in figures.values()}
     for place in _kept_bundles(file).iterdir():
-        if place.name not in named and is_bundle(place):
+        if place.name not in named and place.is_dir() and _is_own(place):
             shutil.rmtree(place)

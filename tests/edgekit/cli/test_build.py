@@ -185,6 +185,18 @@ def test_what_is_no_bundle_any_more_is_left_alone(edgekit: RunEdgeKit, built: Pa
     assert "hint: choose another name with `output` in " in finished.err
 
 
+def test_a_bundle_whose_manifest_was_cut_off_is_named_as_damaged(edgekit: RunEdgeKit, built: Path) -> None:
+    """A cache that was restored in part; a web app's folder may hold a manifest.json too, and must not go."""
+    manifest = built.parent / "elsewhere" / "second" / "manifest.json"
+    manifest.write_text(manifest.read_text()[:100])
+    finished = edgekit("build", "second", "--quiet")
+    assert finished.code == 2
+    first, found, hint = finished.err.splitlines()
+    assert first == f"error: second: {manifest}: is damaged, so that nothing tells whether a bundle may be replaced"
+    assert found.startswith("found: cannot be read: ")
+    assert hint.startswith("hint: remove the folder if it is a bundle, or choose another name with `output` in ")
+
+
 def test_a_bundle_that_git_lfs_holds_is_named_as_such(edgekit: RunEdgeKit, built: Path) -> None:
     manifest = built.parent / "elsewhere" / "second" / "manifest.json"
     manifest.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 7\n")

@@ -210,6 +210,8 @@ def test_a_damaged_baseline_is_named_with_what_restores_it(edgekit: RunEdgeKit, 
         assert found.startswith(f"the baseline's bundle is damaged: {kept}: {damaged or ''}")
         assert found.endswith(f" ({restoring})")
         (kept / "manifest.json").write_text("{")
+    assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
+    assert edgekit("gate", bundle, "--baseline", baseline).code == 0
 
 
 def test_a_tampered_earlier_bundle(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path) -> None:
