@@ -5,7 +5,8 @@ every floating-point output needs 50 dB SQNR on every sample, and all other outp
 quantized numbers of 8 bits, which may differ by one count in 1 % of their elements. One rule holds for whatever was
 built in less, half precision or integers. An output passes
 
-- by the labels, where the samples have some and it tells the class: the share found may fall by ``max_drop`` (1 %);
+- by the labels, where the samples have some and it tells the class: the share found may fall by ``max_drop`` (1 %).
+  Where nearly all samples are of one class, its probabilities have to rank them as well: 10 dB of what varies;
 - by what it tells, where that is known and the samples hold 20 of it or more
   (:mod:`edgekit.comparison.meaning`): at most 5 % of a detector's boxes are one model's alone, or of a recognizer's
   characters others, and boxes of both overlap by 0.75 on average. Numbers and decisions of such outputs do not count;
@@ -284,7 +285,16 @@ class Accuracy:
         worst = None if self.task is None or self.floors.max_drop is None else self.task.worst_class
         if worst is not None and not worst.drop <= (self.floors.max_drop or 0) and not flaws:
             flaws.append(f"{worst} (at most {loss_text(self.floors.max_drop or 0)})")
+        flaws = flaws or self._flaws_of_order()
         return flaws + self._flaws_of_ranks() + self._flaws_of_meaning()
+
+    def _flaws_of_order(self) -> list[str]:
+        """Flaws of probabilities that give nearly all samples one class: they have to rank samples beside."""
+        if self.floors.agreement is None or self.floors.asked:
+            return []
+        ranking = [output for output in self.outputs if output.are_shares and self._is_labelled(output)]
+        missed = ((output, self._missed_variation(output)) for output in ranking)
+        return [f"output {output.name!r}: {flaw}" for output, flaw in missed if flaw is not None]
 
     @property
     def by_decisions(self) -> tuple[OutputAccuracy, ...]:

@@ -69,9 +69,23 @@ def has_decisions(references: References, decision: Decision) -> bool:
     nearly all samples are of one class, as few orders are frauds: a bundle of such is judged by what varies between
     samples (:meth:`edgekit.comparison.columns.Columns.centred_db`).
     """
+    count, columns = _gathered(references, decision)
+    return count.may_decide and columns.centred_db(shares_decide=not count.says_little) is None
+
+
+def only_ranks(references: References, decision: Decision) -> bool:
+    """Whether the float model's first output holds probabilities by which nearly all samples are of one class.
+
+    What is left of them is the order of the samples, which neither labels nor decisions tell.
+    """
+    count, columns = _gathered(references, decision)
+    return count.says_little and columns.are_shares and columns.centred_db(shares_decide=False) is not None
+
+
+def _gathered(references: References, decision: Decision) -> tuple[DecisionCount, Columns]:
     count, columns = DecisionCount(decision), Columns()
     for reference in references.answers():
         output = next(iter(reference.outputs.values()))
         count.add(output, output)
         columns.add(output, output)
-    return count.may_decide and columns.centred_db(shares_decide=not count.says_little) is None
+    return count, columns

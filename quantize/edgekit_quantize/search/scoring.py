@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgekit.comparison.accuracy import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
+from edgekit.comparison.accuracy import LEAST_DB, MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
 from edgekit.comparison.columns import Columns
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
@@ -29,7 +29,7 @@ from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
 from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.references import Reference, References
-from edgekit_quantize.search.choices import has_decisions
+from edgekit_quantize.search.choices import has_decisions, only_ranks
 from edgekit_quantize.search.margins import Margins
 from edgekit_quantize.search.variances import variances
 
@@ -139,6 +139,9 @@ class Scorer:
     """The output that tells the class, where the metric is the labels."""
     label_numbers: Sequence[int] = ()
     """What that output calls the classes, where it does not count them from 0."""
+    ranks: bool = False
+    """Whether the first output holds probabilities that give nearly all samples one class
+    (:func:`edgekit_quantize.search.choices.only_ranks`), where the metric is the labels."""
     padding: Padding | None = None
     """Positions that are not judged; the references are without them."""
     by_margins: bool = False
@@ -186,7 +189,8 @@ class Scorer:
             )
         if not task.is_chance(len(references)):
             numbers = choice.numbers.get(task.output, ())
-            return cls(references, LABELS, task.reference, label_output=task.output, label_numbers=numbers)
+            ranks = only_ranks(references, decision)
+            return cls(references, LABELS, task.reference, label_output=task.output, label_numbers=numbers, ranks=ranks)
         among = "" if task.classes is None else f" among {task.classes} classes"
         doubt = (
             f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess may "
@@ -244,6 +248,7 @@ class Scorer:
                     self.label_output,
                     self.label_numbers,
                     self.decision,
+                    self.ranks,
                 )
                 for _ in runs
             ]
@@ -319,6 +324,7 @@ class _Tally:
         label_output: See :attr:`Scorer.label_output`.
         label_numbers: See :attr:`Scorer.label_numbers`.
         decision: See :attr:`Scorer.decision`.
+        ranks: See :attr:`Scorer.ranks`.
     """
 
     def __init__(
@@ -330,7 +336,9 @@ class _Tally:
         label_output: str | None = None,
         label_numbers: Sequence[int] = (),
         decision: Decision = DEFAULT_DECISION,
+        ranks: bool = False,
     ) -> None:
+        self._order = Columns() if ranks else None
         self._label_output, self._label_numbers = label_output, label_numbers
         along_axis = decision.by is DecidedBy.LARGEST
         self._margins = Margins() if by_margins and metric == AGREEMENT and along_axis else None
@@ -367,6 +375,8 @@ class _Tally:
         first = next(iter(reference.outputs))
         if self._metric == AGREEMENT:
             self._add_decisions(reference.outputs[first], np.asarray(outputs[first]))
+        elif self._order is not None:
+            self._order.add(reference.outputs[first], np.asarray(outputs[first]))
         elif self._decision.is_map and np.shape(outputs[first]) == reference.outputs[first].shape:
             self._decided.add(reference.outputs[first], np.asarray(outputs[first]))
         if self._metric == LABELS and reference.label is not None:
@@ -378,11 +388,17 @@ class _Tally:
 
     @property
     def class_drop(self) -> float:
-        """See :attr:`Score.class_drop`."""
+        """See :attr:`Score.class_drop`; where no class loses labels, what the order of the samples loses."""
         if self.labels is None or self._of_float is None:
             return 0.0
         worst = worst_class(self._of_float.by_class, self.labels.by_class)
-        return 0.0 if worst is None else worst.drop
+        return self._order_drop if worst is None else worst.drop
+
+    @property
+    def _order_drop(self) -> float:
+        """The share of what varies that is error, where a bundle is refused for it; else 0."""
+        order_db = None if self._order is None else self._order.centred_db(shares_decide=False)
+        return 0.0 if order_db is None or order_db >= LEAST_DB else min(1.0, 10 ** (-order_db / 10))
 
     def _add_decisions(self, expected: np.ndarray, found: np.ndarray) -> None:
         decision = self._decision

@@ -166,6 +166,24 @@ def test_probabilities_that_rank_samples_are_held_against_what_varies(rng: np.ra
     ]
 
 
+def test_labels_do_not_make_up_for_probabilities_that_rank_nothing_any_more(rng: np.random.Generator) -> None:
+    """An order is a fraud by 0.5 to 10 %; whoever answers 'none' finds 99 % of the labels."""
+    risk = rng.uniform(0.005, 0.1, (400, 1, 1))
+    pairs = [
+        (np.concatenate([1 - p, p], -1), np.array([[1 - q, q]])) for p, q in zip(risk, risk[::-1, 0, 0], strict=True)
+    ]
+    found = compared(pairs, CLASSES)
+    labels = TaskAccuracy("y", 0.99, 0.99, classes=2)
+    labelled = replace(found, task=labels, floors=Floors.of(Kind.QUANTIZED, labelled=True, max_drop=None))
+    varying_db = 10 * np.log10(400 * risk.var() / ((risk - risk[::-1]) ** 2).sum())
+    for each in (found, labelled):
+        (flaw,) = each.shortfalls()
+        assert flaw.startswith(
+            f"output 'y': SQNR {varying_db:.1f} dB of what varies between samples (at least 10 dB), 2"
+        )
+    assert replace(labelled, floors=Floors.of(Kind.FLOAT32, labelled=True, max_drop=None)).shortfalls() != []
+
+
 def test_probabilities_that_decide_or_are_sure_of_all_samples_are_not(rng: np.random.Generator) -> None:
     half = rng.uniform(0.1, 0.9, (100, 1, 1))
     off = 0.08 * rng.normal(size=half.shape) * (abs(half - 0.5) > 0.3)  # 10 dB of what varies are not reached by all

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -287,6 +287,25 @@ def test_probabilities_of_one_class_alone_are_judged_by_what_varies(
     rows = [Reference({"x": np.float32(n)}, {"y": np.array([[1 - p, p]], np.float32)}) for n, p in enumerate(risk)]
     scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(told=True, are_scores=True))
     assert scorer.metric == metric
+
+
+def test_labels_do_not_make_up_for_the_order_of_the_samples(rng: np.random.Generator) -> None:
+    """Nobody is found to be a fraud, of whom there is one, so that 99 % of the labels are found by any probability."""
+    risk = np.float32(rng.uniform(0, 0.2, 100))
+    rows = [Reference({"x": np.float32([p])}, {"y": np.array([[1 - p, p]])}, label=0) for p in risk[1:]]
+    rows.append(Reference({"x": risk[:1]}, {"y": np.array([[1 - risk[0], risk[0]]])}, label=1))
+    scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(told=True, are_scores=True))
+
+    def towards_the_mean(share: float) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
+        def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            p = feeds["x"][0] + share * (risk.mean() - feeds["x"][0])
+            return {"y": np.array([[1 - p, p]], np.float32)}
+
+        return run
+
+    near, far = (scorer(towards_the_mean(share)) for share in (0.1, 0.9))
+    assert (near.metric, near.value, near.drop) == ("accuracy", 0.99, 0)
+    assert (far.value, far.drop) == (0.99, pytest.approx(0.81, abs=1e-3))  # 0.9 of the deviation, squared
 
 
 def test_a_candidate_that_loses_a_rare_map_explains_nothing() -> None:
