@@ -36,6 +36,7 @@ from edgekit.stages.quantize import Quantize, Quantized
 from edgekit.stages.testify import Testify
 from edgekit.stages.verify import Verified
 from edgekit.target import BuildOptions, Profile, Target
+from edgekit.timing.latency import enough_seconds
 from edgekit.witness import Witness
 
 
@@ -55,6 +56,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     """
     (target, profile), *others = profiles = request.profiles()
     require_possible(request, profiles)
+    enough_seconds()
     witness = None if request.witness is None else find_witness(request.witness)
     require_replaceable(request.output, request.output_chosen_with)
     walk, fates = Walk(progress), Fates()

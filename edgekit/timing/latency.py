@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
+from edgekit.errors import InputError
 
 WARM_UP_RUNS = 3
 TURN_SECONDS = 0.02
@@ -20,7 +23,9 @@ QUANTILES = 40
 MOST_SECONDS = 10.0
 """When the measurement ends although :data:`LEAST_RUNS` have not been made; each model has run at least once."""
 ENOUGH_SECONDS = 1.5
-"""When it ends once they have."""
+"""When it ends once they have, unless :data:`SECONDS_VARIABLE` tells otherwise."""
+SECONDS_VARIABLE = "EDGEKIT_MEASURE_SECONDS"
+"""The environment variable that tells for how many seconds is measured, in processes that are started, too."""
 STAND_IN_SECONDS = 1.0
 """How long a stand-in for a device is measured, whose times say nothing about the device; one run where that takes
 longer."""
@@ -99,6 +104,30 @@ def _bootstrap(turns: int, statistic: Callable[[np.ndarray], float], confidence:
     return float(lower), float(upper)
 
 
+def enough_seconds() -> float:
+    """When a measurement ends, once :data:`LEAST_RUNS` have been made: in s, at most :data:`MOST_SECONDS`.
+
+    Raises:
+        InputError: The environment tells something else than such a time.
+    """
+    told = os.environ.get(SECONDS_VARIABLE, "")
+    if not told:
+        return ENOUGH_SECONDS
+    try:
+        seconds = float(told)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= MOST_SECONDS:
+        raise InputError(
+            "is no time that a latency can be measured for",
+            subject=SECONDS_VARIABLE,
+            expected=f"seconds, more than 0 and at most {MOST_SECONDS:g}",
+            found=told,
+            hint=f"unset it: {ENOUGH_SECONDS:g} is taken then",
+        )
+    return seconds
+
+
 def measure_in_turns(
     run: Mapping[str, Callable[[], object]],
     step: Callable[[str, int, int], None] | None = None,
@@ -134,7 +163,11 @@ def time_in_turns(
 
     Returns:
         At least one time for each name.
+
+    Raises:
+        InputError: As of :func:`enough_seconds`.
     """
+    enough_after = enough_seconds()
     start = time.perf_counter()
     fastest = {name: _warm_up(timer, most_seconds / LEAST_RUNS) for name, timer in timers.items()}
     if time.perf_counter() - start >= most_seconds:
@@ -149,7 +182,7 @@ def time_in_turns(
         if step is not None:
             step("turn", rounds, 0)
         elapsed = time.perf_counter() - start
-        enough = elapsed >= ENOUGH_SECONDS and all(len(made) >= LEAST_RUNS for made in times.values())
+        enough = elapsed >= enough_after and all(len(made) >= LEAST_RUNS for made in times.values())
         if enough or elapsed >= most_seconds:
             return {name: Latency(tuple(made), runs[name]) for name, made in times.items()}
 

@@ -1,9 +1,14 @@
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
+import edgekit
+from edgekit.errors import InputError
+from edgekit.progress import Progress
 from edgekit.timing import latency
 from edgekit.timing.latency import (
     LEAST_RUNS,
@@ -135,3 +140,40 @@ def test_few_turns_prove_nothing() -> None:
     assert median_interval(Latency(tuple([1.0] * 40), 10)) is None
     with pytest.raises(ValueError, match="5 and 6 turns"):
         ratio_interval(Latency((1.0,) * 5), Latency((1.0,) * 6))
+
+
+def test_the_environment_tells_how_long_is_measured(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = {}
+    for told in ("0.1", "3", ""):
+        monkeypatch.setenv("EDGEKIT_MEASURE_SECONDS", told)
+        start = clock.now
+        measure_in_turns({"model": clock.work(0.01)})
+        ended[told] = clock.now - start
+    assert 0.2 <= ended["0.1"] <= 0.4  # 20 runs of 10 ms at least
+    assert 3 <= ended["3"] <= 3.1
+    assert 1.5 <= ended[""] <= 1.6
+
+
+@pytest.mark.parametrize("told", ["0", "-1", "10.5", "nan", "inf", "1,5", "long"])
+def test_what_is_no_time_is_refused(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEKIT_MEASURE_SECONDS", told)
+    with pytest.raises(InputError) as refused:
+        measure_in_turns({"model": lambda: None})
+    assert str(refused.value) == (
+        "EDGEKIT_MEASURE_SECONDS: is no time that a latency can be measured for\n"
+        f"expected: seconds, more than 0 and at most 10\nfound: {told}\nhint: unset it: 1.5 is taken then"
+    )
+
+
+def test_it_is_refused_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, onnx_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EDGEKIT_MEASURE_SECONDS", "long")
+    model = onnx_file("f (float[1, 3] x) => (float[1, 3] y) { y = Exp(x) }")
+
+    class Begun(Progress):
+        def stage(self, name: str) -> AbstractContextManager[None]:
+            raise AssertionError(f"{name} began")
+
+    with pytest.raises(InputError, match="EDGEKIT_MEASURE_SECONDS"):
+        edgekit.package(model, "onnxruntime", tmp_path / "out", progress=Begun())
