@@ -67,9 +67,16 @@ class FoldingBudget:
         return decided if self._bytes <= self._most and self._nodes <= MOST_NODES else False
 
 
+def _width(tensor: ir.TensorProtocol) -> float:
+    """Bytes of an element; of a text the mean."""
+    if tensor.dtype is ir.DataType.STRING:
+        return tensor.nbytes / max(tensor.size, 1)
+    return tensor.dtype.itemsize
+
+
 def _bytes(node: ir.Node, given: list[ir.TensorProtocol]) -> float:
     """Bytes of the outputs, as far as they can be told; infinite where they may be anything."""
-    width = max([8, *(tensor.dtype.itemsize for tensor in given)])
+    width = max([8, *map(_width, given)])
     shapes = [value.shape for value in node.outputs if value.name]
     if shapes and all(shape is not None and shape.is_static() for shape in shapes):
         return width * sum(math.prod(abs(int(dim)) for dim in shape.numpy()) for shape in shapes if shape is not None)

@@ -80,3 +80,10 @@ def test_a_large_model_may_fold_its_own_weights() -> None:
     assert small(node) is False
     large = FoldingBudget(weight_bytes=4 << 20)
     assert large(node) is None
+
+
+def test_constants_of_texts_have_a_size() -> None:
+    nodes = "g (string[2] x) => (bool[2] y) { b = Cast <to = 6> (w)  a = Cast <to = 6> (x)  y = Equal (a, b) }"
+    model = graph(nodes, w=np.array(["7"], object))
+    fold_constants_ir(model, should_fold=FoldingBudget())
+    assert [node.op_type for node in model.graph][-2:] == ["Cast", "Equal"]
