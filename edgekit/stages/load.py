@@ -21,6 +21,7 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.widened import without_bfloat16
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.long_lists import put_back, take_long_lists
+from edgekit.graph.reading.compared_texts import look_compared_texts_up
 from edgekit.graph.reading.fed_initializers import feed_initializers
 from edgekit.graph.reading.inlining import inline_functions
 from edgekit.graph.reading.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
@@ -151,7 +152,7 @@ class Load(Stage[Path]):
                 hint="export the model again; an exporter folds what does not depend on the inputs into constants",
             )
         fed = feed_initializers(proto, self._fed)
-        mended = mend(proto)
+        mended = [*mend(proto), *look_compared_texts_up(proto)]
         check_texts(proto, given)
         changed = write_out_simplified_norms(proto) | write_out_defaults(proto)
         changed |= renamed or densified or bool(mended or fed)
