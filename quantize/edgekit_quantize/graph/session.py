@@ -8,24 +8,41 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.execution.reference import open_session
+from edgekit.execution.reference import NotRunnableError, open_session
 from edgekit.model import Model
 
 
 def session(model: ir.Model, threads: int = 0) -> Any:
     """An inference session of the model on the CPU.
 
+    A graph that ONNX Runtime rewrites into one that it refuses, as it moves a Transpose behind a cubic Resize, is
+    executed as it is written.
+
     Args:
         model: The graph; it is not changed.
         threads: Threads within an operator; 0 for the runtime's choice.
+
+    Raises:
+        edgekit.execution.reference.NotRunnableError: ONNX Runtime refuses the graph as it is written, too.
     """
+    try:
+        return open_session(Model(model), _options(threads))
+    except NotRunnableError:
+        import onnxruntime
+
+        as_written = _options(threads)
+        as_written.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        return open_session(Model(model), as_written)
+
+
+def _options(threads: int) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     options.enable_mem_pattern = False  # which holds memory for all that ran once
-    return open_session(Model(model), options)
+    return options
 
 
 class SessionRunner:
