@@ -21,7 +21,12 @@ from edgekit.model import PROTOBUF_LIMIT, Arrays, Model
 from edgekit.processes.supervision import asked_limits, tell_step
 
 _NODE_IN_MESSAGE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)|node with name '([^']+)'")
-_NOISE_IN_MESSAGE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+\.(?:cc|h):\d+ \S.*?\) ")
+_NOISE_IN_MESSAGE = re.compile(
+    r"\[ONNXRuntimeError\] : \d+ : \w+ : "
+    r"|/\S+\.(?:cc|h):\d+ \S.*?\) (?:(?:const )?\[with [^\]]*\] )?|\b\w+\.(?:cc|h):\d+ \w+ "
+)
+_NO_NUMBER = {"stod", "stof", "stoi", "stol", "stoll", "stoul", "stoull"}
+"""Functions of C++ whose name is all that is told of a text that is no number."""
 _LOCALE_IN_MESSAGE = re.compile(r"Failed to construct locale with name: ?(\S+?):(?=\S*locale)")
 _MANY_NODES = 1024
 _SECONDS_TO_OPEN = 1.0
@@ -177,4 +182,6 @@ def _not_runnable(error: Exception) -> NotRunnableError:
     if locale is not None:
         lacks = f"it changes texts by the locale {locale}, which this system does not have"
         return NotRunnableError(lacks, node, locale)
+    if status in _NO_NUMBER:
+        return NotRunnableError("it makes numbers of texts, and one is no number", node)
     return NotRunnableError(_NOISE_IN_MESSAGE.sub("", status), node)

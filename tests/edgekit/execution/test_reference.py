@@ -1,4 +1,4 @@
-"""Opening graphs of many nodes."""
+"""Opening graphs of many nodes, and what is told of those that do not run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from edgekit.execution.reference import Reference
+from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.model import Model
 
 
@@ -73,3 +73,24 @@ def test_a_graph_that_is_refused_once_it_is_optimized_runs_as_it_is_written(inpu
     assert fast.executed_by.endswith("CPU, node by node, 1 thread") == begins
     np.testing.assert_array_equal(fast.run(feeds)["y"], Reference(model).run(feeds)["y"])
     assert fast.executed_by.endswith("CPU, node by node, 1 thread")
+
+
+@pytest.mark.parametrize("to", [1, 7, 10, 11, 13])
+def test_a_text_that_is_no_number_is_told_in_words(to: int) -> None:
+    text = f"g (string[1] x) => (float[1] y) {{ a = Cast <to = {to}> (x) y = Cast <to = 1> (a) }}"
+    reference = Reference(parsed(text))
+    with pytest.raises(NotRunnableError, match="it makes numbers of texts, and one is no number"):
+        reference.run({"x": np.array(["berlin"], object)})
+
+
+def test_the_places_in_the_runtime_s_source_are_left_out() -> None:
+    text = """g (float[1, 2, 4, 3] x) => (float[1, 4, 2, 2] y) <float[4] s = {1, 2, 0.5, 0.5}> {
+        y = Resize <mode = "cubic"> (x, , s)
+    }"""
+    with pytest.raises(NotRunnableError) as caught:
+        Reference(parsed(text))
+    assert caught.value.cause.startswith("Exception during initialization: 'Cubic' mode only supports: ")
+
+
+def parsed(text: str) -> Model:
+    return Model(ir.from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}')))
