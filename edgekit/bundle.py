@@ -148,7 +148,9 @@ class Bundle:
         classes, labels = self.manifest.get("classes"), self.manifest["labels"]
         named = None if classes is None else classes["output"]
         states = states_among([one.spec for one in self.inputs], [one.spec for one in self.outputs])
-        return ClassChoice(named, len(labels) if labels else None, self.class_numbers, states, self.embeddings)
+        task = self.manifest["accuracy"]["task"]
+        answers = frozenset() if task is None or classes is not None else frozenset({task["output"]})
+        return ClassChoice(named, len(labels) if labels else None, self.class_numbers, states, self.embeddings, answers)
 
     @property
     def embeddings(self) -> frozenset[str]:

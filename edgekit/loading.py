@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
@@ -451,7 +451,7 @@ class LoadedBundle:
         Scores by which another class than the model's own label is the first tell no order.
         """
         told, choice = {one.name: outputs[one.name] for one in self._bundle.outputs}, self._bundle.class_choice
-        name = class_output(told, choice)
+        name = class_output(told, replace(choice, answers=frozenset()))
         if name is None:
             return []
         scores, decision = outputs[name].ravel(), None

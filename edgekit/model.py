@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.features.class_scores import ClassChoice, superseded_by_softmax
+from edgekit.features.class_scores import ClassChoice, Scores, scores_by_graph, superseded_by_softmax
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import shape_text
 from edgekit.features.draws import Draw
@@ -200,12 +200,15 @@ class Model:
         """What is known of the output that tells the class: the user's choice, how many have names, what are states."""
         named = None if self.declared is None else self.declared.classes
         states = states_among(self.inputs, self.outputs)
+        outputs = {str(value.name): value for value in self.graph.outputs}
+        answers = frozenset(name for name, value in outputs.items() if scores_by_graph(value) is Scores.INDEPENDENT)
         return ClassChoice(
             named,
             len(self.class_names) or None,
             self.class_numbers,
             states,
             superseded=superseded_by_softmax(self.graph.outputs),
+            answers=answers,
         )
 
     def with_graph(self, graph_model: ir.Model) -> Model:

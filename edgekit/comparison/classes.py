@@ -37,7 +37,7 @@ def classes_of(model: Model, answers: Sequence[Arrays], embeddings: Collection[s
         embeddings: The outputs that are embeddings, and tell no class.
     """
     names = [spec.name for spec in model.returned_outputs]
-    choice = replace(model.class_choice, embeddings=frozenset(embeddings))
+    choice = replace(model.class_choice, embeddings=frozenset(embeddings), answers=frozenset())
     name = class_output({name: answers[0][name] for name in names}, choice)
     if name is None or (choice.classes is not None and answers[0][name].size not in (1, choice.classes)):
         return None

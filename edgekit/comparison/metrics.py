@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.comparison.columns import ColumnAccuracy, ColumnError, Columns
-from edgekit.comparison.decisions import ClassAccuracy, DecidedBy, Decision, DecisionCount
+from edgekit.comparison.decisions import CROSSING, ClassAccuracy, DecidedBy, Decision, DecisionCount
 from edgekit.comparison.exchanged import Exchanged
 from edgekit.comparison.recalls import ClassLoss
 from edgekit.errors import InputError, RequirementError
@@ -401,8 +401,20 @@ class LabelCount:
                     hint="labels are numbers of classes, counted from 0 in the order of the model's output"
                     + ("; if yours run from 1, take 1 from each" if label == self.classes else ""),
                 )
+        answer: int | None
         if decision.size > 1:
             answer = None if np.isnan(decision).any() else int(decision.argmax())
+        elif _is_answer(decision):
+            self.classes = 2
+            if label not in (0, 1):
+                raise InputError(
+                    "the label is no class of the model",
+                    subject=sample,
+                    expected=f"0 or 1: output {self.output!r} is the probability of class 1",
+                    found=label,
+                    hint="a number to predict is no label: leave it out, and judge by it with --metric",
+                )
+            answer = None if np.isnan(decision[0]) else int(decision[0] > CROSSING)
         else:
             answer = class_index(int(decision[0]), self._numbers)
         found = answer == label
@@ -424,7 +436,8 @@ def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | No
     decision: the greatest of the scores beside it may be another class's, such as the distance from the farthest
     cluster. Else the first output that holds a score a class, floats along the only axis that is longer than one, of as
     many classes as there are where that is known, and no state where there are others, nor logits beside their softmax;
-    else a single integer, which is the number of a class; else scores of 8-bit integers. Embeddings tell no class.
+    else a single integer, which is the number of a class; else scores of 8-bit integers; else a single probability,
+    which says yes or no. Embeddings tell no class.
     """
     choice = choice or ClassChoice()
     if choice.output in outputs:
@@ -437,7 +450,13 @@ def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | No
     floats = [name for name in floats if name not in choice.superseded] or floats
     numbers = [name for name, array in outputs.items() if array.dtype.kind in "iu" and array.size == 1]
     narrow = [name for name in vectors if outputs[name].dtype.kind in "iu" and outputs[name].dtype.itemsize == 1]
-    return next(iter([*filter(is_label, numbers), *floats, *numbers, *narrow]), None)
+    answers = [name for name in outputs if name in choice.answers and _is_answer(outputs[name])]
+    return next(iter([*filter(is_label, numbers), *floats, *numbers, *narrow, *answers]), None)
+
+
+def _is_answer(array: np.ndarray) -> bool:
+    """Whether an output may be one probability, of yes."""
+    return array.size == 1 and array.dtype.kind == "f"
 
 
 def is_label(output: str) -> bool:

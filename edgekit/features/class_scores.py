@@ -53,6 +53,8 @@ class ClassChoice:
     """Outputs that are embeddings, and tell no class."""
     superseded: frozenset[str] = frozenset()
     """Outputs of which another one is the softmax: the probabilities tell the class."""
+    answers: frozenset[str] = frozenset()
+    """Outputs of a Sigmoid. One that holds a single number tells class 1 above a half, else class 0."""
 
     @property
     def has_classes(self) -> bool:

@@ -129,6 +129,33 @@ def test_labels_that_no_output_can_be_judged_by(tmp_path: Path, onnx_file: Calla
     ]
 
 
+def test_one_probability_finds_the_labels_of_yes_and_no(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    """As a Keras model with ``Dense(1, activation="sigmoid")`` has it: of ten logits from -4.5 to 4.5 one is wrong."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(10):
+        np.savez(data / f"{number}.npz", x=np.full((1, 1), number - 4.5, np.float32), label=int(number > 5))
+    model = onnx_file("f (float[1, 1] x) => (float[1, 1] y) { y = Sigmoid(x) }")
+    bundle = packaged(tmp_path / "out", model, "onnxruntime", data=data, quantize="none")
+    task = bundle.manifest["accuracy"]["task"]
+    assert (task["output"], task["reference"], task["built"]) == ("y", 0.9, 0.9)
+    assert bundle.manifest["classes"] is None
+    assert record(bundle, "verify")["warnings"] == []
+    found = verify_bundle(bundle, data).labels
+    assert found is not None
+    assert (found.built, found.samples, found.packaged_reference) == (0.9, 10, 0.9)
+
+    np.savez(data / "3.npz", x=np.zeros((1, 1), np.float32), label=2)
+    with pytest.raises(InputError) as failure:
+        packaged(tmp_path / "grades", model, "onnxruntime", data=data, quantize="none")
+    assert str(failure.value) == (
+        "3.npz: the label is no class of the model\n"
+        "expected: 0 or 1: output 'y' is the probability of class 1\n"
+        "found: 2\n"
+        "hint: a number to predict is no label: leave it out, and judge by it with --metric"
+    )
+
+
 def first_output_at_the_label(run: Callable[..., Any], samples: Any) -> float:
     """An evaluation function that reads the samples' labels."""
     return float(sum(run(sample.feeds)["y"][0, sample.label] for sample in samples))
