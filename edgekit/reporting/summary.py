@@ -287,7 +287,7 @@ def size_text(manifest: Manifest) -> str:
 
 
 def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """How many decisions are equal, and which class keeps the least, of outputs whose classes the graph tells.
+    """How many decisions are equal, and which class keeps the least if not all, of outputs with classes by the graph.
 
     Of others that decide several times a sample, as taggers and language models do, the former alone; of maps, which
     decide nothing by themselves, the latter.
@@ -299,10 +299,8 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
         least = worst and f"{worst['kept']} of {worst['places']} places, overlap {worst['overlap']:.2f}"
         if worst is not None and worst["told"] and output["agreement"] is not None:
             equal = round(output["agreement"] * output["decisions"])
-            texts.append(
-                f"{output['name']}: {equal} of {output['decisions']} decisions equal; class {worst['number']} keeps "
-                f"the least, {least}"
-            )
+            told = f"; class {worst['number']} keeps the least, {least}" if equal < output["decisions"] else ""
+            texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal{told}")
         elif worst is not None and output["agreement"] is None and (worst["told"] or reduced):
             texts.append(f"{output['name']}: least kept of what is above a half: map {worst['number']}, {least}")
         elif reduced and (output.get("decisions") or 0) > output["samples"] and output["agreement"] is not None:

@@ -177,9 +177,11 @@ def test_the_class_that_keeps_the_least_is_told() -> None:
         {"name": "map", "agreement": 0.995, "decisions": 2000, "worst_class": worst},
         {"name": "guess", "agreement": 0.995, "decisions": 2000, "worst_class": {**worst, "told": False}},
         {"name": "numbers", "agreement": None, "decisions": None},
+        {"name": "all", "agreement": 1.0, "decisions": 60, "worst_class": {**worst, "kept": 40, "overlap": 1.0}},
     ]
     assert class_texts({"floors": {"agreement": None}, "outputs": outputs}) == [
-        "map: 1990 of 2000 decisions equal; class 3 keeps the least, 36 of 40 places, overlap 0.86"
+        "map: 1990 of 2000 decisions equal; class 3 keeps the least, 36 of 40 places, overlap 0.86",
+        "all: 60 of 60 decisions equal",
     ]
 
 
