@@ -271,7 +271,8 @@ def _require_states(request: PackageRequest, target: Target, profile: Profile) -
         raise InputError(
             f"{profile.name} has no states",
             subject=flag,
-            hint="leave --state out: the app then feeds the states, as the original model has it",
+            hint="leave --state out, in a project file by `states = {}` in "
+            "[bundle.overrides.TARGET]: the app then feeds the states, as the original model has it",
         )
     own = target.weight_schemes(profile)
     if request.scheme not in (NONE, *own):

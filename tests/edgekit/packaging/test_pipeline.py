@@ -363,8 +363,13 @@ def test_states_where_there_are_none_or_where_calibration_would_need_them(
 ) -> None:
     model = onnx_file(LEAKY_SUM, half=np.array(0.5, np.float32))
     for target in ("ios17", "intel-cpu", "onnxruntime"):
-        with pytest.raises(InputError, match=f"--state h=after: {target} has no states"):
+        with pytest.raises(InputError) as raised:
             packaged(tmp_path / "out", model, target, states={"h": "after"})
+        assert str(raised.value) == (
+            f"--state h=after: {target} has no states\n"
+            "hint: leave --state out, in a project file by `states = {}` in [bundle.overrides.TARGET]: the app then "
+            "feeds the states, as the original model has it"
+        )
     with pytest.raises(InputError, match="the samples hold no states") as failure:
         packaged(tmp_path / "out", model, "ios18", data=tmp_path, quantize="int8", states={"h": "after"})
     assert str(failure.value).endswith(
