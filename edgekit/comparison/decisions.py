@@ -17,18 +17,16 @@ its power in the class that is everywhere: a lesion of 0.1 % of the pixels has l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
-from edgekit.comparison.boxes import SAME_OBJECT
+from edgekit.comparison.class_overlap import FEWEST, ClassAccuracy, overlaps
+from edgekit.comparison.maps import MapCount
 
 CROSSING = 0.5
 """The probability from which on the answer is yes."""
-FEWEST = 20
-"""How many answers, or positions of a class, prove something: of fewer, one is more than the 5 % that may differ."""
 LARGEST_RANK_WITH_CLASSES = 3
 """Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures, unless the
 graph tells along which axis classes lie."""
@@ -71,33 +69,6 @@ class Decision:
     its colours. Then what each map finds is told of, and never makes up for the signal."""
 
 
-@dataclass(frozen=True)
-class ClassAccuracy:
-    """The class that two models agree on the least, of those with :data:`FEWEST` positions or more in the original."""
-
-    number: int
-    """Its place along the axis, or the number that stands for it."""
-    places: int
-    """How many positions have it in the original."""
-    kept: int
-    """How many of these have it in the built model too."""
-    overlap: float
-    """``kept`` over the positions that have it in one of the models."""
-    told: bool = False
-    """See :attr:`Decision.told`."""
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it is no longer the same class, as boxes that overlap as little are not of the same object."""
-        return self.overlap < SAME_OBJECT
-
-    def __str__(self) -> str:
-        return (
-            f"class {self.number} is kept at {self.kept} of its {self.places} places (overlap {self.overlap:.2f}, at "
-            f"least {SAME_OBJECT})"
-        )
-
-
 class DecisionCount:
     """Counts the decisions that two models share.
 
@@ -117,6 +88,7 @@ class DecisionCount:
         self._yes_in_reference: Counter[int] = Counter()
         self._yes_in_built: Counter[int] = Counter()
         self._yes_in_both: Counter[int] = Counter()
+        self._maps = MapCount()
         self._may_be_amounts = decision is not None and not decision.told and not decision.are_scores
         self._add_up = True
 
@@ -130,7 +102,7 @@ class DecisionCount:
             return
         if decision.is_map:
             if reference.dtype.kind == "f":
-                self._add_tags(*(np.moveaxis(each, decision.axis, -1) > CROSSING for each in (reference, built)))
+                self._maps.add(*(np.moveaxis(each, decision.axis, -1) for each in (reference, built)))
             return
         are_scores = reference.dtype.kind == "f" or self._quantized
         if not are_scores or not 1 <= reference.ndim <= (
@@ -166,9 +138,11 @@ class DecisionCount:
         """The class with the least overlap, a lost one that is told first; None where none has enough positions."""
         if self._decision is None:
             return None
+        if self._decision.is_map:
+            return self._maps.worst(named=self._decision.named)
         largest = (self._in_reference, self._in_built, self._in_both, self._decision.told)
         tags = (self._yes_in_reference, self._yes_in_built, self._yes_in_both, self._decision.named)
-        classes = [*_overlaps(*tags), *(_overlaps(*largest) if self._decides() else ())]
+        classes = [*overlaps(*tags), *(overlaps(*largest) if self._decides() else ())]
         return min(
             classes, key=lambda each: (not (each.told and each.is_lost), each.overlap, each.number), default=None
         )
@@ -241,14 +215,3 @@ class DecisionCount:
             return
         sums = reference.astype(np.float64).sum(axis=axis)
         self._add_up = self._add_up and bool((np.abs(sums - 1) < SUM_TOLERANCE).all())
-
-
-def _overlaps(
-    in_reference: Mapping[int, int], in_built: Mapping[int, int], in_both: Mapping[int, int], told: bool
-) -> Iterator[ClassAccuracy]:
-    """How much the positions of each class overlap that has enough of them in the original."""
-    for number, places in in_reference.items():
-        if places >= FEWEST:
-            kept = in_both.get(number, 0)
-            overlap = kept / (places + in_built.get(number, 0) - kept)
-            yield ClassAccuracy(number, places, kept, overlap, told)

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from edgekit.comparison.class_overlap import ClassAccuracy
 from edgekit.comparison.columns import ColumnAccuracy, ColumnError, Columns
-from edgekit.comparison.decisions import CROSSING, ClassAccuracy, DecidedBy, Decision, DecisionCount
+from edgekit.comparison.decisions import CROSSING, DecidedBy, Decision, DecisionCount
 from edgekit.comparison.exchanged import Exchanged
 from edgekit.comparison.recalls import ClassLoss
 from edgekit.errors import InputError, RequirementError
@@ -105,6 +106,8 @@ class OutputAccuracy:
         for key in ("worst_column", "worst_class", "centred_db"):
             if record[key] is None:
                 del record[key]
+        if self.worst_class is not None:
+            record["worst_class"] = self.worst_class.as_record()
         if not self.errors:
             del record["errors"]
         else:

@@ -434,7 +434,8 @@ class _Tally:
     @property
     def explained(self) -> float:
         """See :attr:`Score.metric`; 0 where a class of which there is a map is lost."""
-        if self._decision.is_map and (least := self._decided.worst_class()) is not None and least.is_lost:
+        least = self._decided.worst_class() if self._decision.is_map else None
+        if least is not None and least.told and least.is_lost:
             return 0.0
         noises = {name: noise for name, (_, noise) in self._power.items() if name in self._variances}
         ratios = [decibels(self._variances[name], noise) for name, noise in noises.items()]

@@ -11,7 +11,7 @@ import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.decided_alone import decided_alone
-from edgekit.comparison.decisions import ClassAccuracy, DecidedBy, Decision
+from edgekit.comparison.decisions import DecidedBy, Decision
 from edgekit.comparison.metrics import LARGEST, OutputComparison, TaskAccuracy
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.model import Model
@@ -305,21 +305,46 @@ def test_names_tell_the_classes_of_channels(onnx_model: OnnxModel, body: str, ou
     assert decisions_of(Model(read, class_names=tuple("abcdef")))["y"] == decision
 
 
-def test_a_rare_map_that_is_lost_is_refused_at_any_signal_where_it_has_a_name(rng: np.random.Generator) -> None:
-    """An organ in 30 % of the pixels, and a lesion in 0.1 %, which has 0.3 % of the power: 24.8 dB without it."""
-    organ, lesion = np.zeros((2, 1, 100, 100))
-    organ[0, :30], lesion[0, 10, :10] = 1, 1
-    map_ = np.stack([organ, lesion], axis=1)
-    pairs = [(map_, map_ * np.array([1, 0])[:, None, None])] * 2
-    found = compared(pairs, replace(MAPS, named=True))
-    assert found.outputs[0].sqnr_db == pytest.approx(10 * np.log10(3010 / 10))
-    assert found.outputs[0].agreement is None
-    assert found.shortfalls() == ["output 'y': class 1 is kept at 0 of its 20 places (overlap 0.00, at least 0.5)"]
-    unnamed = compared(pairs, MAPS)
-    assert unnamed.shortfalls() == []  # colours, say
-    worst = unnamed.outputs[0].worst_class
-    assert worst == ClassAccuracy(number=1, places=20, kept=0, overlap=0.0)
-    assert compared([(map_, map_)] * 2, replace(MAPS, named=True)).shortfalls() == []
+LESION = 20
+"""The side of a lesion in pixels: 1 % of a picture of 200 × 200."""
+
+
+def segmented(lesion: np.ndarray) -> np.ndarray:
+    """An organ in half of a picture, and a lesion, whose maps are sure."""
+    maps = np.full((1, 2, 200, 200), 0.01)
+    maps[0, 0, :100] = 0.99
+    maps[0, 1, 50 : 50 + LESION, 50 : 50 + LESION] = lesion
+    return maps
+
+
+def test_a_rare_map_that_loses_half_its_places_is_refused_at_any_signal() -> None:
+    lesion = np.full((LESION, LESION), 0.99)
+    half, pixel = lesion.copy(), lesion.copy()
+    half[: LESION // 2], pixel[0, 0] = 0.01, 0.49
+    for named in (False, True):
+        decision = replace(MAPS, named=named)
+        found = compared([(segmented(lesion), segmented(half))], decision)
+        assert (found.outputs[0].sqnr_db or 0) > 20
+        assert found.outputs[0].agreement is None
+        assert found.shortfalls() == [
+            "output 'y': map 1 is kept at 200 of its 400 places (overlap 0.50, at least 0.75)"
+        ]
+        assert compared([(segmented(lesion), segmented(pixel))], decision).shortfalls() == []
+        assert compared([(segmented(lesion), segmented(lesion) * 0.98)], decision).shortfalls() == []
+
+
+def test_numbers_about_a_half_tell_no_class_without_names(rng: np.random.Generator) -> None:
+    """A depth, as a share of the farthest: 40 dB are right, and many numbers cross a half."""
+    depth = 0.47 + 0.04 * rng.uniform(0, 1, (1, 1, 100, 100)) ** 4
+    found = compared([(depth, depth - 0.01)], MAPS)
+    assert found.shortfalls() == []
+    worst = found.outputs[0].worst_class
+    assert worst is not None
+    assert (worst.told, worst.is_lost, worst.overlap) == (
+        False,
+        True,
+        pytest.approx(np.mean(depth > 0.51) / np.mean(depth > 0.5)),
+    )
 
 
 def test_maps_that_find_the_same_do_not_make_up_for_the_signal(rng: np.random.Generator) -> None:
