@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -33,6 +33,45 @@ def shape_of(value: ir.Value | None) -> tuple[int, ...]:
     if value is None or value.shape is None or not value.shape.is_static():
         raise InapplicableError("the shape of its input is not fixed")
     return tuple(int(size) for size in value.shape.numpy())
+
+
+def rank_of(value: ir.Value | None) -> int:
+    """How many axes a value has.
+
+    Raises:
+        InapplicableError: That is not known.
+    """
+    if value is None or value.shape is None:
+        raise InapplicableError("how many axes its input has is not known")
+    return value.shape.rank()
+
+
+def size_along(value: ir.Value | None, axis: int) -> int:
+    """A value's size along one axis, where those along others may be open.
+
+    Raises:
+        InapplicableError: It is not fixed.
+    """
+    rank = rank_of(value)
+    assert value is not None
+    assert value.shape is not None
+    size = value.shape[axis % rank]
+    if not isinstance(size, int):
+        raise InapplicableError(f"the size of its input along axis {axis % rank} is not fixed")
+    return size
+
+
+def kept_sizes(value: ir.Value | None, axes: Iterable[int]) -> list[int]:
+    """What ``Reshape`` takes for leading axes that it keeps: their sizes, and 0, the one that is there, for open ones.
+
+    Raises:
+        InapplicableError: How many axes the value has is not known.
+    """
+    rank_of(value)
+    assert value is not None
+    assert value.shape is not None
+    sizes = [value.shape[axis] for axis in axes]
+    return [size if isinstance(size, int) else 0 for size in sizes]
 
 
 def typed(value: ir.Value | None) -> tuple[ir.Value, ir.DataType]:
@@ -88,16 +127,15 @@ class CumulativeProduct(Rewrite):
         x, axis = node.inputs[0], constant_input(node, 1)
         if x is None or axis is None or x.dtype is None:
             raise InapplicableError("its axis is computed")
-        sizes = shape_of(x)
-        place = int(axis.item()) % len(sizes)
-        count = sizes[place]
+        place = int(axis.item()) % rank_of(x)
+        count = size_along(x, place)
         if count > MOST_CUMULATED:
             raise InapplicableError(f"{count} elements are too many")
-        dtype = x.dtype.numpy()
+        one = np.ones((), x.dtype.numpy())
         is_reverse = bool(node.attributes.get_int("reverse", 0))
 
         def shifted(value: ir.Value, by: int) -> ir.Value:
-            ones = np.ones([by if axis == place else size for axis, size in enumerate(sizes)], dtype)
+            ones = build("Expand", one, build("Shape", build.slice(value, [0], [by], [place])))
             if is_reverse:
                 return build("Concat", build.slice(value, [by], [count], [place]), ones, axis=place)
             return build("Concat", ones, build.slice(value, [0], [count - by], [place]), axis=place)
@@ -150,10 +188,9 @@ class NarrowArithmetic(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("Add", "Sub", "Mul", "BitShift")
 
     def matches(self, node: ir.Node) -> bool:
-        """Integers of 8 bits; a shift to the right stays what it is."""
+        """Integers of 8 bits."""
         value = node.inputs[0]
-        is_narrow = value is not None and value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
-        return is_narrow and node.attributes.get_string("direction", "LEFT") == "LEFT"
+        return value is not None and value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """The low 8 bits of what 32 bits hold; a shift by 8 or more leaves none."""
@@ -163,8 +200,9 @@ class NarrowArithmetic(Rewrite):
             powers = np.array([1 << places for places in range(9)], np.int32)
             last = np.array(len(powers) - 1, np.int32)
             y = build("Gather", powers, build("Where", build("Less", y, last), y, last), axis=0)
-        operator = "Mul" if node.op_type == "BitShift" else node.op_type
-        return [build.cast(build(operator, x, y), dtype)]
+            operator = "Mul" if node.attributes.get_string("direction") == "LEFT" else "Div"
+            return [build.cast(build(operator, x, y), dtype)]
+        return [build.cast(build(node.op_type, x, y), dtype)]
 
 
 class WholeBias(Rewrite):
@@ -299,10 +337,10 @@ class WholeVectorAverage(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("GlobalAveragePool",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Channels of zeros are added, and taken off; for an input of known sizes."""
+        """Channels of zeros are added, and taken off; for a known number of them."""
         x = node.inputs[0]
-        _, channels, *sizes = shape_of(x)
-        behind = [0, -channels % VECTOR, *[0] * len(sizes)]
+        channels = size_along(x, 1)
+        behind = [0, -channels % VECTOR, *[0] * (rank_of(x) - 2)]
         average = build("GlobalAveragePool", build.pad(x, [0] * len(behind) + behind))
         return [build.slice(average, [0], [channels], [1])]
 
@@ -354,16 +392,15 @@ class Determinant(Rewrite):
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Sums of signed products, one a permutation; up to 5 rows."""
         x = node.inputs[0]
-        sizes = shape_of(x)
-        count = sizes[-1]
+        count, rank = size_along(x, -1), rank_of(x)
         if count > 5:
             raise InapplicableError(f"a matrix of {count} rows has too many terms")
-        flat = build("Reshape", x, [-1, count * count])
+        flat = build("Reshape", x, [*kept_sizes(x, range(rank - 2)), count * count])
         terms = []
         for order in itertools.permutations(range(count)):
             sign = np.float32(np.linalg.det(np.eye(count)[list(order)]).round())
             cells = [
-                build.slice(flat, [row * count + column], [row * count + column + 1], [1])
+                build.slice(flat, [row * count + column], [row * count + column + 1], [rank - 2])
                 for row, column in enumerate(order)
             ]
             product = cells[0]
@@ -373,7 +410,7 @@ class Determinant(Rewrite):
         total = terms[0]
         for term in terms[1:]:
             total = build("Add", total, term)
-        return [build("Reshape", total, list(sizes[:-2]) or np.zeros(0, np.int64))]
+        return [build.squeeze(total, [rank - 2])]
 
 
 class HasElement(Rewrite):

@@ -12,7 +12,7 @@ from edgekit.graph.building import NodeBuilder
 from edgekit.graph.fourier_tables import TwoSteps, mirrored, two_steps
 from edgekit.graph.nodes import constant_input, input_at
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import shape_of, typed
+from edgekit.rewrites.arithmetic import kept_sizes, rank_of, size_along, typed
 
 MOST_CELLS = 1 << 23
 """Of the table: a transform of 1024 complex numbers has 4 M."""
@@ -67,8 +67,9 @@ class TwoStepTransform(Rewrite):
         order += [transform.axis, transform.rank - 1]
         is_moved = order != list(range(transform.rank))
         x = build("Transpose", transform.x, perm=order) if is_moved else transform.x
-        sizes = shape_of(transform.x)
-        others = [sizes[place] for place in order[:-2]]
+        others = kept_sizes(transform.x, order[:-2])
+        if others.count(0) > 1:
+            raise InapplicableError("several sizes of its input are not fixed")
         x = build("Reshape", x, [-1, transform.given, transform.parts])
         if from_half:
             x = _both_sides(build, x, transform)
@@ -79,6 +80,7 @@ class TwoStepTransform(Rewrite):
         result = _in_two_steps(build, x, steps, transform.dtype.numpy())
         if transform.onesided and not transform.inverse:
             result = build("Slice", result, [0], [transform.outs], [1])
+        others = [size or -1 for size in others]
         result = build("Reshape", result, [*others, transform.outs, 1 if from_half else 2])
         return [build("Transpose", result, perm=[int(place) for place in np.argsort(order)]) if is_moved else result]
 
@@ -106,17 +108,16 @@ class TabledTransform(Rewrite):
         """Along a constant axis of a known size, to a constant length."""
         transform = _Transform(node, build.opset)
         x, axis, length = transform.x, transform.axis, transform.length
-        sizes = shape_of(x)
-        given, parts = transform.given, transform.parts
+        rank, given, parts = transform.rank, transform.given, transform.parts
         if transform.cells > MOST_CELLS:
             raise InapplicableError(f"a transform of {length} numbers is too long for a table")
         table = _table(given, parts, length, inverse=transform.inverse, onesided=transform.onesided)
         table = table.astype(transform.dtype.numpy())
         outs, out_parts = table.shape[2:]
-        order = [place for place in range(len(sizes)) if place not in (axis, len(sizes) - 1)] + [axis, len(sizes) - 1]
-        is_moved = order != list(range(len(sizes)))
+        order = [place for place in range(rank) if place not in (axis, rank - 1)] + [axis, rank - 1]
+        is_moved = order != list(range(rank))
         moved = build("Transpose", x, perm=order) if is_moved else x
-        others = [sizes[place] for place in order[:-2]]
+        others = kept_sizes(x, order[:-2])
         flat = build("Reshape", moved, [*others, given * parts])
         product = build("MatMul", flat, table.reshape(given * parts, outs * out_parts))
         result = build("Reshape", product, [*others, outs, out_parts])
@@ -124,17 +125,16 @@ class TabledTransform(Rewrite):
 
 
 class _Transform:
-    """What a ``DFT`` node asks for, of an input of a known shape."""
+    """What a ``DFT`` node asks for, of an input of a known size along its axis."""
 
     def __init__(self, node: ir.Node, opset: int) -> None:
         self.x, self.dtype = typed(node.inputs[0])
-        sizes = shape_of(self.x)
-        self.rank = len(sizes)
+        self.rank = rank_of(self.x)
         self.inverse = node.attributes.get_int("inverse", 0) == 1
         self.onesided = node.attributes.get_int("onesided", 0) == 1
         axis = _number(node, 2, -2) if opset >= AXIS_IS_AN_INPUT else node.attributes.get_int("axis", 1)
         self.axis = axis % self.rank
-        self.given, self.parts = sizes[self.axis], sizes[-1]
+        self.given, self.parts = size_along(self.x, self.axis), size_along(self.x, -1)
         self.length = _number(node, 1, 2 * (self.given - 1) if self.inverse and self.onesided else self.given)
 
     @property

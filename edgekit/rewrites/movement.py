@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.nodes import constant_input, has_input
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import shape_of, typed
+from edgekit.rewrites.arithmetic import kept_sizes, rank_of, shape_of, size_along, typed
 
 
 class WrappedPad(Rewrite):
@@ -25,18 +25,19 @@ class WrappedPad(Rewrite):
         return node.attributes.get_string("mode", "constant") == "wrap"
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For constant pads of an input of known sizes."""
-        x = node.inputs[0]
-        sizes, pads, axes = shape_of(x), constant_input(node, 1), constant_input(node, 3)
+        """For constant pads along axes of known sizes."""
+        x, pads, axes = node.inputs[0], constant_input(node, 1), constant_input(node, 3)
+        rank = rank_of(x)
         is_given = len(node.inputs) > 3 and node.inputs[3] is not None
         if x is None or pads is None or (is_given and axes is None):
             raise InapplicableError("its pads are computed")
-        along = [int(axis) % len(sizes) for axis in axes] if axes is not None else list(range(len(sizes)))
+        along = [int(axis) % rank for axis in axes] if axes is not None else list(range(rank))
         result = x
         for number, axis in enumerate(along):
             before, behind = int(pads[number]), int(pads[number + len(along)])
             if before or behind:
-                places = np.arange(-before, sizes[axis] + behind) % sizes[axis]
+                size = size_along(x, axis)
+                places = np.arange(-before, size + behind) % size
                 result = build("Gather", result, places.astype(np.int64), axis=axis)
         return [result if result is not x else build("Identity", x)]
 
@@ -53,15 +54,17 @@ class ChosenPad(Rewrite):
         return is_constant and has_input(node, 2) and constant_input(node, 2) is None
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For constant pads of an input of known sizes."""
+        """For constant pads along axes of known sizes."""
         x, value = node.inputs[0], node.inputs[2]
-        sizes, pads, axes = shape_of(x), constant_input(node, 1), constant_input(node, 3)
+        rank, pads, axes = rank_of(x), constant_input(node, 1), constant_input(node, 3)
         if pads is None or (has_input(node, 3) and axes is None):
             raise InapplicableError("its pads are computed")
-        along = [int(axis) % len(sizes) for axis in axes] if axes is not None else list(range(len(sizes)))
-        before, behind = [0] * len(sizes), [0] * len(sizes)
+        along = [int(axis) % rank for axis in axes] if axes is not None else list(range(rank))
+        before, behind = [0] * rank, [0] * rank
         for number, axis in enumerate(along):
             before[axis], behind[axis] = int(pads[number]), int(pads[number + len(along)])
+        is_padded = [begin != 0 or end != 0 for begin, end in zip(before, behind, strict=True)]
+        sizes = [size_along(x, axis) if is_padded[axis] else 1 for axis in range(rank)]
         cut = [(max(-begin, 0), max(-end, 0)) for begin, end in zip(before, behind, strict=True)]
         kept = [size - sum(each) for size, each in zip(sizes, cut, strict=True)]
         added = [(max(begin, 0), max(end, 0)) for begin, end in zip(before, behind, strict=True)]
@@ -69,7 +72,7 @@ class ChosenPad(Rewrite):
             raise InapplicableError("it cuts off more than there is")
         is_there = np.pad(np.ones(kept, np.bool_), added)
         filled = build("Pad", x, np.array([*before, *behind], np.int64))
-        return [build("Where", is_there, filled, build("Reshape", value, np.ones(len(sizes), np.int64)))]
+        return [build("Where", is_there, filled, build("Reshape", value, np.ones(rank, np.int64)))]
 
 
 class SlicedGather(Rewrite):
@@ -112,6 +115,28 @@ class EndlessSlice(Rewrite):
         return [build("Slice", *node.inputs[:2], written, *node.inputs[3:])]
 
 
+class SlicedSplit(Rewrite):
+    """``Split`` into a number of parts, the last of which may be smaller, as a slice for each."""
+
+    name: ClassVar[str] = "parts by slices"
+    op_types: ClassVar[Sequence[str]] = ("Split",)
+    versions: ClassVar[range] = range(18, 1000)
+
+    def matches(self, node: ir.Node) -> bool:
+        """No sizes of parts are given."""
+        return not has_input(node, 1)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Along an axis of any size."""
+        x, count = node.inputs[0], len(node.outputs)
+        axis = node.attributes.get_int("axis", 0) % rank_of(x)
+        size = build.slice(build("Shape", x), [axis], [axis + 1], [0])
+        length = build("Div", build("Add", size, [count - 1]), [count])
+        ends = [build("Mul", length, [number]) for number in range(1, count)]
+        borders = [build.constant(np.zeros(1, np.int64)), *ends, size]
+        return [build("Slice", x, *borders[number : number + 2], [axis]) for number in range(count)]
+
+
 class PermutingEinsum(Rewrite):
     """``Einsum`` that only puts the axes of one tensor in another order, as diffusion transformers join patches."""
 
@@ -141,36 +166,49 @@ def _equation(node: ir.Node) -> tuple[str, str, str]:
 
 
 class PaddedTransposition(Rewrite):
-    """``ConvTranspose`` of an output shape with ``auto_pad`` SAME_UPPER, with the pads that this asks for."""
+    """``ConvTranspose`` of an output shape or with ``auto_pad`` SAME, with the pads that this asks for."""
 
     name: ClassVar[str] = "transposed convolution of its shape"
     op_types: ClassVar[Sequence[str]] = ("ConvTranspose",)
 
     def matches(self, node: ir.Node) -> bool:
-        """An odd pad more stands behind."""
-        is_upper = node.attributes.get_string("auto_pad", "NOTSET") == "SAME_UPPER"
-        return is_upper and "output_shape" in node.attributes
+        """The pads follow from a shape."""
+        return "output_shape" in node.attributes or _is_same(node)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For inputs of known sizes, where something is cut off and nothing is added."""
-        sizes, kernel = shape_of(node.inputs[0])[2:], shape_of(node.inputs[1])[2:]
+        """Where something is cut off and nothing is added; for an output shape the input's sizes have to be known.
+
+        With ``auto_pad`` SAME the output has the input's sizes times the strides, or more where these are longer than
+        the kernel. An odd pad more stands behind with SAME_UPPER, and in front otherwise.
+        """
+        x, kernel = node.inputs[0], shape_of(node.inputs[1])[2:]
         rest = {name: list(node.attributes.get_ints(name, ())) for name in ("strides", "dilations", "output_padding")}
-        strides, dilations = rest["strides"] or [1] * len(sizes), rest["dilations"] or [1] * len(sizes)
-        added = rest["output_padding"] or [0] * len(sizes)
-        wanted = list(node.attributes.get_ints("output_shape"))[-len(sizes) :]
-        totals = [
-            stride * (size - 1) + more + (length - 1) * dilation + 1 - out
-            for size, stride, more, length, dilation, out in zip(
-                sizes, strides, added, kernel, dilations, wanted, strict=True
-            )
+        strides, dilations = rest["strides"] or [1] * len(kernel), rest["dilations"] or [1] * len(kernel)
+        added = rest["output_padding"] or [0] * len(kernel)
+        beyond = [  # what is computed less the input's size times the stride
+            more + (length - 1) * dilation + 1 - stride
+            for stride, more, length, dilation in zip(strides, added, kernel, dilations, strict=True)
         ]
+        if "output_shape" in node.attributes:
+            wanted = list(node.attributes.get_ints("output_shape"))[-len(kernel) :]
+            sizes = [size_along(x, 2 + axis) for axis in range(len(kernel))]
+            totals = [
+                size * stride + more - out
+                for size, stride, more, out in zip(sizes, strides, beyond, wanted, strict=True)
+            ]
+        else:
+            totals = [max(more, 0) for more in beyond]
         if min(totals) < 0:
             raise InapplicableError("its output is larger than what it computes")
-        begins = [total // 2 for total in totals]
-        pads = [*begins, *(total - begin for total, begin in zip(totals, begins, strict=True))]
+        less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
+        is_upper = node.attributes.get_string("auto_pad", "NOTSET") == "SAME_UPPER"
         attributes = {name: attribute.value for name, attribute in node.attributes.items()}
         kept = {name: value for name, value in attributes.items() if name not in ("auto_pad", "output_shape", "pads")}
-        return [build("ConvTranspose", *node.inputs, pads=pads, **kept)]
+        return [build("ConvTranspose", *node.inputs, pads=[*less, *more] if is_upper else [*more, *less], **kept)]
+
+
+def _is_same(node: ir.Node) -> bool:
+    return node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
 
 
 class UpwardPool(Rewrite):
@@ -185,9 +223,9 @@ class UpwardPool(Rewrite):
         return node.attributes.get_int("ceil_mode", 0) == 1 and padding == "NOTSET"
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
-        """For an input of known sizes; a window that would begin in the padding behind is left out, as ONNX does."""
+        """For images of known sizes; a window that would begin in the padding behind is left out, as ONNX does."""
         x = node.inputs[0]
-        lengths = shape_of(x)[2:]
+        lengths = [size_along(x, axis) for axis in range(2, rank_of(x))]
         kernel = list(node.attributes["kernel_shape"].as_ints())
         strides, dilations, pads = _steps(node, len(kernel))
         for axis, length in enumerate(lengths):
@@ -219,9 +257,9 @@ class PaddedAverage(Rewrite):
         return counts and node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET"
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For an input of known sizes; what lies behind the padding where sizes are rounded up counts neither way."""
+        """For images of known sizes; what lies behind the padding where sizes are rounded up counts neither way."""
         x, dtype = typed(node.inputs[0])
-        lengths = shape_of(x)[2:]
+        lengths = [size_along(x, axis) for axis in range(2, rank_of(x))]
         kernel = list(node.attributes["kernel_shape"].as_ints())
         strides, dilations, pads = _steps(node, len(kernel))
         is_upward = node.attributes.get_int("ceil_mode", 0) == 1
@@ -284,7 +322,7 @@ class ConvolvedColumns(Rewrite):
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """For constant shapes of image and block; the weights are zeros and ones."""
         x = node.inputs[0]
-        batch, rows, _ = shape_of(x)
+        rows = size_along(x, 1)
         image, block = constant_input(node, 1), constant_input(node, 2)
         if x is None or x.dtype is None or image is None or block is None:
             raise InapplicableError("the shapes of image and block are computed")
@@ -298,7 +336,7 @@ class ConvolvedColumns(Rewrite):
             np.eye(size, dtype=x.dtype.numpy()).reshape(size, 1, *map(int, block)), (channels, 1, *[1] * rank)
         )
         rest = [padded[axis] - (counts[axis] - 1) * strides[axis] - reach[axis] for axis in range(rank)]
-        columns = build("Reshape", x, [batch, rows, *counts])
+        columns = build("Reshape", x, [*kept_sizes(x, [0]), rows, *counts])
         result = build("ConvTranspose", columns, weights, group=channels, strides=strides, dilations=dilations)
         result = build.pad(result, [0, 0, *[0] * rank, 0, 0, *rest]) if any(rest) else result
         if any(pads):
@@ -314,19 +352,20 @@ class ScatteredTensor(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("TensorScatter",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For an update of a known shape."""
+        """For an update of a known size along its axis."""
         cache, update = node.inputs[:2]
-        sizes, lengths = shape_of(update), shape_of(cache)
-        axis = node.attributes.get_int("axis", -2) % len(sizes)
-        along = [-1 if place == axis else 1 for place in range(len(sizes))]
-        places: ir.Value | np.ndarray = np.arange(sizes[axis]).reshape(along)
+        rank = rank_of(update)
+        axis = node.attributes.get_int("axis", -2) % rank
+        along = [-1 if place == axis else 1 for place in range(rank)]
+        places: ir.Value | np.ndarray = np.arange(size_along(update, axis)).reshape(along)
         begins = node.inputs[2] if len(node.inputs) > 2 else None
         if begins is not None:
-            of_batch = build("Reshape", begins, [-1, *[1] * (len(sizes) - 1)])
+            of_batch = build("Reshape", begins, [-1, *[1] * (rank - 1)])
             places = build("Add", of_batch, places)
         if node.attributes.get_string("mode", "linear") == "circular":
-            places = build("Mod", places, np.asarray(lengths[axis], np.int64))
-        spread = build("Expand", places, list(sizes))
+            places = build("Mod", places, np.asarray(size_along(cache, axis), np.int64))
+        sizes = kept_sizes(update, range(rank))
+        spread = build("Expand", places, build("Shape", update) if 0 in sizes else sizes)
         return [build("ScatterElements", cache, spread, update, axis=axis)]
 
 

@@ -89,6 +89,7 @@ class StandardRewrites(RewriteSet):
             movement.ChosenPad(),
             movement.SlicedGather(),
             movement.EndlessSlice(),
+            movement.SlicedSplit(),
             movement.PermutingEinsum(),
             movement.PaddedTransposition(),
             movement.UpwardPool(),

@@ -23,10 +23,12 @@ from edgekit.graph.resize_tables import (
     output_sizes,
 )
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import shape_of, typed
+from edgekit.rewrites.arithmetic import rank_of, size_along, typed
 
 MOST_CELLS = 1 << 22
 """Of one table; a larger one takes more room than most models."""
+MOVES_WHAT_IT_KEEPS = ("tf_crop_and_resize", "tf_half_pixel_for_nn")
+"""Coordinates that may choose other elements along an axis whose factor is 1."""
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 
 
@@ -38,19 +40,18 @@ class TabledResize(Rewrite):
     versions: ClassVar[range] = range(11, 1000)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For constant sizes, factors and region, and an input of known sizes."""
+        """For constant sizes, factors and region, and known sizes of what they change."""
         x = node.inputs[0]
-        lengths = shape_of(x)
         assert x is not None
-        axes = [axis % len(lengths) for axis in node.attributes.get_ints("axes", range(len(lengths)))]
+        rank = rank_of(x)
         transformation = node.attributes.get_string("coordinate_transformation_mode", "half_pixel")
         try:
-            plan = _plan(node, lengths, axes, is_cropped=transformation == "tf_crop_and_resize")
+            plan = _plan(node, rank, transformation)
             grids = {axis: one.coordinates(transformation) for axis, one in plan.items()}
             result = _resized(node, build, x, plan, grids)
         except UnknownModeError as error:
             raise InapplicableError(str(error)) from error
-        outside = _outside(plan, grids, len(lengths))
+        outside = _outside(plan, grids, rank)
         if transformation == "tf_crop_and_resize" and outside.any():
             _, dtype = typed(x)
             value = np.asarray(node.attributes.get_float("extrapolation_value", 0.0), dtype.numpy())
@@ -70,35 +71,46 @@ class TabledUpsample(Rewrite):
         return node.attributes.get_string("mode", "nearest") == "nearest"
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For constant factors, and an input of known sizes."""
+        """For constant factors, and known sizes of what they change."""
         x, factors = node.inputs[0], _numbers(node, 1)
         if x is None or factors is None:
             raise InapplicableError("it has no factors")
         result = x
-        for axis, (size, factor) in enumerate(zip(shape_of(x), factors, strict=True)):
+        for axis, factor in enumerate(factors):
+            if factor == 1:
+                continue
+            size = size_along(x, axis)
             one = Axis(size, int(np.float32(factor) * np.float32(size)), factor)
             places = nearest_indices(one, one.coordinates("asymmetric"), "floor")
-            if not np.array_equal(places, np.arange(size)):
-                result = build("Gather", result, places.astype(np.int64), axis=axis)
+            result = build("Gather", result, places.astype(np.int64), axis=axis)
         return [result if result is not x else build("Identity", x)]
 
 
-def _plan(node: ir.Node, lengths: Sequence[int], axes: Sequence[int], *, is_cropped: bool) -> dict[int, Axis]:
+def _plan(node: ir.Node, rank: int, transformation: str) -> dict[int, Axis]:
     """What becomes of each axis that may change."""
+    x = node.inputs[0]
+    axes = [axis % rank for axis in node.attributes.get_ints("axes", range(rank))]
     scales, sizes = _numbers(node, 2), _numbers(node, 3)
-    policy = node.attributes.get_string("keep_aspect_ratio_policy", "stretch")
-    chosen = [lengths[axis] for axis in axes]
-    wanted = None if sizes is None else [int(size) for size in sizes]
-    outs, factors = output_sizes(chosen, wanted, scales, policy)
-    region = _numbers(node, 1) if is_cropped else None
-    if is_cropped and region is None:
+    region = _numbers(node, 1) if transformation == "tf_crop_and_resize" else None
+    if transformation == "tf_crop_and_resize" and region is None:
         raise InapplicableError("tf_crop_and_resize needs a roi")
     region = region or [*[0.0] * len(axes), *[1.0] * len(axes)]
-    bounds = zip(region[: len(axes)], region[len(axes) :], strict=True)
+    places = list(range(len(axes)))
+    if scales is not None and transformation not in MOVES_WHAT_IT_KEEPS:
+        places = [place for place in places if scales[place] != 1 or not _is_open(x, axes[place])]
+    lengths = [size_along(x, axes[place]) for place in places]
+    wanted = None if sizes is None else [int(sizes[place]) for place in places]
+    given = None if scales is None else [scales[place] for place in places]
+    policy = node.attributes.get_string("keep_aspect_ratio_policy", "stretch")
+    outs, factors = output_sizes(lengths, wanted, given, policy)
     return {
-        axis: Axis(length, out, factor, bound)
-        for axis, length, out, factor, bound in zip(axes, chosen, outs, factors, bounds, strict=True)
+        axes[place]: Axis(length, out, factor, (region[place], region[place + len(axes)]))
+        for place, length, out, factor in zip(places, lengths, outs, factors, strict=True)
     }
+
+
+def _is_open(x: ir.Value | None, axis: int) -> bool:
+    return x is None or x.shape is None or not isinstance(x.shape[axis], int)
 
 
 def _numbers(node: ir.Node, place: int) -> list[float] | None:
@@ -130,7 +142,7 @@ def _resized(
             continue
         table = _table(node, mode, one, grids[axis])
         if table.shape[0] != table.shape[1] or not np.allclose(table, np.eye(len(table)), rtol=0, atol=1e-6):
-            result = _product_along(build, result, table, axis, x, len(shape_of(x)))
+            result = _product_along(build, result, table, axis, x, rank_of(x))
     return result if result is not x else build("Identity", x)
 
 
