@@ -39,6 +39,9 @@ SEVERAL_AXES = range(11, 13)
 PADS_ARE_INPUTS = 11
 """Since this opset Pad takes what it pads with as an input."""
 
+LAST_PART_MAY_BE_SMALLER = 18
+"""Since this opset Split gives a number of parts that need not be equal."""
+
 AXIS_IS_AN_INPUT = 20
 """Since this opset DFT takes its axis as an input, not as an attribute."""
 
@@ -105,9 +108,18 @@ def _causal_with_past_and_more(node: ir.Node, _: int) -> bool:
 
 def _saturates(node: ir.Node, _: int) -> bool:
     """Whether integers of 8 bits are added, subtracted, multiplied or shifted to the left."""
+    return _is_narrow(node) and node.attributes.get_string("direction", "LEFT") == "LEFT"
+
+
+def _rounds_what_is_shifted(node: ir.Node, _: int) -> bool:
+    """Whether integers of 8 bits and of open sizes are shifted to the right."""
+    is_right = node.attributes.get_string("direction", "LEFT") == "RIGHT"
+    return _is_narrow(node) and is_right and static_sizes(node.outputs[0]) is None
+
+
+def _is_narrow(node: ir.Node) -> bool:
     value = node.inputs[0]
-    is_narrow = value is not None and value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
-    return is_narrow and node.attributes.get_string("direction", "LEFT") == "LEFT"
+    return value is not None and value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
 
 
 def _reaches_beyond_32_bits(node: ir.Node, _: int) -> bool:
@@ -124,11 +136,16 @@ def _is_wide(numbers: np.ndarray | None) -> bool:
 
 
 def _repeats_by_the_rounded_size(node: ir.Node, _: int) -> bool:
-    """Whether nearest elements are asked for by factors that give no whole sizes."""
-    factors, sizes = constant_input(node, 1), static_sizes(node.inputs[0])
+    """Whether nearest elements are asked for by factors that give no whole sizes, or may give none."""
+    factors, shape = constant_input(node, 1), node.inputs[0].shape if node.inputs[0] is not None else None
     if node.attributes.get_string("mode", "nearest") != "nearest":
         return False
-    return factors is None or sizes is None or bool(np.any(factors.astype(np.float32) * sizes % 1))
+    if factors is None or shape is None:
+        return True
+    return any(
+        factor % 1 and (not isinstance(size, int) or factor * np.float32(size) % 1)
+        for factor, size in zip(factors.astype(np.float32), shape, strict=True)
+    )
 
 
 def _has_a_fraction_in_its_bias(node: ir.Node, _: int) -> bool:
@@ -163,13 +180,14 @@ def _counts_other_padding(node: ir.Node, _: int) -> bool:
 
 def _reaches_behind(node: ir.Node) -> bool:
     """Whether the last window along some axis, where sizes are rounded up, reaches beyond the padding."""
-    sizes, kernel = static_sizes(node.inputs[0]), np.array(node.attributes["kernel_shape"].as_ints())
-    if sizes is None:
+    x, kernel = node.inputs[0], np.array(node.attributes["kernel_shape"].as_ints())
+    sizes = [] if x is None or x.shape is None else list(x.shape)[2:]
+    if not sizes or not all(isinstance(size, int) for size in sizes):
         return True
     ones = [1] * len(kernel)
     strides, dilations = (np.array(node.attributes.get_ints(name, ones)) for name in ("strides", "dilations"))
     before, behind = np.reshape(node.attributes.get_ints("pads", ()), (2, -1))
-    lengths = np.array(sizes[2:])
+    lengths = np.array(sizes)
     free = lengths + before + behind - (kernel - 1) * dilations - 1
     last = -(-free // strides) * strides
     return bool(np.any((free % strides != 0) & (last < lengths + before)))  # one that begins behind is left out
@@ -221,6 +239,20 @@ def _pads_an_output_shape_behind(node: ir.Node, _: int) -> bool:
     return "output_shape" in node.attributes and node.attributes.get_string("auto_pad", "NOTSET") == "SAME_UPPER"
 
 
+def _pads_where_sizes_are_open(node: ir.Node, _: int) -> bool:
+    """Whether the pads follow from a shape, and a size is open, be it the batch's alone."""
+    is_same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
+    return (is_same or "output_shape" in node.attributes) and static_sizes(node.inputs[0]) is None
+
+
+def _splits_an_open_size(node: ir.Node, opset: int) -> bool:
+    """Whether an open size is split in parts of which the last may be smaller."""
+    x = node.inputs[0]
+    if opset < LAST_PART_MAY_BE_SMALLER or has_input(node, 1):
+        return False
+    return x is None or x.shape is None or not isinstance(x.shape[node.attributes.get_int("axis", 0)], int)
+
+
 def _gives_a_mask(node: ir.Node, opset: int) -> bool:
     """Whether the mask of a dropout is read that earlier versions leave zero."""
     read = len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output())
@@ -236,8 +268,10 @@ def _has_other_activations(node: ir.Node, _: int) -> bool:
 
 
 def _has_lengths_of_open_sizes(node: ir.Node, _: int) -> bool:
-    """Whether sequences have lengths that follow from data, where not all sizes are known."""
-    return has_input(node, 4) and static_sizes(node.inputs[0]) is None and _follows_from_data(node.inputs[4])
+    """Whether sequences have lengths that follow from data or are constant, where not all sizes are known."""
+    if not has_input(node, 4) or static_sizes(node.inputs[0]) is not None:
+        return False
+    return constant_input(node, 4) is not None or _follows_from_data(node.inputs[4])
 
 
 def _follows_from_data(value: ir.Value | None) -> bool:
@@ -366,8 +400,10 @@ MISREADINGS = (
     Departure(WHOLE, _reaches_beyond_32_bits, "it computes in 32 bits, and a constant needs more"),
     Departure(("Add", "BitShift", "Mul", "Sub"), _saturates, "8-bit integers stop at their limits, and do not wrap"),
     Departure(("AveragePool",), _counts_other_padding, "it counts other padding than is there"),
+    Departure(("BitShift",), _rounds_what_is_shifted, "it rounds shifted 8-bit integers of open sizes"),
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more before than behind"),
+    Departure(("ConvTranspose",), _pads_where_sizes_are_open, "it leaves out the padding where a size is open"),
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
     Departure(("Dropout",), _gives_a_mask, "it keeps everything by a mask that is zero before opset 12"),
@@ -411,5 +447,6 @@ MISREADINGS = (
     ),
     Departure(("Softmax",), _spans_several_axes, "it takes one axis, not all from there on"),
     Departure(("SpaceToDepth",), _mode_is("CRD"), "it ignores the mode"),
+    Departure(("Split",), _splits_an_open_size, "it makes the first parts too small where a size is open"),
     Departure(("Upsample",), _repeats_by_the_rounded_size, "it repeats by the rounded size, not by the factor"),
 )
