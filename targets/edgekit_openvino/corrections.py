@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_openvino.amplified import keep_difference
+from edgekit_openvino.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.quotients import keep_quotient
 
 EXTREMES = {"ReduceMax": -np.inf, "ReduceMin": np.inf}
@@ -49,6 +50,8 @@ def corrected(network: Any) -> Any:
             if kind == "Divide":
                 keep_quotient(operation)
             keep_difference(operation)
+        elif kind in PRODUCTS:
+            store_operands(operation, constants)
         elif kind == "TopK" and operation.get_output_element_type(0).is_integral():
             _keep_the_order_of_equals(operation)
         elif kind == "NonMaxSuppression" and operation.get_input_size() > IOU_THRESHOLD:

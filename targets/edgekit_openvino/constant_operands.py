@@ -1,0 +1,56 @@
+"""Operands of products that only constants go into, and that OpenVINO computes at run time, stored as numbers.
+
+The CPU plugin (2026.4) lets a product transpose such an operand by itself, and reads it in the order that it had
+before. Operators that its constant folding knows (most) come to it as constants; ``GatherElements`` and some others do
+not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+PRODUCTS = ("Einsum", "MatMul")
+TAKEN_APART = frozenset({"Constant", "Einsum", "Result"})
+"""What is left of an operand where folding has numbers for all of it; an Einsum becomes products, which it knows."""
+
+
+def store_operands(operation: Any, constants: Collection[str]) -> None:
+    """Puts numbers in the place of a product's transposed operands that the plugin would compute, in place.
+
+    Args:
+        operation: A ``MatMul`` or an ``Einsum`` of an ``openvino.Model``.
+        constants: The names of the operations that nothing but constants goes into.
+    """
+    from openvino import opset13
+
+    is_einsum = operation.get_type_name() == "Einsum"
+    for place in range(operation.get_input_size()):
+        value = operation.input_value(place)
+        node = value.get_node()
+        may_be_transposed = is_einsum or node.get_type_name() == "Transpose"
+        if not may_be_transposed or node.get_name() not in constants or node.get_type_name() == "Constant":
+            continue
+        if not _is_folded(value):
+            operation.input(place).replace_source_output(opset13.constant(_numbers(value)).output(0))
+
+
+def _is_folded(value: Any) -> bool:
+    from openvino import Model
+    from openvino.passes import ConstantFolding, Manager
+
+    alone = Model([value], []).clone()
+    passes = Manager()
+    passes.register_pass(ConstantFolding())
+    passes.run_passes(alone)
+    return all(each.get_type_name() in TAKEN_APART for each in alone.get_ops())
+
+
+def _numbers(value: Any) -> np.ndarray:
+    from openvino import Core, Model
+
+    options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    compiled = Core().compile_model(Model([value], []).clone(), "CPU", options)
+    return np.array(compiled([])[0])
