@@ -39,6 +39,9 @@ SEVERAL_AXES = range(11, 13)
 PADS_ARE_INPUTS = 11
 """Since this opset Pad takes what it pads with as an input."""
 
+SEVERAL = 2
+"""So many axes, or factors, are several."""
+
 LAST_PART_MAY_BE_SMALLER = 18
 """Since this opset Split gives a number of parts that need not be equal."""
 
@@ -253,6 +256,25 @@ def _splits_an_open_size(node: ir.Node, opset: int) -> bool:
     return x is None or x.shape is None or not isinstance(x.shape[node.attributes.get_int("axis", 0)], int)
 
 
+def _multiplies_along_unnamed_axes(node: ir.Node, _: int) -> bool:
+    """Whether an ellipsis of several axes stands in a product of elements, or in one of three tensors or more.
+
+    OpenVINO 2026.4 takes an equation apart into products of two and unsqueezes one of them for a letter that it lacks.
+    """
+    before, arrow, after = node.attributes.get_string("equation", "").replace(" ", "").partition("->")
+    operands = before.split(",")
+    ranks = [_rank(value) for value in node.inputs]
+    unnamed = [
+        rank - len(operand.replace("...", ""))
+        for operand, rank in zip(operands, ranks, strict=True)
+        if "..." in operand and rank is not None
+    ]
+    if len(operands) == 1 or max(unnamed, default=0) < SEVERAL:
+        return False
+    adds_up = not arrow or bool(set(before) - set(after) - {","})
+    return len(operands) > SEVERAL or not adds_up
+
+
 def _gives_a_mask(node: ir.Node, opset: int) -> bool:
     """Whether the mask of a dropout is read that earlier versions leave zero."""
     read = len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output())
@@ -407,6 +429,9 @@ MISREADINGS = (
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),
     Departure(("Dropout",), _gives_a_mask, "it keeps everything by a mask that is zero before opset 12"),
+    Departure(
+        ("Einsum",), _multiplies_along_unnamed_axes, "it cannot load an ellipsis of several axes in such products"
+    ),
     Departure(("FusedGemm",), _ends_otherwise, "it ends with a rectifier whatever the activation", MICROSOFT),
     Departure(("FusedMatMul",), _rows_come_first, "it ignores that the rows come before the batch", MICROSOFT),
     Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),

@@ -1,0 +1,60 @@
+"""``Einsum`` in other equations."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.arithmetic import rank_of
+
+REST = "..."
+
+
+class NamedEinsum(Rewrite):
+    """``Einsum`` whose equation leaves axes unnamed (``...``), with letters for all of them."""
+
+    name: ClassVar[str] = "equation with all axes named"
+    op_types: ClassVar[Sequence[str]] = ("Einsum",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """The equation has an ellipsis."""
+        return REST in node.attributes.get_string("equation", "")
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For tensors of known ranks, whose unnamed axes have the same sizes."""
+        equation = node.attributes.get_string("equation").replace(" ", "")
+        before, _, after = equation.partition("->")
+        operands = before.split(",")
+        if "->" not in equation:
+            named = before.replace(REST, "")
+            after = REST + "".join(sorted(letter for letter in set(named) - {","} if named.count(letter) == 1))
+        shapes = [_unnamed_sizes(value, operand) for value, operand in zip(node.inputs, operands, strict=True)]
+        most = max(shapes, key=len)
+        if any(sizes != most[len(most) - len(sizes) :] for sizes in shapes):
+            raise InapplicableError("its unnamed axes have several sizes")
+        free = [letter for letter in string.ascii_letters if letter not in equation][: len(most)]
+        if len(free) < len(most):
+            raise InapplicableError("its equation has no letters left")
+        named_operands = [
+            operand.replace(REST, "".join(free[len(most) - len(sizes) :]))
+            for operand, sizes in zip(operands, shapes, strict=True)
+        ]
+        explicit = f"{','.join(named_operands)}->{after.replace(REST, ''.join(free))}"
+        return [build("Einsum", *node.inputs, equation=explicit)]
+
+
+def _unnamed_sizes(value: ir.Value | None, operand: str) -> list[int | ir.SymbolicDim]:
+    """The sizes of the axes that an ellipsis stands for."""
+    rank = rank_of(value)
+    assert value is not None
+    assert value.shape is not None
+    head, rest, tail = operand.partition(REST)
+    sizes = list(value.shape)[len(head) : rank - len(tail)] if rest else []
+    if any(isinstance(size, ir.SymbolicDim) and size.value is None for size in sizes):
+        raise InapplicableError("the sizes of its unnamed axes are not known")
+    return sizes

@@ -1,0 +1,57 @@
+"""Equations that OpenVINO does not load."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import openvino
+import pytest
+
+import edgekit_openvino
+from edgekit.errors import UnsupportedOpsError
+from edgekit.model import Model
+from edgekit_openvino.frontend import convert_model
+
+RANDOM = np.random.default_rng(0)
+EQUATIONS = {
+    "...ne,...n->...ne": [(1, 2, 5, 4), (1, 2, 5)],
+    "...i,...j->...ij": [(2, 2, 3), (2, 2, 4)],
+    "...de,...nd,...n->...ne": [(1, 2, 3, 4), (1, 2, 5, 3), (1, 2, 5)],
+}
+TAKEN = {
+    "...id,...jd->...ij": [(1, 2, 3, 4), (1, 2, 5, 4)],
+    "...ij,...i->...j": [(1, 2, 3, 4), (1, 2, 3)],
+}
+
+
+def built(equation: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    feeds = {
+        name: RANDOM.standard_normal(shape).astype(np.float32)
+        for name, shape in zip("abc", (EQUATIONS | TAKEN)[equation], strict=False)
+    }
+    inputs = ", ".join(f"float[{', '.join(map(str, array.shape))}] {name}" for name, array in feeds.items())
+    rank = len(np.einsum(equation, *feeds.values()).shape)
+    output = ", ".join(f"D{axis}" for axis in range(rank))
+    text = f'({inputs}) => (float[{output}] y) {{ y = Einsum <equation = "{equation}"> ({", ".join(feeds)}) }}'
+    return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]>\ng {text}'), feeds
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_an_ellipsis_of_several_axes_in_products_of_elements(tmp_path, equation):
+    """Performers and other linear attention divide by sums along the last axis this way."""
+    model, feeds = built(equation)
+    with pytest.raises(RuntimeError, match="inconsistent"):  # else OpenVINO has learned it: drop the entry
+        openvino.compile_model(openvino.Core().read_model(model.SerializeToString()), "CPU")
+    with pytest.raises(UnsupportedOpsError, match="cannot load an ellipsis of several axes"):
+        convert_model(Model(ir.from_proto(model)))
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    np.testing.assert_allclose(got, np.einsum(equation, *feeds.values()), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("equation", TAKEN)
+def test_sums_along_an_axis_are_taken(tmp_path, equation):
+    model, feeds = built(equation)
+    convert_model(Model(ir.from_proto(model)))
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    np.testing.assert_allclose(got, np.einsum(equation, *feeds.values()), rtol=1e-4, atol=1e-5)
