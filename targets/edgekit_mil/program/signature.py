@@ -60,12 +60,19 @@ def input_mappings(inputs: Sequence[ir.Value], subject: object, dimensions: Open
     """
     require_tensors(inputs, subject)
     natives = unique_native_names(value.name or "" for value in inputs)
-    mappings = []
+    mappings, gaps = [], []
     for value, native in zip(inputs, natives, strict=True):
         shape = sizes_of(value, subject, dimensions or {}, inputs)
         dtype = value.dtype if value.dtype is not None else ir.DataType.UNDEFINED
         native_dtype = NATIVE_DTYPES[native_type(dtype)]
-        mappings.append(Feature(value.name or "", dtype_name(dtype), shape, native, native_dtype, native_shape(shape)))
+        try:
+            held = native_shape(shape)
+        except Unsupported as gap:
+            gaps.append(OpGap(op_type="input", node=value.name or "", reason=gap.reason, hint=gap.hint))
+            continue
+        mappings.append(Feature(value.name or "", dtype_name(dtype), shape, native, native_dtype, held))
+    if gaps:
+        raise UnsupportedOpsError(gaps, subject=subject)
     return mappings
 
 
@@ -97,7 +104,12 @@ def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
         return tuple(shape)
     first = [size for size in shape[:merged] if isinstance(size, int)]
     if len(first) < merged:
-        raise Unsupported(f"an input of rank {len(shape)} with open dimensions")
+        names = [size for size in shape[:merged] if not isinstance(size, int)]
+        options = " ".join(f"--dim {quote(name)}=SIZE" for name in names)
+        raise Unsupported(
+            f"of rank {len(shape)}, Core ML has {HIGHEST_RANK} dimensions at most, and {' and '.join(names)} open",
+            f"fix it with {options}",
+        )
     return (math.prod(first), *shape[merged:])
 
 

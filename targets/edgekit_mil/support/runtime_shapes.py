@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_mil.core.mil import Symbol, Var, mb, types
-from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value
+from edgekit_mil.core.values import Unsupported, Value
 
 
 def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
@@ -115,19 +115,6 @@ def counted(count: Any) -> Var | np.ndarray:
 def as_number(size: Any) -> Any:
     """A size, as :func:`size_of` has it, as a scalar."""
     return np.int32(size) if is_number(size) else mb.squeeze(x=size, axes=[0])
-
-
-def matrix_target(source: Sequence[Any], axis: int) -> list[int]:
-    """The matrix that a tensor with open sizes is flattened to, with -1 for the one that only a run tells.
-
-    Raises:
-        Unsupported: There are open sizes on both sides of the axis.
-    """
-    sides = source[:axis], source[axis:]
-    target = [math.prod(side) if all(map(is_number, side)) else -1 for side in sides]
-    if target == [-1, -1]:
-        raise Unsupported("flattens to more than one open size", FIX_SIZES)
-    return [int(size) for size in target]
 
 
 _bounds: dict[Any, int] = {}

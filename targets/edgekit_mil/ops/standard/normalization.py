@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed
 from edgekit_mil.support.high_ranks import along_axis, of_shape
 from edgekit_mil.support.movement import along_channels, normalized_axis
+from edgekit_mil.support.runtime_shapes import is_number
 
 MVN_EPSILON = 1e-9
 """What ONNX's definition of MeanVarianceNormalization adds to the standard deviation."""
@@ -24,17 +26,17 @@ def instance_normalization(ctx: Context, x: Value, scale: Value, b: Value, *, ep
     """Each channel of each sample with its own mean and variance; scale and b are [C]."""
     size, channels, *spatial = x.shape
     if x.rank > HIGHEST_RANK:
-        merged = of_shape(x, [size, channels, int(np.prod(spatial))], x)
+        merged = of_shape(x, [size, channels, math.prod(spatial)], x)
         result = instance_normalization(ctx, merged, scale, b, epsilon=epsilon)
         return of_shape(result if isinstance(result, Value) else computed(result, x.dtype), x.shape, x)
-    data = x.var if x.rank in (3, 4) else mb.reshape(x=x.var, shape=[size, channels, int(np.prod(spatial))])
+    data = x.var if x.rank in (3, 4) else of_shape(x, [size, channels, math.prod(spatial)], x).var
     if scale.is_constant and b.is_constant:
         result = mb.instance_norm(x=data, gamma=scale.operand, beta=b.operand, epsilon=epsilon)
     else:
         result = mb.instance_norm(x=data, epsilon=epsilon)
         result = mb.mul(x=result, y=along_channels(scale, result.rank))
         result = mb.add(x=result, y=along_channels(b, result.rank))
-    return result if x.rank in (3, 4) else mb.reshape(x=result, shape=x.static_shape)
+    return result if x.rank in (3, 4) else of_shape(computed(result, x.dtype), x.shape, x)
 
 
 @lowering("GroupNormalization", versions=[18, 21])
@@ -49,14 +51,15 @@ def group_normalization(
     stash_type: int = 1,
 ) -> Var:
     """Each group of channels with its own mean and variance; scale and b are [groups] in version 18, else [C]."""
-    shape = x.static_shape
-    grouped = mb.reshape(x=x.var, shape=[shape[0], num_groups, int(np.prod(shape[1:])) // num_groups])
-    result = mb.instance_norm(x=grouped, epsilon=epsilon)
+    together = math.prod([*x.static_sizes([1]), *x.shape[2:]])
+    members = together // num_groups if is_number(together) else together / num_groups
+    grouped = of_shape(x, [x.shape[0], num_groups, members], x)
+    result = mb.instance_norm(x=grouped.var, epsilon=epsilon)
     if ctx.version >= 21:
-        result = mb.reshape(x=result, shape=shape)
+        result = of_shape(computed(result, x.dtype), x.shape, x).var
     result = mb.mul(x=result, y=along_channels(scale, result.rank))
     result = mb.add(x=result, y=along_channels(b, result.rank))
-    return result if ctx.version >= 21 else mb.reshape(x=result, shape=shape)
+    return result if ctx.version >= 21 else of_shape(computed(result, x.dtype), x.shape, x).var
 
 
 @lowering("LayerNormalization", versions=[1, 17])

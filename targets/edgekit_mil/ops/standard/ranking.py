@@ -15,7 +15,7 @@ from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, 
 from edgekit_mil.ops.standard.slicing import sliced_at_run_time
 from edgekit_mil.support.high_ranks import along_axis
 from edgekit_mil.support.movement import empty, normalized_axis
-from edgekit_mil.support.runtime_shapes import is_number, most_computed, note_limit, positions_of, size_of
+from edgekit_mil.support.runtime_shapes import as_number, is_number, most_computed, note_limit, positions_of, size_of
 
 PAIRS_LIMIT = 1 << 24
 """The most comparisons of Unique, which compares every element with every other one."""
@@ -30,7 +30,9 @@ def arg_extreme(ctx: Context, x: Value, *, axis: int = 0, keepdims: int = 1, sel
         if not select_last_index:
             return [computed(operation(x=x.var, axis=axis, keep_dims=bool(keepdims)), ir.DataType.INT64)]
         from_end = operation(x=mb.reverse(x=x.var, axes=[axis]), axis=axis, keep_dims=bool(keepdims))
-        return [computed(mb.sub(x=x.static_shape[axis] - 1, y=from_end), ir.DataType.INT64)]
+        size = size_of(x.var, axis)
+        last = size - 1 if is_number(size) else mb.sub(x=as_number(size), y=np.int32(1))
+        return [computed(mb.sub(x=last, y=from_end), ir.DataType.INT64)]
 
     (found,) = along_axis(x, normalized_axis(axis, x.rank), place)
     return found

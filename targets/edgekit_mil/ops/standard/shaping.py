@@ -56,10 +56,7 @@ def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var 
 def flatten(ctx: Context, x: Value, *, axis: int = 1) -> Value:
     """A matrix: the dimensions before the axis, and the others."""
     axis = axis + x.rank if axis < 0 else axis
-    if not x.is_static and 0 < axis < x.rank:
-        return computed(mb.reshape(x=x.var, shape=runtime_shapes.matrix_target(x.shape, axis)), x.dtype)
-    shape = x.static_shape
-    return of_shape(x, [math.prod(shape[:axis]), math.prod(shape[axis:])])
+    return of_shape(x, [math.prod(x.shape[:axis]), math.prod(x.shape[axis:])], x)
 
 
 @lowering("Squeeze", versions=[1, 11])
@@ -119,8 +116,8 @@ def unsqueezed(x: Value, axes: Sequence[int]) -> Var | Value:
 @lowering("Shape", versions=[1, 13, 15, 19, 21, 23, 24, 25])
 def shape_of(ctx: Context, x: Value, *, start: int = 0, end: int | None = None) -> Value | Var:
     """Sizes, known now unless a dimension is runtime_shapes."""
-    if x.is_static:
-        return constant(np.array(x.static_shape[start:end], np.int64))
+    if all(map(runtime_shapes.is_number, x.shape[start:end])):
+        return constant(np.array(x.shape[start:end], np.int64))
     sizes = sizes_of(x)
     first, last, _ = slice(start, end).indices(x.rank)
     part = mb.slice_by_index(x=sizes, begin=[first], end=[last])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Value, computed
-from edgekit_mil.support.high_ranks import along_axis
+from edgekit_mil.support.high_ranks import along_axis, of_shape
 from edgekit_mil.support.movement import normalized_axis
+from edgekit_mil.support.runtime_shapes import counted, size_of
 
 FIRST_ALONG_ONE_AXIS = 13
 """Up to opset 12 the input is taken as a matrix: all dimensions from the axis on together are normalized."""
@@ -29,9 +28,8 @@ def normalized(ctx: Context, x: Value, *, axis: int | None = None) -> Var | Valu
     axis = 1 if axis is None else axis % x.rank
     if axis == x.rank - 1:
         return function(x.var, axis)
-    shape = x.static_shape
-    matrix = mb.reshape(x=x.var, shape=[math.prod(shape[:axis]), math.prod(shape[axis:])])
-    return mb.reshape(x=function(matrix, 1), shape=list(shape))
+    matrix = of_shape(x, [math.prod(x.shape[:axis]), math.prod(x.shape[axis:])], x)
+    return of_shape(computed(function(matrix.var, 1), x.dtype), x.shape, x)
 
 
 def softmax(x: Var, axis: int) -> Var:
@@ -49,8 +47,7 @@ def log_softmax(x: Var, axis: int) -> Var:
 def hardmax(x: Var, axis: int) -> Var:
     """1 at the first maximum, 0 elsewhere."""
     first = mb.reduce_argmax(x=x, axis=axis, keep_dims=True)
-    places = np.arange(x.shape[axis], dtype=np.int32)
-    places = places.reshape([-1 if dim == axis % x.rank else 1 for dim in range(x.rank)])
+    places = mb.reshape(x=counted(size_of(x, axis)), shape=[-1 if dim == axis % x.rank else 1 for dim in range(x.rank)])
     return mb.cast(x=mb.equal(x=first, y=places), dtype="fp32")
 
 

@@ -1,0 +1,110 @@
+"""Operators of tensors with open sizes: one program for all of them, held against ONNX Runtime at several."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import edgekit_coreml
+from edgekit.errors import UnsupportedOpsError
+from edgekit.model import Arrays
+
+RANDOM = np.random.default_rng(9)
+SIZES = (5, 2)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def parsed(body: str, opset: int) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\ng {body}')
+
+
+def held_against_onnx_runtime(model: onnx.ModelProto, all_feeds: list[Arrays], folder) -> None:
+    package = edgekit_coreml.convert(model, folder / "m", precision="float32", dimensions={"N": range(2, 9)})
+    runner = edgekit_coreml.load(package)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for feeds in all_feeds:
+        (expected,) = session.run(None, feeds)
+        found = runner.run(feeds)["y"]
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+CASES: dict[str, tuple[str, int, list[tuple[int, ...]]]] = {
+    "Hardmax": ("(float[3, N] x) => (float[3, N] y) { y = Hardmax <axis = 1> (x) }", 13, [(3, size) for size in SIZES]),
+    "Softmax of a matrix": (
+        "(float[2, N, 4] x) => (float[2, N, 4] y) { y = Softmax <axis = 1> (x) }",
+        11,
+        [(2, size, 4) for size in SIZES],
+    ),
+    "Hardmax of a matrix": (
+        "(float[N, 4, N] x) => (float[N, 4, N] y) { y = Hardmax <axis = 1> (x) }",
+        11,
+        [(size, 4, size) for size in SIZES],
+    ),
+    "ArgMax, the last": (
+        "(float[N, 3] x) => (int64[1, 3] y) { r = Round (x) y = ArgMax <select_last_index = 1> (r) }",
+        13,
+        [(size, 3) for size in SIZES],
+    ),
+    "Flatten": (
+        "(float[N, 2, N, 3] x) => (float[A, B] y) { y = Flatten <axis = 2> (x) }",
+        13,
+        [(size, 2, size, 3) for size in SIZES],
+    ),
+    "Flatten to a row": (
+        "(float[N, 2, N] x) => (float[1, B] y) { y = Flatten <axis = 0> (x) }",
+        13,
+        [(size, 2, size) for size in SIZES],
+    ),
+    "Shape of what is known": (
+        "(float[N, 6] x) => (float[N, 2] y) <int64[1] o = {2}, int64 a = {1}>"
+        " { s = Shape <start = 1> (x) r = Sub (s, o) p = Concat <axis = 0> (o, r) y, z = Split <axis = 1> (x, p) }",
+        19,
+        [(size, 6) for size in SIZES],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_of_one_input(tmp_path, name):
+    body, opset, shapes = CASES[name]
+    held_against_onnx_runtime(parsed(body, opset), [{"x": floats(*shape)} for shape in shapes], tmp_path)
+
+
+@pytest.mark.parametrize("shape", ["N, 4, 3, 2, 3", "2, 4, N, N, 3", "N, 4, 5"])
+def test_normalized_instances_and_groups(tmp_path, shape):
+    text = (
+        f"(float[{shape}] x) => (float[{shape}] y)"
+        " { a = InstanceNormalization (x, s, b) y = GroupNormalization <num_groups = 2> (a, s, b) }"
+    )
+    model = parsed(text, 21)
+    for name in "sb":
+        model.graph.initializer.append(onnx.numpy_helper.from_array(floats(4), name))
+    feeds = [{"x": floats(*(size if each == "N" else int(each) for each in shape.split(", ")))} for size in SIZES]
+    held_against_onnx_runtime(model, feeds, tmp_path)
+
+
+@pytest.mark.parametrize("turned", [0, 2])
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_rotary_embeddings_of_any_number_of_tokens(tmp_path, turned, interleaved):
+    half = (turned or 4) // 2
+    text = (
+        f"(float[2, N, 12] x, int64[2, N] p, float[8, {half}] c, float[8, {half}] s) => (float[2, N, 12] y)"
+        f" {{ y = RotaryEmbedding <num_heads = 3, rotary_embedding_dim = {turned}, interleaved = {interleaved}>"
+        " (x, c, s, p) }"
+    )
+    tables = {"c": floats(8, half), "s": floats(8, half)}
+    feeds = [{"x": floats(2, size, 12), "p": RANDOM.integers(0, 8, (2, size)), **tables} for size in SIZES]
+    held_against_onnx_runtime(parsed(text, 23), feeds, tmp_path)
+
+
+def test_six_dimensions_of_which_one_is_open_are_refused_by_name(tmp_path):
+    model = parsed("(float[N, 1, 2, 1, 2, 1] x) => (float[N, 1, 2, 1, 2, 1] y) { y = Relu (x) }", 14)
+    with pytest.raises(UnsupportedOpsError, match="of rank 6, Core ML has 5 dimensions at most, and N open") as found:
+        edgekit_coreml.convert(model, tmp_path / "m", dimensions={"N": range(1, 5)})
+    assert "--dim N=SIZE" in str(found.value)
