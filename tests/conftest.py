@@ -34,7 +34,6 @@ from edgekit.packaging.declared import request_for
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
-from edgekit.timing import latency
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # TensorFlow is not among the packages for development
 os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and tables go by it
@@ -129,15 +128,9 @@ def same_numbers(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def short_measurements() -> Iterator[None]:
-    """Latencies are measured as ever, for a moment only: here, and in processes that tests start.
-
-    Those go on until there are turns enough for an interval of the median (5, each of 0.02 s a model).
-    """
-    folder, path = Path(__file__).with_name("short_measurements"), os.environ.get("PYTHONPATH")
+    """Latencies are measured as ever, for a moment only: here, and in processes that tests start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(latency, "ENOUGH_SECONDS", 0.01)
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *([path] if path else [])]))
-        patch.setenv("EDGEKIT_TESTS_ENOUGH_SECONDS", "0.25")
+        patch.setenv("EDGEKIT_MEASURE_SECONDS", "0.01")
         yield
 
 

@@ -244,7 +244,7 @@ def _warm_up() -> None:
         with suppress(ImportError):  # what only some machines have
             importlib.import_module(name)
     # How exact the times are does not matter here.
-    latency.ENOUGH_SECONDS, latency.LEAST_RUNS, latency.MOST_SECONDS = 0.05, 3, 1.0  # type: ignore[misc]
+    latency.ENOUGH_SECONDS, latency.LEAST_RUNS = 0.05, 3  # type: ignore[misc]
     logging.disable(logging.NOTSET)
 
 

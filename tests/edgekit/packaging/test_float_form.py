@@ -115,7 +115,7 @@ def test_both_are_timed_in_processes_of_their_own(
 
     milliseconds = float_form._milliseconds
     monkeypatch.setattr(float_form, "_milliseconds", lambda session, *rest: milliseconds(Spied(session), *rest))
-    monkeypatch.setattr("edgekit.timing.latency.ENOUGH_SECONDS", 0.3)
+    monkeypatch.setenv("EDGEKIT_MEASURE_SECONDS", "0.3")
 
     low, high = form._ratio(built, built, next(iter(samples)).feeds) or (0, 0)
 
