@@ -18,6 +18,7 @@ from edgekit.comparison.class_overlap import ClassAccuracy
 from edgekit.comparison.columns import ColumnAccuracy, ColumnError, Columns
 from edgekit.comparison.decisions import CROSSING, DecidedBy, Decision, DecisionCount
 from edgekit.comparison.exchanged import Exchanged
+from edgekit.comparison.ranking import Ranking
 from edgekit.comparison.recalls import ClassLoss
 from edgekit.errors import InputError, RequirementError
 from edgekit.features.class_scores import ClassChoice
@@ -36,6 +37,8 @@ PICTURE_RANK = 3
 LARGEST = Decision()
 """What decides where nothing is known: the largest entry of the last axis."""
 
+TWO = 2
+"""Classes of which one is told by a single probability, and which scores rank."""
 STUCK = 2.0**-9
 """An output that is the same for all samples is stuck when the original's varies by more than this share of its
 greatest magnitude: four times the spacing of half-precision numbers, below which it may vanish in rounding."""
@@ -342,6 +345,9 @@ class TaskAccuracy:
     """The class whose loss is evidence of the most; None where none is found less often."""
     exchanged: tuple[Exchanged, ...] = ()
     """Labels in whose place the original answers another one, in a circle."""
+    areas: tuple[float, float] | None = None
+    """Of two classes, the area under the ROC curve of the original's scores and of the built model's
+    (:mod:`edgekit.comparison.ranking`); None of others."""
 
     @property
     def drop(self) -> float:
@@ -363,7 +369,8 @@ class TaskAccuracy:
         """Plain data for the manifest."""
         shares = {"output": self.output, "reference": self.reference, "built": self.built}
         worst = {} if self.worst_class is None else {"worst_class": self.worst_class.as_record()}
-        return {"metric": "top-1 accuracy", **shares, "drop": self.drop, **worst}
+        auc = {} if self.areas is None else {"auc": dict(zip(("reference", "built"), self.areas, strict=True))}
+        return {"metric": "top-1 accuracy", **shares, "drop": self.drop, **worst, **auc}
 
 
 class LabelCount:
@@ -383,6 +390,8 @@ class LabelCount:
         """How many samples of each class are found."""
         self.answers: Counter[tuple[int, int | None]] = Counter()
         """How many samples of a label, its first number, are answered as the second; None is no class."""
+        self.ranking = Ranking()
+        """Of two classes, how the scores rank the samples."""
         self._samples = self._found = 0
 
     def add(self, label: int, outputs: Mapping[str, np.ndarray], sample: str) -> None:
@@ -408,8 +417,8 @@ class LabelCount:
         if decision.size > 1:
             answer = None if np.isnan(decision).any() else int(decision.argmax())
         elif _is_answer(decision):
-            self.classes = 2
-            if label not in (0, 1):
+            self.classes = TWO
+            if label not in range(TWO):
                 raise InputError(
                     "the label is no class of the model",
                     subject=sample,
@@ -420,6 +429,8 @@ class LabelCount:
             answer = None if np.isnan(decision[0]) else int(decision[0] > CROSSING)
         else:
             answer = class_index(int(decision[0]), self._numbers)
+        if self.classes == TWO:
+            self.ranking.add(label, np.asarray(outputs[scores or self.output]))
         found = answer == label
         self.answers[label, answer] += 1
         self._samples += 1

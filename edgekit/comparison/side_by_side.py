@@ -128,8 +128,10 @@ def compare(
     numbered = samples.numbered if isinstance(samples, FolderSamples) else None
     lost = worst_class(reference.by_class, found.by_class)
     exchanged = exchanged_labels(reference.answers)
+    areas = reference.ranking.area(), found.ranking.area()
+    ranked_by = None if areas[0] is None or areas[1] is None else (areas[0], areas[1])
     task = TaskAccuracy(
-        reference.output, reference.accuracy, found.accuracy, reference.classes, numbered, lost, exchanged
+        reference.output, reference.accuracy, found.accuracy, reference.classes, numbered, lost, exchanged, ranked_by
     )
     return comparison.results(), task
 

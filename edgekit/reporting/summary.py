@@ -312,7 +312,9 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
 def task_text(accuracy: Mapping[str, Any]) -> str:
     """Share of the labels found by both models."""
     task = accuracy["task"]
-    return f"{task['built']:.2%} of the labels found, by the original {task['reference']:.2%}"
+    auc = task.get("auc")
+    area = "" if auc is None else f"; AUC {auc['built']:.4f}, of the original {auc['reference']:.4f}"
+    return f"{task['built']:.2%} of the labels found, by the original {task['reference']:.2%}{area}"
 
 
 def meaning_text(meaning: Mapping[str, Any]) -> str:
