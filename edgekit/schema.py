@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,4 +95,27 @@ def _validator(schema: str, definition: str | None) -> Any:
     types = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )
-    return validators.extend(Draft202012Validator, type_checker=types)(document)
+    resolved = {**_resolved(document, document), "$defs": document.get("$defs", {})}
+    return validators.extend(Draft202012Validator, type_checker=types)(resolved)
+
+
+def _resolved(part: Any, document: Mapping[str, Any], within: tuple[str, ...] = ()) -> Any:
+    """A part of a schema with what its references name in their place, save for those that lead to themselves.
+
+    A validator looks references up each time that it meets them, which is half of its work.
+    """
+    if isinstance(part, list):
+        return [_resolved(each, document, within) for each in part]
+    if not isinstance(part, dict):
+        return part
+    reference = part.get("$ref")
+    if reference in within:
+        return part
+    beside = {key: _resolved(value, document, within) for key, value in part.items() if key not in ("$ref", "$defs")}
+    if not isinstance(reference, str):
+        return {"$ref": _resolved(reference, document, within), **beside} if "$ref" in part else beside
+    named: Any = document
+    for step in reference.removeprefix("#/").split("/"):
+        named = named[step]
+    resolved = _resolved(named, document, (*within, reference))
+    return {"allOf": [resolved, beside]} if beside else resolved

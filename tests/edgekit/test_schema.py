@@ -59,3 +59,24 @@ def test_a_date_of_toml_is_a_flaw(strange: object) -> None:
     flaw = find_flaw(document, CONFIG)
     assert flaw is not None
     assert flaw.startswith("bundle[0].name: ")
+
+
+def test_references_are_resolved_when_the_schema_is_read() -> None:
+    document = {
+        "$defs": {"size": {"type": "integer", "minimum": 1}, "sizes": {"items": {"$ref": "#/$defs/size"}}},
+        "properties": {
+            "$ref": {"type": "string"},
+            "wide": {"$ref": "#/$defs/sizes"},
+            "few": {"$ref": "#/$defs/sizes", "maxItems": 2},
+            "same": {"$ref": "#/properties/wide"},
+        },
+    }
+    sizes = {"items": {"type": "integer", "minimum": 1}}
+    assert schema._resolved(document, document) == {
+        "properties": {
+            "$ref": {"type": "string"},
+            "wide": sizes,
+            "few": {"allOf": [sizes, {"maxItems": 2}]},
+            "same": sizes,
+        },
+    }
