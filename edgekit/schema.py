@@ -12,6 +12,7 @@ from typing import Any
 from edgekit.suggestions import near_names
 
 FOLDER = Path(__file__).parent
+_NUMBERS = {"number": "number", "integer": "whole number"}
 
 
 def find_flaw(instance: object, schema: str, definition: str | None = None) -> str | None:
@@ -72,6 +73,12 @@ def _message(flaw: Any) -> str:
     """What is wrong, in words of ours where the schema has some: a ``title`` says what a text has to be."""
     if flaw.validator == "pattern" and "title" in flaw.schema:
         return f"{flaw.instance!r} is not {flaw.schema['title']}"
+    if flaw.validator == "exclusiveMinimum":
+        return f"{flaw.instance!r} is not greater than {flaw.validator_value}"
+    if flaw.validator == "type" and isinstance(flaw.instance, str) and flaw.validator_value in ("number", "integer"):
+        return (
+            f"the text {flaw.instance!r} is no {_NUMBERS[flaw.validator_value]}, which stands without quotes or a unit"
+        )
     return _unknown_keys(flaw) if flaw.validator == "additionalProperties" else str(flaw.message)
 
 

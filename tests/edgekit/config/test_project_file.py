@@ -263,8 +263,17 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
         ("bundle = 3", "found: bundle: 3 is not of type 'array'"),
         ('[budget]\naccuracy = "98"', "found: budget.accuracy: '98'"),
         ("[budget]\npartitions = 0", "found: budget.partitions: 0 is less than the minimum of 1"),
+        ("[budget]\nload_ms = 0", "found: budget.load_ms: 0 is not greater than 0"),
+        (
+            '[budget]\nlatency_ms = "5 ms"',
+            "found: budget.latency_ms: the text '5 ms' is no number, which stands without quotes or a unit",
+        ),
+        (
+            '[budget]\npartitions = "2"',
+            "found: budget.partitions: the text '2' is no whole number, which stands without quotes or a unit",
+        ),
         ('[gate]\ninconclusive = "maybe"', "found: gate.inconclusive: 'maybe' is not one of ['pass', 'warn', 'fail']"),
-        ("[gate]\ntime_limit = 0", "found: gate.time_limit: 0 is less than or equal to the minimum of 0"),
+        ("[gate]\ntime_limit = 0", "found: gate.time_limit: 0 is not greater than 0"),
         ('[[bundle]]\nmodel = "m"', "found: bundle[0]: 'name' is a required property"),
         ('[[bundle]]\nname = "../a"\nmodel = "m"\ntarget = "t"', "found: bundle[0].name: '../a' is not a name of"),
         (
