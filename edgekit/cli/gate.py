@@ -20,7 +20,7 @@ from edgekit.cli._bundle_options import (
 from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
-from edgekit.cli._github import append_summary, in_actions
+from edgekit.cli._github import append_summary, in_actions, require_appendable
 from edgekit.cli._junit import JUnitOption, error_in_junit, write_junit
 
 if TYPE_CHECKING:
@@ -176,6 +176,7 @@ def gate(
 
     try:
         with error_in_junit(reports.junit, "edgekit gate"):
+            require_appendable(reports.summary)
             result = api.gate(
                 *bundle,
                 config=config,

@@ -159,14 +159,18 @@ def test_all_bundles_of_the_project_are_judged(
     ]
 
 
-@pytest.mark.parametrize("options", [["--junit", "g.xml"], ["--update", "--baseline", "b.json"]], ids=lambda o: o[0])
+@pytest.mark.parametrize(
+    "options",
+    [["--junit", "g.xml"], ["--summary", "s.md"], ["--update", "--baseline", "b.json"]],
+    ids=lambda o: o[0],
+)
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_judged(
     edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject, tmp_path: Path, options: list[str]
 ) -> None:
     project('[budget]\nsize = "1 MB"\n')
     (tmp_path / "file").touch()
     place = tmp_path / "file" / options[-1]
-    option = "--junit" if "--junit" in options else "--baseline"
+    option = options[-2]
     finished = edgekit("gate", packaged_digits, *options[:-1], place)
     assert (finished.code, finished.out) == (2, "")
     assert finished.err == (
@@ -275,6 +279,9 @@ def test_for_ci(edgekit: RunEdgeKit, bundle: Path, project: WriteProject, monkey
     )
     folder = bundle.parent
     (folder / "summary.md").write_text("before\n")
+    finished = edgekit("gate", "--json", "--summary", "new/step.md")
+    assert finished.code == 1
+    assert (folder / "new" / "step.md").read_text().startswith("## ❌ EdgeKit gate")
     finished = edgekit("gate", "--junit", "out/gate.xml", "--summary", "summary.md", "--json")
     assert finished.code == 1
     assert ElementTree.parse(folder / "out" / "gate.xml").getroot().get("failures") == "1"
