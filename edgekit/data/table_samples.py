@@ -149,9 +149,16 @@ def _joined(parts: Sequence[np.ndarray], spec: ValueSpec, table: Table) -> np.nd
             subject=table.name,
             expected=str(taken),
             found=str(ValueSpec(spec.name, array.dtype.name, one)),
-            hint="an array's first axis counts samples",
+            hint=_of_rows(taken, len(array)),
         )
     return array
+
+
+def _of_rows(spec: ValueSpec, rows: int) -> str:
+    """The shape that an array of all rows needs, for a hint."""
+    sizes = None if spec.shape is None else (rows, *(size if isinstance(size, int) else "?" for size in spec.shape[1:]))
+    shape = "" if sizes is None else f", so that its shape is {'×'.join(map(str, sizes))} here"
+    return f"an array's first axis counts samples{shape}"
 
 
 def _columns_of(

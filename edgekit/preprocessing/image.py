@@ -233,6 +233,23 @@ class ImageDecoder:
         return picture
 
 
+def require_eight_bits(file: Path) -> None:
+    """Checks by a picture's header that it has 8 bits a channel, as samples need; an unreadable file is left alone.
+
+    Raises:
+        InputError: It has more.
+    """
+    from PIL import Image
+
+    try:
+        with open_source(file, SAMPLE_BYTES) as content, Image.open(content, formats=FORMATS) as opened:
+            found = f"mode {opened.mode}" if opened.mode.startswith(_DEEP_MODES) else _wide_form(opened)
+    except Exception:  # reading the sample tells what is wrong with it
+        return
+    if found is not None:
+        raise _too_deep(file, found)
+
+
 def _named(picture: Image.Image) -> str:
     return f"the picture of {picture.width}×{picture.height}"
 

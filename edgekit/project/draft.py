@@ -27,6 +27,7 @@ from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.packaging.tables import sample_folders
 from edgekit.preprocessing import ImagePreprocessing, wav
+from edgekit.preprocessing.image import require_eight_bits
 from edgekit.registry import find_profile, installed_targets
 from edgekit.stages.load import Load
 
@@ -227,6 +228,9 @@ def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path], pictures:
         inputs: The model's inputs.
         files: The samples.
         pictures: Their sizes, where the model leaves height and width free.
+
+    Raises:
+        InputError: The first picture has more than 8 bits a channel, which no declaration makes an input of.
     """
     if not files or len(inputs) != 1 or files[0].suffix.lower() == ".npz":
         return
@@ -238,6 +242,7 @@ def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path], pictures:
         if sound.channels > 1:
             yield 'channel = "mix"'
     else:
+        require_eight_bits(files[0])
         shape = inputs[0].shape or ()
         color = next((_CHANNELS[dim] for dim in shape[1:] if isinstance(dim, int) and dim in _CHANNELS), None)
         yield 'kind = "image"'

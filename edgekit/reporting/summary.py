@@ -405,7 +405,10 @@ def instruction_texts(manifest: Manifest) -> list[str]:
         return []
     found = [f"{name} ({_instruction_figure(record)})" for name, record in sets["verified"].items()]
     texts = [f"verified with {', '.join(found)}"] if found else []
-    return [*texts, *(f"not executed with {name}: {why}" for name, why in sets["not_executed"].items())]
+    by_reason: dict[str, list[str]] = {}
+    for name, why in sets["not_executed"].items():
+        by_reason.setdefault(why, []).append(name)
+    return [*texts, *(f"not executed with {', '.join(names)}: {why}" for why, names in by_reason.items())]
 
 
 def _instruction_figure(record: Mapping[str, Any]) -> str:

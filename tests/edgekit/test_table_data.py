@@ -127,3 +127,13 @@ def test_a_bundle_shows_what_it_is(tmp_path: Path, linear: Path) -> None:
     bundle = api.package(linear, "ort", tmp_path / "out")
     size = bundle.manifest["size"]["bytes"]
     assert repr(bundle) == f"Bundle({str(tmp_path / 'out')!r}: onnxruntime, float32, {size:,} bytes)"
+
+
+def test_an_array_of_rows_of_another_shape_is_told_the_shape_that_fits(
+    tmp_path: Path, onnx_file: Callable[..., Path]
+) -> None:
+    model = onnx_file("f (int64[1] id) => (int64[1] y) { y = Add(id, id) }")
+    with pytest.raises(InputError) as failure:
+        api.package(model, "onnxruntime", tmp_path / "out", data={"id": np.arange(200)[:, None]})
+    assert failure.value.message == "a row is no sample of the model"
+    assert failure.value.hint == "an array's first axis counts samples, so that its shape is 200 here"

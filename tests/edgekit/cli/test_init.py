@@ -103,6 +103,21 @@ def test_pictures(folder: Path, onnx_file: Callable[..., Path]) -> None:
     }
 
 
+def test_pictures_of_16_bits_get_no_draft(folder: Path, onnx_file: Callable[..., Path]) -> None:
+    """No table [preprocessing] makes an input of them: each bundle of such a project file is refused."""
+    onnx_file("f (float[1, 1, 8, 8] x) => (float[1, 1, 8, 8] y) { y = Exp(x) }")
+    Image.fromarray(np.full((8, 8), 4000, np.uint16)).save(folder / "data" / "a.tif")
+    with pytest.raises(InputError) as failure:
+        api.init("model.onnx", data="data", targets=["ort"])
+    assert str(failure.value) == (
+        "data/a.tif: the picture has more than 8 bits a channel\n"
+        "expected: 8 bits a channel\n"
+        "found: mode I;16\n"
+        "hint: save it with 8 bits, or save the samples as .npz files"
+    )
+    assert not (folder / "edgekit.toml").exists()
+
+
 FREE = "f (float[N, 3, height, width] x) => (float[N, 3, height, width] y) { y = Exp(x) }"
 
 

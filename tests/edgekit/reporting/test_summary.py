@@ -235,6 +235,14 @@ def test_an_instruction_set_is_told_by_what_is_counted(meaning: dict[str, Any] |
     assert instruction_texts({"instruction_sets": {"verified": {"avx2": record}, "not_executed": {}}}) == [text]
 
 
+def test_instruction_sets_that_one_reason_kept_from_being_executed_are_one_line() -> None:
+    kept = {"avx2": "an emulator alone executes it", "avx512": "no switch", "vnni": "no switch"}
+    assert instruction_texts({"instruction_sets": {"verified": {}, "not_executed": kept}}) == [
+        "not executed with avx2: an emulator alone executes it",
+        "not executed with avx512, vnni: no switch",
+    ]
+
+
 def test_errors_of_several_quantities_are_numbered() -> None:
     def error(most: float) -> dict[str, float]:
         return {"mean": most / 2, "most": most, "deviation": 3.0}
