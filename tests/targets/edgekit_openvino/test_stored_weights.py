@@ -26,6 +26,8 @@ def model_of(graph: str, kernel: int = 1) -> onnx.ModelProto:
         "q": rng.integers(-127, 128, (16, 16, kernel, kernel)).astype(np.int8),
         "scale": rng.uniform(0.001, 0.01, 16).astype(np.float32),
         "zero": np.zeros(16, np.int8),
+        "scale_of_all": np.array(0.01, np.float32),
+        "zero_of_all": np.array(3, np.int8),
         "k": np.array([16]),
         "lines": np.array([1, 16, 64]),
     }
@@ -36,6 +38,9 @@ def model_of(graph: str, kernel: int = 1) -> onnx.ModelProto:
 GRAPHS = {
     "of a TopK": f"""g (float[1,32,8,8] x) => (float[1,16,64] y) {{
         {STORED} b, i = TopK <axis = 1> (x, k) c = Conv (b, w) y = Reshape (c, lines) }}""",
+    "of a TopK, one scale": """g (float[1,32,8,8] x) => (float[1,16,64] y) {
+        w = DequantizeLinear (q, scale_of_all, zero_of_all)
+        b, i = TopK <axis = 1> (x, k) c = Conv (b, w) y = Reshape (c, lines) }""",
     "of a Split": f"""g (float[1,32,8,8] x) => (float[1,16,64] y, float[1,16,64] z) {{
         {STORED} a, b = Split <axis = 1> (x) c = Conv (b, w) y = Reshape (c, lines)
         d = Conv (a, w) z = Reshape (d, lines) }}""",
