@@ -285,11 +285,11 @@ def _wide_form(opened: Image.Image) -> str | None:
 
     Pillow cuts those of colours to 8 bits, and the picture's mode tells nothing of it.
     """
-    for tile in getattr(opened, "tile", ()):
-        form, *rest = (tile.args,) if isinstance(tile.args, str) else tuple(tile.args or ()) or ("",)
+    for codec, _extents, _offset, arguments in getattr(opened, "tile", ()):  # plain tuples before Pillow 11
+        form, *rest = (arguments,) if isinstance(arguments, str) else tuple(arguments or ()) or ("",)
         if ";16" in str(form):
             return str(form)
-        if tile.codec_name.startswith("ppm") and rest and isinstance(rest[0], int) and rest[0] > LARGEST_PIXEL:
+        if codec.startswith("ppm") and rest and isinstance(rest[0], int) and rest[0] > LARGEST_PIXEL:
             return f"values up to {rest[0]}"
     return None
 

@@ -221,6 +221,16 @@ def test_a_picture_in_colour_with_16_bits(tmp_path: Path, name: str, found: str)
     assert f"the picture has more than 8 bits a channel\nexpected: 8 bits a channel\nfound: {found}" in text
 
 
+def test_pictures_of_pillow_10_whose_tiles_are_plain_tuples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow 11 gave their fields names."""
+    file = tmp_path / "a.bmp"
+    Image.new("RGB", (1, 1), (1, 2, 3)).save(file)
+    (tmp_path / "a.ppm").write_bytes(b"P6 1 1 65535\n" + b"\0\1" * 3)
+    monkeypatch.setattr("PIL.ImageFile._Tile", lambda *fields: fields)
+    assert decode(file, PIXEL).ravel().tolist() == [1, 2, 3]
+    assert "found: values up to 65535" in failure(tmp_path / "a.ppm", PIXEL)
+
+
 def test_a_file_of_several_pages(tmp_path: Path) -> None:
     file = tmp_path / "a.tif"
     Image.new("RGB", (1, 1)).save(file, save_all=True, append_images=[Image.new("RGB", (1, 1))])
