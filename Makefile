@@ -12,7 +12,7 @@ TESTABLE := $(VENV)/.testable
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test pytest quick lint types docs wheel tools qemu swift fuzz kills clean
+.PHONY: help install demo test pytest quick lint types docs wheel lowest tools qemu swift fuzz kills clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
@@ -58,6 +58,12 @@ wheel: $(TESTABLE) ## The source distribution and the wheel, in dist, checked.
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
 	$(BIN)/python -m twine check --strict dist/*
+
+lowest: ## The sample app's bundles, built with the lowest versions that pyproject.toml allows; in build/lowest.
+	rm -rf build/lowest
+	$(PYTHON) -m venv build/lowest/venv
+	build/lowest/venv/bin/python -m pip install --quiet --constraint constraints-lowest.txt .
+	build/lowest/venv/bin/edgekit build --config sample_apps/digits/edgekit.toml --output-dir build/lowest/bundles
 
 tools: ## What the tests of the sample apps run with: Chromium, CMake, a C++ compiler. Tests without them are skipped.
 	sh tests/install_tools.sh

@@ -61,6 +61,15 @@ def test_what_workflows_make_is_there() -> None:
             assert set(asked.split()) <= targets, workflow
 
 
+def test_the_lowest_versions_that_are_tried_are_the_lower_bounds() -> None:
+    lines = (ROOT / "constraints-lowest.txt").read_text().splitlines()
+    tried = dict(line.split("==") for line in lines if not line.startswith("#"))
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    bounds = dict(requirement.split(">=") for requirement in required)
+    assert tried.keys() == bounds.keys()
+    assert [name for name, bound in bounds.items() if not f"{tried[name]}.".startswith(f"{bound}.")] == []
+
+
 def test_pre_commit_has_the_pinned_versions() -> None:
     pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
