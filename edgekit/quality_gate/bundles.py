@@ -37,6 +37,7 @@ from edgekit.signature import check_signature
 from edgekit.suggestions import near_names
 
 _AS_KEPT = "the bundle as --update kept it"
+_DAMAGED = "the baseline's bundle is damaged"
 _RESTORING = "restore it from version control, with `git lfs pull` if Git LFS holds it; --update writes it anew"
 
 
@@ -188,8 +189,12 @@ class Gate:
         elif self.baseline is not None:
             figures = self._of_baseline(bundle, self.baseline)
             kept = _kept(kept_bundle(self.baseline, figures))
-            earlier = Earlier("the baseline's", kept.found if isinstance(kept, Verdict) else kept)
-            verdicts += [kept] if isinstance(kept, Verdict) and kept.outcome is Outcome.BROKEN else []
+            if isinstance(kept, Verdict):
+                damaged = kept.outcome is Outcome.BROKEN
+                verdicts += [kept] if damaged else []
+                earlier = Earlier("the baseline's", _DAMAGED if damaged else kept.found)
+            else:
+                earlier = Earlier("the baseline's", kept)
         if figures is not None and earlier is not None:
             verdicts += judge_growth(Figures.of(bundle), asked, figures)
             verdicts += judge_interface(bundle, earlier)
@@ -349,7 +354,7 @@ def _kept(place: Path) -> Bundle | Verdict:
         return _whole(place)
     except EdgeKitError as error:
         told = error.message if error.found is None else error.found
-        flaw = f"the baseline's bundle is damaged: {place}: {told} ({_RESTORING})"
+        flaw = f"{_DAMAGED}: {place}: {told} ({_RESTORING})"
         return Verdict("baseline", _AS_KEPT, flaw, Outcome.BROKEN)
 
 

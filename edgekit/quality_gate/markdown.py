@@ -30,7 +30,8 @@ def _timed(judged: Sequence[Judged]) -> bool:
 
 
 def _section(judged: Judged) -> str:
-    title = f"### {'✅' if judged.passed else '❌'} {_escaped(judged.name)}"
+    sign = "❌" if not judged.passed else "⚠️" if judged.doubtful else "✅"
+    title = f"### {sign} {_escaped(judged.name)}"
     if judged.error is not None:
         return f"{title}\n\n" + "\n".join(f"    {line}" for line in str(judged.error).splitlines())
     if not judged.verdicts:

@@ -206,6 +206,9 @@ def test_a_damaged_baseline_is_named_with_what_restores_it(edgekit: RunEdgeKit, 
             "interface": "inconclusive",
             "latency growth": "inconclusive",
         }
+        assert (
+            verdicts["interface"]["found"] == verdicts["latency growth"]["found"] == "the baseline's bundle is damaged"
+        )
         found = verdicts["baseline"]["found"]
         assert found.startswith(f"the baseline's bundle is damaged: {kept}: {damaged or ''}")
         assert found.endswith(f" ({restoring})")

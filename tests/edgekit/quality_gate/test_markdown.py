@@ -26,7 +26,7 @@ SUMMARY = """\
 | ✅ | size | at most 200 kB | 83.14 kB |
 | ❌ | size | at most 80 kB | 83.14 kB &lt;& more> |
 
-### ✅ odd
+### ⚠️ odd
 
 |  | budget | limit | found |
 | --- | --- | --- | --- |
