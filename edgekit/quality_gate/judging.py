@@ -14,6 +14,7 @@ from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.reporting.summary import bytes_text, stage_record, worst_db
 from edgekit.stages.check import CheckOperators
+from edgekit.stages.verify import Verify
 
 GROWTH = Budget(size_growth=0.01, accuracy_fall=0.005, latency_growth=0.05)
 """What a bundle may lose to its baseline where the project does not say: 1 % of size, half a point of accuracy, 5 % of
@@ -31,6 +32,7 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
     """One verdict for each budget that the bundle's files tell of: not for latency, memory and growth."""
     manifest = bundle.manifest
     task = manifest["accuracy"]["task"]
+    evaluation = stage_record(manifest, Verify.name).get("evaluation")
     if budget.size is not None:
         size = manifest["size"]["bytes"]
         yield verdict_on(
@@ -52,7 +54,9 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
         )
     if budget.accuracy is not None:
         yield _least_accuracy("accuracy", "accuracy", budget.accuracy, None if task is None else task["built"])
-    if budget.accuracy_drop is not None:
+    if evaluation is not None:
+        yield _by_metric(evaluation, budget.accuracy_drop if task is None else None)
+    if budget.accuracy_drop is not None and (task is not None or evaluation is None):
         drop = None if task is None else task["drop"]
         found = NO_LABELS if drop is None else f"{drop:.2%}"
         kept = drop is not None and drop <= budget.accuracy_drop
@@ -78,6 +82,16 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
         kept = count is not None and count <= budget.partitions
         figure = Figure("partitions", "pieces", budget.partitions, count)
         yield verdict_on("partitions", f"at most {budget.partitions}", found, kept, figure)
+
+
+def _by_metric(evaluation: Mapping[str, Any], most: float | None) -> Verdict:
+    """A verdict on what the project's own evaluation function found: told, and judged where a share may be lost."""
+    original, found = f"{evaluation['reference']:.5g}", f"{evaluation['built']:.5g}"
+    if most is None:
+        return verdict_on(evaluation["metric"], f"{original} of the original", found, kept=True)
+    figure = Figure("accuracy_drop", "share", most, evaluation["drop"])
+    limit = f"at most {most:.2%} of {original} lost"
+    return verdict_on(evaluation["metric"], limit, found, evaluation["drop"] <= most, figure)
 
 
 def download_size(bundle: Bundle) -> int:

@@ -52,6 +52,32 @@ def test_each_budget_by_itself(budget: Budget, kept: bool, text: str) -> None:
     assert f"{verdict.budget}: {verdict.found}, {verdict.limit}" == text
 
 
+@pytest.mark.parametrize(
+    ("budget", "labelled", "kept", "texts"),
+    [
+        (Budget(), False, True, ["m:auc: 0.93, 0.95 of the original"]),
+        (Budget(accuracy_drop=0.03), False, True, ["m:auc: 0.93, at most 3.00% of 0.95 lost"]),
+        (Budget(accuracy_drop=0.02), False, False, ["m:auc: 0.93, at most 2.00% of 0.95 lost"]),
+        (
+            Budget(accuracy_drop=0.02),
+            True,
+            True,
+            ["m:auc: 0.93, 0.95 of the original", "accuracy drop: 2.00%, at most 2.00%"],
+        ),
+    ],
+)
+def test_a_metric_of_the_project_is_told_and_judged_where_no_labels_are(
+    budget: Budget, labelled: bool, kept: bool, texts: list[str]
+) -> None:
+    told = manifest()
+    evaluation = {"metric": "m:auc", "reference": 0.95, "built": 0.93, "drop": 0.02 / 0.95}
+    told["stages"].append({"name": "verify", "record": {"evaluation": evaluation}})
+    told["accuracy"]["task"] = told["accuracy"]["task"] if labelled else None
+    verdicts = list(judge_manifest(Bundle(Path("bundle"), told), budget))
+    assert [f"{verdict.budget}: {verdict.found}, {verdict.limit}" for verdict in verdicts] == texts
+    assert all(verdict.outcome == "kept" for verdict in verdicts) is kept
+
+
 def test_a_budget_in_numbers() -> None:
     def figure(budget: Budget) -> dict[str, Any]:
         (verdict,) = judge_manifest(Bundle(Path("bundle"), manifest()), budget)
