@@ -19,6 +19,8 @@ MUCH_LARGER = 1.5
 """From this multiple of the original's size on, what made a build grow is told."""
 STAND_IN = "of a stand-in on the machine that packaged it: says nothing about the device"
 
+_SLOWER = 1.05
+"""From this multiple of the original's latency on, a form is slower: timings of one form differ by as much."""
 _MOST_ERRORS = 4
 """How many numbers of an output have their errors told; the manifest has all."""
 
@@ -52,7 +54,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
         *(("and by", text) for text in witness_texts(manifest)),
         *(("simulated", text) for text in simulation_texts(manifest)),
         *(("instructions", text) for text in instruction_texts(manifest)),
-        ("latency", latency_text(latency)),
+        ("latency", latency_text(latency) + if_slower(manifest)),
         *(("accelerator", text) for text in poor_fit_texts(manifest)),
         *(("also", further_text(build)) for build in manifest.get("also", ())),
     ]
@@ -437,6 +439,15 @@ def latency_text(latency: Mapping[str, Any]) -> str:
         f"{latency['ratio']:.2f} of the original's P50 {time_text(reference['p50_ms'])}"
     )
     return text if latency["of_device"] else f"{text}; {STAND_IN}"
+
+
+def if_slower(manifest: Manifest) -> str:
+    """What to do about a quantized form that was asked for, and that is slower than float on its device's runtime."""
+    latency = manifest["latency"]
+    chosen = manifest["model"]["kind"] == "quantized" and manifest["options"]["quantize"] != "auto"
+    if not chosen or not latency["of_device"] or latency["ratio"] <= _SLOWER:
+        return ""
+    return "; slower than float, which `--quantize auto` avoids"
 
 
 def decibel_text(value: float | str) -> str:

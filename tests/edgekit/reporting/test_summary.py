@@ -11,6 +11,7 @@ from edgekit.reporting.summary import (
     duration_text,
     error_texts,
     expansion_texts,
+    if_slower,
     instruction_texts,
     poor_fit_texts,
     probability_texts,
@@ -267,3 +268,23 @@ def test_errors_of_several_quantities_are_numbered() -> None:
 def test_the_accuracy_of_a_bundle_in_a_few_words(accuracy: dict[str, Any], told: str) -> None:
     """The column of a detector was empty, though its boxes had been compared."""
     assert accuracy_text(accuracy) == told
+
+
+@pytest.mark.parametrize(
+    ("scheme", "ratio", "of_device", "is_told"),
+    [
+        ("int8", 1.78, True, True),
+        ("auto", 1.78, True, False),
+        ("int8", 1.01, True, False),
+        ("int8", 1.78, False, False),
+    ],
+)
+def test_integers_that_were_asked_for_and_are_slower_are_told(
+    scheme: str, ratio: float, of_device: bool, is_told: bool
+) -> None:
+    manifest = {
+        "latency": {"ratio": ratio, "of_device": of_device},
+        "model": {"kind": "quantized"},
+        "options": {"quantize": scheme},
+    }
+    assert if_slower(manifest) == ("; slower than float, which `--quantize auto` avoids" if is_told else "")
