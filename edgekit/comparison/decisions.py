@@ -32,6 +32,8 @@ LARGEST_RANK_WITH_CLASSES = 3
 graph tells along which axis classes lie."""
 NEARLY_ALL = 0.95
 """The share of decisions that may be the same one before nothing but that one is told: what has to stay the same."""
+PAIR = 2
+"""Classes of which one's probability ranks samples."""
 SUM_TOLERANCE = 1e-2
 """How far from 1 a sum of probabilities may be that are quantized, or half precision."""
 
@@ -89,6 +91,7 @@ class DecisionCount:
         self._yes_in_built: Counter[int] = Counter()
         self._yes_in_both: Counter[int] = Counter()
         self._maps = MapCount()
+        self._classes = 0
         self._may_be_amounts = decision is not None and not decision.told and not decision.are_scores
         self._add_up = True
 
@@ -112,6 +115,7 @@ class DecisionCount:
         if decision.by is DecidedBy.CROSSING:
             self._add_answers(reference > CROSSING, built > CROSSING)
         elif reference.shape[decision.axis] > 1:
+            self._classes = reference.shape[decision.axis]
             self._note_amounts(reference, decision.axis)
             self._add_classes(reference.argmax(axis=decision.axis), built.argmax(axis=decision.axis))
             if decision.independent and reference.dtype.kind == "f":
@@ -168,9 +172,12 @@ class DecisionCount:
 
     @property
     def says_little(self) -> bool:
-        """Whether there are no decisions, or all but a few are the same one, of classes that exclude each other."""
+        """Whether there are no decisions, or nearly all are the same one of two classes that exclude each other.
+
+        Of two classes any bound may be asked of one's probability, of more the largest is.
+        """
         independent = self._decision is not None and self._decision.independent
-        return self.shared()[0] is None or (self.answers_one and not independent)
+        return self.shared()[0] is None or (self.answers_one and not independent and self._classes == PAIR)
 
     def _decides(self) -> bool:
         return self.may_decide and not self.tells_one and not self._is_one_of_few

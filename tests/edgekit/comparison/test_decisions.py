@@ -166,6 +166,14 @@ def test_probabilities_that_rank_samples_are_held_against_what_varies(rng: np.ra
     ]
 
 
+def test_of_more_classes_the_largest_is_what_is_asked(rng: np.random.Generator) -> None:
+    """Pages that all stand upright, by a probability of 80 % give or take 6, in three directions."""
+    upright = rng.uniform(0.7, 0.9, (100, 1, 1))
+    right = np.concatenate([upright, (1 - upright) / 2, (1 - upright) / 2], axis=-1)
+    off = right + 0.06 * rng.normal(size=(100, 1, 1)) * np.array([1, -0.5, -0.5])
+    assert compared(list(zip(right, off, strict=True)), CLASSES).shortfalls() == []
+
+
 def test_labels_do_not_make_up_for_probabilities_that_rank_nothing_any_more(rng: np.random.Generator) -> None:
     """An order is a fraud by 0.5 to 10 %; whoever answers 'none' finds 99 % of the labels."""
     risk = rng.uniform(0.005, 0.1, (400, 1, 1))
