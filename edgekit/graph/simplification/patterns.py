@@ -25,8 +25,27 @@ def fuse(graph_model: ir.Model, names: Sequence[str] | None = None) -> None:
         names: Which of :data:`PATTERNS`; None for all.
     """
     rewriter.rewrite(graph_model, [rule for name in names or PATTERNS for rule in PATTERNS[name]])
+    _register_constants(graph_model)
     if 0 < graph_model.opset_imports.get("", 0) < ALLOWZERO_OPSET:
         _without_allowzero(graph_model.graph)
+
+
+def _register_constants(graph_model: ir.Model) -> None:
+    """Puts constants into the graph that reads them where the rules gave two of them one name, which loses the first.
+
+    onnxscript calls the sizes of a Reshape after its input in one rule, and after its output in another.
+    """
+    for graph in graph_model.graphs():
+        taken = set(graph.initializers) | {value.name for node in graph for value in node.outputs}
+        for value in [value for node in graph for value in node.inputs if value is not None]:
+            if value.const_value is None or value.producer() is not None or value.graph is not None:
+                continue
+            number = 1
+            while value.name in taken:
+                value.name = f"{str(value.name).rsplit('_', 1)[0]}_{number}"
+                number += 1
+            taken.add(value.name)
+            graph.register_initializer(value)
 
 
 def _without_allowzero(graph: ir.Graph) -> None:
