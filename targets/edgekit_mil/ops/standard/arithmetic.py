@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
+import numpy as np
+
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
@@ -21,12 +23,27 @@ def binary(ctx: Context, a: Value, b: Value) -> Var:
     return wrapped(BINARY[ctx.op_type](x=a.var, y=b.var), a.dtype)
 
 
+FAR = np.float32(2.0**64)
+"""What a divisor beyond float32 is divided by, exactly, and the dividend first."""
+
+
 @lowering("Div", versions=[7, 13, 14], elementwise=True)
 def divide(ctx: Context, a: Value, b: Value) -> Var:
     """Quotient; that of integers is truncated towards zero."""
     if a.is_float:
+        if _leaves_float32(b.constant):
+            assert b.constant is not None
+            return mb.real_div(x=mb.real_div(x=a.var, y=FAR), y=(b.constant / float(FAR)).astype(np.float32))
         return mb.real_div(x=a.var, y=b.var)
     return wrapped(truncated_quotient(a, b), a.dtype)
+
+
+def _leaves_float32(numbers: np.ndarray | None) -> bool:
+    """Whether finite doubles are larger than every float32: integer networks divide by powers of two beyond 2^127."""
+    if numbers is None or numbers.dtype != np.float64:
+        return False
+    finite = np.abs(numbers[np.isfinite(numbers)])
+    return bool(finite.size and finite.max() > np.finfo(np.float32).max)
 
 
 @lowering("Mod", versions=[10, 13, 28], elementwise=True)

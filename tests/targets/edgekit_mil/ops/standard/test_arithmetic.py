@@ -26,6 +26,13 @@ def test_integer_division_truncates(lower):
     np.testing.assert_array_equal(quotient, [-3, -3, 0])
 
 
+def test_doubles_divided_by_what_float32_does_not_hold(lower):
+    """I-BERT multiplies by integers and divides by powers of two; 2^129 is infinite in float32."""
+    x = np.array([2.0**60, -3 * 2.0**70, 0.0])
+    (quotient,) = lower("Div", [x, np.array([2.0**129])], fed=[0], outputs=["float64"])
+    np.testing.assert_array_equal(quotient, [2.0**-69, -3 * 2.0**-59, 0.0])
+
+
 def test_bytes_wrap_around(lower):
     (total,) = lower("Add", [np.array([250], np.uint8), np.array([10], np.uint8)], fed=[0, 1], outputs=["uint8"])
     assert total == 4
