@@ -187,6 +187,8 @@ class FramedTransform(Rewrite):
         length = _number(node, 3, (size if isinstance(size, int) else 0) if window is None else len(window))
         if length == 0 or not isinstance(parts, int):
             raise InapplicableError("the shape of its input is not fixed")
+        if window is not None and len(window) != length:
+            raise InapplicableError(f"its window has {len(window)} numbers, and its frames {length}")
         onesided = node.attributes.get_int("onesided", 1) == 1
         if length * parts * 2 * (length // 2 + 1 if onesided else length) > MOST_CELLS:
             raise InapplicableError(f"a transform of {length} numbers is too long for a table")

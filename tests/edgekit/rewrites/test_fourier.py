@@ -133,3 +133,14 @@ def test_a_root_of_the_spectrum_of_a_constant_signal_is_rounding() -> None:
     result = rewritten(model, lambda it: {node_name(n) for n in it.graph if n.op_type == "DFT"}, [TabledTransform()])
     assert not result.dropped
     assert [node.op_type for node in result.model.graph].count("MatMul") == 1
+
+
+def test_a_window_shorter_than_its_frames_is_left(assert_left_alone):
+    """ONNX Runtime refuses it, and the standard's reference computes it."""
+    text = (
+        '<ir_version: 9, opset_import: ["" : 17]>\ng (float[1, 32] x) => (float[1, A, 9, 2] y)'
+        " <int64 step = {4}, int64 length = {16}> { y = STFT (x, step, window, length) }"
+    )
+    proto = parser.parse_model(text)
+    proto.graph.initializer.append(numpy_helper.from_array(np.ones(12, np.float32), "window"))
+    assert_left_alone(proto, "STFT", {}, "its window has 12 numbers, and its frames 16")
