@@ -30,7 +30,8 @@ from edgekit.model import Arrays, Dim, Model, ValueSpec
 
 TRIAL_SIZES = (8, 32, 64, 224, 512, 1, 16_000)
 """Sizes to try for dimensions that are dynamic, until one runs; the first axis of every input gets 1, and where that
-does not run (a graph's nodes and its edges, a sequence that comes first and is split) what the others get."""
+does not run and first axes have several names (a graph's nodes and its edges) or nothing else is dynamic (a sequence
+that comes first and is split), what the others get."""
 
 TRIAL_ELEMENTS = 1 << 24
 """Elements that an input may have in a trial: a second of sound is worth it, a square picture of that side is not."""
@@ -276,7 +277,9 @@ def _static_specs(model: Model, chosen: Mapping[str, int]) -> Iterator[list[Valu
         yield as_there
     if any(spec.shape is None for spec in specs):
         return
-    for one_batch, size in itertools.product((True, False), TRIAL_SIZES):
+    firsts = {dim for spec in specs for dim in (spec.shape or ())[:1] if isinstance(dim, str)}
+    is_alone = all(isinstance(dim, int) for spec in specs for dim in (spec.shape or ())[1:])
+    for one_batch, size in itertools.product((True, False) if len(firsts) > 1 or is_alone else (True,), TRIAL_SIZES):
         sizes: dict[str, int] = {}
         for spec in specs:
             for axis, dim in enumerate(spec.shape or ()):

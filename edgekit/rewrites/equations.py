@@ -26,7 +26,7 @@ class NamedEinsum(Rewrite):
         return REST in node.attributes.get_string("equation", "")
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For tensors of known ranks, whose unnamed axes have the same sizes."""
+        """For tensors of known ranks, whose unnamed axes have the same sizes as far as these are known."""
         equation = node.attributes.get_string("equation").replace(" ", "")
         before, _, after = equation.partition("->")
         operands = before.split(",")
@@ -35,7 +35,8 @@ class NamedEinsum(Rewrite):
             after = REST + "".join(sorted(letter for letter in set(named) - {","} if named.count(letter) == 1))
         shapes = [_unnamed_sizes(value, operand) for value, operand in zip(node.inputs, operands, strict=True)]
         most = max(shapes, key=len)
-        if any(sizes != most[len(most) - len(sizes) :] for sizes in shapes):
+        known = [{sizes[-axis] for sizes in shapes if len(sizes) >= axis} - {None} for axis in range(1, len(most) + 1)]
+        if any(len(sizes) > 1 for sizes in known):
             raise InapplicableError("its unnamed axes have several sizes")
         free = [letter for letter in string.ascii_letters if letter not in equation][: len(most)]
         if len(free) < len(most):
@@ -48,13 +49,11 @@ class NamedEinsum(Rewrite):
         return [build("Einsum", *node.inputs, equation=explicit)]
 
 
-def _unnamed_sizes(value: ir.Value | None, operand: str) -> list[int | ir.SymbolicDim]:
-    """The sizes of the axes that an ellipsis stands for."""
+def _unnamed_sizes(value: ir.Value | None, operand: str) -> list[int | str | None]:
+    """The sizes of the axes that an ellipsis stands for, names of open ones, and None where neither is known."""
     rank = rank_of(value)
     assert value is not None
     assert value.shape is not None
     head, rest, tail = operand.partition(REST)
     sizes = list(value.shape)[len(head) : rank - len(tail)] if rest else []
-    if any(isinstance(size, ir.SymbolicDim) and size.value is None for size in sizes):
-        raise InapplicableError("the sizes of its unnamed axes are not known")
-    return sizes
+    return [size if isinstance(size, int) else size.value for size in sizes]

@@ -265,9 +265,9 @@ def _multiplies_along_unnamed_axes(node: ir.Node, _: int) -> bool:
     operands = before.split(",")
     ranks = [_rank(value) for value in node.inputs]
     unnamed = [
-        rank - len(operand.replace("...", ""))
+        SEVERAL if rank is None else rank - len(operand.replace("...", ""))
         for operand, rank in zip(operands, ranks, strict=True)
-        if "..." in operand and rank is not None
+        if "..." in operand
     ]
     if len(operands) == 1 or max(unnamed, default=0) < SEVERAL:
         return False
