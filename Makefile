@@ -38,7 +38,7 @@ test: $(TESTABLE) ## All tests, lint, types, documentation and wheel.
 	$(MAKE) --jobs=2 types pytest
 
 pytest: $(TESTABLE) ## All tests.
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q
+	MAKEFLAGS= $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q
 
 quick: $(TESTABLE) ## The fast tests.
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q -m 'not slow and not browser and not cxx'

@@ -150,7 +150,14 @@ class Bundle:
         states = states_among([one.spec for one in self.inputs], [one.spec for one in self.outputs])
         task = self.manifest["accuracy"]["task"]
         answers = frozenset() if task is None or classes is not None else frozenset({task["output"]})
-        return ClassChoice(named, len(labels) if labels else None, self.class_numbers, states, self.embeddings, answers)
+        return ClassChoice(
+            named,
+            len(labels) if labels else None,
+            self.class_numbers,
+            states,
+            embeddings=self.embeddings,
+            answers=answers,
+        )
 
     @property
     def embeddings(self) -> frozenset[str]:

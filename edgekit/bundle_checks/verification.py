@@ -13,10 +13,12 @@ from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.fed_back import Sequel, compare_fed_back
+from edgekit.comparison.inaccurate import blame_target, require_accuracy, require_sequel
 from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
 from edgekit.comparison.padding import padding_on
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.recorded import Recording, check_export
+from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import compare, meaning_on, ranked_on
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.comparison.trade_off import loss_text
@@ -38,7 +40,6 @@ from edgekit.progress import Step
 from edgekit.registry import canonical_of
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes
-from edgekit.stages.verify import blame_target, require_accuracy, require_sequel, with_self_agreement
 from edgekit.target import Runner
 from edgekit.witness import Witness
 

@@ -15,6 +15,7 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.bundle import Bundle
+from edgekit.comparison.inaccurate import InaccurateError
 from edgekit.comparison.meaning import allowed_text
 from edgekit.comparison.trade_off import loss_text
 from edgekit.errors import (
@@ -35,7 +36,7 @@ from edgekit.reporting.summary import bytes_text, stage_record
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.quantize import NONE, Quantize, Quantized
-from edgekit.stages.verify import InaccurateError, Verified
+from edgekit.stages.verify import Verified
 
 STORED_INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 FLOAT = "float"

@@ -12,6 +12,7 @@ import numpy as np
 
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.comparison.inaccurate import InaccurateError
 from edgekit.data.samples import Samples
 from edgekit.errors import UnsupportedOpsError
 from edgekit.execution.known_answers import KnownAnswers
@@ -28,7 +29,7 @@ from edgekit.stages.instruction_sets import VerifyInstructionSets
 from edgekit.stages.precheck import PreCheck
 from edgekit.stages.quantize import Quantize, Quantized
 from edgekit.stages.simulate import Simulate
-from edgekit.stages.verify import InaccurateError, Verified, Verify
+from edgekit.stages.verify import Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
 
 MORE_EXAMPLES = 2

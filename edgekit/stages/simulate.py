@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from edgekit.comparison.accuracy import Accuracy, Kind
+from edgekit.comparison.inaccurate import InaccurateError
 from edgekit.data.first_samples import FirstSamples
 from edgekit.data.samples import Samples
 from edgekit.devices.opening import open_device
@@ -15,7 +16,7 @@ from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import RequirementError
 from edgekit.stages import Stage
 from edgekit.stages.build import extend
-from edgekit.stages.verify import InaccurateError, Verified, Verify
+from edgekit.stages.verify import Verified, Verify
 from edgekit.target import Profile, Target
 
 MOST_SAMPLES = 8

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
-from edgekit.comparison.accuracy import LEAST_DB, MAX_DROP, SELF_MARGIN_DB, Accuracy, Floors, Kind, SizeAccuracy
-from edgekit.comparison.bounded import ROUNDING, bounded_outputs
+from edgekit.comparison.accuracy import MAX_DROP, Accuracy, Floors, Kind, SizeAccuracy
 from edgekit.comparison.by_default import lost_by_default
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.decided_alone import decided_alone
 from edgekit.comparison.fed_back import Sequel, compare_fed_back
+from edgekit.comparison.inaccurate import InaccurateError, blame_target, require_accuracy, require_sequel
 from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.padding import Padding, padding_on
 from edgekit.comparison.quantized_outputs import quantized_outputs
-from edgekit.comparison.ranked import FEW_LOST, RankedRows
 from edgekit.comparison.recorded import ExportCheck, check_export
+from edgekit.comparison.remarks import lost_rows, remarks_on, told_nothing
+from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import Executor, compare, meaning_on, ranked_on, unread_boxes
 from edgekit.comparison.told_decisions import decisions_of
-from edgekit.comparison.trade_off import loss_text
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
-from edgekit.errors import RequestError, RequirementError
+from edgekit.errors import RequestError
 from edgekit.execution.known_answers import KnownAnswers, Remembering
 from edgekit.execution.recurrence import Original
 from edgekit.execution.reference import NotRunnableError
 from edgekit.features.dimensions import trials
-from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Model
 from edgekit.processes.crashes import guarded
@@ -141,42 +136,26 @@ class Verify(Stage[Built]):
             accuracy = replace(accuracy, accepted=(*accuracy.accepted, *sequel.flaws))
         sizes, untried = self._at_sizes(given, reference, runner)
         accuracy = replace(accuracy, sizes=sizes)
-        warnings = untried + [
-            f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
-            "original agree whose inputs and weights differ by half a unit in the last place"
-            for name, limit in accuracy.self_agreement_db.items()
-        ]
-        warnings += [
-            f"output {name!r} is determined but for {loss_text(share)} of its elements on these inputs: so many differ "
-            "between executions of the original whose inputs and weights differ by half a unit in the last place"
-            for name, share in accuracy.self_mismatch.items()
-        ]
-        warnings += [
-            f"output {name!r} is too small on these inputs to compare: it differs by at most {ROUNDING:.1g} of the 1 "
-            "that it may be; give samples in which there is something to find"
-            for name in accuracy.vanished
-        ]
-        warnings += [
-            f"output {output.name!r}: column {column.column} of {column.columns} keeps {max(column.explained, 0):.1%} "
-            "of what tells its samples apart; the SQNR is that of the columns with larger numbers"
-            for output in accuracy.outputs
-            if (column := output.worst_column) is not None and column.is_lost
-        ]
-        warnings += [
-            f"output {output.name!r}: {output.worst_class}: if these are scores of classes, that class is lost; names "
-            "of the classes (--labels FILE) have them judged so"
-            for output in accuracy.outputs
-            if accuracy.task is None and accuracy.floors.agreement is not None
-            if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.told
-        ]
-        warnings += decided_alone(accuracy, decisions_of(self._original))
-        warnings += _told_nothing(reference, self._samples) if self._seeded and not self._original.states else []
-        ranked = accuracy.ranked
-        if ranked is not None and ranked.lost_rows > FEW_LOST and given.kind is Kind.FLOAT32:
-            warnings.append(
-                f"up to {ranked.lost_rows:.1%} of a sample's rows are others than the original's, whose executions "
-                f"lose {ranked.own_lost_rows:.1%}: scores of candidates are equal at the cut-off"
-            )
+        warnings = [*untried, *self._warnings(given, accuracy, reference, runner)]
+        warnings += [] if sequel is None else sequel.warnings(accuracy.floors)
+        worst = accuracy.worst_db
+        record = {
+            "kind": given.kind,
+            "executed_by": accuracy.executed_by,
+            "worst_db": None if worst is None else json_number(worst),
+            "evaluation": self.evaluated(given, reference, runner),
+            "recorded_outputs": None if export is None else export.as_record(),
+            "fed_back": None if sequel is None else sequel.as_record(),
+            "warnings": warnings,
+        }
+        return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
+
+    def _warnings(self, given: Built, accuracy: Accuracy, reference: Executor, runner: Runner) -> list[str]:
+        """What people should know beside the figures."""
+        warnings = [*remarks_on(accuracy), *decided_alone(accuracy, decisions_of(self._original))]
+        if self._seeded:
+            warnings += [] if self._original.states else told_nothing(reference, self._samples)
+        warnings += lost_rows(accuracy) if given.kind is Kind.FLOAT32 else []
         if self._samples.has_labels and accuracy.task is None and self._evaluation is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
         warnings += [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
@@ -191,18 +170,7 @@ class Verify(Stage[Built]):
                 "the accuracy was measured on the samples that the model was calibrated on; "
                 "--verify-data DIR measures it on others"
             )
-        warnings += [] if sequel is None else sequel.warnings(accuracy.floors)
-        worst = accuracy.worst_db
-        record = {
-            "kind": given.kind,
-            "executed_by": accuracy.executed_by,
-            "worst_db": None if worst is None else json_number(worst),
-            "evaluation": self.evaluated(given, reference, runner),
-            "recorded_outputs": None if export is None else export.as_record(),
-            "fed_back": None if sequel is None else sequel.as_record(),
-            "warnings": warnings,
-        }
-        return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
+        return warnings
 
     @property
     def accepts(self) -> bool:
@@ -342,178 +310,3 @@ class Verify(Stage[Built]):
                 ) from error
             found.append(SizeAccuracy(sizes, len(samples), accuracy.outputs, accuracy.vanished))
         return tuple(found), untried
-
-
-class InaccurateError(RequirementError):
-    """What was built is not accurate enough."""
-
-    def __init__(self, message: str, *, precision: str, worst_samples: Collection[int] = (), **details: Any) -> None:
-        super().__init__(message, **details)
-        self.precision = precision
-        """The precision that it was built in."""
-        self.worst_samples = worst_samples
-        """On which samples outputs are farthest from the original's, counted from 0."""
-
-
-def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
-    """Says in an error that the target is to blame, where the export computes what was recorded.
-
-    Args:
-        error: Why what was built is refused.
-        export: How near the export is to the recorded outputs; None where nothing was recorded.
-    """
-    if export is not None:
-        right = f"the export computes the recorded outputs {export.summary}: the fault is in the target, not there"
-        error.hint = right if error.hint is None else f"{right}; {error.hint}"
-
-
-def with_self_agreement(
-    accuracy: Accuracy,
-    original: Model,
-    samples: Samples,
-    ranked: RankedRows | None = None,
-    step: Step | None = None,
-    known: KnownConditioning | None = None,
-) -> Accuracy:
-    """The same, with how far the original agrees with itself where an output misses its floor.
-
-    Args:
-        accuracy: As measured.
-        original: The float model.
-        samples: What it was measured on.
-        ranked: How rows by falling score were put in order.
-        step: Told how far it is.
-        known: What was found of the original before.
-    """
-    silent = {output.name for output in accuracy.outputs if output.sqnr_db == -math.inf}
-    accuracy = replace(accuracy, vanished=_vanished(accuracy, silent, original))
-    if not accuracy.misses_a_signal():
-        return accuracy
-    limits = (known or KnownConditioning()).of(original, samples, ranked, step, accuracy.padding)
-    reduced = accuracy.floors.agreement is not None
-    agreed = limits.pooled_db if reduced else limits.sqnr_db
-    limited = {name: limit for name, limit in agreed.items() if limit - SELF_MARGIN_DB < accuracy.floors.sqnr_db}
-    if accuracy.ranked is not None:
-        own = replace(accuracy.ranked, own_lost_rows=limits.lost_rows, own_lost_scores=limits.lost_scores)
-        accuracy = replace(accuracy, ranked=own)
-    if reduced:
-        return replace(accuracy, self_agreement_db=limited)
-    undetermined = {name for name, limit in limited.items() if limit - SELF_MARGIN_DB < LEAST_DB}
-    unequal = {
-        output.name: share
-        for output in accuracy.outputs
-        if output.sqnr_db is None and output.mismatch and (share := limits.mismatch.get(output.name, 0.0))
-    }
-    rounded = {*limited, *(output.name for output in accuracy.outputs if output.picture_db is not None)}
-    pooled = {name: db for name, db in limits.pooled_db.items() if name in rounded and multiplies_integers(original)}
-    return replace(
-        accuracy,
-        self_agreement_db=limited,
-        pooled_agreement_db=pooled,
-        self_mismatch=unequal,
-        vanished=_vanished(accuracy, silent | undetermined, original),
-    )
-
-
-def _vanished(accuracy: Accuracy, names: Collection[str], original: Model) -> tuple[str, ...]:
-    """Those of some outputs that lie between 0 and 1 and differ by rounding of 1 alone."""
-    bounded = bounded_outputs(original) if names else frozenset()
-    return tuple(
-        output.name
-        for output in accuracy.outputs
-        if output.name in names
-        and output.name in bounded
-        and output.max_abs_error is not None
-        and output.max_abs_error <= ROUNDING
-    )
-
-
-def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:
-    """Refuses what is not accurate enough.
-
-    Args:
-        accuracy: As measured.
-        kind: What was built.
-        precision: The precision that it was built in.
-        subject: What to call it in the error.
-
-    Raises:
-        InaccurateError: Floors are missed; all of them are named.
-    """
-    shortfalls = accuracy.shortfalls()
-    if shortfalls:
-        raise InaccurateError(
-            f"what was built as {kind} is not accurate enough, executed by {accuracy.executed_by}",
-            precision=precision,
-            worst_samples=sorted({at for output in accuracy.outputs if (at := output.worst_sample) is not None}),
-            subject=subject,
-            expected=f"the original model's outputs, by {accuracy.reference}",
-            found="; ".join(shortfalls),
-            hint=_hint(accuracy, kind),
-        )
-
-
-def require_sequel(sequel: Sequel | None, accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:
-    """Refuses what departs from the original where both go on with their own states.
-
-    Args:
-        sequel: How near it stays; None where there is no sequence.
-        accuracy: How near single steps are.
-        kind: What was built.
-        precision: The precision that it was built in.
-        subject: What to call it in the error.
-
-    Raises:
-        InaccurateError: It departs too far.
-    """
-    if sequel is not None and sequel.flaws:
-        raise InaccurateError(
-            f"what was built as {kind} is not accurate enough, executed by {accuracy.executed_by}",
-            precision=precision,
-            subject=subject,
-            expected=f"the original model's outputs, by {accuracy.reference}, fed its own states",
-            found="; ".join(sequel.flaws),
-            hint=_hint(accuracy, kind),
-        )
-
-
-def _told_nothing(reference: Executor, samples: Samples) -> list[str]:
-    """Warnings of outputs that random inputs tell nothing of: all gave the same, or zeros and ones alone."""
-    seen: dict[str, list[np.ndarray]] = {}
-    for sample in samples:
-        for name, array in reference.run(sample.feeds).items():
-            if array.dtype.kind == "f" and array.size:
-                seen.setdefault(name, []).append(array)
-    warnings = []
-    for name, arrays in seen.items():
-        first = arrays[0]
-        same = len(arrays) > 1 and all(np.array_equal(first, other, equal_nan=True) for other in arrays)
-        saturated = all(np.isin(array, (0, 1)).all() for array in arrays)
-        if same or saturated:
-            what = "the same for all of the" if same else "zeros and ones alone for the"
-            warnings.append(
-                f"output {name!r} is {what} random inputs, so that they prove nothing of it: "
-                "give real samples with --data"
-            )
-    return warnings
-
-
-def _hint(accuracy: Accuracy, kind: Kind) -> str:
-    if accuracy.label_doubt is not None:
-        return accuracy.label_doubt
-    if accuracy.seeded:
-        undetermined = [name for name in accuracy.self_agreement_db if f"{name!r}" in "; ".join(accuracy.shortfalls())]
-        if undetermined:
-            return (
-                f"random inputs determine {', '.join(map(repr, undetermined))} badly, and it is farther off than that "
-                "explains: give real samples with --data, and see which layer differs with `edgekit verify --layers`"
-            )
-        return "random inputs may be unlike anything that the model knows: give real samples with --data"
-    if kind is Kind.QUANTIZED:
-        return (
-            "give more samples, allow more with --max-drop or --floor DB, take it with --accept, or keep it in float "
-            "with --quantize none"
-        )
-    if kind is Kind.FLOAT16:
-        return "build it with --precision float32, or ask for less with --floor DB"
-    return "this points to a fault in the conversion: `edgekit extract` helps to find the node"

@@ -10,11 +10,11 @@ import pytest
 
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.conditioning import KnownConditioning, conditioning
+from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import compare
 from edgekit.data.samples import Sample
 from edgekit.execution.reference import Reference
 from edgekit.model import Model
-from edgekit.stages.verify import with_self_agreement
 
 OnnxModel = Callable[..., onnx.ModelProto]
 

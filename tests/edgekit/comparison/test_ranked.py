@@ -14,11 +14,11 @@ import pytest
 import edgekit
 from edgekit.comparison.accuracy import Accuracy, Floors, Kind
 from edgekit.comparison.ranked import RankedAccuracy, is_ranked, ranked_rows
+from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import compare, ranked_on
 from edgekit.data.samples import Sample
 from edgekit.execution.reference import Reference
 from edgekit.model import Arrays, Model
-from edgekit.stages.verify import with_self_agreement
 
 OnnxModel = Callable[..., onnx.ModelProto]
 

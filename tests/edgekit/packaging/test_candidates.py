@@ -13,6 +13,7 @@ import pytest
 
 from edgekit import api
 from edgekit.bundle import Bundle
+from edgekit.comparison.inaccurate import InaccurateError
 from edgekit.errors import InputError, InternalError, OpGap, RequestError, RequirementError, UnsupportedOpsError
 from edgekit.files.room import NoRoomError
 from edgekit.model import Model
@@ -26,7 +27,7 @@ from edgekit.reporting.judgement import Weight, judge
 from edgekit.reporting.summary import summary_record
 from edgekit.stages import quantize
 from edgekit.stages.build import Build, Built
-from edgekit.stages.verify import InaccurateError, Verified, Verify
+from edgekit.stages.verify import Verified, Verify
 from edgekit.timing.latency import Interval
 from edgekit_quantize.schemes import SCHEMES
 

@@ -13,6 +13,7 @@ from edgekit.bundle import Bundle
 from edgekit.bundle_checks.benchmark import bench_bundle
 from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.comparison.inaccurate import InaccurateError
 from edgekit.errors import InputError, RequirementError, UnsupportedOpsError
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.packaging.pipeline import package
@@ -20,7 +21,6 @@ from edgekit.packaging.request import PackageRequest
 from edgekit.preprocessing import ImagePreprocessing
 from edgekit.progress import Progress
 from edgekit.reporting.summary import summary_rows
-from edgekit.stages.verify import InaccurateError
 
 PIXELS = ImagePreprocessing(scale=1 / 255, mean=(0.1307,), std=(0.3081,), resize="pad")
 

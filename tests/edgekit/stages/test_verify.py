@@ -8,11 +8,12 @@ import pytest
 
 import edgekit as api
 from edgekit.comparison.accuracy import Floors, Kind
+from edgekit.comparison.inaccurate import InaccurateError, require_accuracy
 from edgekit.data.samples import SeededSamples
 from edgekit.model import Model
 from edgekit.registry import find_profile
 from edgekit.stages.build import Build
-from edgekit.stages.verify import InaccurateError, Verified, Verify, require_accuracy
+from edgekit.stages.verify import Verified, Verify
 from edgekit.target import BuildOptions
 
 

@@ -1,0 +1,76 @@
+"""What people should know of an accuracy that was measured, beside its figures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.bounded import ROUNDING
+from edgekit.comparison.ranked import FEW_LOST
+from edgekit.comparison.side_by_side import Executor
+from edgekit.comparison.trade_off import loss_text
+from edgekit.data.samples import Samples
+
+
+def remarks_on(accuracy: Accuracy) -> list[str]:
+    """Warnings of outputs that are hardly determined, and of columns and classes that are lost."""
+    remarks = [
+        f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
+        "original agree whose inputs and weights differ by half a unit in the last place"
+        for name, limit in accuracy.self_agreement_db.items()
+    ]
+    remarks += [
+        f"output {name!r} is determined but for {loss_text(share)} of its elements on these inputs: so many differ "
+        "between executions of the original whose inputs and weights differ by half a unit in the last place"
+        for name, share in accuracy.self_mismatch.items()
+    ]
+    remarks += [
+        f"output {name!r} is too small on these inputs to compare: it differs by at most {ROUNDING:.1g} of the 1 "
+        "that it may be; give samples in which there is something to find"
+        for name in accuracy.vanished
+    ]
+    remarks += [
+        f"output {output.name!r}: column {column.column} of {column.columns} keeps {max(column.explained, 0):.1%} "
+        "of what tells its samples apart; the SQNR is that of the columns with larger numbers"
+        for output in accuracy.outputs
+        if (column := output.worst_column) is not None and column.is_lost
+    ]
+    return remarks + [
+        f"output {output.name!r}: {output.worst_class}: if these are scores of classes, that class is lost; names "
+        "of the classes (--labels FILE) have them judged so"
+        for output in accuracy.outputs
+        if accuracy.task is None and accuracy.floors.agreement is not None
+        if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.told
+    ]
+
+
+def lost_rows(accuracy: Accuracy) -> list[str]:
+    """A warning of rows by falling score that are others than the original's, whose scores are equal at the cut-off."""
+    ranked = accuracy.ranked
+    if ranked is None or ranked.lost_rows <= FEW_LOST:
+        return []
+    return [
+        f"up to {ranked.lost_rows:.1%} of a sample's rows are others than the original's, whose executions "
+        f"lose {ranked.own_lost_rows:.1%}: scores of candidates are equal at the cut-off"
+    ]
+
+
+def told_nothing(reference: Executor, samples: Samples) -> list[str]:
+    """Warnings of outputs that random inputs tell nothing of: all gave the same, or zeros and ones alone."""
+    seen: dict[str, list[np.ndarray]] = {}
+    for sample in samples:
+        for name, array in reference.run(sample.feeds).items():
+            if array.dtype.kind == "f" and array.size:
+                seen.setdefault(name, []).append(array)
+    warnings = []
+    for name, arrays in seen.items():
+        first = arrays[0]
+        same = len(arrays) > 1 and all(np.array_equal(first, other, equal_nan=True) for other in arrays)
+        saturated = all(np.isin(array, (0, 1)).all() for array in arrays)
+        if same or saturated:
+            what = "the same for all of the" if same else "zeros and ones alone for the"
+            warnings.append(
+                f"output {name!r} is {what} random inputs, so that they prove nothing of it: "
+                "give real samples with --data"
+            )
+    return warnings
