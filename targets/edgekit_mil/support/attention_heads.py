@@ -81,11 +81,24 @@ def added(biases: Sequence[Var | np.ndarray | None]) -> Var | None:
     return total
 
 
-def rotated(x: Var, cosines: Var, sines: Var, *, interleaved: bool) -> Var:
-    """Rotary embedding of x [b, heads, s, d] by cosines and sines [b or 1, 1, s, d / 2].
+def rotated(x: Var, cosines: Var, sines: Var, *, interleaved: bool, turned: int) -> Var:
+    """Rotary embedding of the first elements of each row of x [b, heads, s, d]; the others stay as they are.
 
-    Pairs are elements side by side where interleaved, else elements of the two halves.
+    Args:
+        x: The rows.
+        cosines: [b or 1, 1, s, turned / 2].
+        sines: The same.
+        interleaved: Whether pairs are elements side by side; else they are elements of the two halves.
+        turned: How many elements are turned, d at most.
     """
+    size = int(x.shape[3])
+    if turned == size:
+        return _rotated(x, cosines, sines, interleaved=interleaved)
+    front, rest = mb.split(x=x, split_sizes=[turned, size - turned], axis=3)
+    return mb.concat(values=[_rotated(front, cosines, sines, interleaved=interleaved), rest], axis=3)
+
+
+def _rotated(x: Var, cosines: Var, sines: Var, *, interleaved: bool) -> Var:
     (batch, heads, steps), width = (size_of(x, axis) for axis in range(3)), int(x.shape[3])
     if interleaved:
         pairs = mb.reshape(x=x, shape=vector([batch, heads, -1, 2]))

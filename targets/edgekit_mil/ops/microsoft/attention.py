@@ -168,22 +168,17 @@ def rotary_embedding(
         raise Unsupported("packs batches, or scales")
     width = 2 * cos_cache.static_shape[1]
     heads = x.var if x.rank == 4 else split_heads(x.var, num_heads or x.static_sizes([2])[0] // width)
-    steps, size = size_of(heads, 2), int(heads.shape[3])
     positions = position_ids.var
     if position_ids.shape == (1,):
-        positions = mb.expand_dims(x=mb.add(x=positions, y=counted(steps)), axes=[0])
-    turned = rotary_embedding_dim or size
+        positions = mb.expand_dims(x=mb.add(x=positions, y=counted(size_of(heads, 2))), axes=[0])
+    turned = rotary_embedding_dim or int(heads.shape[3])
     if turned != width:
         raise Unsupported(f"rotates {turned} elements by caches for {width}")
     cosines, sines = (
         mb.expand_dims(x=mb.gather(x=cache.var, indices=positions, axis=0), axes=[1])
         for cache in (cos_cache, sin_cache)
     )
-    if turned == size:
-        result = rotated(heads, cosines, sines, interleaved=bool(interleaved))
-    else:
-        front, rest = mb.split(x=heads, split_sizes=[turned, size - turned], axis=3)
-        result = mb.concat(values=[rotated(front, cosines, sines, interleaved=bool(interleaved)), rest], axis=3)
+    result = rotated(heads, cosines, sines, interleaved=bool(interleaved), turned=turned)
     return result if x.rank == 4 else merge_heads(result)
 
 

@@ -157,11 +157,7 @@ def _turned(x: Var, positions: Var, cos_cache: Value, sin_cache: Value, interlea
         mb.expand_dims(x=mb.gather(x=cache.var, indices=positions, axis=0), axes=[1])
         for cache in (cos_cache, sin_cache)
     )
-    turned, width = 2 * cos_cache.static_shape[1], int(x.shape[3])
-    if turned == width:
-        return rotated(x, cosines, sines, interleaved=interleaved)
-    front, rest = mb.split(x=x, split_sizes=[turned, width - turned], axis=3)
-    return mb.concat(values=[rotated(front, cosines, sines, interleaved=interleaved), rest], axis=3)
+    return rotated(x, cosines, sines, interleaved=interleaved, turned=2 * cos_cache.static_shape[1])
 
 
 def _sink(head_sink: Value | None, smooth: bool, shape: list[int]) -> Var | None:

@@ -26,17 +26,12 @@ def rotary_embedding(
     The caches are [positions, half of what is turned] with position_ids [b, s], else [b, s, half].
     """
     heads = x.var if x.rank == 4 else split_heads(x.var, num_heads)
-    size = int(heads.shape[3])
-    turned = rotary_embedding_dim or size
+    turned = rotary_embedding_dim or int(heads.shape[3])
     cosines, sines = (
         mb.expand_dims(
             x=cache.var if position_ids is None else mb.gather(x=cache.var, indices=position_ids.var, axis=0), axes=[1]
         )
         for cache in (cos_cache, sin_cache)
     )
-    if turned == size:
-        result = rotated(heads, cosines, sines, interleaved=bool(interleaved))
-    else:
-        front, rest = mb.split(x=heads, split_sizes=[turned, size - turned], axis=3)
-        result = mb.concat(values=[rotated(front, cosines, sines, interleaved=bool(interleaved)), rest], axis=3)
+    result = rotated(heads, cosines, sines, interleaved=bool(interleaved), turned=turned)
     return result if x.rank == 4 else merge_heads(result)
