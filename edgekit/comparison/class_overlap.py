@@ -11,6 +11,8 @@ from edgekit.comparison.meaning import LEAST_OVERLAP
 
 FEWEST = 20
 """How many answers, or positions of a class, prove something: of fewer, one is more than the 5 % that may differ."""
+CROSSING = 0.5
+"""The probability from which on the answer is yes."""
 
 
 @dataclass(frozen=True)

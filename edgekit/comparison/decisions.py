@@ -22,11 +22,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from edgekit.comparison.class_overlap import FEWEST, ClassAccuracy, overlaps
+from edgekit.comparison.class_overlap import CROSSING, FEWEST, ClassAccuracy, overlaps
 from edgekit.comparison.maps import MapCount
 
-CROSSING = 0.5
-"""The probability from which on the answer is yes."""
 LARGEST_RANK_WITH_CLASSES = 3
 """Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures, unless the
 graph tells along which axis classes lie."""

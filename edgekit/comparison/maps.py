@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgekit.comparison.class_overlap import FEWEST, ClassAccuracy
+from edgekit.comparison.class_overlap import CROSSING, FEWEST, ClassAccuracy
 
-_CROSSING = 0.5
-"""The probability from which on the answer is yes."""
 _UNSURE = (0.25, 0.75)
 """Between these a probability tells neither yes nor no: the quarters about a half."""
 
@@ -27,7 +25,7 @@ class MapCount:
         """Takes an output of both models for one more sample, of one shape, in which maps lie along the last axis."""
         maps = reference.shape[-1]
         least, most = _UNSURE
-        yes, found = (each.reshape(-1, maps) > _CROSSING for each in (reference, built))
+        yes, found = (each.reshape(-1, maps) > CROSSING for each in (reference, built))
         unsure = (reference.reshape(-1, maps) > least) & (reference.reshape(-1, maps) < most)
         counts = np.stack([each.sum(axis=0) for each in (yes, found, yes & found, unsure)])
         if self._counts.shape != counts.shape:

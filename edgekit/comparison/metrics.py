@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.class_overlap import ClassAccuracy
+from edgekit.comparison.class_overlap import CROSSING, ClassAccuracy
 from edgekit.comparison.columns import ColumnAccuracy, ColumnError, Columns
-from edgekit.comparison.decisions import CROSSING, DecidedBy, Decision, DecisionCount
+from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
 from edgekit.comparison.exchanged import Exchanged
 from edgekit.comparison.ranking import Ranking
 from edgekit.comparison.recalls import ClassLoss

@@ -56,7 +56,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     """
     (target, profile), *others = profiles = request.profiles()
     require_possible(request, profiles)
-    enough_seconds()
+    enough_seconds()  # what is no time is refused before the long work
     witness = None if request.witness is None else find_witness(request.witness)
     require_replaceable(request.output, request.output_chosen_with)
     walk, fates = Walk(progress), Fates()
