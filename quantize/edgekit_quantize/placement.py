@@ -57,6 +57,8 @@ class Plan:
     """MatMul nodes whose operands are both activations."""
     moved: list[ir.Node] = field(default_factory=list)
     """Nodes that move integers."""
+    beside_layers: dict[str, str] = field(default_factory=dict)
+    """The mode of each kind of nodes beside layers that the graph has: of tables and recurrent nodes."""
 
     def rule(self, name: str) -> str:
         """The rule for the range of a tensor."""
@@ -100,7 +102,6 @@ class Plan:
 
     def outcome(self) -> tuple[Hashable, ...]:
         """What the plan comes to: two plans for a graph with the same outcome give the same file."""
-        others = tuple(sorted((kind, mode) for kind, mode in self.settings.layers.items() if kind not in LAYER_KINDS))
         seen_in_layers = {"layers", "preparation", "fewest_channels"}
         told = {field.name for field in fields(self.settings)} - seen_in_layers
         if not self.layers and not self.products:
@@ -110,7 +111,13 @@ class Plan:
             rest = (*rest, ("activations", self.settings.preparation.activations))
         chosen = (self.layers, self.stored, self.dynamic)
         names = tuple(tuple(layer.name for layer in layers) for layers in chosen)
-        return (names, tuple(sorted(self.tensors)), tuple(sorted(self.whole)), others, rest)
+        return (
+            names,
+            tuple(sorted(self.tensors)),
+            tuple(sorted(self.whole)),
+            tuple(sorted(self.beside_layers.items())),
+            rest,
+        )
 
     def observed(self) -> set[str]:
         """The tensors whose ranges are needed."""
@@ -154,6 +161,8 @@ class _Placer:
 
     def placed(self) -> Plan:
         """The plan for the graph."""
+        kinds = {node.op_type for node in self.graph.all_nodes()} - {*LAYER_KINDS}
+        self.plan.beside_layers = {kind: mode for kind, mode in self.settings.layers.items() if kind in kinds}
         for layer in layers(self.graph):
             self._place(layer)
         if self.settings.activation_products:

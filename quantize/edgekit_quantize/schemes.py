@@ -15,9 +15,9 @@ from edgekit_quantize.placement import place
 from edgekit_quantize.settings import Placement, Settings
 
 DYNAMIC = "int8-dynamic"
+"""The scheme whose matrix products quantize their activations anew every time."""
 WEIGHTS_ONLY = "weights only"
 """What a candidate is called that is meant to compute with integers, of a model with no layer that can."""
-"""The scheme whose matrix products quantize their activations anew every time."""
 DYNAMIC_KINDS = ("MatMul", "Gemm")
 """The kinds of layers that it is for where a target names none."""
 HALF = "float16"

@@ -1,16 +1,21 @@
-"""Keeps the bias of a product in a form that ONNX Runtime does not fuse with it."""
+"""Keeps what is added to a product in a form that ONNX Runtime does not fuse with it."""
 
 from __future__ import annotations
+
+import onnx_ir as ir
 
 from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.graph.nodes import Names, add_initializer, constant, home, is_standard, only_consumer
 
+_GEMM_RANK = 2
+
 
 def set_bias_apart(layer: Layer, names: Names) -> None:
-    """Keep ONNX Runtime from fusing product and bias into a Gemm, where it would multiply floats: MatMulAddFusion.
+    """Keep ONNX Runtime from fusing a product and its bias into a Gemm, which multiplies floats: MatMulAddFusion.
 
     It has kernels for integers and for matrices in blocks of 4 bits in MatMul alone. It fuses an Add of one dimension
-    or two. More dimensions do not change a result of three and more; of a result of two the bias is subtracted with the
+    or two, be it of a constant, of a shortcut or of another product, as in the cells of an unrolled recurrent layer.
+    More dimensions do not change a result of three and more; from a result of two, what is added is subtracted with the
     other sign, which gives the same numbers. Layers of other kinds, and those without a bias, stay as they are.
 
     Args:
@@ -23,14 +28,26 @@ def set_bias_apart(layer: Layer, names: Names) -> None:
     index = 1 if reader.inputs[0] is layer.output else 0
     value = reader.inputs[index]
     bias = constant(value)
-    if value is None or bias is None or bias.ndim > 2:
+    if value is None or value is layer.output:
         return
     name = names.fresh(f"{value.name}_apart")
-    if layer.output.shape is not None and len(layer.output.shape) > 2:
-        reader.replace_input_with(
-            index, add_initializer(home(reader), name, bias.reshape((1,) * (3 - bias.ndim) + bias.shape))
-        )
+    if layer.output.shape is not None and len(layer.output.shape) > _GEMM_RANK:
+        if bias is not None and bias.ndim <= _GEMM_RANK:
+            more = bias.reshape((1,) * (_GEMM_RANK + 1 - bias.ndim) + bias.shape)
+            reader.replace_input_with(index, add_initializer(home(reader), name, more))
         return
+    if bias is not None and bias.ndim > _GEMM_RANK:
+        return
+    negated = _negated(value, name, reader) if bias is None else add_initializer(home(reader), name, -bias)
     reader.op_type = "Sub"
     reader.replace_input_with(0, layer.output)
-    reader.replace_input_with(1, add_initializer(home(reader), name, -bias))
+    reader.replace_input_with(1, negated)
+
+
+def _negated(value: ir.Value, name: str, before: ir.Node) -> ir.Value:
+    """The value with the other sign, computed before a node."""
+    node = ir.node("Neg", [value], num_outputs=1, name=name)
+    output = node.outputs[0]
+    output.name, output.shape, output.dtype = name, value.shape, value.dtype
+    home(before).insert_before(before, node)
+    return output

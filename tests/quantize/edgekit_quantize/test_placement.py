@@ -189,6 +189,17 @@ def test_candidates_that_treat_every_layer_alike_are_one(
     assert [*different(candidates, model.graph)] == names
 
 
+@pytest.mark.parametrize(("body", "names"), [("c, y = LSTM<hidden_size = 4>(x, w, v)", 2), ("y = Neg(x)", 1)])
+def test_candidates_that_differ_in_nodes_which_a_model_lacks_are_one(
+    body: str, names: int, parse: Callable[..., ir.Model]
+) -> None:
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[1, 1, 4] x) => (float[1, 1, 4] y) {{ {body} }}'
+    model = parse(text, w=np.ones((1, 16, 4), np.float32), v=np.ones((1, 16, 4), np.float32))
+    candidates = {mode: Settings.read({"layers": {"LSTM": mode}}) for mode in ("weights", "dynamic")}
+
+    assert len(different(candidates, model.graph)) == names
+
+
 @pytest.mark.parametrize(("dtype", "name"), [(np.float32, "integers"), (np.float16, "weights only")])
 def test_a_candidate_whose_layers_all_stay_float_is_not_called_after_integers(
     dtype: type[np.floating], name: str, parse: Callable[..., ir.Model]

@@ -154,13 +154,16 @@ g (float[N, 64] x) => (float[N, 48] y) {
 class Drawn:
     has_labels = False
 
+    def __init__(self, *shape: int) -> None:
+        self._shape = shape
+
     def __len__(self) -> int:
         return 24
 
     def __iter__(self) -> Iterator[Sample]:
         rng = np.random.default_rng(3)
         for number in range(24):
-            yield Sample(str(number), {"x": rng.normal(size=(1, 64)).astype(np.float32)})
+            yield Sample(str(number), {"x": rng.normal(size=self._shape).astype(np.float32)})
 
 
 @pytest.mark.parametrize("smallest", [False, True])
@@ -177,7 +180,7 @@ def test_a_bias_does_not_keep_the_runtime_from_multiplying_in_blocks(
     if smallest:
         target, found = find_profile("onnxruntime")
         placement = target.placement(found)
-        request = QuantizationRequest(model, "auto", Drawn(), placement=placement, smallest=True, max_drop=0.5)
+        request = QuantizationRequest(model, "auto", Drawn(1, 64), placement=placement, smallest=True, max_drop=0.5)
         small = PostTrainingQuantizer().quantize(request).model
     else:
         small = _quantized(model, "int4-weights", "onnxruntime")
@@ -230,7 +233,7 @@ def test_ranges_of_the_moment_are_taken_where_they_are_the_fastest_and_no_other_
     model = Model(parse(HEAD.replace("[N", f"[{batch}"), **given))
     placement = target.placement(found)
     asked = QuantizationRequest(
-        model, "auto", Drawn(), placement=placement, execute=Runner, latency_counts=True, max_drop=0.5
+        model, "auto", Drawn(1, 64), placement=placement, execute=Runner, latency_counts=True, max_drop=0.5
     )
 
     result = PostTrainingQuantizer().quantize(asked)
@@ -308,6 +311,35 @@ def test_recurrent_nets_are_dynamic_where_the_runtime_has_an_operator(
     exact, found = (execute(made, feeds) for made in (model, result.model.graph_model))
     for right, near in zip(exact, found, strict=True):
         assert _sqnr([right], [near]) > 30
+
+
+def test_a_recurrent_net_is_dynamic_behind_convolutions_of_integers(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    """A recognizer of text: convolutions whose ranges are known, and an LSTM, which ONNX Runtime has no others for."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 4, 16, 16] x) => (float[16, 1, 1, 24] y) {
+      c = Conv<pads = [1, 1, 1, 1]>(x, k)
+      a = Relu(c)
+      m = ReduceMean<axes = [2], keepdims = 0>(a)
+      t = Transpose<perm = [2, 0, 1]>(m)
+      y, h = LSTM<hidden_size = 24>(t, w, r)
+    }"""
+    model = parse(text, **_weights(rng, k=(20, 4, 3, 3), w=(1, 96, 20), r=(1, 96, 24)))
+    target, profile = find_profile("onnxruntime")
+    data = target.placement(profile)
+    (both,) = (
+        entry
+        for entry in data["candidates"]
+        if (entry["layers"]["Conv"], entry["layers"]["LSTM"]) == ("both", "dynamic")
+    )
+    asked = QuantizationRequest(Model(model), "int8", Drawn(1, 4, 16, 16), placement={**data, "candidates": [both]})
+
+    small = PostTrainingQuantizer().quantize(asked).model
+
+    assert {"QuantizeLinear", "DynamicQuantizeLSTM"} <= {node.op_type for node in small.graph}
+    (feeds, *_) = _inputs()
+    assert _sqnr(execute(model, feeds), execute(small.graph_model, feeds)) > 25
 
 
 def test_a_batch_first_lstm_has_no_such_operator(parse: Callable[..., ir.Model], rng: np.random.Generator) -> None:

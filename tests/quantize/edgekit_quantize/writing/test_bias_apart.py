@@ -55,3 +55,23 @@ def test_a_bias_of_any_shape_stays_what_it_is(
     (added,) = (value for value in adding.inputs if value is not layer.output)
     assert adding.op_type == ("Add" if len(sizes) == 3 else "Sub")
     assert len(sizes) == 2 or added.const_value.shape.rank() == 3
+
+
+def test_what_another_node_adds_is_subtracted_with_the_other_sign(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    """The cell of an unrolled recurrent layer adds two products; ONNX Runtime fuses the sum with one of them."""
+    w, u = (rng.normal(size=(4, 3)).astype(np.float32) for _ in range(2))
+    x, h = (rng.normal(size=(1, 4)).astype(np.float32) for _ in range(2))
+    graph = "g (float[1, 4] x, float[1, 4] h) => (float[1, 3] y) { m = MatMul (x, w) n = MatMul (h, u) y = Add (m, n) }"
+    model = parse(f'<ir_version: 8, opset_import: ["" : 17]> {graph}', w=w, u=u)
+    names = Names(model.graph)
+    found = list(layers(model.graph))
+    for layer in found:
+        layer.output.shape = ir.Shape((1, 3))
+
+    for layer in found:
+        set_bias_apart(layer, names)
+
+    np.testing.assert_allclose(execute(model, {"x": x, "h": h})[0], x @ w + h @ u, rtol=1e-5, atol=1e-6)
+    assert [node.op_type for node in model.graph] == ["MatMul", "MatMul", "Neg", "Sub"]
