@@ -128,9 +128,11 @@ class PostTrainingQuantizer(Quantizer):
             max_drop = MAX_DROP.get(scorer.metric, MAX_DROP_OF_EVALUATION)
         if request.smallest or request.max_bytes is not None:
             return _sized(request, model, placement, calibration, scorer, max_drop)
-        bench = _bench(request, scorer)
+        judge = Judge(scorer, request.execute)
+        in_float = functools.cache(functools.partial(_in_float, request.model, judge))
+        bench = _bench(request, judge, in_float)
         outcome = _search(request, model, placement, calibration, bench, max_drop)
-        return _result(request, model, calibration, bench, outcome, max_drop)
+        return _result(request, model, calibration, bench, outcome, max_drop, in_float)
 
 
 def _sized(
@@ -293,9 +295,9 @@ class _Costs:
             self.request.progress("measuring what each layer adds", done, total)
 
 
-def _bench(request: QuantizationRequest, scorer: Scorer) -> Bench:
-    judge = Judge(scorer, request.execute)
-    original = judge.open(request.model) if request.latency_counts and request.execute is not None else None
+def _bench(request: QuantizationRequest, judge: Judge, in_float: Callable[[], Model]) -> Bench:
+    scorer = judge.scorer
+    original = judge.open(in_float()) if request.latency_counts and request.execute is not None else None
     left_out = functools.partial(_left_out, scorer.references, request.model, scorer.padding)
     return Bench(judge, request.model, original, left_out, request.executor, request.progress)
 
@@ -326,6 +328,7 @@ def _result(
     bench: Bench,
     outcome: Outcome,
     max_drop: float,
+    in_float: Callable[[], Model],
 ) -> QuantizationResult:
     """The best candidate with its record; where there is none the float model, or an error, as the scheme says."""
 
@@ -360,8 +363,8 @@ def _result(
         return replace(_written(request, trial.written, chosen), next_best=functools.partial(after, held[1:]))
 
     def after(held: Sequence[Trial]) -> QuantizationResult:
-        in_float = {"scheme": "none", "reason": TURNED_DOWN}
-        return first_of(held) or QuantizationResult(request.model, {**in_float, **recorded()})
+        turned_down = {"scheme": "none", "reason": TURNED_DOWN}
+        return first_of(held) or QuantizationResult(in_float(), {**turned_down, **recorded()})
 
     best = first_of(outcome.held)
     if best is not None:
@@ -373,7 +376,7 @@ def _result(
         raise CandidateError("; ".join(f"{name!r} {reason}" for name, reason in outcome.failed.items()))
     if request.scheme == "auto":
         reason = outcome.why_float(max_drop)
-        return QuantizationResult(_in_float(request.model, bench), {"scheme": "none", "reason": reason, **record})
+        return QuantizationResult(in_float(), {"scheme": "none", "reason": reason, **record})
     raise BudgetError(record, max_drop)
 
 
@@ -397,14 +400,15 @@ def _layers(
     return [account.as_record() for account in accounts]
 
 
-def _in_float(model: Model, bench: Bench) -> Model:
+def _in_float(model: Model, judge: Judge) -> Model:
     """The float model, with HardSwish in place of its parts where that changes no answer.
 
-    OpenVINO runs HardSigmoid as an operation of its own; a MobileNetV3 takes 1.6 times as long with it.
+    OpenVINO runs HardSigmoid as an operation of its own; a MobileNetV3 takes 1.6 times as long with it, and candidates
+    that are timed beside it would be as much faster, whatever they compute with.
     """
     fused = with_hardswish(model.graph_model)
     if fused is None:
         return model
     with_one_operator = model.with_graph(fused)
-    score = bench.judge.score(with_one_operator)
+    score = judge.score(with_one_operator)
     return model if isinstance(score, CandidateError) or score.drop > ROUNDING_DROP else with_one_operator

@@ -16,6 +16,7 @@ from edgekit.errors import InputError, RequirementError
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
 from edgekit_quantize.calibration.statistics import calibrate
+from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.placement import place
 from edgekit_quantize.plugin import PostTrainingQuantizer
 from edgekit_quantize.settings import Settings
@@ -373,3 +374,29 @@ def test_dynamic_products_need_no_samples(
         expected, found = (execute(made.graph_model, sample.feeds) for made in (model, result.model))
         for right, near in zip(expected, found, strict=True):
             assert np.linalg.norm(near - right) < 0.02 * np.linalg.norm(right)
+
+
+def test_candidates_are_timed_beside_the_float_model_in_the_form_that_ships(
+    parse: Callable[..., ir.Model], rng: np.random.Generator
+) -> None:
+    """Beside a float model in parts that a runtime is slow with, whatever has them in one would pass as faster."""
+    text = CNN.replace("h = HardSwish(n)", "g = HardSigmoid<alpha = 0.16666667, beta = 0.5>(n) h = Mul(n, g)")
+    shapes = dict.fromkeys(("b1", "gamma", "beta", "mean", "variance"), (16,))
+    arrays = {"w1": (16, 3, 3, 3), "w2": (16, 1, 3, 3), "w3": (16, 5), "b3": (5,), **shapes}
+    model = Model(
+        parse(text, **{name: rng.uniform(0.2, 1, shape).astype(np.float32) for name, shape in arrays.items()})
+    )
+    opened: list[list[str]] = []
+
+    def execute(form: Model) -> SessionRunner:
+        opened.append([node.op_type for node in form.graph])
+        return SessionRunner(form.graph_model)
+
+    placement = {"candidates": [{"name": "integers", "layers": {"Conv": "both", "MatMul": "input"}}]}
+    asked = QuantizationRequest(model, "auto", Drawn(), placement=placement, execute=execute, latency_counts=True)
+    PostTrainingQuantizer().quantize(asked)
+
+    in_float = [operators for operators in opened if "QuantizeLinear" not in operators]
+    assert in_float
+    assert all("HardSwish" in operators for operators in in_float)
+    assert not any("HardSigmoid" in operators for operators in in_float)
