@@ -67,6 +67,9 @@ class Decision:
     is_map: bool = False
     """Whether :attr:`independent` ones are maps, one for each entry of :attr:`axis`: what a picture's pixels show, or
     its colours. Then what each map finds is told of, and never makes up for the signal."""
+    one_each: bool = False
+    """Whether there is one number for each position of a sequence. Where sequences have several lengths, these are no
+    classes, and which position has the largest number decides nothing."""
 
 
 class DecisionCount:
@@ -90,6 +93,7 @@ class DecisionCount:
         self._yes_in_both: Counter[int] = Counter()
         self._maps = MapCount()
         self._classes = 0
+        self._lengths: set[int] = set()
         self._may_be_amounts = decision is not None and not decision.told and not decision.are_scores
         self._add_up = True
 
@@ -114,6 +118,7 @@ class DecisionCount:
             self._add_answers(reference > CROSSING, built > CROSSING)
         elif reference.shape[decision.axis] > 1:
             self._classes = reference.shape[decision.axis]
+            self._lengths.add(self._classes)
             self._note_amounts(reference, decision.axis)
             self._add_classes(reference.argmax(axis=decision.axis), built.argmax(axis=decision.axis))
             if decision.independent and reference.dtype.kind == "f":
@@ -152,7 +157,7 @@ class DecisionCount:
     @property
     def may_decide(self) -> bool:
         """Whether the original's numbers are scores, or may be some."""
-        if self._count == 0 or self._decision is None:
+        if self._count == 0 or self._decision is None or (self._decision.one_each and len(self._lengths) > 1):
             return False
         return self._decision.told or self._decision.are_scores or self._add_up or not self._may_be_amounts
 

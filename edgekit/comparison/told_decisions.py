@@ -37,7 +37,7 @@ def decisions_of(model: Model) -> dict[str, Decision | None]:
     """
     graph = model.graph
     answers = yes_or_no_outputs(model)
-    if any(value.shape is None or len(value.shape) > 2 for value in graph.outputs):
+    if any(value.shape is None or len(value.shape) > 2 or _maker(value)[1] for value in graph.outputs):
         graph = infer_shapes(model, strict=False).graph
     found = {value.name: _told(value, graph, len(model.class_names)) for value in graph.outputs if value.name}
     signals = set(filter(None, map(_form, graph.inputs)))
@@ -50,7 +50,9 @@ def decisions_of(model: Model) -> dict[str, Decision | None]:
     }
     told = {name: each for name, each in found.items() if each is not None}
     maps = {name for name, each in told.items() if each.is_map}
-    return {**told, **rows, **dict.fromkeys(answers - maps, Decision(DecidedBy.CROSSING))}
+    undecided = [value for value in graph.outputs if value.name and value.name not in told.keys() | rows.keys()]
+    places = {str(value.name): Decision(one_each=True) for value in undecided if _is_one_each(value)}
+    return {**told, **rows, **places, **dict.fromkeys(answers - maps, Decision(DecidedBy.CROSSING))}
 
 
 def _form(value: ir.Value) -> tuple[str, ...] | None:
@@ -80,6 +82,15 @@ def _is_linear(output: ir.Value) -> bool:
             return False
         value = next(filter(is_computed, node.inputs), None)
     return False
+
+
+def _is_one_each(output: ir.Value) -> bool:
+    """Whether it holds what a product with one column gives, without the axis of size 1."""
+    node, _ = _maker(output)
+    made = None if node is None else node.outputs[0].shape
+    if output.shape is None or made is None or len(made) <= len(output.shape) or made[-1] != 1:
+        return False
+    return _is_linear(node.outputs[0]) if node is not None else False
 
 
 def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:

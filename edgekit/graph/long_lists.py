@@ -1,6 +1,7 @@
 """Leaves out the long lists of numbers that trees and support vector machines hold as attributes.
 
-Types, shapes and versions of operators depend on none of them. A message with millions of numbers, and the graph read
+Types, shapes and versions of operators depend on none of them. ONNX's inference asks that the lists and the tensors of a
+``TreeEnsemble`` are of one length, so tensors are shortened with the lists. A message with millions of numbers, and the graph read
 from it again, take seconds and gigabytes.
 """
 
@@ -112,7 +113,7 @@ def put_back(graph_model: ir.Model, lists: LongLists) -> None:
     for node in graph_model.graph.all_nodes():
         for name in list(node.attributes):
             kept = lists.get((_made_by(node), name))
-            if kept is not None and node.attributes[name].value == kept.value[:1]:
+            if kept is not None and _numbers(node.attributes[name]) == _numbers(_shortened(kept)):
                 node.attributes.add(kept)
 
 
@@ -123,13 +124,26 @@ def _long_lists(node: ir.Node) -> list[ir.Attr]:
         for attribute in (node.attributes.values() if learned else ())
         if attribute.name.startswith(learned or ())
         and not attribute.is_ref()
-        and attribute.type in _LISTS
-        and len(attribute.value) > MOST_ELEMENTS
+        and _length(attribute) > MOST_ELEMENTS
     ]
 
 
+def _length(attribute: ir.Attr) -> int:
+    if attribute.type is ir.AttributeType.TENSOR:
+        return attribute.as_tensor().size
+    return len(attribute.value) if attribute.type in _LISTS else 0
+
+
 def _shortened(attribute: ir.Attr) -> ir.Attr:
+    if attribute.type is ir.AttributeType.TENSOR:
+        return ir.Attr(attribute.name, attribute.type, ir.Tensor(attribute.as_tensor().numpy()[:1]))
     return ir.Attr(attribute.name, attribute.type, attribute.value[:1])
+
+
+def _numbers(attribute: ir.Attr) -> list[Any]:
+    """What a list or a tensor holds, to compare."""
+    value = attribute.as_tensor().numpy() if attribute.type is ir.AttributeType.TENSOR else attribute.value
+    return list(value)
 
 
 def _made_by(node: ir.Node) -> tuple[str | None, ...]:

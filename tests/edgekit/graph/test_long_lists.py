@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from edgekit.execution.equivalence import Equivalence
 from edgekit.graph.long_lists import leave_out_long_lists, light_message, put_back, take_long_lists
@@ -51,6 +51,33 @@ def forest(kind: str = "TreeEnsembleRegressor") -> onnx.ModelProto:
     return helper.make_model(helper.make_graph(nodes, "g", [x], outputs), opset_imports=imports, ir_version=8)
 
 
+def forest_of_opset_5() -> onnx.ModelProto:
+    """1,100 trees of one comparison each, as ai.onnx.ml 5 writes them: thresholds and leaves stand in tensors."""
+    rng = np.random.default_rng(0)
+    count = 1100
+    lists = {
+        "tree_roots": range(count),
+        "nodes_featureids": rng.integers(FEATURES, size=count).tolist(),
+        "nodes_truenodeids": range(0, 2 * count, 2),
+        "nodes_trueleafs": [1] * count,
+        "nodes_falsenodeids": range(1, 2 * count, 2),
+        "nodes_falseleafs": [1] * count,
+        "leaf_targetids": [0] * (2 * count),
+    }
+    tensors = {
+        "nodes_modes": np.zeros(count, np.uint8),
+        "nodes_splits": rng.standard_normal(count).astype(np.float32),
+        "leaf_weights": rng.standard_normal(2 * count).astype(np.float32),
+    }
+    attributes = {name: list(numbers) for name, numbers in lists.items()}
+    messages = {name: numpy_helper.from_array(numbers, name) for name, numbers in tensors.items()}
+    node = helper.make_node("TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, **attributes, **messages)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [7, FEATURES])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 5)]
+    return helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=imports, ir_version=10)
+
+
 def run(proto: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, {"x": x})
@@ -75,6 +102,19 @@ def test_inferred_models_keep_their_lists() -> None:
     inferred = infer_shapes(model)
     assert inferred.graph.outputs[0].shape == [7, 1]
     np.testing.assert_array_equal(run(inferred.proto(), x)[0], run(proto, x)[0])
+
+
+def test_tensors_are_as_short_as_the_lists_beside_them() -> None:
+    proto = forest_of_opset_5()
+    model = Model(ir.from_proto(proto))
+    assert light_proto(model).ByteSize() < 1500 < proto.ByteSize()
+    x = np.random.default_rng(1).standard_normal((7, FEATURES)).astype(np.float32)
+    inferred = infer_shapes(model)
+    assert inferred.graph.outputs[0].shape == [7, 1]
+    np.testing.assert_array_equal(run(inferred.proto(), x)[0], run(proto, x)[0])
+    graph_model = ir.from_proto(proto)
+    put_back(graph_model, leave_out_long_lists(graph_model))
+    np.testing.assert_array_equal(run(ir.to_proto(graph_model), x)[0], run(proto, x)[0])
 
 
 def test_lists_come_back_to_the_node_that_had_them() -> None:
