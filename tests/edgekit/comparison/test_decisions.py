@@ -27,6 +27,10 @@ WEIGHTS = {
     "five": np.array([1, 5, 2]),
     "rows": np.array([1, 6, 16]),
     "flat": np.array([1, 4, 16]),
+    "column": np.ones((8, 1), np.float32),
+    "pair": np.ones((8, 2), np.float32),
+    "halves": np.array([1, 1]),
+    "last": np.array([-1]),
 }
 
 
@@ -84,12 +88,31 @@ def test_rows_decide_where_each_is_a_product(
     assert (told(onnx_model, body, outputs, inputs) == "unknown") == decides
 
 
+def test_a_product_with_one_column_is_one_number_a_position(onnx_model: OnnxModel) -> None:
+    words = "h = MatMul (x, column) y = Squeeze (h, last)"
+    assert told(onnx_model, words, "float[1, N] y", "float[1, N, 8] x") == Decision(one_each=True)
+    answer = "h = MatMul (x, pair) b, e = Split <axis = 2> (h, halves) y = Squeeze (b, last)"
+    assert told(onnx_model, answer, "float[1, N] y", "float[1, N, 8] x") == "unknown"  # where an answer begins
+
+
 def compared(pairs: list[tuple[Any, Any]], decision: Decision | None = LARGEST, dtype: Any = np.float32) -> Accuracy:
     comparison = OutputComparison("y", decision)
     for reference, built in pairs:
         comparison.add(np.asarray(reference, dtype), np.asarray(built, dtype))
     floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None)
     return Accuracy("", "", False, len(pairs), floors, (comparison.result(),), None)
+
+
+@pytest.mark.parametrize(("lengths", "agreement"), [((7, 9), None), ((8, 8), 0.5)])
+def test_one_number_a_position_decides_nothing_in_sequences_of_several_lengths(
+    rng: np.random.Generator, lengths: tuple[int, int], agreement: float | None
+) -> None:
+    first, second = (rng.uniform(-9, 9, length) for length in lengths)
+    second[:2] = 10.0, 9.99
+    changed = second.copy()
+    changed[:2] = 9.99, 10.0
+    accuracy = compared([(first, first), (second, changed)], Decision(one_each=True))
+    assert accuracy.outputs[0].agreement == agreement
 
 
 def test_coordinates_that_are_scaled_decide_nothing(rng: np.random.Generator) -> None:

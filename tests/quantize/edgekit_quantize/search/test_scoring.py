@@ -345,6 +345,15 @@ def test_amounts_are_explained_and_decide_nothing(rng: np.random.Generator) -> N
     assert Scorer.by_references(References.of(logits), classes=True).metric == "agreement"
 
 
+@pytest.mark.parametrize(("lengths", "metric"), [((7, 9), "explained"), ((8, 8), "agreement")])
+def test_one_number_a_position_is_explained_in_sequences_of_several_lengths(
+    rng: np.random.Generator, lengths: tuple[int, int], metric: str
+) -> None:
+    rows = [rng.normal(size=length).astype(np.float32) for length in lengths]
+    references = References.of([Reference({"x": one}, {"y": one}) for one in rows])
+    assert Scorer.by_references(references, classes=True, decision=Decision(one_each=True)).metric == metric
+
+
 @pytest.mark.parametrize(("samples", "metric", "value"), [(16, "explained", 0.75), (15, "agreement", 1.0)])
 def test_quantities_of_which_one_is_always_the_largest_are_explained(samples: int, metric: str, value: float) -> None:
     """Around 100 and 0, give or take 1: errors of a half are a quarter of what varies, and 49 dB below the numbers."""
