@@ -4,7 +4,7 @@ A Softmax, an ArgMax or a Sigmoid tells it, and so does an axis as long as the l
 logits for each token are classes as a Softmax's are. A vector may
 be scores or a regression, and is judged by its values (:mod:`edgekit.comparison.decisions`). A table of several rows is
 scores where a product with a matrix gives each row as it is, as in language models; a convolution's rows are places of
-a grid with whatever stands there. What has the shape of an input is a signal or a state, as that was: a heartbeat that
+a grid with whatever stands there. What a further product reads are features that another output is made of. What has the shape of an input is a signal or a state, as that was: a heartbeat that
 was restored, whose largest number is the place of a peak.
 
 Networks for pictures have their classes along the second axis (batch, classes, height, width), where the largest entry
@@ -25,6 +25,7 @@ _SOFTMAX = {"LogSoftmax", "Softmax"}
 _INDEPENDENT = {"HardSigmoid", "Sigmoid"}
 _PRODUCTS = ("Einsum", "Gemm", "MatMul")
 """What the names of products with a matrix hold, fused and quantized ones too."""
+_CONVOLUTIONS = ("Conv", "QLinearConv")
 _ML_DOMAIN = "ai.onnx.ml"
 _ALONG_ONE_AXIS = 13
 """From which operator set on Softmax goes along one axis; before, along that and all behind it."""
@@ -46,7 +47,7 @@ def decisions_of(model: Model) -> dict[str, Decision | None]:
         for value in graph.outputs
         if value.name
         and found[value.name] is None
-        and (_form(value) in signals or (_has_rows(value) and not _is_linear(value)))
+        and (_form(value) in signals or _is_multiplied_on(value) or (_has_rows(value) and not _is_linear(value)))
     }
     told = {name: each for name, each in found.items() if each is not None}
     maps = {name for name, each in told.items() if each.is_map}
@@ -82,6 +83,14 @@ def _is_linear(output: ir.Value) -> bool:
             return False
         value = next(filter(is_computed, node.inputs), None)
     return False
+
+
+def _is_multiplied_on(output: ir.Value) -> bool:
+    """Whether a product or a convolution reads it: features that a further output is made of."""
+    return any(
+        node.op_type in _CONVOLUTIONS or any(product in node.op_type for product in _PRODUCTS)
+        for node, _ in output.uses()
+    )
 
 
 def _is_one_each(output: ir.Value) -> bool:

@@ -28,6 +28,7 @@ WEIGHTS = {
     "rows": np.array([1, 6, 16]),
     "flat": np.array([1, 4, 16]),
     "column": np.ones((8, 1), np.float32),
+    "square": np.ones((8, 8), np.float32),
     "pair": np.ones((8, 2), np.float32),
     "halves": np.array([1, 1]),
     "last": np.array([-1]),
@@ -93,6 +94,13 @@ def test_a_product_with_one_column_is_one_number_a_position(onnx_model: OnnxMode
     assert told(onnx_model, words, "float[1, N] y", "float[1, N, 8] x") == Decision(one_each=True)
     answer = "h = MatMul (x, pair) b, e = Split <axis = 2> (h, halves) y = Squeeze (b, last)"
     assert told(onnx_model, answer, "float[1, N] y", "float[1, N, 8] x") == "unknown"  # where an answer begins
+
+
+def test_features_that_another_output_is_made_of_decide_nothing(onnx_model: OnnxModel) -> None:
+    features = "y = MatMul (x, square) s = MatMul (y, w)"
+    assert told(onnx_model, features, "float[1, 8] y, float[1, 10] s", "float[1, 8] x") is None
+    scores = "y = MatMul (x, w) s = Softmax (y)"
+    assert told(onnx_model, scores, "float[1, 10] y, float[1, 10] s", "float[1, 8] x") == "unknown"
 
 
 def compared(pairs: list[tuple[Any, Any]], decision: Decision | None = LARGEST, dtype: Any = np.float32) -> Accuracy:
