@@ -18,6 +18,9 @@ FEWEST_CLASSES = 10
 LEAST_BLANKS = 0.2
 """Of how many steps at least the class is the blank, which is more than any other's."""
 MOST_OFF_ONE = 1e-2
+LEAST_SURE = 0.5
+"""The probability that half of the characters have to have at least. A recognizer is sure of what it spells; of the
+states of phones, which an acoustic model tells apart at every step, several are probable at once."""
 NAMES_OF_BLANKS = frozenset({"", "-", "_", "blank", "blk", "ctc", "eps", "epsilon", "pad", "ε", "∅"})
 """What vocabularies call the blank, without brackets and in small letters: ``<blank>``, ``[PAD]``, ``ε``."""
 _TOKENS = ("int32", "int64")
@@ -39,7 +42,7 @@ class Recognizer:
 def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], names: Sequence[str] = ()) -> Recognizer | None:
     """How the text of a model is read; None where it spells none, as far as can be seen.
 
-    The first or the last class is the blank. Without a picture among the inputs the output has to hold probabilities or
+    The first or the last class is the blank, and the characters are probable (:data:`LEAST_SURE`). Without a picture among the inputs the output has to hold probabilities or
     their logarithms, or the blank has the name of one, since a step of anything may have classes. Samples may have
     different numbers of steps: sounds are of any length.
 
@@ -62,7 +65,7 @@ def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], names: Se
         if blank not in (0, len(counts) - 1) or counts[blank] < LEAST_BLANKS * counts.sum():
             continue
         is_named = len(names) == len(counts) and names[blank].strip("<>[]|").casefold() in NAMES_OF_BLANKS
-        if not is_picture and not is_named and not all(map(_are_probabilities, steps)):
+        if not is_named and not (_is_sure(steps, blank) and (is_picture or all(map(_are_probabilities, steps)))):
             continue
         recognizer = Recognizer(name, blank)
         if any(recognizer.read(answer) for answer in answers):
@@ -80,6 +83,22 @@ def _are_probabilities(steps: np.ndarray) -> bool:
     wide = steps.astype(np.float64)
     shares = np.exp(wide) if wide.max(initial=0.0) <= 0 else wide
     return bool((np.abs(shares.sum(axis=1) - 1) <= MOST_OFF_ONE).all())
+
+
+def _is_sure(steps: Sequence[np.ndarray], blank: int) -> bool:
+    """Whether half of the steps that spell a character give it most of the probability."""
+    spelling = [each[each.argmax(axis=1) != blank] for each in steps]
+    largest = np.concatenate([_probabilities(each).max(axis=1) for each in spelling])
+    return not largest.size or float(np.median(largest)) >= LEAST_SURE
+
+
+def _probabilities(steps: np.ndarray) -> np.ndarray:
+    """What steps hold, or the softmax of it where that is no probabilities."""
+    wide = steps.astype(np.float64)
+    if wide.min(initial=0.0) >= 0 and _are_probabilities(steps):
+        return wide
+    powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def _steps(array: np.ndarray) -> np.ndarray:

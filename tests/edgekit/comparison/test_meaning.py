@@ -561,6 +561,15 @@ def test_logits_of_steps_spell_nothing_where_no_blank_is_named() -> None:
     assert meaning_of(answers, SOUND, names=("silence", *LETTERS[1:])) is None
 
 
+def test_states_of_phones_of_which_several_are_probable_spell_nothing() -> None:
+    """An acoustic model for a speech detector: as text, but silence is no blank, and no state has most of a step."""
+    answers = lines(["hello", "world"])
+    vague = [{"y": np.where(answer["y"] > 0.5, 0.3, 0.7 / 26).astype(np.float32)} for answer in answers]
+    assert meaning_of(vague, SOUND) is None
+    assert meaning_of(vague, SOUND, names=LETTERS) is not None
+    assert meaning_of(answers, SOUND) is not None
+
+
 NOISY = OutputAccuracy("output0", 3, False, 9.0, 42.0, 40.0, 0, 41.0, None, 1.0, 0.99, 100, 0.0, False)
 
 
