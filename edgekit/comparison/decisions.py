@@ -182,6 +182,11 @@ class DecisionCount:
         independent = self._decision is not None and self._decision.independent
         return self.shared()[0] is None or (self.answers_one and not independent and self._classes == PAIR)
 
+    @property
+    def tells_classes(self) -> bool:
+        """Whether the graph tells the classes that it counts."""
+        return self._decision is not None and self._decision.told and self._count > 0
+
     def _decides(self) -> bool:
         return self.may_decide and not self.tells_one and not self._is_one_of_few
 

@@ -102,6 +102,8 @@ class OutputAccuracy:
     """Whether :attr:`centred_db` is that of a longer vector, of which less is asked."""
     are_shares: bool = False
     """Whether it is that of numbers between 0 and 1, of which less is asked, too."""
+    tells_classes: bool = False
+    """Whether its decisions are about classes by the graph, by a Softmax or an ArgMax."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
@@ -115,7 +117,7 @@ class OutputAccuracy:
             del record["errors"]
         else:
             record["errors"] = list(record["errors"])
-        for key in ("is_curve", "are_shares"):
+        for key in ("is_curve", "are_shares", "tells_classes"):
             if not record[key]:
                 del record[key]
         for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db", "centred_db"):
@@ -221,6 +223,7 @@ class OutputComparison:
             errors=self._columns.errors(decides=decides, shares_decide=shares_decide),
             is_curve=centred_db is not None and self._columns.is_curve,
             are_shares=centred_db is not None and self._columns.are_shares,
+            tells_classes=agreement is not None and self._decisions.tells_classes,
         )
 
     def _compare_floats(self, reference: np.ndarray, built: np.ndarray) -> None:

@@ -289,9 +289,9 @@ def size_text(manifest: Manifest) -> str:
 
 
 def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """How many decisions are equal, and which class keeps the least if not all, of outputs with classes by the graph.
+    """How many decisions are equal, of outputs with classes by the graph, and which class keeps the least if not all are.
 
-    Of others that decide several times a sample, as taggers and language models do, the former alone; of maps, which
+    A class is told from 20 positions on. Of others that decide several times a sample, as taggers and language models do, the former alone; of maps, which
     decide nothing by themselves, the latter.
     """
     texts = []
@@ -305,7 +305,11 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
             texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal{told}")
         elif worst is not None and output["agreement"] is None and (worst["told"] or reduced):
             texts.append(f"{output['name']}: least kept of what is above a half: map {worst['number']}, {least}")
-        elif reduced and (output.get("decisions") or 0) > output["samples"] and output["agreement"] is not None:
+        elif (
+            reduced
+            and output["agreement"] is not None
+            and (output.get("tells_classes") or (output.get("decisions") or 0) > output["samples"])
+        ):
             equal = round(output["agreement"] * output["decisions"])
             texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal")
     return texts
@@ -358,14 +362,22 @@ def worst_output_text(accuracy: Mapping[str, Any]) -> str:
     if worst is None:
         return _unequal_text(accuracy, unequal)
     output = next(output for output in accuracy["outputs"] if output["worst_sample_db"] == worst)
-    text = f"{output['name']}: SQNR {decibel_text(output['sqnr_db'])}, {decibel_text(worst)} on its worst sample"
+    text = f"{output['name']}: {_signal_text(output['sqnr_db'], worst)}"
     own = accuracy["self_agreement_db"].get(output["name"])
     text = text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
     return f"{text}; {_unequal_text(accuracy, unequal)}" if others and _unequal(unequal) else text
 
 
+def _signal_text(sqnr_db: float | str, worst_db: float | str) -> str:
+    if float(worst_db) == math.inf:
+        return "equal on all samples"
+    return f"SQNR {decibel_text(sqnr_db)}, {decibel_text(worst_db)} on its worst sample"
+
+
 def _unequal_text(accuracy: Mapping[str, Any], output: Mapping[str, Any]) -> str:
     """The share of an output's elements that differ, and by how much those of a picture do."""
+    if not _unequal(output):
+        return f"{output['name']}: equal on all samples"
     text = f"{output['name']}: {loss_text(_unequal(output))} of the elements differ"
     if output.get("picture_db") is None or not output["mismatch"]:
         return text

@@ -123,6 +123,16 @@ def test_one_number_a_position_decides_nothing_in_sequences_of_several_lengths(
     assert accuracy.outputs[0].agreement == agreement
 
 
+@pytest.mark.parametrize(("decision", "tells"), [(Decision(told=True), True), (LARGEST, False)])
+def test_classes_that_the_graph_tells_are_told_however_few_there_are(
+    rng: np.random.Generator, decision: Decision, tells: bool
+) -> None:
+    scores = rng.normal(size=(12, 10))
+    output = compared([(each, each) for each in scores], decision).outputs[0]
+    assert (output.worst_class, output.agreement) == (None, 1.0)
+    assert output.as_record().get("tells_classes", False) is tells
+
+
 def test_coordinates_that_are_scaled_decide_nothing(rng: np.random.Generator) -> None:
     """Pixels of key points times 0.65: the signal is 1 / 0.35 of the error, 9.1 dB, and the largest one stays."""
     points = rng.uniform(5, 60, (40, 1, 10))

@@ -73,6 +73,13 @@ def test_the_worst_output_is_that_of_the_worst_sample() -> None:
     assert worst_output_text(accuracy).endswith("; two executions of the original agree to 54.0 dB")
 
 
+def test_outputs_that_are_equal_are_told_so() -> None:
+    accuracy: dict[str, Any] = {"outputs": [output("mask", "inf"), output("label", None)], "self_agreement_db": {}}
+    assert worst_output_text(accuracy) == "mask: equal on all samples"
+    accuracy["outputs"] = [output("label", None)]
+    assert worst_output_text(accuracy) == "label: equal on all samples"
+
+
 def test_outputs_without_floats_are_told_by_what_differs() -> None:
     accuracy = {"outputs": [output("a", None), output("b", None, 0.25)], "self_agreement_db": {}}
     assert worst_db(accuracy) is None
@@ -194,11 +201,15 @@ def test_the_map_that_keeps_the_least_is_told(floor: float | None, named: bool, 
     assert class_texts({"floors": {"agreement": floor}, "outputs": outputs}) == [text] * is_told
 
 
-@pytest.mark.parametrize(("floor", "told"), [(0.95, ["logits: 1723 of 1729 decisions equal"]), (None, [])])
-def test_decisions_are_told_where_a_sample_has_several(floor: float | None, told: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("floor", "told"),
+    [(0.95, ["logits: 1723 of 1729 decisions equal", "digit: 31 of 32 decisions equal"]), (None, [])],
+)
+def test_decisions_are_told_where_a_sample_has_several_and_of_classes_by_the_graph(floor: float | None, told: list[str]) -> None:
     outputs = [
         {"name": "logits", "agreement": 1723 / 1729, "decisions": 1729, "samples": 60},
         {"name": "pooled", "agreement": 0.9, "decisions": 60, "samples": 60},
+        {"name": "digit", "agreement": 31 / 32, "decisions": 32, "samples": 32, "tells_classes": True},
         {"name": "numbers", "agreement": None, "decisions": None, "samples": 60},
     ]
     assert class_texts({"floors": {"agreement": floor}, "outputs": outputs}) == told
