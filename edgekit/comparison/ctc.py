@@ -42,9 +42,9 @@ class Recognizer:
 def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], names: Sequence[str] = ()) -> Recognizer | None:
     """How the text of a model is read; None where it spells none, as far as can be seen.
 
-    The first or the last class is the blank, and the characters are probable (:data:`LEAST_SURE`). Without a picture among the inputs the output has to hold probabilities or
-    their logarithms, or the blank has the name of one, since a step of anything may have classes. Samples may have
-    different numbers of steps: sounds are of any length.
+    The first or the last class is the blank, and the characters are probable (:data:`LEAST_SURE`). Without a picture
+    among the inputs the output has to hold probabilities or their logarithms, or the blank has the name of one, since
+    a step of anything may have classes. Samples may have different numbers of steps: sounds are of any length.
 
     Args:
         answers: The model's outputs on a few samples.

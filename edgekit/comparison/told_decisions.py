@@ -1,11 +1,11 @@
 """Which outputs the graph says to hold classes, and along which axis.
 
 A Softmax, an ArgMax or a Sigmoid tells it, and so does an axis as long as the list of the classes' names: a tagger's
-logits for each token are classes as a Softmax's are. A vector may
-be scores or a regression, and is judged by its values (:mod:`edgekit.comparison.decisions`). A table of several rows is
-scores where a product with a matrix gives each row as it is, as in language models; a convolution's rows are places of
-a grid with whatever stands there. What a further product reads are features that another output is made of. What has the shape of an input is a signal or a state, as that was: a heartbeat that
-was restored, whose largest number is the place of a peak.
+logits for each token are classes as a Softmax's are. A vector may be scores or a regression, and is judged by its
+values (:mod:`edgekit.comparison.decisions`). A table of several rows is scores where a product with a matrix gives
+each row as it is, as in language models; a convolution's rows are places of a grid with whatever stands there. What a
+further product reads are features that another output is made of. What has the shape of an input is a signal or a
+state, as that was: a heartbeat that was restored, whose largest number is the place of a peak.
 
 Networks for pictures have their classes along the second axis (batch, classes, height, width), where the largest entry
 of the last axis would be a column of the picture.

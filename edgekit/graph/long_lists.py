@@ -1,8 +1,8 @@
 """Leaves out the long lists of numbers that trees and support vector machines hold as attributes.
 
-Types, shapes and versions of operators depend on none of them. ONNX's inference asks that the lists and the tensors of a
-``TreeEnsemble`` are of one length, so tensors are shortened with the lists. A message with millions of numbers, and the graph read
-from it again, take seconds and gigabytes.
+Types, shapes and versions of operators depend on none of them. ONNX's inference asks that the lists and the tensors
+of a ``TreeEnsemble`` are of one length, so tensors are shortened with the lists. A message with millions of numbers, and the
+graph read from it again, take seconds and gigabytes.
 """
 
 from __future__ import annotations
@@ -122,9 +122,7 @@ def _long_lists(node: ir.Node) -> list[ir.Attr]:
     return [
         attribute
         for attribute in (node.attributes.values() if learned else ())
-        if attribute.name.startswith(learned or ())
-        and not attribute.is_ref()
-        and _length(attribute) > MOST_ELEMENTS
+        if attribute.name.startswith(learned or ()) and not attribute.is_ref() and _length(attribute) > MOST_ELEMENTS
     ]
 
 

@@ -289,10 +289,10 @@ def size_text(manifest: Manifest) -> str:
 
 
 def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """How many decisions are equal, of outputs with classes by the graph, and which class keeps the least if not all are.
+    """How many decisions are equal of outputs with classes by the graph, and which class keeps the least if not all.
 
-    A class is told from 20 positions on. Of others that decide several times a sample, as taggers and language models do, the former alone; of maps, which
-    decide nothing by themselves, the latter.
+    A class is told from 20 positions on. Of others that decide several times a sample, as taggers and language models
+    do, the former alone; of maps, which decide nothing by themselves, the latter.
     """
     texts = []
     reduced = accuracy["floors"]["agreement"] is not None

@@ -205,7 +205,9 @@ def test_the_map_that_keeps_the_least_is_told(floor: float | None, named: bool, 
     ("floor", "told"),
     [(0.95, ["logits: 1723 of 1729 decisions equal", "digit: 31 of 32 decisions equal"]), (None, [])],
 )
-def test_decisions_are_told_where_a_sample_has_several_and_of_classes_by_the_graph(floor: float | None, told: list[str]) -> None:
+def test_decisions_are_told_where_a_sample_has_several_and_of_classes_by_the_graph(
+    floor: float | None, told: list[str]
+) -> None:
     outputs = [
         {"name": "logits", "agreement": 1723 / 1729, "decisions": 1729, "samples": 60},
         {"name": "pooled", "agreement": 0.9, "decisions": 60, "samples": 60},
