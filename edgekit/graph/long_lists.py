@@ -1,8 +1,8 @@
 """Leaves out the long lists of numbers that trees and support vector machines hold as attributes.
 
 Types, shapes and versions of operators depend on none of them. ONNX's inference asks that the lists and the tensors
-of a ``TreeEnsemble`` are of one length, so tensors are shortened with the lists. A message with millions of numbers, and the
-graph read from it again, take seconds and gigabytes.
+of a ``TreeEnsemble`` are of one length, so tensors are shortened with the lists. A message with millions of numbers,
+and the graph read from it again, take seconds and gigabytes.
 """
 
 from __future__ import annotations
