@@ -14,7 +14,7 @@ from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.model import Model, ValueSpec
 from edgekit.progress import Step
-from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
+from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds, read_for_their_size
 from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.outliers import Peaks, Without, warning_of
 from edgekit_quantize.calibration.scaling import Smoothing
@@ -75,7 +75,7 @@ def _calibrated(
 ) -> Calibration:
     preparation = placement.preparation
     plans = [place(model.graph, settings) for settings in placement.candidates.values()]
-    constants = ConstantInputs()
+    constants = ConstantInputs(read_for_their_size(model.graph))
 
     def feeds() -> Iterator[tuple[dict[str, Any], int | None, str]]:
         for feed, label, name in checked_feeds(samples, source.inputs, source.nan_inputs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
+import onnx_ir as ir
 
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
@@ -12,6 +13,7 @@ from edgekit.model import ValueSpec
 
 FEWEST = 8
 """Fewer samples than this say little about the ranges that real data take."""
+_OF_SHAPES = ("Shape", "Size")
 
 
 def checked_feeds(
@@ -74,10 +76,26 @@ def _check(array: np.ndarray, spec: ValueSpec, name: str, *, takes_nan: bool) ->
         )
 
 
-class ConstantInputs:
-    """Watches a stream of feeds for float inputs that never change."""
+def read_for_their_size(graph: ir.Graph) -> frozenset[str]:
+    """The inputs of which nodes read the shape alone, so that their numbers change nothing."""
+    return frozenset(
+        str(value.name)
+        for value in graph.inputs
+        if value.uses()
+        and not value.is_graph_output()
+        and all(not node.domain and node.op_type in _OF_SHAPES for node, _ in value.uses())
+    )
 
-    def __init__(self) -> None:
+
+class ConstantInputs:
+    """Watches a stream of feeds for float inputs that never change.
+
+    Args:
+        indifferent: Inputs whose numbers change nothing (:func:`read_for_their_size`).
+    """
+
+    def __init__(self, indifferent: Collection[str] = ()) -> None:
+        self._indifferent = indifferent
         self._first: dict[str, np.ndarray] = {}
         self._changing: set[str] = set()
         self._rows: set[int] = set()
@@ -86,7 +104,7 @@ class ConstantInputs:
         """Take note of one sample."""
         self._rows.update(len(array) if array.ndim else 1 for array in feeds.values())
         for name, array in feeds.items():
-            if name in self._changing or not np.issubdtype(array.dtype, np.floating):
+            if name in self._changing or name in self._indifferent or not np.issubdtype(array.dtype, np.floating):
                 continue
             first = self._first.setdefault(name, array)
             if first is not array and not np.array_equal(first, array, equal_nan=True):

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
-from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds
+from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds, read_for_their_size
 
 INPUTS = (ValueSpec("x", "float32", (1, "n")), ValueSpec("k", "int64", ()))
 
@@ -74,6 +78,18 @@ def test_few_or_equal_samples_are_warned_of() -> None:
     assert "5 calibration samples: ranges from fewer than 8" in few
     assert "'same' is the same in all 5 samples" in same
     assert "give samples that differ" in same
+
+
+def test_an_input_of_which_the_shape_alone_is_read_may_be_the_same(onnx_model: Callable[..., onnx.ModelProto]) -> None:
+    """Zeros of which a graph network takes how many molecules there are."""
+    body = "n = Shape (slots) r = ConstantOfShape (n) y = Add (x, r)"
+    graph = ir.from_proto(onnx_model(f"g (float[N] slots, float[2, N] x) => (float[2, N] y) {{ {body} }}")).graph
+    assert read_for_their_size(graph) == {"slots"}
+    watcher = ConstantInputs(read_for_their_size(graph))
+    for _ in range(8):
+        watcher.watch({"slots": np.zeros(2, np.float32), "x": np.ones((2, 3), np.float32)})
+    (told,) = watcher.warnings(8)
+    assert "'x' is the same in all 8 samples" in told
 
 
 def test_an_input_that_misses_the_same_value_always_is_the_same() -> None:
