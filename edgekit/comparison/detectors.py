@@ -46,6 +46,7 @@ LEAST_OF_SHARES = 0.9
 LARGEST_SHARE = 2.0
 """Up to which coordinate boxes are shares of the picture, over which they reach a little; a box of 2 pixels is none."""
 
+_NOTHING_FOUND = f"no row has a score of {CONFIDENT} or more"
 
 UNDECLARED = DeclaredOutputs()
 
@@ -136,6 +137,9 @@ def nearly_recognised(
     if picture is None or not answers or declared.boxes is not None or declared.embeddings:
         return None
     size, several = size_of(picture), 2
+    suppressed = _after_suppression(answers, declared)
+    if suppressed is not None and not any(len(suppressed.read(answer)) for answer in answers):
+        return NearMiss(suppressed.outputs, _NOTHING_FOUND, found=False)
     for detector in (
         _in_one(answers, size, classes, declared, several),
         _side_by_side(answers, classes, declared, several),
@@ -152,7 +156,7 @@ def nearly_recognised(
         if classes is not None and _is_full_of_scores(rows, classes):
             confident = _share_of_confident([each[:, -classes:] for each in rows])
             if confident == 0:
-                return NearMiss((name,), f"no row has a score of {CONFIDENT} or more", found=False)
+                return NearMiss((name,), _NOTHING_FOUND, found=False)
             most = f"{MOST_CONFIDENT:.0%}"
             return NearMiss(
                 (name,), f"{confident:.0%} of the rows have a score of {CONFIDENT} or more (at most {most})"

@@ -365,6 +365,18 @@ def test_a_detector_that_is_sure_of_most_rows_or_of_none_is_told() -> None:
     assert "for no row has a score of 0.25 or more: give samples with something to find" in unsure
 
 
+@pytest.mark.parametrize("form", [after_suppression, many_after_suppression])
+def test_a_detector_that_suppresses_and_finds_nothing_asks_for_other_samples(form: Form) -> None:
+    corners, scores = dense(np.random.default_rng(0))
+    unsure = [{"output0": form(corners, scores)["output0"] * np.array([1, 1, 1, 1, 0.1, 1], np.float32)}]
+    assert meaning_of(unsure, PICTURE) is None
+    assert "for no row has a score of 0.25 or more: give samples with something to find" in str(
+        nearly_recognised(unsure, PICTURE)
+    )
+    table = np.random.default_rng(0).normal(size=(1, 20, 6)).astype(np.float32)
+    assert nearly_recognised([{"output0": table}], PICTURE) is None
+
+
 def test_offsets_from_anchors_are_told_to_be_no_boxes(rng: np.random.Generator) -> None:
     """SSD with its priors in the app: offsets of the centre, and logarithms of the size."""
     answers = []
