@@ -335,7 +335,8 @@ def _result(
     def layers_of(trial: Trial) -> list[dict[str, Any]]:
         return _layers(request, model, trial.settings, trial.written, calibration.tensors)
 
-    doubts = [bench.judge.scorer.doubt, quantized_already(request.model.graph_model)]
+    already = quantized_already(request.model.graph_model)
+    doubts = [bench.judge.scorer.doubt, already]
 
     def recorded() -> dict[str, Any]:
         busy = busy_warning(max((trial.spread for trial in outcome.curve), default=0.0))
@@ -375,7 +376,7 @@ def _result(
     elif request.scheme != "auto":
         raise CandidateError("; ".join(f"{name!r} {reason}" for name, reason in outcome.failed.items()))
     if request.scheme == "auto":
-        reason = outcome.why_float(max_drop)
+        reason = outcome.why_float(max_drop, "float" if already is None else "the model as it came, quantized already")
         return QuantizationResult(in_float(), {"scheme": "none", "reason": reason, **record})
     raise BudgetError(record, max_drop)
 

@@ -52,11 +52,12 @@ class Outcome:
         """None if nothing holds the budget."""
         return self.held[0] if self.held else None
 
-    def why_float(self, max_drop: float) -> str:
+    def why_float(self, max_drop: float, given: str = "float") -> str:
         """Why no trial ships, where there is no best one: what is wrong with those that were tried.
 
         Args:
             max_drop: The budget.
+            given: What the model is that candidates are held against.
         """
         if not self.curve:
             return "no candidate can be built and run for the target"
@@ -64,8 +65,8 @@ class Outcome:
         if not held:
             return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"
         flaws = [
-            *(["slower than float on this machine"] if any(trial.is_smaller for trial in held) else []),
-            *(["no smaller than float"] if not all(trial.is_smaller for trial in held) else []),
+            *([f"slower than {given} on this machine"] if any(trial.is_smaller for trial in held) else []),
+            *([f"no smaller than {given}"] if not all(trial.is_smaller for trial in held) else []),
         ]
         return f"the candidates that hold the accuracy budget are {' or '.join(flaws)}"
 

@@ -64,6 +64,9 @@ def test_a_model_is_left_in_float_for_all_that_is_wrong_with_the_candidates(
 
     assert outcome.best is None
     assert outcome.why_float(0.1) == f"the candidates that hold the accuracy budget are {flaws}"
+    assert outcome.why_float(0.1, "the given one") == (
+        f"the candidates that hold the accuracy budget are {flaws.replace('float', 'the given one')}"
+    )
 
 
 DISTURBED_ONCE, DISTURBED_LONG = 40, 170
