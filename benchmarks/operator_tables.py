@@ -89,6 +89,7 @@ WEBGPU = {
         "aliases": ["webgpu"],
     },
     "provider": "webgpu",
+    "open_dimensions": True,
     "unit": "GPU",
     "fallback": "CPU",
 }

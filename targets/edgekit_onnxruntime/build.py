@@ -9,6 +9,7 @@ from edgekit.graph.unsigned_weights import with_unsigned_weights
 from edgekit.graph.value_info import without_inferable_value_info
 from edgekit.model import PROTOBUF_LIMIT, Model, ValueSpec
 from edgekit.target import Artifact, BuildOptions, Feature, Profile
+from edgekit_onnxruntime import webgpu
 from edgekit_onnxruntime.devices import NOT_STARTED, device_of
 from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.ort_file import with_sorted_resolver
@@ -56,7 +57,8 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     """Write ``model.onnx`` and ``model.ort`` into ``folder``.
 
     Of a model that multiplies 8-bit integers, ``precision="float32"`` writes the weights unsigned: what ONNX Runtime
-    computes then is the same on processors that add products of signed ones in 16 bits.
+    computes then is the same on processors that add products of signed ones in 16 bits. For WebGPU, what its provider
+    computes wrong is written otherwise.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: There is no kernel for some nodes; all of them are listed.
@@ -64,7 +66,8 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     import onnxruntime
 
     source, optimized = folder / "model.onnx", folder / "model.ort"
-    written = with_unsigned_weights(model) if options.precision == "float32" and multiplies_integers(model) else model
+    unsigned = with_unsigned_weights(model) if options.precision == "float32" and multiplies_integers(model) else model
+    written = webgpu.computed_right(unsigned) if profile.options["provider"] == webgpu.PROVIDER else unsigned
     (written if options.draft else without_inferable_value_info(written)).save(source)
     alternatives: tuple[Path, ...]
     if options.draft:
@@ -116,7 +119,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             else "as in the model: ONNX Runtime computes in the types that it names",
             "ort_format": ort_format,
             "precision_asked": options.precision,
-            "unsigned_weights": written is not model,
+            "unsigned_weights": unsigned is not model,
             "warnings": warnings,
         },
     )

@@ -12,7 +12,7 @@ from onnx_ir.passes.common import ShapeInferencePass
 from edgekit.errors import OpGap, UnsupportedOpsError
 from edgekit.model import Model, node_name, op_name
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
-from edgekit_onnxruntime import qnn
+from edgekit_onnxruntime import qnn, webgpu
 from edgekit_onnxruntime.assignment import is_available, with_unique_names
 from edgekit_onnxruntime.by_session import session_verdicts
 from edgekit_onnxruntime.by_table import measured_verdicts, table_verdicts
@@ -44,7 +44,8 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         reason = f"the compiler for the {device.unit} is not installed"
         return [unknown(v, reason, f"pip install '{qnn.REQUIREMENT}' brings it") for v in local]
     if device.table is not None:
-        return table_verdicts(model, local, device, device.table)
+        by_table = table_verdicts(model, local, device, device.table)
+        return webgpu.with_stops(by_table, model) if device.provider == webgpu.PROVIDER else by_table
     if device.measured is not None:
         return measured_verdicts(model, local, device, device.measured)
     hint = f"beside the hardware, in an installation of ONNX Runtime with the {device.provider}, check asks it"
