@@ -21,7 +21,7 @@ def device_check(profile: Profile, artifact: Artifact) -> DeviceCheck:
     """
     if profile.options["provider"] in ("wasm", "webgpu"):
         return DeviceCheck(
-            files={name: _asset(name) for name in ("check.html", "check.mjs")},
+            files={name: _asset(name) for name in ("check.html", "check.css", "check_page.mjs", "check.mjs")},
             command="python -m http.server --bind localhost, then open http://localhost:8000/{folder}check.html",
         )
     check = python_check("edgekit_onnxruntime")

@@ -18,7 +18,7 @@ import pytest
 import edgekit
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("sample-app-web")]
 
@@ -194,6 +194,73 @@ def test_the_bundles_own_page_asks_the_device_that_the_bundle_is_for(
         assert "webgpu" in page.evaluate("window.goldenCheck")["problem"]
         page.goto(f"{url}bundle/check.html?provider=wasm&{library}")
         page.wait_for_selector("#verdict.passed")
+
+
+STRICT = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src data:; connect-src 'self'"
+
+
+def test_the_check_keeps_to_a_content_security_policy(
+    page: Page, serve: Serve, digits_bundle: Callable[[str, str], Path]
+) -> None:
+    """Its script was inside the page, where policies forbid it: the page said for ever that it was running."""
+
+    def with_policy(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, headers={**answer.headers, "content-security-policy": STRICT})
+
+    page.route("**/*", with_policy)
+    with serve(digits_bundle("digits-web", "none")) as url:
+        page.goto(check_page(url))
+        page.wait_for_selector("#verdict.passed")
+        assert page.inner_text("h1") == f"Golden check of {page.evaluate('window.goldenCheck.bundle')}"
+
+
+def test_a_check_whose_script_does_not_run_says_so(
+    browser: Browser, serve: Serve, digits_bundle: Callable[[str, str], Path]
+) -> None:
+    with serve(digits_bundle("digits-web", "none")) as url, browser.new_page(java_script_enabled=False) as page:
+        page.goto(check_page(url))
+        assert page.inner_text("#verdict").startswith("Not begun. Where this stays, the browser does not run")
+
+
+@pytest.mark.parametrize("bundle", ["/bundle", "/bundle/", "bundle", "../bundle/"])
+def test_bundles_are_named_relative_to_the_page(
+    bundle: str, page: Page, serve: Serve, digits_bundle: Callable[[str, str], Path]
+) -> None:
+    with serve(digits_bundle("digits-web", "none")) as url:
+        page.goto(url)
+        passed = page.evaluate(
+            "async (bundle) => { const ort = await import('/node_modules/onnxruntime-web/dist/ort.wasm.min.mjs');"
+            " const { runGoldenCheck } = await import('/bundle/check.mjs');"
+            " return (await runGoldenCheck(ort, bundle)).passed; }",
+            bundle,
+        )
+    assert passed
+
+
+def test_a_worker_without_an_address_opens_a_bundle(
+    page: Page, serve: Serve, digits_bundle: Callable[[str, str], Path]
+) -> None:
+    """Bundlers make workers of blobs, to which no URL is relative."""
+    with serve(digits_bundle("digits-web", "none")) as url:
+        page.goto(url)
+        inputs = page.evaluate(
+            """async (origin) => {
+                const program = `
+                    import * as ort from '${origin}/node_modules/onnxruntime-web/dist/ort.wasm.min.mjs';
+                    import { openBundle } from '${origin}/bundle/check.mjs';
+                    const told = (text) => self.postMessage(text);
+                    openBundle(ort, '/bundle').then(({ session }) => told(session.inputNames), ({ message }) =>
+                        told(message));
+                `;
+                const blob = new Blob([program], { type: 'text/javascript' });
+                const worker = new Worker(URL.createObjectURL(blob), { type: 'module' });
+                return await new Promise((resolve) => { worker.onmessage = ({ data }) => resolve(data); });
+            }""",
+            url.rstrip("/"),
+        )
+    manifest = json.loads((digits_bundle("digits-web", "none") / "manifest.json").read_text())
+    assert inputs == [feature["native_name"] for feature in manifest["inputs"]]
 
 
 @pytest.mark.parametrize("slash", ["", "/"])

@@ -131,13 +131,20 @@ async function fetched(folder, name) {
   return response;
 }
 
+/** What URLs are relative to: the page's address, or a worker's script; undefined in Node.js. */
+function ownAddress() {
+  if (globalThis.document) return document.baseURI;
+  const { protocol, origin, href } = globalThis.location ?? {};
+  return protocol === 'blob:' ? origin : href; // nothing is relative to a blob
+}
+
 /**
  * A bundle's manifest; in the folder of a further build, that build's as if the bundle held nothing else.
  * @param {string | URL} folder URL of the bundle's folder, or of a further build's in it.
  * @returns {Promise<{root: URL, manifest: object}>} The bundle's own folder, to which the manifest's paths are relative.
  */
 async function manifestIn(folder) {
-  const own = new URL(String(folder).endsWith('/') ? folder : `${folder}/`);
+  const own = new URL(String(folder).endsWith('/') ? folder : `${folder}/`, ownAddress());
   let missing;
   try {
     return { root: own, manifest: await (await fetched(own, 'manifest.json')).json() };
@@ -231,7 +238,7 @@ export function sha256Of(bytes) {
 
 /**
  * The execution provider that a bundle is made for.
- * @param {string | URL} bundle URL of the bundle's folder, or of a further build's in it.
+ * @param {string | URL} bundle URL of the bundle's folder, or of a further build's in it; may be relative to the page.
  * @returns {Promise<string>} `wasm` or `webgpu`.
  */
 export async function providerOf(bundle) {
@@ -242,7 +249,7 @@ export async function providerOf(bundle) {
 /**
  * Opens a bundle's model, which has to be the one that was packaged.
  * @param {object} ort The module onnxruntime-web, or in Node.js onnxruntime-node.
- * @param {string | URL} bundle URL of the bundle's folder, or of a further build's in it.
+ * @param {string | URL} bundle URL of the bundle's folder, or of a further build's in it; may be relative to the page.
  * @param {string} provider `wasm` or `webgpu`; `cpu` with onnxruntime-node.
  * @returns {Promise<{root: URL, manifest: object, session: object}>} With the bundle's own folder.
  */
@@ -272,9 +279,9 @@ export function libraryUrl(asked, page, build) {
 /**
  * Runs all golden samples. A model or golden sample that is not the file that was packaged is an error.
  * @param {object} ort The module onnxruntime-web, or in Node.js onnxruntime-node.
- * @param {string | URL} bundle URL of the bundle's folder, or of a further build's in it.
+ * @param {string | URL} bundle URL of the bundle's folder, or of a further build's in it; may be relative to the page.
  * @param {string} provider `wasm` or `webgpu`; `cpu` with onnxruntime-node.
- * @returns {Promise<{passed: boolean, executed_by: string, outputs: object[]}>} The figures of each output.
+ * @returns {Promise<{passed: boolean, bundle: string, executed_by: string, outputs: object[]}>} The figures of each output.
  */
 export async function runGoldenCheck(ort, bundle, provider = 'wasm') {
   const { root, manifest, session } = await openBundle(ort, bundle, provider);
@@ -299,6 +306,7 @@ export async function runGoldenCheck(ort, bundle, provider = 'wasm') {
   const runtime = node ? `onnxruntime-node ${node}` : `onnxruntime-web ${web ?? 'unknown version'}`;
   return {
     passed: outputs.every((output) => output.passed),
+    bundle: manifest.name,
     executed_by: `${runtime}, ${provider}, ${manifest.model.main}`,
     against: manifest.golden.outputs.every(({ folder = 'outputs' }) => folder === 'outputs')
       ? 'the original model computes'
