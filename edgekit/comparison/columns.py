@@ -9,6 +9,7 @@ power of such an output is that of the number, and an error of three standard de
 number stands alone, the same one of several is the largest in all samples, as the highest of some quantiles is, or the
 numbers decide nothing at all, as those of a forecast, no class is told, and what counts is the power of what varies.
 So it is with shares: a probability of 30 % give or take 2 ranks nothing any more where the error is 3, which is 20 dB.
+And so it is with tables, such as quantiles for each hour of a day, unless they are shares, which may be a map.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from edgekit.comparison.embeddings import LEAST_EXPLAINED
 MOST_COLUMNS = 16
 """Longer vectors are scores of classes, embeddings or curves."""
 LONGEST_CURVE = 4096
-"""Of longer vectors no means are kept."""
+"""Of longer vectors and tables no means are kept."""
+MOST_AXES = 3
+"""A table has up to this many: a batch, steps and what is told of each. Others are maps and pictures."""
 FEWEST_SAMPLES = 16
 """On fewer samples the variances of two columns of one scale may be far apart by chance."""
 APART = 100.0
@@ -75,15 +78,16 @@ class Columns:
         self._samples = 0
         self._first: np.ndarray | None = None
         self._sum = self._squares = self._power = self._noise = np.zeros(0)
-        self._are_shares = self._fits = self._is_short = True
+        self._are_shares = self._fits = self._is_short = self._is_vector = True
         self._scale = 1.0
         self._largest: set[int] = set()
         self._errors = self._most = np.zeros(0)
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
-        """Compares the output for one more sample; outputs that are no vectors of finite floats do not count."""
+        """Compares the output for one more sample; outputs that are no vectors or tables of finite floats do not count."""
         fits = reference.dtype.kind == "f" and reference.ndim > 0 and reference.shape == built.shape
-        fits = fits and 1 <= max(reference.shape) == reference.size <= LONGEST_CURVE
+        self._is_vector = self._is_vector and max(reference.shape, default=1) == reference.size
+        fits = fits and 1 <= reference.size <= LONGEST_CURVE and (self._is_vector or reference.ndim <= MOST_AXES)
         self._is_short = self._is_short and fits and reference.shape[-1] == reference.size <= MOST_COLUMNS
         self._fits = self._fits and fits and bool(np.isfinite(reference).all() and np.isfinite(built).all())
         if not self._fits:
@@ -131,7 +135,7 @@ class Columns:
                 all that is left to tell.
         """
         decides = shares_decide if self._are_shares else decides and (len(self._largest) > 1 or not self._is_short)
-        if not self._tells or decides:
+        if not self._tells or decides or (self._are_shares and not self._is_vector):
             return None
         variance = self._variance
         told = variance > SAME * self._power
@@ -154,8 +158,13 @@ class Columns:
         return tuple(ColumnError(*map(float, column)) for column in zip(*scaled, strict=True))
 
     @property
+    def is_vector(self) -> bool:
+        """Whether one axis alone is longer than 1."""
+        return self._is_vector
+
+    @property
     def is_curve(self) -> bool:
-        """Whether the output is a vector of more than :data:`MOST_COLUMNS` numbers."""
+        """Whether the output is a table, or a vector of more than :data:`MOST_COLUMNS` numbers."""
         return self._fits and not self._is_short
 
     @property

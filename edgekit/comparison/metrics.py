@@ -94,12 +94,12 @@ class OutputAccuracy:
     worst_class: ClassAccuracy | None = None
     """Of the classes of its decisions the one that keeps the least; None without classes that have enough positions."""
     centred_db: float | None = None
-    """SQNR of what varies between samples, of an output of quantities, or of a vector that decides nothing; None for
-    others (:mod:`edgekit.comparison.columns`)."""
+    """SQNR of what varies between samples, of an output of quantities, or of a vector or table that decides nothing; None
+    for others (:mod:`edgekit.comparison.columns`)."""
     errors: tuple[ColumnError, ...] = ()
     """By how much each number of quantities is off, in its own unit; empty for others, and for curves."""
     is_curve: bool = False
-    """Whether :attr:`centred_db` is that of a longer vector, of which less is asked."""
+    """Whether :attr:`centred_db` is that of a table or a longer vector, of which less is asked."""
     are_shares: bool = False
     """Whether it is that of numbers between 0 and 1, of which less is asked, too."""
     tells_classes: bool = False
@@ -199,7 +199,7 @@ class OutputComparison:
         floats = self._is_float
         agreement, decisions = self._decisions.shared()
         by_sample = self._db_by_sample(QUIET_SAMPLE) if floats else []
-        decides = self._decisions.may_decide
+        decides = self._decisions.may_decide if self._columns.is_vector else agreement is not None
         shares_decide = not self._decisions.says_little
         centred_db = self._columns.centred_db(decides=decides, shares_decide=shares_decide)
         return OutputAccuracy(
