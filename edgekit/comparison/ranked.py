@@ -16,7 +16,7 @@ In a float32 build a row at the cut-off, which has the score of the list's last 
 left out of the comparison then, and counted: rows that are one model's alone may be :data:`FEW_LOST` of a sample's list
 and of the sum of its scores, or twice of what executions of the original lose (:mod:`edgekit.comparison.conditioning`).
 The sum of the scores sees a single object that is lost among hundreds of rows of background. Every element of a batch
-has a list of its own.
+has a list of its own. Items that a recommender gives by falling logits or cosines are such rows, too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RankedAccuracy:
     lost_rows: float
     """The share of a list's rows that are one model's alone, on the worst sample."""
     lost_scores: float
-    """The share of the sum of a list's scores that these rows have, on the worst sample."""
+    """The share of the sum of a list's scores that these rows have, on the worst sample; 0 with scores below 0."""
     by_place_db: Mapping[str, float] = field(default_factory=dict)
     """The least SQNR of a sample where rows are compared by their places, of floating-point outputs."""
     by_place_mismatch: Mapping[str, float] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class RankedRows:
         return float(10 ** (-self._asked_db / 10))
 
     def _are_same(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        most = np.maximum(ROUNDING, math.sqrt(self._share) * np.maximum(one, other))
+        most = np.maximum(ROUNDING, math.sqrt(self._share) * np.maximum(np.abs(one), np.abs(other)))
         near: np.ndarray = np.abs(one - other) <= most
         return near
 
@@ -200,9 +200,10 @@ class RankedRows:
         return self._are_same(each, scores.min())
 
     def _count(self, lost: np.ndarray, scores: np.ndarray) -> None:
-        total = float(scores.sum())
         self._lost_rows = max(self._lost_rows, float(lost.mean()))
-        self._lost_scores = max(self._lost_scores, float(scores[lost].sum()) / total if total else 0.0)
+        total = float(scores.sum())
+        if total and (scores >= 0).all():  # of others a sum tells nothing
+            self._lost_scores = max(self._lost_scores, float(scores[lost].sum()) / total)
 
     def _distances(self, wanted: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> np.ndarray:
         """How far each row is from each of the other model's, as a share of an average row's power.
@@ -270,8 +271,8 @@ def ranked_rows(
     """How a model's rows are put in order; None where it gives none by falling score, as far as is seen.
 
     Rows are those of all outputs that follow from a TopK or a NonMaxSuppression and have the same number of rows in
-    every answer, or in every element of a batch. The score is a column from 0 to 1 that never grows from a row to the
-    next.
+    every answer, or in every element of a batch. The score is a column that never grows from a row to the next: one
+    from 0 to 1 where there is one, else an output of its own, of logits, cosines or products of vectors.
 
     Args:
         answers: The original's outputs on a few samples.
@@ -344,16 +345,18 @@ def _axis_of_rows(shapes: Sequence[tuple[int, ...]]) -> int | None:
 
 
 def _score_among(tables: Mapping[str, Sequence[np.ndarray]]) -> tuple[str, int] | None:
-    """The output and the column of the score: of those that fall, the one with the most different numbers."""
-    found: dict[tuple[str, int], int] = {}
+    """The output and the column of the score: of those that fall, one from 0 to 1, with the most different numbers."""
+    found: dict[tuple[str, int], tuple[bool, int]] = {}
     for name, parts in tables.items():
         if parts[0].dtype.kind != "f" or len({part.shape[1] for part in parts}) != 1:
             continue
         for column in range(parts[0].shape[1]):
             numbers = np.concatenate([part[:, column] for part in parts])
             falls = all((part[1:, column] <= part[:-1, column]).all() for part in parts)
-            if falls and ((numbers >= 0) & (numbers <= 1)).all() and (different := len(np.unique(numbers))) > 1:
-                found[name, column] = different
+            is_share = bool(((numbers >= 0) & (numbers <= 1)).all())
+            may_be_score = is_share or (parts[0].shape[1] == 1 and np.isfinite(numbers).all())  # others: coordinates
+            if falls and may_be_score and (different := len(np.unique(numbers))) > 1:
+                found[name, column] = is_share, different
     return max(found, key=lambda each: found[each], default=None)
 
 
