@@ -56,6 +56,7 @@ from edgekit.comparison.metrics import (
     TaskAccuracy,
     json_number,
 )
+from edgekit.comparison.orders import MAX_BROKEN
 from edgekit.comparison.padding import Padding
 from edgekit.comparison.ranked import RankedAccuracy
 from edgekit.comparison.trade_off import loss_text
@@ -365,7 +366,7 @@ class Accuracy:
         if lost is not None:
             return [lost]
         if not judged_by_labels and not self.floors.asked:
-            varies = self._missed_variation(output) or _lost_column(output)
+            varies = self._missed_variation(output) or _lost_column(output) or _lost_order(output)
             if varies is not None:
                 return [f"{subject}: {varies}"]
         enough = self._decides_the_same(output, output.sqnr_db)
@@ -509,6 +510,12 @@ def _lost_column(output: OutputAccuracy) -> str | None:
     if column is None or not column.tells_nothing or (output.worst_class is not None and output.worst_class.told):
         return None
     return f"column {column.column} of {column.columns} keeps nothing of what tells its samples apart"
+
+
+def _lost_order(output: OutputAccuracy) -> str | None:
+    """How many rows of quantities are out of order; None where few are."""
+    order = output.order
+    return f"{order} ({allowed_text(MAX_BROKEN, order.rows)})" if order is not None and order.is_lost else None
 
 
 def _changed(output: OutputAccuracy, least_agreement: float) -> str:

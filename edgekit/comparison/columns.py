@@ -84,7 +84,7 @@ class Columns:
         self._errors = self._most = np.zeros(0)
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
-        """Compares the output for one more sample; outputs that are no vectors or tables of finite floats do not count."""
+        """Compares the output for one more sample; those that are no vector or table of finite floats do not count."""
         fits = reference.dtype.kind == "f" and reference.ndim > 0 and reference.shape == built.shape
         self._is_vector = self._is_vector and max(reference.shape, default=1) == reference.size
         fits = fits and 1 <= reference.size <= LONGEST_CURVE and (self._is_vector or reference.ndim <= MOST_AXES)

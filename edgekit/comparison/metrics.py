@@ -18,6 +18,7 @@ from edgekit.comparison.class_overlap import CROSSING, ClassAccuracy
 from edgekit.comparison.columns import ColumnAccuracy, ColumnError, Columns
 from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
 from edgekit.comparison.exchanged import Exchanged
+from edgekit.comparison.orders import OrderAccuracy, OrderCount
 from edgekit.comparison.ranking import Ranking
 from edgekit.comparison.recalls import ClassLoss
 from edgekit.errors import InputError, RequirementError
@@ -94,8 +95,8 @@ class OutputAccuracy:
     worst_class: ClassAccuracy | None = None
     """Of the classes of its decisions the one that keeps the least; None without classes that have enough positions."""
     centred_db: float | None = None
-    """SQNR of what varies between samples, of an output of quantities, or of a vector or table that decides nothing; None
-    for others (:mod:`edgekit.comparison.columns`)."""
+    """SQNR of what varies between samples, of quantities, or of a vector or table that decides nothing; None for others
+    (:mod:`edgekit.comparison.columns`)."""
     errors: tuple[ColumnError, ...] = ()
     """By how much each number of quantities is off, in its own unit; empty for others, and for curves."""
     is_curve: bool = False
@@ -104,20 +105,19 @@ class OutputAccuracy:
     """Whether it is that of numbers between 0 and 1, of which less is asked, too."""
     tells_classes: bool = False
     """Whether its decisions are about classes by the graph, by a Softmax or an ArgMax."""
+    order: OrderAccuracy | None = None
+    """Of quantities that stand in order in every sample, how far they still do; None for others."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
         record = asdict(self)
-        for key in ("worst_column", "worst_class", "centred_db"):
+        for key in ("worst_column", "worst_class", "centred_db", "order"):
             if record[key] is None:
                 del record[key]
         if self.worst_class is not None:
             record["worst_class"] = self.worst_class.as_record()
-        if not self.errors:
-            del record["errors"]
-        else:
-            record["errors"] = list(record["errors"])
-        for key in ("is_curve", "are_shares", "tells_classes"):
+        record["errors"] = list(record["errors"])
+        for key in ("errors", "is_curve", "are_shares", "tells_classes"):
             if not record[key]:
                 del record[key]
         for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db", "centred_db"):
@@ -164,7 +164,7 @@ class OutputComparison:
         self._reference_variation = self._reference_peak = 0.0
         self._built_varies = False
         self._is_float = False
-        self._columns = Columns()
+        self._columns, self._order = Columns(), OrderCount()
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
         """Compares the output for one more sample.
@@ -189,6 +189,7 @@ class OutputComparison:
         self._is_float = reference.dtype.kind == "f"
         self._decisions.add(reference, built)
         self._columns.add(reference, built)
+        self._order.add(reference, built)
         if self._is_float:
             self._compare_floats(reference.astype(np.float64), built.astype(np.float64))
         else:
@@ -224,6 +225,7 @@ class OutputComparison:
             is_curve=centred_db is not None and self._columns.is_curve,
             are_shares=centred_db is not None and self._columns.are_shares,
             tells_classes=agreement is not None and self._decisions.tells_classes,
+            order=None if centred_db is None else self._order.result(),
         )
 
     def _compare_floats(self, reference: np.ndarray, built: np.ndarray) -> None:

@@ -13,7 +13,7 @@ from edgekit.data.samples import Samples
 
 
 def remarks_on(accuracy: Accuracy) -> list[str]:
-    """Warnings of outputs that are hardly determined, and of columns and classes that are lost."""
+    """Warnings of outputs that are hardly determined, numbers out of order, and columns and classes that are lost."""
     remarks = [
         f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
         "original agree whose inputs and weights differ by half a unit in the last place"
@@ -34,6 +34,11 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
         "of what tells its samples apart; the SQNR is that of the columns with larger numbers"
         for output in accuracy.outputs
         if (column := output.worst_column) is not None and column.is_lost
+    ]
+    remarks += [
+        f"output {output.name!r}: {output.order}: where they are quantiles, they cross; an app can sort them"
+        for output in accuracy.outputs
+        if output.order is not None and output.order.broken
     ]
     return remarks + [
         f"output {output.name!r}: {output.worst_class}: if these are scores of classes, that class is lost; names "

@@ -185,31 +185,6 @@ def test_nine_tenths_of_a_longer_curve_are_asked(rng: np.random.Generator) -> No
     assert flaw.startswith("output 'y': SQNR 9.0 dB of what varies between samples (at least 10 dB), 3")
 
 
-@pytest.mark.parametrize("shape", [(1, 12, 3), (12, 3)], ids=str)
-def test_quantiles_of_several_hours_are_held_against_what_varies(
-    rng: np.random.Generator, shape: tuple[int, ...]
-) -> None:
-    """A load of 300 give or take 10, and quantiles 8 apart: 20 dB are an error of 30, in which they mean nothing."""
-    load = (300 + 10 * rng.normal(size=(40, 12, 1)) + np.array([-8, 0, 8])).reshape(40, *shape)
-    mean = load.mean(axis=0)
-    near, far = ([(each, mean + share * (each - mean)) for each in load] for share in (0.75, 0.6))
-    assert compared(near).shortfalls() == []
-    noise = (0.4**2) * ((load - mean) ** 2).sum()
-    assert compared(far).shortfalls() == [
-        f"output 'y': SQNR {-20 * np.log10(0.4):.1f} dB of what varies between samples (at least 10 dB), "
-        f"{10 * np.log10((load**2).sum() / noise):.1f} dB with what is the same in all"
-    ]
-
-
-def test_maps_and_scores_of_tokens_are_no_tables_of_quantities(rng: np.random.Generator) -> None:
-    tokens = rng.normal(size=(40, 1, 12, 3))
-    assert compared([(each, each + 0.01) for each in tokens]).outputs[0].centred_db is None
-    heat = np.clip(0.3 + 0.05 * rng.normal(size=(40, 1, 12, 3)) + [0, 0, 0.3], 0, 1)
-    assert compared([(each, each * 0.99) for each in heat]).outputs[0].centred_db is None
-    picture = 300 + rng.normal(size=(40, 1, 3, 8, 8))
-    assert compared([(each, each + 0.01) for each in picture]).outputs[0].centred_db is None
-
-
 ANSWER = Decision(DecidedBy.CROSSING)
 CLASSES = Decision(told=True, are_scores=True)
 
