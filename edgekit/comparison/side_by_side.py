@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -36,7 +37,7 @@ from edgekit.comparison.recalls import worst_class
 from edgekit.data.samples import FolderSamples, Samples
 from edgekit.execution.recurrence import restart
 from edgekit.features.class_scores import ClassChoice
-from edgekit.model import Arrays, Model
+from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.processes.supervision import tell_step
 
 NO_ORDER = (
@@ -157,9 +158,16 @@ def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | 
         declared = model.declared is not None and bool(model.declared.embeddings)
         text = None if declared else text_among(answers, model.fed_inputs, names)
         return text or embeddings_among(answers, classes, model.declared, model.graph)
-    meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph, names)
-    return (
-        meaning.placed(shown, answers, original.run, model.fed_inputs) if isinstance(meaning, BoxMeaning) else meaning
+    inputs = _as_shown(model.fed_inputs, shown)
+    meaning = meaning_of(answers, inputs, classes, model.declared, model.graph, names)
+    return meaning.placed(shown, answers, original.run, inputs) if isinstance(meaning, BoxMeaning) else meaning
+
+
+def _as_shown(inputs: Sequence[ValueSpec], shown: Sequence[Mapping[str, np.ndarray]]) -> tuple[ValueSpec, ...]:
+    """The inputs with the shapes that all samples have, where these are one: the file may leave sizes free."""
+    shapes = {spec.name: {feeds[spec.name].shape for feeds in shown if spec.name in feeds} for spec in inputs}
+    return tuple(
+        replace(spec, shape=next(iter(shapes[spec.name]))) if len(shapes[spec.name]) == 1 else spec for spec in inputs
     )
 
 
@@ -176,8 +184,9 @@ def unread_boxes(samples: Samples, original: Executor, model: Model, meaning: Me
         return [NO_ORDER] if meaning.boxes is not None and meaning.boxes.get("order", "xy") is None else []
     if model.states or model.open_dims:
         return []
-    answers = [original.run(sample.feeds) for sample in itertools.islice(samples, SEEN)]
-    near = nearly_recognised(answers, model.fed_inputs, len(model.class_names) or None, model.declared or UNDECLARED)
+    shown = [sample.feeds for sample in itertools.islice(samples, SEEN)]
+    answers, inputs = [original.run(feeds) for feeds in shown], _as_shown(model.fed_inputs, shown)
+    near = nearly_recognised(answers, inputs, len(model.class_names) or None, model.declared or UNDECLARED)
     return [] if near is None else [str(near)]
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import jsonschema
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 
 import edgekit
@@ -18,12 +20,12 @@ from edgekit.comparison.ctc import edits, spelled
 from edgekit.comparison.detectors import nearly_recognised
 from edgekit.comparison.meaning import meaning_of
 from edgekit.comparison.metrics import OutputAccuracy
-from edgekit.comparison.side_by_side import NO_ORDER, unread_boxes
-from edgekit.data.samples import SeededSamples
+from edgekit.comparison.side_by_side import NO_ORDER, meaning_on, unread_boxes
+from edgekit.data.samples import Sample, SeededSamples
 from edgekit.errors import InputError
 from edgekit.execution.reference import Reference
 from edgekit.features.declared_outputs import DeclaredOutputs
-from edgekit.model import Arrays, ValueSpec
+from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.stages.load import Load
 
 PICTURE = (ValueSpec("image", "float32", (1, 3, 64, 64)),)
@@ -313,6 +315,12 @@ def test_outputs_that_the_user_names_need_not_look_like_a_detectors() -> None:
     assert (boxes["coordinates"]["width"], boxes["scores"]["count"], boxes["coordinates"]["turned"]) == (6, 2, False)
 
 
+class Listed(list[Sample]):
+    """Samples in memory."""
+
+    has_labels = False
+
+
 def few(form: Form, seed: int = 0) -> Arrays:
     """A detector's outputs on a small picture: 40 rows, in which the three objects stand."""
     corners, scores = dense(np.random.default_rng(seed))
@@ -391,6 +399,20 @@ def test_offsets_from_anchors_are_told_to_be_no_boxes(rng: np.random.Generator) 
     )
     nothing = [{**answer, "conf": np.tile(answer["conf"][:, :1], (1, 1, 4)) / 4} for answer in answers]
     assert nearly_recognised(nothing, PICTURE) is None
+
+
+@pytest.mark.parametrize(("rows", "is_read"), [(yolo8(*dense(np.random.default_rng(0))), True), (few(yolo8), False)])
+def test_boxes_in_pictures_whose_size_the_file_leaves_free_are_read(
+    onnx_model: Callable[..., onnx.ModelProto], rows: Arrays, is_read: bool
+) -> None:
+    shape = ", ".join(map(str, rows["output0"].shape))
+    body = "m = ReduceMean <keepdims = 0> (image) n = Mul (m, nothing) output0 = Add (n, rows)"
+    graph = f"g (float[1, 3, H, W] image) => (float[{shape}] output0) {{ {body} }}"
+    proto = onnx_model(graph, rows=rows["output0"], nothing=np.array(0, np.float32))
+    model = Model(ir.from_proto(proto))
+    samples = Listed([Sample(str(seed), {"image": np.full((1, 3, 64, 64), seed, np.float32)}) for seed in range(3)])
+    assert (meaning_on(samples, Reference(model), model) is not None) == is_read
+    assert is_read or len(unread_boxes(samples, Reference(model), model, None)) == 1
 
 
 def test_boxes_whose_order_is_not_seen_are_told(perceptron: Path) -> None:
