@@ -82,11 +82,21 @@ def error_texts(manifest: Manifest) -> list[str]:
     record = stage_record(manifest, "verify").get("fed_back")
     states = () if record is None else record["states"].values()
     return [
-        f"{output['name']}: {_numbered(list(map(_error_text, output['errors'][:_MOST_ERRORS])), len(output['errors']))}"
-        + ("; …" if len(output["errors"]) > _MOST_ERRORS else "")
+        f"{output['name']}: {_curve_text(output) if output.get('is_curve') else _errors_text(output['errors'])}"
         for output in manifest["accuracy"]["outputs"]
-        if output.get("errors") and output["name"] not in states
+        if (output.get("errors") or output.get("is_curve")) and output["name"] not in states
     ]
+
+
+def _errors_text(errors: Sequence[Mapping[str, float]]) -> str:
+    more = "; …" if len(errors) > _MOST_ERRORS else ""
+    return _numbered(list(map(_error_text, errors[:_MOST_ERRORS])), len(errors)) + more
+
+
+def _curve_text(output: Mapping[str, Any]) -> str:
+    """By how much a curve or a table is off, whose numbers are too many to tell one by one."""
+    varies = decibel_text(output["centred_db"])
+    return f"{output['max_abs_error']:.3g} at most, SQNR {varies} of what varies between samples"
 
 
 def probability_texts(manifest: Manifest) -> list[str]:

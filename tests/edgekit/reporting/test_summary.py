@@ -268,6 +268,15 @@ def test_errors_of_several_quantities_are_numbered() -> None:
     ]
 
 
+def test_by_how_much_a_curve_is_off_in_all() -> None:
+    curve = {"name": "quantiles", "is_curve": True, "centred_db": 47.92, "max_abs_error": 0.3738}
+    exact = {"name": "day", "is_curve": True, "centred_db": "inf", "max_abs_error": 0.0}
+    assert error_texts({"accuracy": {"outputs": [curve, exact]}, "stages": []}) == [
+        "quantiles: 0.374 at most, SQNR 47.9 dB of what varies between samples",
+        "day: 0 at most, SQNR exact of what varies between samples",
+    ]
+
+
 @pytest.mark.parametrize(
     ("accuracy", "told"),
     [
