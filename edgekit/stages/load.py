@@ -17,6 +17,7 @@ from edgekit.data.missing_values import missing_value_inputs
 from edgekit.data.stated import class_names
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
+from edgekit.execution.locales import name_known_locales
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.widened import without_bfloat16
 from edgekit.graph.input_notes import read_notes
@@ -152,7 +153,7 @@ class Load(Stage[Path]):
                 hint="export the model again; an exporter folds what does not depend on the inputs into constants",
             )
         fed = feed_initializers(proto, self._fed)
-        mended = [*mend(proto), *look_compared_texts_up(proto)]
+        mended = [*mend(proto), *look_compared_texts_up(proto), *name_known_locales(proto)]
         check_texts(proto, given)
         changed = write_out_simplified_norms(proto) | write_out_defaults(proto)
         changed |= renamed or densified or bool(mended or fed)

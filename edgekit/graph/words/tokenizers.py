@@ -169,6 +169,11 @@ def _picks_all(node: ir.Node) -> bool:
     return is_one and chosen is not None and chosen.size == 1
 
 
+def changes_as_unicode(locale: str) -> bool:
+    """Whether a locale changes letters by Unicode's simple mapping."""
+    return _UNICODE_LOCALES.fullmatch(locale) is not None
+
+
 def _changed(node: ir.Node) -> tuple[str, str | None]:
     """The case to which a StringNormalizer changes texts, and why it is not known how."""
     change = node.attributes.get_string("case_change_action", "NONE")
@@ -177,7 +182,7 @@ def _changed(node: ir.Node) -> tuple[str, str | None]:
         return "", None
     if locale in _ASCII_LOCALES:
         return _ASCII_CASES[change], None
-    if _UNICODE_LOCALES.fullmatch(locale):
+    if changes_as_unicode(locale):
         return _CASES[change], None
     return "", f"node {node_name(node)!r} ({op_name(node)}) changes letters beyond ASCII as locale {locale!r} does"
 

@@ -1,0 +1,62 @@
+"""Locales by which texts change their case, and others of this system that change it the same way.
+
+scikit-learn's exporter names no locale, which is en_US.UTF-8 to ONNX Runtime on most systems. A container has C.UTF-8
+alone, which changes letters by the same tables of Unicode.
+"""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+from onnx.helper import make_attribute
+
+from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.graph.reading.subgraphs import written_nodes
+from edgekit.graph.words.tokenizers import DEFAULT_LOCALE, changes_as_unicode
+from edgekit.model import Model
+
+_READER = "StringNormalizer"
+_ALIKE = ("C.UTF-8", "en_US.UTF-8")
+"""Locales that change letters by Unicode's simple mapping, the most frequent one first."""
+_CHANGE = (
+    '<ir_version: 8, opset_import: ["" : 17]>\n'
+    'f (string[1] x) => (string[1] y) {{ y = StringNormalizer <case_change_action = "LOWER", locale = "{}"> (x) }}'
+)
+
+
+def name_known_locales(proto: onnx.ModelProto) -> list[str]:
+    """Names a locale that this system has where it lacks the one that a node changes texts by, in place.
+
+    Only such as change letters the same way are named; others stay as they are.
+
+    Returns:
+        What was changed, in words.
+    """
+    told = []
+    for node in written_nodes(proto):
+        if node.op_type != _READER or node.domain:
+            continue
+        named = next((each for each in node.attribute if each.name == "locale"), None)
+        locale = (named.s.decode() if named is not None else "") or DEFAULT_LOCALE
+        if not changes_as_unicode(locale) or _is_known(locale):
+            continue
+        other = next(filter(_is_known, _ALIKE), None)
+        if other is None:
+            continue
+        if named is not None:
+            node.attribute.remove(named)
+        node.attribute.append(make_attribute("locale", other))
+        told.append(
+            f"node {node.name or node.output[0]!r} ({_READER}) changes texts by the locale {locale}, which this system "
+            f"does not have: by {other}, which changes letters the same way; a bundle that keeps the node needs that "
+            "on its device"
+        )
+    return told
+
+
+def _is_known(locale: str) -> bool:
+    try:
+        Reference(Model(ir.from_proto(onnx.parser.parse_model(_CHANGE.format(locale)))))
+    except NotRunnableError:
+        return False
+    return True
