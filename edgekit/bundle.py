@@ -150,6 +150,8 @@ class Bundle:
         states = states_among([one.spec for one in self.inputs], [one.spec for one in self.outputs])
         task = self.manifest["accuracy"]["task"]
         answers = frozenset() if task is None or classes is not None else frozenset({task["output"]})
+        ranked = self.manifest["accuracy"].get("ranked")
+        floats = {one.name for one in self.outputs if one.spec.dtype.startswith("float")}
         return ClassChoice(
             named,
             len(labels) if labels else None,
@@ -157,6 +159,8 @@ class Bundle:
             states,
             embeddings=self.embeddings,
             answers=answers,
+            in_order=frozenset(floats.intersection(() if ranked is None else ranked["outputs"])),
+            listed=answers if task is not None and "listed" in task else frozenset(),
         )
 
     @property

@@ -451,7 +451,7 @@ class LoadedBundle:
         Scores by which another class than the model's own label is the first tell no order.
         """
         told, choice = {one.name: outputs[one.name] for one in self._bundle.outputs}, self._bundle.class_choice
-        name = class_output(told, replace(choice, answers=frozenset()))
+        name = class_output(told, replace(choice, answers=frozenset(), listed=frozenset()))
         if name is None:
             return []
         scores, decision = outputs[name].ravel(), None

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.features.class_scores import ClassChoice, Scores, scores_by_graph, superseded_by_softmax
+from edgekit.features.class_scores import (
+    ClassChoice,
+    Scores,
+    lists_by_topk,
+    scores_by_graph,
+    superseded_by_softmax,
+)
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import shape_text
 from edgekit.features.draws import Draw
@@ -202,6 +208,7 @@ class Model:
         states = states_among(self.inputs, self.outputs)
         outputs = {str(value.name): value for value in self.graph.outputs}
         answers = frozenset(name for name, value in outputs.items() if scores_by_graph(value) is Scores.INDEPENDENT)
+        in_order, listed = lists_by_topk(self.graph.outputs)
         return ClassChoice(
             named,
             len(self.class_names) or None,
@@ -209,6 +216,8 @@ class Model:
             states,
             superseded=superseded_by_softmax(self.graph.outputs),
             answers=answers,
+            in_order=in_order,
+            listed=listed,
         )
 
     def with_graph(self, graph_model: ir.Model) -> Model:

@@ -280,7 +280,7 @@ class Accuracy:
         if self.task is not None and self.floors.max_drop is not None and not self.task.drop <= self.floors.max_drop:
             lost = self.task.drop * self.samples
             flaws.append(
-                f"top-1 accuracy {self.task.built:.2%} instead of {self.task.reference:.2%}: "
+                f"{self.task.metric} {self.task.built:.2%} instead of {self.task.reference:.2%}: "
                 f"{lost:.0f} of {self.samples} labels lost ({allowed_text(self.floors.max_drop, self.samples)})"
             )
         worst = None if self.task is None or self.floors.max_drop is None else self.task.worst_class

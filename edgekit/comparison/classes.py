@@ -37,7 +37,7 @@ def classes_of(model: Model, answers: Sequence[Arrays], embeddings: Collection[s
         embeddings: The outputs that are embeddings, and tell no class.
     """
     names = [spec.name for spec in model.returned_outputs]
-    choice = replace(model.class_choice, embeddings=frozenset(embeddings), answers=frozenset())
+    choice = replace(model.class_choice, embeddings=frozenset(embeddings), answers=frozenset(), listed=frozenset())
     name = class_output({name: answers[0][name] for name in names}, choice)
     if name is None or (choice.classes is not None and answers[0][name].size not in (1, choice.classes)):
         return None
@@ -105,6 +105,7 @@ def ambiguity(model: Model, *, labelled: bool) -> str | None:
     )
     fitting = [name for name in fitting if name not in choice.states] or fitting
     fitting = [name for name in fitting if name not in choice.superseded] or fitting
+    fitting = [name for name in fitting if name not in choice.in_order]
     if len(fitting) < 2:
         return None
     return (

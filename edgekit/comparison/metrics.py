@@ -353,6 +353,8 @@ class TaskAccuracy:
     areas: tuple[float, float] | None = None
     """Of two classes, the area under the ROC curve of the original's scores and of the built model's
     (:mod:`edgekit.comparison.ranking`); None of others."""
+    listed: int | None = None
+    """Of how many classes a list is in which labels are found; None where one class is told."""
 
     @property
     def drop(self) -> float:
@@ -375,7 +377,13 @@ class TaskAccuracy:
         shares = {"output": self.output, "reference": self.reference, "built": self.built}
         worst = {} if self.worst_class is None else {"worst_class": self.worst_class.as_record()}
         auc = {} if self.areas is None else {"auc": dict(zip(("reference", "built"), self.areas, strict=True))}
-        return {"metric": "top-1 accuracy", **shares, "drop": self.drop, **worst, **auc}
+        listed = {} if self.listed is None else {"listed": self.listed}
+        return {"metric": self.metric, **shares, "drop": self.drop, **worst, **auc, **listed}
+
+    @property
+    def metric(self) -> str:
+        """What the shares are, in words."""
+        return f"top-{self.listed or 1} accuracy"
 
 
 class LabelCount:
@@ -391,6 +399,8 @@ class LabelCount:
         self._numbers = numbers
         self.classes: int | None = None
         """How many classes there are; None where no scores stand beside a class number, or before the first sample."""
+        self.listed: int | None = None
+        """How many classes a sample's list has; None where one class is told."""
         self.by_class: Counter[int] = Counter()
         """How many samples of each class are found."""
         self.answers: Counter[tuple[int, int | None]] = Counter()
@@ -406,8 +416,9 @@ class LabelCount:
             InputError: The output has no class of that number.
         """
         decision = np.asarray(outputs[self.output]).ravel()
+        is_list = decision.size > 1 and decision.dtype.kind in "iu" and decision.dtype.itemsize > 1
         scores = self.output if decision.size > 1 else _scores_beside(self.output, outputs)
-        if scores is not None:
+        if scores is not None and not is_list:
             self.classes = np.asarray(outputs[scores]).size
             if not 0 <= label < self.classes:
                 raise InputError(
@@ -419,7 +430,10 @@ class LabelCount:
                     + ("; if yours run from 1, take 1 from each" if label == self.classes else ""),
                 )
         answer: int | None
-        if decision.size > 1:
+        if is_list:
+            self.listed = decision.size
+            answer = label if label in decision else None
+        elif decision.size > 1:
             answer = None if np.isnan(decision).any() else int(decision.argmax())
         elif _is_answer(decision):
             self.classes = TWO
@@ -455,13 +469,13 @@ def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | No
     decision: the greatest of the scores beside it may be another class's, such as the distance from the farthest
     cluster. Else the first output that holds a score a class, floats along the only axis that is longer than one, of as
     many classes as there are where that is known, and no state where there are others, nor logits beside their softmax;
-    else a single integer, which is the number of a class; else scores of 8-bit integers; else a single probability,
-    which says yes or no. Embeddings tell no class.
+    else a single integer, which is the number of a class; else scores of 8-bit integers; else a list of TopK's; else a
+    single probability, which says yes or no. Embeddings tell no class, nor do scores that TopK puts in order.
     """
     choice = choice or ClassChoice()
     if choice.output in outputs:
         return choice.output
-    outputs = {name: array for name, array in outputs.items() if name not in choice.embeddings}
+    outputs = {name: each for name, each in outputs.items() if name not in choice.embeddings | choice.in_order}
     vectors = [name for name, array in outputs.items() if 1 < array.size == max(array.shape)]
     floats = [name for name in vectors if outputs[name].dtype.kind == "f"]
     floats = [name for name in floats if outputs[name].size == choice.classes] or floats
@@ -469,8 +483,9 @@ def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | No
     floats = [name for name in floats if name not in choice.superseded] or floats
     numbers = [name for name, array in outputs.items() if array.dtype.kind in "iu" and array.size == 1]
     narrow = [name for name in vectors if outputs[name].dtype.kind in "iu" and outputs[name].dtype.itemsize == 1]
+    listed = [name for name in vectors if name in choice.listed]
     answers = [name for name in outputs if name in choice.answers and _is_answer(outputs[name])]
-    return next(iter([*filter(is_label, numbers), *floats, *numbers, *narrow, *answers]), None)
+    return next(iter([*filter(is_label, numbers), *floats, *numbers, *narrow, *listed, *answers]), None)
 
 
 def _is_answer(array: np.ndarray) -> bool:

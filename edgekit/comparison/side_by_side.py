@@ -132,7 +132,15 @@ def compare(
     areas = reference.ranking.area(), found.ranking.area()
     ranked_by = None if areas[0] is None or areas[1] is None else (areas[0], areas[1])
     task = TaskAccuracy(
-        reference.output, reference.accuracy, found.accuracy, reference.classes, numbered, lost, exchanged, ranked_by
+        reference.output,
+        reference.accuracy,
+        found.accuracy,
+        reference.classes,
+        numbered,
+        lost,
+        exchanged,
+        ranked_by,
+        reference.listed,
     )
     return comparison.results(), task
 

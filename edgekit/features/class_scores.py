@@ -55,6 +55,10 @@ class ClassChoice:
     """Outputs of which another one is the softmax: the probabilities tell the class."""
     answers: frozenset[str] = frozenset()
     """Outputs of a Sigmoid. One that holds a single number tells class 1 above a half, else class 0."""
+    in_order: frozenset[str] = frozenset()
+    """Outputs of scores that TopK puts in order: their first is the largest of every sample, and tells no class."""
+    listed: frozenset[str] = frozenset()
+    """Outputs of the numbers that TopK has for these scores: a label is found where it is among them."""
 
     @property
     def has_classes(self) -> bool:
@@ -143,6 +147,21 @@ def superseded_by_softmax(outputs: Sequence[ir.Value]) -> frozenset[str]:
     """
     made_of = {_moved(source) for output in outputs if (source := _before_softmax(output)) is not None}
     return frozenset(str(output.name) for output in outputs if _moved(output) in made_of)
+
+
+def lists_by_topk(outputs: Sequence[ir.Value]) -> tuple[frozenset[str], frozenset[str]]:
+    """The outputs by name that TopK makes: scores that it puts in order, and the places that they had.
+
+    Args:
+        outputs: A graph's outputs.
+    """
+    found: tuple[set[str], set[str]] = (set(), set())
+    for output in outputs:
+        value = _moved(output)
+        node = value.producer()
+        if node is not None and not node.domain and node.op_type == "TopK":
+            found[node.outputs.index(value)].add(str(output.name))
+    return frozenset(found[0]), frozenset(found[1])
 
 
 def _before_softmax(output: ir.Value) -> ir.Value | None:

@@ -1,10 +1,14 @@
 """The items that a recommender gives by falling logits, which are a list as a detector's boxes are."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 
+import edgekit
 from edgekit.comparison.ranked import is_ranked, ranked_rows
 from edgekit.model import Arrays
 
@@ -55,3 +59,32 @@ def test_a_list_in_another_order_is_another_list(logits: np.ndarray) -> None:
     moved = ranked.add(answers[0], reversed_ids)
     assert (moved["ids"] != answers[0]["ids"]).mean() > 0.8
     assert ranked.result().lost_rows > 0.8
+
+
+def test_a_label_is_found_where_it_is_in_the_list(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    """A recommender's scores and items: the largest score is always the first, whatever the item."""
+    rng = np.random.default_rng(2)
+    weights = rng.normal(size=(4, 200)).astype(np.float32)
+    model = onnx_file(
+        "g (float[1, 4] x) => (float[1, 5] scores, int64[1, 5] ids) { p = MatMul (x, w) scores, ids = TopK (p, k) }",
+        w=weights,
+        k=np.array([5]),
+    )
+    inputs = rng.normal(size=(40, 1, 4)).astype(np.float32)
+    best = np.argsort(-(inputs[:, 0] @ weights), axis=1)[:, :10]
+    labels = best[np.arange(40), rng.integers(0, 10, 40)]
+    (tmp_path / "samples").mkdir()
+    for number, (x, label) in enumerate(zip(inputs, labels, strict=True)):
+        np.savez(tmp_path / "samples" / f"{number:02}.npz", x=x, label=label)
+    bundle = edgekit.package(model, "onnxruntime", data=tmp_path / "samples", quantize="none", output=tmp_path / "out")
+    found = float((best[:, :5] == labels[:, None]).any(axis=1).mean())
+    assert 0.2 < found < 0.8
+    task = bundle.manifest["accuracy"]["task"]
+    assert task == {
+        "metric": "top-5 accuracy", "output": "ids", "reference": found, "built": found, "drop": 0.0, "listed": 5,
+    }  # fmt: skip
+    assert bundle.manifest.get("classes") is None
+    np.testing.assert_array_equal(edgekit.load(bundle).run({"x": inputs[0]})["ids"][0], best[0, :5])
+    again = edgekit.verify(bundle, data=tmp_path / "samples").labels
+    assert again is not None
+    assert again.built == found
