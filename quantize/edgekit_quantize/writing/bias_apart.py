@@ -48,6 +48,6 @@ def _negated(value: ir.Value, name: str, before: ir.Node) -> ir.Value:
     """The value with the other sign, computed before a node."""
     node = ir.node("Neg", [value], num_outputs=1, name=name)
     output = node.outputs[0]
-    output.name, output.shape, output.dtype = name, value.shape, value.dtype
+    output.name, output.shape, output.type = name, value.shape, value.type
     home(before).insert_before(before, node)
     return output
