@@ -65,12 +65,13 @@ def _has_classes(value: ir.Value) -> bool:
 def has_decisions(references: References, decision: Decision) -> bool:
     """Whether something is decided in the float model's first output.
 
-    It may hold amounts instead, a few quantities of which the same one is always the largest, or probabilities by which
-    nearly all samples are of one class, as few orders are frauds: a bundle of such is judged by what varies between
-    samples (:meth:`edgekit.comparison.columns.Columns.centred_db`).
+    It may hold amounts instead, a few quantities of which the same one is always the largest, or a table in each of
+    whose rows it is, or probabilities by which nearly all samples are of one class, as few orders are frauds: a bundle
+    of such is judged by what varies between samples (:meth:`edgekit.comparison.columns.Columns.centred_db`).
     """
     count, columns = _gathered(references, decision)
-    return count.may_decide and columns.centred_db(shares_decide=not count.says_little) is None
+    decides = columns.is_vector or count.shared()[0] is not None
+    return count.may_decide and columns.centred_db(decides=decides, shares_decide=not count.says_little) is None
 
 
 def only_ranks(references: References, decision: Decision) -> bool:

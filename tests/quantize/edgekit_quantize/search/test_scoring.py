@@ -365,6 +365,15 @@ def test_quantities_of_which_one_is_always_the_largest_are_explained(samples: in
     assert (score.metric, score.value) == (metric, pytest.approx(value))
 
 
+def test_quantiles_of_several_hours_are_explained(rng: np.random.Generator) -> None:
+    """Around 0 give or take 1, with the last quantile the largest: half of the way is a quarter of the power."""
+    hours = rng.normal(size=(20, 1, 12, 1)).astype(np.float32) + np.array([-4, 0, 4], np.float32)
+    mean = hours.mean(axis=0)
+    scorer = Scorer.by_references(References.of([Reference({"x": one}, {"y": one}) for one in hours]), classes=True)
+    score = scorer(lambda feeds: {"y": (feeds["x"] + mean) / 2})
+    assert (score.metric, score.value) == ("explained", pytest.approx(0.75))
+
+
 def test_an_argmax_is_a_choice_between_classes() -> None:
     nodes = "a = ArgMax <axis = 1, keepdims = 0> (x) y = Cast <to = 2> (a)"
     text = f"g (float[1, 3, 4, 4] x) => (uint8[1, 4, 4] y) {{ {nodes} }}"
