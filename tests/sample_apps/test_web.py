@@ -223,6 +223,20 @@ def test_a_check_whose_script_does_not_run_says_so(
         assert page.inner_text("#verdict").startswith("Not begun. Where this stays, the browser does not run")
 
 
+def test_the_page_in_the_documentation_runs(
+    page: Page, serve: Serve, digits_bundle: Callable[[str, str], Path]
+) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "targets" / "web.md").read_text(encoding="utf-8")
+    written = text.split("```html\n")[1].split("```")[0]
+    own = written.replace("./digits-web/", "./bundle/").replace("console.log(", "window.found = Array.from(")
+    assert own.count("./bundle/") == 2
+    page.route("**/own.html", lambda route: route.fulfill(body=own, content_type="text/html"))
+    with serve(digits_bundle("digits-web", "none")) as url:
+        page.goto(f"{url}own.html")
+        page.wait_for_function("window.found")
+        assert len(page.evaluate("window.found")) == 10
+
+
 @pytest.mark.parametrize("bundle", ["/bundle", "/bundle/", "bundle", "../bundle/"])
 def test_bundles_are_named_relative_to_the_page(
     bundle: str, page: Page, serve: Serve, digits_bundle: Callable[[str, str], Path]
