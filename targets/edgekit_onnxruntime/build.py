@@ -86,9 +86,10 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     if told and options.precision == "float16":
         precision = "float16"
     elif not told and options.precision not in ("auto", precision):
+        smaller = "; `--quantize float16` stores weights in half precision" if options.precision == "float16" else ""
         warnings.append(
             f"{options.precision} was asked for, and has no effect: ONNX Runtime computes in the types that the model "
-            f"names, which makes this {precision}"
+            f"names, which makes this {precision}{smaller}"
         )
     inputs = tuple(map(_feature, model.inputs))
     if recipe is not None and recipe.shape_profile and (unwritable := unwritable_inputs(inputs)):

@@ -93,7 +93,8 @@ def test_a_precision_that_has_no_effect(edgekit: RunEdgeKit, tmp_path: Path, onn
     finished = edgekit("package", onnx_file(EXP), *options)
     assert finished.code == 0
     text = "float16 was asked for, and has no effect: ONNX Runtime computes in the types that the model names"
-    assert f"warning: {text}, which makes this float32\n" in finished.err
+    hint = "`--quantize float16` stores weights in half precision"
+    assert f"warning: {text}, which makes this float32; {hint}\n" in finished.err
     stages = json.loads((tmp_path / "out" / "manifest.json").read_text())["stages"]
     built = next(stage["record"] for stage in stages if stage["name"] == "build")
     assert built["precision_asked"] == "float16"
