@@ -22,7 +22,7 @@ import numpy as np
 from edgekit.comparison.embeddings import LEAST_EXPLAINED
 
 MOST_COLUMNS = 16
-"""Longer vectors are scores of classes, embeddings or curves."""
+"""Longer vectors are scores of classes, embeddings or curves; longer rows of a table are scores or features."""
 LONGEST_CURVE = 4096
 """Of longer vectors and tables no means are kept."""
 MOST_AXES = 3
@@ -87,7 +87,8 @@ class Columns:
         """Compares the output for one more sample; those that are no vector or table of finite floats do not count."""
         fits = reference.dtype.kind == "f" and reference.ndim > 0 and reference.shape == built.shape
         self._is_vector = self._is_vector and max(reference.shape, default=1) == reference.size
-        fits = fits and 1 <= reference.size <= LONGEST_CURVE and (self._is_vector or reference.ndim <= MOST_AXES)
+        is_table = fits and reference.ndim <= MOST_AXES and reference.shape[-1] <= MOST_COLUMNS
+        fits = fits and 1 <= reference.size <= LONGEST_CURVE and (self._is_vector or is_table)
         self._is_short = self._is_short and fits and reference.shape[-1] == reference.size <= MOST_COLUMNS
         self._fits = self._fits and fits and bool(np.isfinite(reference).all() and np.isfinite(built).all())
         if not self._fits:

@@ -46,6 +46,16 @@ def test_maps_and_scores_of_tokens_are_no_tables_of_quantities(rng: np.random.Ge
     assert compared([(each, each + 0.01) for each in picture]).outputs[0].centred_db is None
 
 
+def test_a_recognizer_that_reads_the_same_in_all_samples_is_no_forecast(rng: np.random.Generator) -> None:
+    """Its 40 steps are scores of 37 characters, of which the blank is the largest; what else varies tells nothing."""
+    blank = np.zeros(37)
+    blank[0] = 30
+    steps = blank + 1e-3 * rng.normal(size=(40, 1, 40, 37))
+    accuracy = compared([(each, each + 0.01 * rng.normal(size=each.shape)) for each in steps])
+    assert accuracy.outputs[0].centred_db is None
+    assert accuracy.shortfalls() == []
+
+
 def test_quantiles_that_cross_are_counted_told_and_refused(rng: np.random.Generator) -> None:
     """The first and second quantile of 30 of 480 hours change places, which are 4 dB better than what is asked."""
     load = 300 + 30 * rng.normal(size=(40, 12, 1)) + np.array([-1.0, 0.0, 1.0])
