@@ -312,6 +312,10 @@ class Target(ABC):
         """Whether a model with :attr:`edgekit.model.Model.open_dims` can be built for the profile's device."""
         return False
 
+    def takes_empty_dimensions(self, profile: Profile) -> bool:
+        """Whether 0 may be one of an open dimension's sizes, as of a decoder's past that is empty at first."""
+        return False
+
     def takes_free_dimensions(self, profile: Profile) -> bool:
         """Whether a model with dimensions of any size, which nobody fixed, can be built for the profile's device.
 

@@ -1,13 +1,14 @@
 """Dimensions that stay open: the sizes that each may take once the model is built.
 
-Written as ``1..8`` (any whole number from 1 to 8) or ``224,320,480`` (one of these). The first one is the default: what
-is measured and what a device is prepared for.
+Written as ``1..8`` (any whole number from 1 to 8) or ``224,320,480`` (one of these). The first one that leaves elements
+is the default: what is measured and what a device is prepared for. 0 stands for an input that may be empty, as a
+decoder's past is at its first step.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from edgekit.errors import InputError
 
 Sizes = range | tuple[int, ...]
-"""All sizes of a range (of step 1), or those listed; the first one is the default."""
+"""All sizes of a range (of step 1), or those listed; :func:`default_size` is one of them."""
 
 OpenDims = Mapping[str, Sizes]
 """The sizes of dimensions by their names."""
@@ -59,7 +60,7 @@ def parse_sizes(text: str, subject: str) -> int | Sizes:
     """
     first, dots, last = text.partition("..")
     if dots:
-        least, greatest = parse_size(first, subject), parse_size(last, subject)
+        least, greatest = parse_size(first, subject, least=0), parse_size(last, subject)
         if greatest < least:
             raise InputError(
                 "the range is reversed",
@@ -71,25 +72,25 @@ def parse_sizes(text: str, subject: str) -> int | Sizes:
         return range(least, greatest + 1) if least < greatest else least
     if text.strip() == "0":
         return 0
-    sizes = tuple(parse_size(part, subject) for part in text.split(","))
+    sizes = tuple(parse_size(part, subject, least=0) for part in text.split(","))
     twice = next((size for size in sizes if sizes.count(size) > 1), None)
     if twice is not None:
         raise InputError(f"the size {twice} is listed twice", subject=subject)
     return sizes if len(sizes) > 1 else sizes[0]
 
 
-def parse_size(text: str, subject: str) -> int:
+def parse_size(text: str, subject: str, *, least: int = 1) -> int:
     """One size.
 
     Raises:
-        InputError: It is no whole number from 1 on.
+        InputError: It is no whole number from the least one on.
     """
     try:
         size = int(text)
     except ValueError:
-        size = 0
-    if size < 1:
-        raise InputError(f"{text!r} is not a size", subject=subject, expected="a whole number from 1")
+        size = least - 1
+    if size < least:
+        raise InputError(f"{text!r} is not a size", subject=subject, expected=f"a whole number from {least}")
     return size
 
 
@@ -108,20 +109,19 @@ def how_to_take(name: str, sizes: Sizes, size: int) -> str:
         sizes: The sizes that it takes.
         size: One that it does not take.
     """
-    if size == 0:
-        return f"package a bundle for the empty input with --dim {quote(name)}=0"
     if isinstance(sizes, range):
         more: Sizes = range(min(size, sizes[0]), max(size, sizes[-1]) + 1)
     else:
         more = (*sizes, size)
-    return f"package the model again with --dim {quote(f'{name}={written(more)}')}"
+    again = f"package the model again with --dim {quote(f'{name}={written(more)}')}"
+    return again if size else f"{again}, or a second bundle for the empty input with --dim {quote(name)}=0"
 
 
 def as_record(sizes: Sizes) -> dict[str, Any]:
     """The sizes as the manifest's ``dimensions`` hold them."""
     if isinstance(sizes, range):
-        return {"least": sizes[0], "greatest": sizes[-1], "default": sizes[0]}
-    return {"sizes": list(sizes), "default": sizes[0]}
+        return {"least": sizes[0], "greatest": sizes[-1], "default": default_size(sizes)}
+    return {"sizes": list(sizes), "default": default_size(sizes)}
 
 
 def from_record(record: Mapping[str, Any]) -> Sizes:
@@ -141,9 +141,20 @@ def _dimension_text(dim: object) -> str:
     return f"({text})" if " " in text else text
 
 
+def default_size(sizes: Sizes) -> int:
+    """The size where nothing else is asked: the first one of which an input has elements."""
+    return next((size for size in sizes if size), 0)
+
+
+def without_empty(sizes: Sizes) -> int | Sizes:
+    """The sizes other than 0: one, a range or a list."""
+    others: Sizes = range(max(1, sizes[0]), sizes[-1] + 1) if isinstance(sizes, range) else tuple(filter(None, sizes))
+    return others if len(others) > 1 else others[0]
+
+
 def defaults(dims: OpenDims) -> dict[str, int]:
     """The size that each dimension has where nothing else is asked."""
-    return {name: sizes[0] for name, sizes in dims.items()}
+    return {name: default_size(sizes) for name, sizes in dims.items()}
 
 
 def last(dims: OpenDims) -> dict[str, int]:
@@ -157,9 +168,9 @@ def trials(dims: OpenDims) -> list[dict[str, int]]:
     All that are listed, each with each. Dimensions with a range go together from the least sizes through those half-way
     to the greatest; of several, each also is at its least while the others are at their greatest.
     """
-    listed = {name: sizes for name, sizes in dims.items() if not isinstance(sizes, range)}
+    listed = {name: _default_first(sizes) for name, sizes in dims.items() if not isinstance(sizes, range)}
     ranged = {name: sizes for name, sizes in dims.items() if isinstance(sizes, range)}
-    together = [{name: sizes[place(len(sizes))] for name, sizes in ranged.items()} for place in _PLACES]
+    together = [{name: place(sizes) for name, sizes in ranged.items()} for place in _PLACES]
     greatest = together[-1]
     apart = [{**greatest, name: sizes[0]} for name, sizes in ranged.items()] if len(ranged) > 1 else []
     found = [
@@ -170,5 +181,15 @@ def trials(dims: OpenDims) -> list[dict[str, int]]:
     return [trial for place, trial in enumerate(found) if trial not in found[:place]]
 
 
-_PLACES = (lambda count: 0, lambda count: count // 2, lambda count: count - 1)
-"""Positions of the least size, one between, and the greatest in a range of ``count`` sizes."""
+def _default_first(sizes: Sizes) -> list[int]:
+    first = default_size(sizes)
+    return [first, *(size for size in sizes if size != first)]
+
+
+_PLACES: tuple[Callable[[range], int], ...] = (
+    default_size,
+    lambda sizes: sizes[0],
+    lambda sizes: sizes[len(sizes) // 2],
+    lambda sizes: sizes[-1],
+)
+"""The default of a range, which is its least size or the one after an empty input's, one between, and the greatest."""

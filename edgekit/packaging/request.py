@@ -14,7 +14,7 @@ from edgekit.data.tables import Table
 from edgekit.devices.instruction_set import require_executable
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
-from edgekit.features.dimensions import written
+from edgekit.features.dimensions import default_size, without_empty, written
 from edgekit.features.suppression import Suppression
 from edgekit.fingerprint import data_files, fingerprint, model_files
 from edgekit.graph.sizes.shape_request import ShapeRequest
@@ -205,7 +205,7 @@ def require_options(options: Mapping[str, str], *targets: Target) -> None:
 
 
 def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profile) -> None:
-    """Checks that the target takes dimensions of several sizes, where some are asked for.
+    """Checks that the target takes dimensions of several sizes, and 0 among them, where some are asked for.
 
     Raises:
         InputError: It does not.
@@ -216,7 +216,17 @@ def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profi
             f"{profile.name} takes fixed shapes only",
             subject=f"--dim {name}={written(sizes)}",
             expected="one size",
-            hint=f"fix it with --dim {quote(name)}={sizes[0]}, or make a bundle for each size",
+            hint=f"fix it with --dim {quote(name)}={default_size(sizes)}, or make a bundle for each size",
+        )
+    empty = next((name for name, sizes in shapes.open_dims.items() if 0 in sizes), None)
+    if empty is not None and not target.takes_empty_dimensions(profile):
+        sizes = shapes.open_dims[empty]
+        other_sizes = quote(f"{empty}={written(without_empty(sizes))}")
+        raise InputError(
+            f"{profile.name} takes an empty input only where it always is empty",
+            subject=f"--dim {empty}={written(sizes)}",
+            expected="sizes from 1",
+            hint=f"make two bundles, with --dim {other_sizes} and with --dim {quote(empty)}=0",
         )
 
 

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgekit.features.dimensions import OpenDims, Sizes
+from edgekit.features.dimensions import OpenDims, Sizes, default_size
 from edgekit.target import Feature
 from edgekit_onnxruntime.keys import refuse_others
 
@@ -176,7 +176,7 @@ def _shape(feature: Feature, dimensions: OpenDims, which: str) -> str:
 def _sizes(feature: Feature, dimensions: OpenDims, which: str) -> Iterator[int]:
     for size in feature.native_shape:
         sizes: Sizes = dimensions[size] if isinstance(size, str) else (size or 1,)
-        yield {"least": min(sizes), "default": sizes[0], "greatest": max(sizes)}[which]
+        yield {"least": min(sizes), "default": default_size(sizes), "greatest": max(sizes)}[which]
 
 
 def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

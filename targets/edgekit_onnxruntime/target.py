@@ -53,6 +53,12 @@ class ONNXRuntimeTarget(Target):
         device = device_of(profile)
         return profile.options["provider"] in SHARES_CPU_KERNELS or (device is not None and device.open_dimensions)
 
+    def takes_empty_dimensions(self, profile: Profile) -> bool:
+        """Where the kernels are the CPU provider's."""
+        from edgekit_onnxruntime.check import SHARES_CPU_KERNELS
+
+        return profile.options["provider"] in SHARES_CPU_KERNELS
+
     def takes_free_dimensions(self, profile: Profile) -> bool:
         """As open ones."""
         return self.takes_open_dimensions(profile)

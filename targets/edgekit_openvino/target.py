@@ -45,6 +45,10 @@ class OpenVINOTarget(Target):
         """The plugins for CPU and GPU do; the NPU's compiles for fixed shapes."""
         return profile.options["device"] != "NPU"
 
+    def takes_empty_dimensions(self, profile: Profile) -> bool:
+        """The CPU's plugin does; the GPU's was not tried here."""
+        return bool(profile.options["device"] == "CPU")
+
     def takes_free_dimensions(self, profile: Profile) -> bool:
         """As open ones."""
         return self.takes_open_dimensions(profile)

@@ -6,6 +6,7 @@ from edgekit.errors import InputError
 from edgekit.features.dimensions import (
     Sizes,
     as_record,
+    defaults,
     from_record,
     how_to_take,
     parse_sizes,
@@ -24,6 +25,9 @@ from edgekit.features.dimensions import (
         ("480,224", (480, 224)),
         ("3..3", 3),
         ("7 .. 9", range(7, 10)),
+        ("0..4", range(5)),
+        ("0", 0),
+        ("16,0", (16, 0)),
     ],
 )
 def test_sizes(text: str, sizes: int | Sizes) -> None:
@@ -37,8 +41,9 @@ def test_sizes(text: str, sizes: int | Sizes) -> None:
         ("8..1", "it: the range is reversed\nexpected: LEAST..GREATEST\nfound: 8..1\nhint: write 1..8"),
         ("224,320,224", "it: the size 224 is listed twice"),
         ("1..", "it: '' is not a size\nexpected: a whole number from 1"),
-        ("0..4", "it: '0' is not a size\nexpected: a whole number from 1"),
-        ("1,,2", "it: '' is not a size\nexpected: a whole number from 1"),
+        ("0..0", "it: '0' is not a size\nexpected: a whole number from 1"),
+        ("-1..4", "it: '-1' is not a size\nexpected: a whole number from 0"),
+        ("1,,2", "it: '' is not a size\nexpected: a whole number from 0"),
         ("1..2..3", "it: '2..3' is not a size\nexpected: a whole number from 1"),
     ],
 )
@@ -48,15 +53,20 @@ def test_no_sizes(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("sizes", [range(2, 6), (8, 4)])
-def test_a_manifest_holds_the_sizes(sizes: Sizes) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "default"), [(range(2, 6), 2), ((8, 4), 8), (range(5), 1), ((0, 8, 4), 8), ((8, 0), 8)]
+)
+def test_a_manifest_holds_the_sizes(sizes: Sizes, default: int) -> None:
     assert from_record(as_record(sizes)) == sizes
-    assert as_record(sizes)["default"] == sizes[0]
+    assert as_record(sizes)["default"] == default
+    assert defaults({"N": sizes}) == trials({"N": sizes})[0] == {"N": default}
 
 
 def test_a_range_is_tried_at_its_ends_and_between() -> None:
     assert trials({"N": range(1, 9)}) == [{"N": 1}, {"N": 5}, {"N": 8}]
     assert trials({"N": range(1, 3)}) == [{"N": 1}, {"N": 2}]
+    assert trials({"N": range(9)}) == [{"N": 1}, {"N": 0}, {"N": 4}, {"N": 8}]
+    assert trials({"N": (0, 4)}) == [{"N": 4}, {"N": 0}]
 
 
 def test_of_several_ranges_each_also_differs_from_the_others() -> None:
@@ -86,7 +96,12 @@ def test_a_shape_in_words_keeps_sums_together() -> None:
         ("tokens", range(2, 13), 1, "package the model again with --dim tokens=1..12"),
         ("tokens", range(2, 13), 40, "package the model again with --dim tokens=2..40"),
         ("new tokens", (224, 320), 96, "package the model again with --dim 'new tokens=224,320,96'"),
-        ("past", range(1, 6), 0, "package a bundle for the empty input with --dim past=0"),
+        (
+            "past",
+            range(1, 6),
+            0,
+            "package the model again with --dim past=0..5, or a second bundle for the empty input with --dim past=0",
+        ),
     ],
 )
 def test_how_a_dimension_takes_one_more_size(name: str, sizes: Sizes, size: int, hint: str) -> None:

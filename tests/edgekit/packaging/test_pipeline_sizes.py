@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from edgekit.api_bundles import load
 from edgekit.bundle import Bundle
 from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.errors import InputError
@@ -353,3 +354,36 @@ def test_a_decoder_s_first_step_has_an_empty_past(tmp_path: Path, onnx_file: Cal
     assert bundle.manifest["options"]["dims"] == {"past": 0}
     assert [feature["shape"] for feature in bundle.manifest["outputs"]] == [[1, 1, 4]]
     assert all(one.max_abs_error < 0.01 for one in verify_bundle(bundle).golden)
+
+
+@pytest.mark.parametrize("target", ["intel-cpu", "onnxruntime"])
+def test_a_range_with_an_empty_past_is_verified_at_the_first_step_and_at_later_ones(
+    tmp_path: Path, onnx_file: Callable[..., Path], target: str
+) -> None:
+    model = onnx_file(
+        "g (float[1, past, 4] cache, float[1, 1, 4] x) => (float[1, K, 4] y) { y = Concat <axis = 1> (cache, x) }"
+    )
+    bundle = packaged(tmp_path / "out", model, target, shapes=ShapeRequest.parse(["past=0..8"]), quantize="none")
+    assert bundle.open_dims == {"past": range(9)}
+    assert bundle.manifest["dimensions"]["past"]["default"] == 1
+    assert {feeds["cache"].shape[1] for feeds, _ in bundle.golden()} == {0, 1, 4, 8}
+    assert all(one.max_abs_error == 0 for one in verify_bundle(bundle).golden)
+    for past in (0, 3):
+        feeds = {"cache": np.full((1, past, 4), 2, np.float32), "x": np.ones((1, 1, 4), np.float32)}
+        (found,) = load(bundle).run(feeds).values()
+        assert np.asarray(found).tolist() == [[[2.0] * 4] * past + [[1.0] * 4]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "others"), [("past=0..8", "past=1..8"), ("past=0,8,4", "past=8,4"), ("past=0..1", "past=1")]
+)
+def test_a_device_without_empty_tensors_takes_an_empty_past_as_a_bundle_of_its_own(
+    tmp_path: Path, onnx_file: Callable[..., Path], asked: str, others: str
+) -> None:
+    model = onnx_file(CACHED, middle=np.array([1]))
+    with pytest.raises(InputError) as caught:
+        packaged(tmp_path / "out", model, "ios18", shapes=ShapeRequest.parse([asked]))
+    assert str(caught.value) == (
+        f"--dim {asked}: ios18 takes an empty input only where it always is empty\nexpected: sizes from 1\n"
+        f"hint: make two bundles, with --dim {others} and with --dim past=0"
+    )
