@@ -72,7 +72,7 @@ def parse_sizes(text: str, subject: str) -> int | Sizes:
         return range(least, greatest + 1) if least < greatest else least
     if text.strip() == "0":
         return 0
-    sizes = tuple(parse_size(part, subject, least=0) for part in text.split(","))
+    sizes = tuple(parse_size(part, subject, least=0 if "," in text else 1) for part in text.split(","))
     twice = next((size for size in sizes if sizes.count(size) > 1), None)
     if twice is not None:
         raise InputError(f"the size {twice} is listed twice", subject=subject)
