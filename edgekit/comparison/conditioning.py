@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,7 +31,10 @@ from edgekit.progress import Step
 LARGEST_BYTES = 1 << 30
 """Of larger models the inputs alone are moved: a second copy of their weights costs too much memory."""
 
-MOST_KNOWN = 4
+LARGEST_KEPT_BYTES = 1 << 27
+"""Of larger models each execution is opened anew for other samples: all at once would take too much memory."""
+
+MOST_KNOWN = 16
 """Of how many pairs of a model and samples the conditioning is kept: open dimensions have samples for each size."""
 
 
@@ -74,6 +77,7 @@ def conditioning(
     ranked: RankedRows | None = None,
     step: Step | None = None,
     padding: Padding | None = None,
+    executions: Executions | None = None,
 ) -> Conditioning:
     """How far executions of a model are apart that differ by rounding alone.
 
@@ -87,50 +91,68 @@ def conditioning(
         ranked: How rows by falling score are put in order; see :func:`edgekit.comparison.side_by_side.ranked_on`.
         step: Told how many samples of all executions are done.
         padding: Positions that are not compared.
+        executions: What executes it, which a caller with further samples keeps.
 
     Raises:
         NotRunnableError: The model does not run on a sample.
     """
-    in_floats = with_activations_in_floats(original)
-    executions = 1 + PERTURBATIONS + (in_floats is not original)
-
-    def told(execution: int, _what: str, done: int, total: int) -> None:
-        if step is not None:
-            step("executing the original once more, sample", execution * total + done, executions * total)
-
+    executions = Executions(original) if executions is None else executions
     names = tuple(output.name for output in original.returned_outputs)
-    reference = reference_of(original)
-    agreement = functools.partial(
-        _agreement,
-        samples,
-        reference,
-        names=names,
-        ranked=ranked,
-        quantized=quantized_outputs(original),
-        padding=padding,
-    )
-    found = agreement(reference_of(original, fast=True), step=functools.partial(told, 0))
-    for seed in range(PERTURBATIONS):
-        told_of_it = functools.partial(told, 1 + seed)
-        moved = perturbed_weights(original, seed) if original.weight_bytes <= LARGEST_BYTES else original
+    quantized = quantized_outputs(original)
+    reference = executions.reference()
+    found = Conditioning()
+    for number, execution in enumerate(executions.others):
+
+        def told(_what: str, done: int, total: int, number: int = number) -> None:
+            if step is not None:
+                whole = len(executions.others) * total
+                step("executing the original once more, sample", number * total + done, whole)
+
         try:
-            found = found.joined(agreement(_Moved(reference_of(moved), seed), step=told_of_it))
-        except NotRunnableError:  # a size that is computed from what was moved
-            continue
-    if in_floats is not original:
-        told_of_it = functools.partial(told, executions - 1)
-        found = found.joined(agreement(reference_of(in_floats), step=told_of_it))
+            agreed = _agreement(samples, reference, execution(), names, ranked, quantized, padding, told)
+        except NotRunnableError:
+            if execution not in executions.on_moved_weights:
+                raise
+            continue  # a size that is computed from what was moved
+        found = found.joined(agreed)
     return found
+
+
+_Execution = Callable[[], "Original | _Moved"]
+
+
+class Executions:
+    """What executes a model in ways that differ by rounding alone; each is opened where it is asked for.
+
+    Args:
+        original: The float model.
+        keep: Whether each stays open for the next samples.
+    """
+
+    def __init__(self, original: Model, *, keep: bool = False) -> None:
+        def opened_by(open_: _Execution) -> _Execution:
+            return functools.cache(open_) if keep else open_
+
+        in_floats = with_activations_in_floats(original)
+        self.reference = opened_by(functools.partial(reference_of, original))
+        """The original as it is."""
+        self.on_moved_weights = [opened_by(functools.partial(_moved, original, seed)) for seed in range(PERTURBATIONS)]
+        self.others = [opened_by(functools.partial(reference_of, original, fast=True)), *self.on_moved_weights]
+        """What is held against it."""
+        if in_floats is not original:
+            self.others.append(opened_by(functools.partial(reference_of, in_floats)))
 
 
 class KnownConditioning:
     """What executions of an original agree on, which are executed once for the same samples.
 
-    Several forms of a model are held against one original, and each of them with several instruction sets.
+    Several forms of a model are held against one original, each of them with several instruction sets, and with open
+    dimensions at several sizes.
     """
 
     def __init__(self) -> None:
         self._found: list[tuple[Model, Samples, Conditioning]] = []
+        self._executions: tuple[Model, Executions] | None = None
 
     def of(
         self,
@@ -146,13 +168,25 @@ class KnownConditioning:
             NotRunnableError: The model does not run on a sample.
         """
         if ranked is not None:
-            return conditioning(original, samples, ranked, step, padding)
+            return conditioning(original, samples, ranked, step, padding, self._executions_of(original))
         for known, on, found in self._found:
-            if known is original and on is samples:
+            if known is original and on == samples:
                 return found
-        found = conditioning(original, samples, step=step, padding=padding)
+        found = conditioning(original, samples, None, step, padding, self._executions_of(original))
         self._found = [*self._found[1 - MOST_KNOWN :], (original, samples, found)]
         return found
+
+    def _executions_of(self, original: Model) -> Executions:
+        if self._executions is None or self._executions[0] is not original:
+            has_sizes = not all(spec.is_static for spec in original.inputs)
+            kept = has_sizes and original.weight_bytes <= LARGEST_KEPT_BYTES
+            self._executions = original, Executions(original, keep=kept)
+        return self._executions[1]
+
+
+def _moved(original: Model, seed: int) -> _Moved:
+    moved = perturbed_weights(original, seed) if original.weight_bytes <= LARGEST_BYTES else original
+    return _Moved(reference_of(moved), seed)
 
 
 class _Moved:
@@ -175,7 +209,7 @@ class _Moved:
 
 def _agreement(
     samples: Samples,
-    reference: Original,
+    reference: Original | _Moved,
     other: Original | _Moved,
     names: tuple[str, ...],
     ranked: RankedRows | None,

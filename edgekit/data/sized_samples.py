@@ -42,9 +42,17 @@ class SizedSamples:
         }
         self._sizes = sizes
         self._count = count
+        self._identity = id(base), tuple((spec.name, spec.shape) for spec in inputs), tuple(sizes.items()), count
 
     def __len__(self) -> int:
         return self._count
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they are the same, made of the same samples."""
+        return isinstance(other, SizedSamples) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     def __iter__(self) -> Iterator[Sample]:
         parts = [sample.feeds for sample in islice(self._base, MOST_PARTS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ from edgekit.comparison.by_default import lost_by_default
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.decided_alone import decided_alone
+from edgekit.comparison.decisions import Decision
 from edgekit.comparison.fed_back import Sequel, compare_fed_back
 from edgekit.comparison.inaccurate import InaccurateError, blame_target, require_accuracy, require_sequel
 from edgekit.comparison.metrics import OtherFormError, json_number
@@ -152,7 +154,7 @@ class Verify(Stage[Built]):
 
     def _warnings(self, given: Built, accuracy: Accuracy, reference: Executor, runner: Runner) -> list[str]:
         """What people should know beside the figures."""
-        warnings = [*remarks_on(accuracy), *decided_alone(accuracy, decisions_of(self._original))]
+        warnings = [*remarks_on(accuracy), *decided_alone(accuracy, self._decisions)]
         if self._seeded:
             warnings += [] if self._original.states else told_nothing(reference, self._samples)
         warnings += lost_rows(accuracy) if given.kind is Kind.FLOAT32 else []
@@ -207,7 +209,7 @@ class Verify(Stage[Built]):
                 self._progress,
                 meaning,
                 ranked,
-                decisions_of(self._original),
+                self._decisions,
                 quantized_outputs(self._original),
                 self._original.class_choice,
                 padding,
@@ -244,6 +246,10 @@ class Verify(Stage[Built]):
         require_accuracy(accuracy, given.kind, given.artifact.precision, subject)
         return accuracy
 
+    @functools.cached_property
+    def _decisions(self) -> dict[str, Decision | None]:
+        return decisions_of(self._original)
+
     def _padding_on(self, reference: Executor) -> Padding | None:
         """The padding in the samples, looked for once."""
         if self._padding is None:
@@ -258,7 +264,7 @@ class Verify(Stage[Built]):
         """
         if self._seeded:
             return None
-        decisions = decisions_of(self._original)
+        decisions = self._decisions
         sequel = compare_fed_back(
             self._samples, reference, runner, self._original, decisions, accuracy.floors, self._progress
         )

@@ -128,6 +128,27 @@ def test_an_original_is_executed_once_more_for_other_samples_alone(onnx_model: O
     assert len(told) == 96
 
 
+def test_executions_stay_open_where_samples_come_at_several_sizes(
+    onnx_model: OnnxModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Model] = []
+    monkeypatch.setattr(
+        "edgekit.comparison.conditioning.reference_of", lambda one, **how: reference(opened, one, **how)
+    )
+    known = KnownConditioning()
+    for graph, sessions in ((GRAPH.replace("float[1,", "float[N,"), 5), (GRAPH, 10)):
+        original, one, other = model(onnx_model, graph), Drawn(), Drawn()
+        opened.clear()
+        found = [known.of(original, samples) for samples in (one, other)]
+        assert len(opened) == sessions
+        assert found == [conditioning(original, samples) for samples in (one, other)]
+
+
+def reference(opened: list[Model], one: Model, *, fast: bool = False) -> Reference:
+    opened.append(one)
+    return Reference(one, fast=fast)
+
+
 def test_another_order_of_arithmetic_is_accepted(onnx_model: OnnxModel) -> None:
     original = model(onnx_model, GRAPH)
     reordered = GRAPH.replace("h = MatMul (x, m)", "u = Neg (x) v = Neg (m) h = MatMul (u, v)")

@@ -58,3 +58,12 @@ def test_a_dimension_that_follows_from_others_gets_the_size_that_follows() -> No
     (sample,) = SizedSamples(base, inputs, {"P": 5}, 1)
     np.testing.assert_array_equal(sample.feeds["mask"], [[1, 0, 1, 1, 1, 0]])
     assert sample.feeds["past"].shape == (5, 2)
+
+
+def test_samples_of_one_size_are_the_same_where_what_they_are_made_of_is() -> None:
+    base, inputs = Given({"x": row(1, 2)}), [ValueSpec("x", "int64", ("N", 2))]
+    samples = SizedSamples(base, inputs, {"N": 3}, 2)
+    assert samples == SizedSamples(base, inputs, {"N": 3}, 2)
+    assert hash(samples) == hash(SizedSamples(base, inputs, {"N": 3}, 2))
+    assert samples != SizedSamples(base, inputs, {"N": 4}, 2)
+    assert samples != SizedSamples(Given({"x": row(1, 2)}), inputs, {"N": 3}, 2)
