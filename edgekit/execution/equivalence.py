@@ -15,7 +15,7 @@ from edgekit.data.limits import index_limits
 from edgekit.errors import InputError
 from edgekit.execution.double_precision import doubled, in_double
 from edgekit.execution.exact_products import with_blocks_in_floats
-from edgekit.execution.inner_values import InnerValues, returning
+from edgekit.execution.inner_values import InnerValues, MeasuredShapes, returning
 from edgekit.execution.local_proof import UnprovenError, local_difference
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
@@ -111,26 +111,39 @@ class Equivalence:
             return self.difference_of_whole(changed)
         return difference if steps or difference else self.difference_of_whole(changed, is_proven=True)
 
-    def shapes(
-        self, names: Sequence[str], choices: Iterable[Mapping[str, int]] | None = None
-    ) -> list[dict[str, tuple[int, ...]]]:
-        """The shapes that values of the main graph have, by name: at the least sizes of open dimensions, and others.
+    def shapes(self, names: Sequence[str]) -> list[dict[str, tuple[int, ...]]]:
+        """The shapes that values of the main graph have at each of :func:`trials`, by name.
 
         None at all where the model cannot be executed at one of the sizes.
 
         Args:
             names: The values.
-            choices: Sizes of the open dimensions to execute it at; by default those of :func:`trials`.
         """
-        found = []
+        choices = trials(self._model.open_dims)
+        found = [shapes for _, shapes in self.shapes_where_it_runs(names, choices)]
+        return found if len(found) == len(choices) else []
+
+    def shapes_where_it_runs(
+        self, names: Sequence[str], choices: Iterable[Mapping[str, int]]
+    ) -> Iterator[tuple[Mapping[str, int], dict[str, tuple[int, ...]]]]:
+        """Those sizes at which the model can be executed, each with the shapes of values of the main graph by name.
+
+        Args:
+            names: The values.
+            choices: Sizes of the open dimensions.
+        """
         try:
-            for sizes in trials(self._model.open_dims) if choices is None else choices:
-                specs = next(_static_specs(self._model, sizes))
-                feeds = battery_inputs(specs, KINDS[0], self._limits)
-                found.append(InnerValues(self._model, feeds).shapes(names))
-        except (InputError, NotRunnableError, StopIteration):  # the latter where an input has no rank
-            return []
-        return found
+            measured = MeasuredShapes(self._model, names)
+        except NotRunnableError:
+            return
+        for sizes in choices:
+            specs = next(_static_specs(self._model, sizes), None)
+            if specs is None:  # an input has no rank
+                continue
+            try:
+                yield sizes, measured(battery_inputs(specs, KINDS[0], self._limits))
+            except (InputError, NotRunnableError):
+                continue
 
     def difference_since(self, earlier: Model, changed: Model, *, steps: bool = False) -> str | None:
         """What ``changed`` computes differently from an earlier form that is known to compute the same.

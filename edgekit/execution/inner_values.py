@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, battery_inputs
@@ -35,16 +36,39 @@ class InnerValues:
 
     def shapes(self, names: Collection[str]) -> dict[str, tuple[int, ...]]:
         """The shapes of values by name; only they leave the runtime, the values do not."""
-        inside = [name for name in names if name not in self.feeds]
-        found = {name: array.shape for name, array in self.feeds.items() if name in names}
-        if inside:
-            measured = Reference(_with_shapes(self.model, inside)).run(self.feeds)
-            found |= {name: tuple(map(int, measured[f"{name}{_SHAPE_OF}"])) for name in inside}
-        return found
+        return MeasuredShapes(self.model, names)(self.feeds)
 
     def types(self, names: Collection[str]) -> Mapping[str, str]:
         """ONNX Runtime's names of the types of values that nodes make; nothing is executed."""
         return Reference(returning(self.model, names)).types
+
+
+class MeasuredShapes:
+    """The shapes of a model's values, measured by one session; the values do not leave it.
+
+    Args:
+        model: The model; it is not changed.
+        names: Values of the main graph.
+
+    Raises:
+        NotRunnableError: The model cannot be executed.
+    """
+
+    def __init__(self, model: Model, names: Collection[str]) -> None:
+        fed = {spec.name for spec in model.inputs}
+        self._names = names
+        self._inside = [name for name in names if name not in fed]
+        self._session = Reference(_with_shapes(model, self._inside)) if self._inside else None
+
+    def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+        """By name, for inputs.
+
+        Raises:
+            NotRunnableError: It does not run on them.
+        """
+        found = {name: array.shape for name, array in feeds.items() if name in self._names}
+        measured = {} if self._session is None else self._session.run(feeds)
+        return found | {name: tuple(map(int, measured[f"{name}{_SHAPE_OF}"])) for name in self._inside}
 
 
 def with_measured_dimensions(model: Model, names: Collection[str]) -> Model:
@@ -66,7 +90,7 @@ def with_measured_dimensions(model: Model, names: Collection[str]) -> Model:
     limits = index_limits(model)
     try:
         feeds = [battery_inputs(at_sizes(model.inputs, sizes), KINDS[0], limits) for sizes in runs]
-        first, second = (InnerValues(model, given).shapes(names) for given in feeds)
+        first, second = map(MeasuredShapes(model, names), feeds)
     except (InputError, NotRunnableError):
         return model
     called = {(runs[0][dim], runs[1][dim]): dim for dim in free}

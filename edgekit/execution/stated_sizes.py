@@ -26,10 +26,9 @@ def drop_untrue_sizes(model: Model, executed: Equivalence) -> None:
     arrays = [spec for spec in model.outputs if spec.shape is not None and isinstance(told[spec.name], np.ndarray)]
     values = {value.name: value for value in model.graph.outputs}
     names = [spec.name for spec in arrays]
-    for sizes in _choices(model.open_dims):
-        for shapes in executed.shapes(names, [sizes]):
-            for spec in at_sizes(arrays, sizes):
-                _drop(values[spec.name], spec.shape or (), shapes[spec.name])
+    for sizes, shapes in executed.shapes_where_it_runs(names, _choices(model.open_dims)):
+        for spec in at_sizes(arrays, sizes):
+            _drop(values[spec.name], spec.shape or (), shapes[spec.name])
 
 
 def _choices(open_dims: OpenDims) -> Iterator[Mapping[str, int]]:
