@@ -71,6 +71,16 @@ class _Node:
         given = self._context.get_attribute(name)
         return default if given is None else int(given.i)
 
+    def integers(self, name: str) -> list[int]:
+        """An attribute; empty where it is not given."""
+        given = self._context.get_attribute(name)
+        return [] if given is None else list(given.ints)
+
+    def text(self, name: str, default: str) -> str:
+        """An attribute."""
+        given = self._context.get_attribute(name)
+        return default if given is None else given.s.decode()
+
     def tell(self, place: int, dtype: int, sizes: Sizes | None) -> None:
         """What an output is, as far as it is known."""
         if dtype and place < self._context.get_num_outputs():
@@ -94,6 +104,42 @@ def _of_blocks(node: _Node) -> None:
     """MatMulNBits and MatMulBnb4: [..., K] by weights of N columns."""
     sizes = node.sizes(0)
     node.tell(0, node.dtype(0), None if not sizes else [*sizes[:-1], node.integer("N") or None])
+
+
+def _of_convolution(node: _Node) -> None:
+    """FusedConv: [batch, channels, …], with sizes along the further axes as a Conv has them."""
+    sizes, weights = node.sizes(0), node.sizes(1)
+    if not sizes or not weights:
+        node.tell(0, node.dtype(0), None)
+        return
+    axes = len(sizes) - 2
+    kernel = node.integers("kernel_shape") or weights[2:]
+    strides = node.integers("strides") or [1] * axes
+    dilations = node.integers("dilations") or [1] * axes
+    pads = node.integers("pads") or [0] * 2 * axes
+    along: Sizes
+    if node.text("auto_pad", "NOTSET").startswith("SAME"):
+        pairs = zip(sizes[2:], strides, strict=True)
+        along = [-(-size // step) if isinstance(size, int) else None for size, step in pairs]
+    else:
+        padded = zip(sizes[2:], pads[:axes], pads[axes:], strict=True)
+        wide = [before + size + after if isinstance(size, int) else None for size, before, after in padded]
+        along = [
+            (size - dilation * (length - 1) - 1) // step + 1
+            if isinstance(size, int) and isinstance(length, int)
+            else None
+            for size, length, step, dilation in zip(wide, kernel, strides, dilations, strict=True)
+        ]
+    node.tell(0, node.dtype(0), [sizes[0], weights[0], *along])
+
+
+def _of_projections(node: _Node) -> None:
+    """Attention and QAttention: [b, s, width of the values]."""
+    sizes, weights, widths = node.sizes(0), node.sizes(1), node.integers("qkv_hidden_sizes")
+    columns = weights[-1] if weights else None
+    values = widths[-1] if widths else columns // 3 if isinstance(columns, int) else None
+    quantized = node.dtype(0) in (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
+    node.tell(0, onnx.TensorProto.FLOAT if quantized else node.dtype(0), [*sizes[:-1], values] if sizes else None)
 
 
 def _of_rows(node: _Node) -> None:
@@ -176,7 +222,7 @@ def _of_tokens(node: _Node) -> None:
 
 
 def _of_matrices(node: _Node) -> None:
-    """FusedMatMul: products of the last two axes, each factor transposed as the attributes tell."""
+    """FusedGemm, FusedMatMul and TransposeMatMul: products of the last two axes, transposed as the attributes tell."""
     node.tell(0, node.dtype(0), _product(node, 1))
 
 
@@ -226,12 +272,14 @@ _RULES: dict[str, Callable[[_Node], None]] = {
     **dict.fromkeys(["BranchwiseRMSNorm", "GatedAdd", "GatedRMSNorm", "HyperConnectionPostMix"], _like_first),
     **dict.fromkeys(["MRotaryEmbedding", "MoE", "QMoE", "ScaledSiLU", "Trilu"], _like_first),
     **dict.fromkeys(["DynamicQuantizeMatMul", "MatMulIntegerToFloat"], _of_integers),
+    **dict.fromkeys(["Attention", "QAttention"], _of_projections),
+    **dict.fromkeys(["FusedGemm", "FusedMatMul", "TransposeMatMul"], _of_matrices),
     **dict.fromkeys(["QLinearAdd", "QLinearMul"], _of_both),
     **dict.fromkeys(["QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"], _like_first),
     **dict.fromkeys(["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"], _skipped),
     "CausalConvWithState": _of_steps,
     "EngramGate": _of_engrams,
-    "FusedMatMul": _of_matrices,
+    "FusedConv": _of_convolution,
     "GatherBlockQuantized": _of_rows,
     "GroupQueryAttention": _of_grouped_heads,
     "HyperConnectionPreMix": _of_streams,

@@ -32,7 +32,14 @@ X = floats(B, S, D)
 SCALE, ZERO = np.float32(0.02), np.uint8(120)
 SCALED = [SCALE, ZERO]
 MATRIX = [integers(np.uint8, 256, B, D), *SCALED, integers(np.uint8, 256, 5, D), *SCALED]
+PICTURE = floats(1, 4, 9, 8)
 CASES: Mapping[str, tuple[Sequence[np.ndarray | None], Sequence[bool], dict[str, Any]]] = {
+    "Attention": ([X, floats(D, 3 * D), floats(3 * D)], [True], {"num_heads": H}),
+    "Attention of narrow values": (
+        [X, floats(D, 2 * D + W), floats(2 * D + W)],
+        [True],
+        {"num_heads": H, "qkv_hidden_sizes": [D, D, W]},
+    ),
     "BiasGelu": ([X, floats(D)], [True], {}),
     "BranchwiseRMSNorm": ([X, floats(W)], [True], {"num_branches": 2}),
     "CausalConvWithState": ([X, floats(S, 1, 4), None, floats(B, S, 3)], [True, True], {"ndim": 1}),
@@ -43,6 +50,18 @@ CASES: Mapping[str, tuple[Sequence[np.ndarray | None], Sequence[bool], dict[str,
         {},
     ),
     "FastGelu": ([X], [True], {}),
+    "FusedConv": (
+        [PICTURE, floats(6, 2, 3, 2), floats(6)],
+        [True],
+        {"activation": "Relu", "group": 2, "strides": [2, 3], "dilations": [2, 1], "pads": [1, 0, 2, 1]},
+    ),
+    "FusedConv of the same size": (
+        [PICTURE, floats(6, 4, 3, 3)],
+        [True],
+        {"activation": "Relu", "strides": [2, 2], "auto_pad": "SAME_UPPER"},
+    ),
+    "FusedConv without padding": ([PICTURE, floats(6, 4, 3, 3)], [True], {"activation": "Relu", "auto_pad": "VALID"}),
+    "FusedGemm": ([floats(D, 3), floats(5, D)], [True], {"transA": 1, "transB": 1, "activation": "Relu"}),
     "FusedMatMul": ([X, floats(1, D, 5)], [True], {}),
     "FusedMatMul of transposed": ([floats(S, D), floats(B, 5, S)], [True], {"transA": 1, "transB": 1}),
     "GatherBlockQuantized": (
@@ -75,6 +94,20 @@ CASES: Mapping[str, tuple[Sequence[np.ndarray | None], Sequence[bool], dict[str,
     ),
     "MoE": ([X, floats(B * S, 2), floats(2, W, D), None, floats(2, D, W)], [True], {}),
     "MultiHeadAttention": ([X, X, floats(B, S, 4 * H)], [True], {"num_heads": H}),
+    "QAttention": (
+        [
+            integers(np.uint8, 256, B, S, D),
+            integers(np.uint8, 256, D, 3 * D),
+            floats(3 * D),
+            SCALE,
+            SCALE,
+            None,
+            ZERO,
+            ZERO,
+        ],
+        [True],
+        {"num_heads": H},
+    ),
     "QGemm": ([*MATRIX, integers(np.int32, 99, 5), *SCALED], [True], {"transB": 1}),
     "QGemm in float": (MATRIX, [True], {"transB": 1}),
     "QLinearAdd": ([*MATRIX[:3], integers(np.uint8, 256, S, 1, D), *SCALED, *SCALED], [True], {}),
