@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from edgekit.graph.nodes import has_input
 from edgekit.model import Model, node_name
 
 Shape = tuple[int, ...]
@@ -140,6 +141,56 @@ def _attention(node: ir.Node) -> int:
 
 
 _MICROSOFT = "com.microsoft"
+"""ONNX Runtime's domain; what its operators compute is in its document ContribOperators."""
+
+
+def _fused_matmul(node: ir.Node) -> int:
+    """FusedMatMul: ``transA`` swaps the last two axes of the left factor, whose rows ``transBatchA`` takes first."""
+    left = _shape(node.inputs, 0)
+    if len(left) < 2 or not node.attributes.get_int("transA", 0):
+        summed = -1
+    else:
+        summed = 0 if node.attributes.get_int("transBatchA", 0) else -2
+    return math.prod(_shape(node.outputs, 0)) * left[summed]
+
+
+def _projected_attention(past_index: int) -> Callable[[ir.Node], int]:
+    """Attention with its projections: [batch, sequence, width] by [width, columns of queries, keys and values]."""
+
+    def count(node: ir.Node) -> int:
+        batch, sequence, width = _shape(node.inputs, 0)
+        columns = _shape(node.inputs, 1)[1]
+        queries, _, values = node.attributes.get_ints("qkv_hidden_sizes", ()) or [columns // 3] * 3
+        past = _shape(node.inputs, past_index)[3] if has_input(node, past_index) else 0  # [2, batch, heads, past, size]
+        return batch * sequence * (width * columns + (past + sequence) * (queries + values))
+
+    return count
+
+
+_PAST_KEY = 6
+"""Which input of MultiHeadAttention holds the keys of earlier steps: [batch, heads, past, size]."""
+
+
+def _multi_head_attention(node: ir.Node) -> int:
+    """Queries by keys, then the weights by values; the three may be one tensor, or keys and values."""
+    query = _shape(node.inputs, 0)  # [batch, sequence, heads·size] or [batch, sequence, heads, 3, size]
+    width = query[2] * query[4] if len(query) == 5 else query[2]
+    keys, value_width = query[1], width
+    if has_input(node, 1):
+        key = _shape(node.inputs, 1)  # [batch, keys, heads·size] or [batch, keys, heads, 2, size]
+        keys = key[2] if len(key) == 4 else key[1]  # [batch, heads, keys, size]
+    if has_input(node, 2):
+        value = _shape(node.inputs, 2)
+        value_width = value[1] * value[3] if len(value) == 4 else value[2]
+    if has_input(node, _PAST_KEY):
+        keys += _shape(node.inputs, _PAST_KEY)[2]
+    return query[0] * query[1] * keys * (width + value_width)
+
+
+def _grouped_attention(node: ir.Node) -> int:
+    """GroupQueryAttention: [batch, sequence, heads·size], and all keys [batch, shared heads, keys, size]."""
+    return 2 * math.prod(_shape(node.outputs, 0)) * _shape(node.outputs, 1)[2]
+
 
 _COUNTERS: dict[tuple[str, str], Callable[[ir.Node], int]] = {
     ("", "Attention"): _attention,
@@ -156,8 +207,22 @@ _COUNTERS: dict[tuple[str, str], Callable[[ir.Node], int]] = {
     ("", "QLinearConv"): _conv(weight_index=3),
     ("", "QLinearMatMul"): _matmul,
     ("", "RNN"): _recurrent,
+    (_MICROSOFT, "Attention"): _projected_attention(past_index=4),
+    (_MICROSOFT, "ConvTransposeWithDynamicPads"): _conv_transpose,
+    (_MICROSOFT, "DynamicQuantizeLSTM"): _recurrent,
     (_MICROSOFT, "DynamicQuantizeMatMul"): _matmul,
+    (_MICROSOFT, "FusedConv"): _conv(weight_index=1),
+    (_MICROSOFT, "FusedGemm"): _gemm,
+    (_MICROSOFT, "FusedMatMul"): _fused_matmul,
+    (_MICROSOFT, "GroupQueryAttention"): _grouped_attention,
+    (_MICROSOFT, "MatMulBnb4"): _matmul,
+    (_MICROSOFT, "MatMulInteger16"): _matmul,
     (_MICROSOFT, "MatMulIntegerToFloat"): _matmul,
     (_MICROSOFT, "MatMulNBits"): _matmul,
+    (_MICROSOFT, "MultiHeadAttention"): _multi_head_attention,
+    (_MICROSOFT, "QAttention"): _projected_attention(past_index=8),
+    (_MICROSOFT, "QGemm"): _gemm,
+    (_MICROSOFT, "QLinearConv"): _conv(weight_index=3),
+    (_MICROSOFT, "TransposeMatMul"): _fused_matmul,
 }
 """By domain and operator."""

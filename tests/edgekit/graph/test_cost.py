@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+import onnxruntime
 import pytest
 
 from edgekit.graph.cost import cost, parameter_count
@@ -87,6 +89,101 @@ def test_attention_multiplies_queries_by_keys_and_weights_by_values(model: Calla
     inputs = ", ".join(f"float{shape} {name}" for name in "qkv")
     counted = cost(model(f"g ({inputs}) => (float{shape} y) {{ y = Attention {heads} (q, k, v) }}", opset=23))
     assert counted.macs == 4 * 10 * 10 * (8 + 8)
+
+
+# ONNX Runtime's own operators, by its document ContribOperators.
+MICROSOFT = {
+    "conv with its activation": (
+        '(float[1, 3, 8, 8] x) => (float[1, 5, 6, 6] y) { y = com.microsoft.FusedConv <activation = "Relu"> (x, w) }',
+        {"w": zeros(5, 3, 3, 3)},
+        5 * 6 * 6 * 3 * 3 * 3,
+    ),
+    "gemm with its activation": (
+        '(float[7, 5] x) => (float[5, 3] y) { y = com.microsoft.FusedGemm <activation = "Relu", transA = 1> (x, w) }',
+        {"w": zeros(7, 3)},
+        5 * 3 * 7,
+    ),
+    "product": (
+        "(float[2, 5, 7] x) => (float[2, 5, 3] y) { y = com.microsoft.FusedMatMul (x, w) }",
+        {"w": zeros(7, 3)},
+        2 * 5 * 3 * 7,
+    ),
+    "product of a transposed factor": (
+        "(float[2, 7, 5] x) => (float[2, 5, 3] y) { y = com.microsoft.FusedMatMul <transA = 1> (x, w) }",
+        {"w": zeros(7, 3)},
+        2 * 5 * 3 * 7,
+    ),
+    "product of a factor led by its rows": (
+        "(float[7, 2, 5] x) => (float[2, 5, 3] y) "
+        "{ y = com.microsoft.FusedMatMul <transA = 1, transBatchA = 1> (x, w) }",
+        {"w": zeros(7, 3)},
+        2 * 5 * 3 * 7,
+    ),
+    "attention of projections": (
+        "(float[2, 5, 8] x) => (float[2, 5, 8] y) { y = com.microsoft.Attention <num_heads = 2> (x, w) }",
+        {"w": zeros(8, 24)},
+        2 * 5 * 8 * 24 + 2 * 2 * 5 * 5 * (4 + 4),  # projections, and batch × heads × queries × keys × both sizes
+    ),
+    "attention of projections with a past": (
+        "(float[2, 5, 8] x, float[2, 2, 2, 3, 4] past) => (float[2, 5, 8] y, float[2, 2, 2, 8, 4] present) "
+        "{ y, present = com.microsoft.Attention <num_heads = 2> (x, w, , , past) }",
+        {"w": zeros(8, 24)},
+        2 * 5 * 8 * 24 + 2 * 2 * 5 * 8 * (4 + 4),
+    ),
+    "attention of narrow values": (
+        "(float[2, 5, 8] q, float[2, 6, 8] k, float[2, 6, 4] v) => (float[2, 5, 4] y) "
+        "{ y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v) }",
+        {},
+        2 * 2 * 5 * 6 * (4 + 2),
+    ),
+    "attention by heads": (
+        "(float[2, 5, 8] q, float[2, 2, 6, 4] k, float[2, 2, 6, 4] v) => (float[2, 5, 8] y) "
+        "{ y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v) }",
+        {},
+        2 * 2 * 5 * 6 * (4 + 4),
+    ),
+    "attention of one tensor": (
+        "(float[2, 5, 2, 3, 4] q) => (float[2, 5, 8] y) { y = com.microsoft.MultiHeadAttention <num_heads = 2> (q) }",
+        {},
+        2 * 2 * 5 * 5 * (4 + 4),
+    ),
+    "grouped attention": (
+        "(float[1, 1, 8] q, float[1, 1, 4] k, float[1, 1, 4] v, float[1, 1, 6, 4] pk, float[1, 1, 6, 4] pv, "
+        "int32[1] l, int32 t) => (float[1, 1, 8] y, float[1, 1, 7, 4] nk, float[1, 1, 7, 4] nv) "
+        "{ y, nk, nv = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1> (q, k, v, pk, pv, l, t) }",
+        {},
+        2 * 1 * 7 * (4 + 4),  # query heads × queries × keys × both sizes
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MICROSOFT)
+def test_macs_of_onnx_runtimes_operators_by_hand(onnx_model: OnnxModel, name: str) -> None:
+    graph, weights, expected = MICROSOFT[name]
+    proto = onnx_model(f"g {graph}", **weights)
+    proto.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    counted = cost(infer_shapes(Model(ir.from_proto(proto))))
+    assert (counted.macs, counted.uncounted) == (expected, ())
+
+
+def test_a_file_that_onnx_runtime_optimized_costs_as_much_as_before(onnx_model: OnnxModel, tmp_path: Path) -> None:
+    graph = """g (float[1, 3, 10, 10] x) => (float[1, 6] y) {
+        c = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w)
+        r = Relu (c)
+        f = Flatten (r)
+        m = Gemm (f, g)
+        y = Relu (m)
+    }"""
+    proto = onnx_model(graph, w=zeros(4, 3, 3, 3), g=zeros(100, 6))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    optimized = onnx.load(tmp_path / "optimized.onnx")
+    assert {"FusedConv", "FusedGemm"} <= {node.op_type for node in optimized.graph.node}
+    counted = [cost(infer_shapes(Model(ir.from_proto(each)))) for each in (proto, optimized)]
+    assert counted[0] == counted[1]
+    assert counted[1].macs == 4 * 5 * 5 * 3 * 3 * 3 + 100 * 6
 
 
 def test_the_dearest_branch_counts(model: Callable[..., Model]) -> None:
