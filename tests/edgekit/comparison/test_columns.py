@@ -101,6 +101,23 @@ def test_classes_and_shares_are_no_quantities(rng: np.random.Generator) -> None:
     assert centred(constant, constant + 1) is None
 
 
+def test_quantities_beyond_one_are_no_shares(rng: np.random.Generator) -> None:
+    output = OutputComparison("y")
+    for length in 300 + 10 * rng.normal(size=(40, 1)):
+        output.add(length, length + 2)
+    assert output.result().centred_db is not None
+    assert not output.result().are_shares
+
+
+def test_shares_by_which_all_samples_are_of_one_class_are_quantities(rng: np.random.Generator) -> None:
+    output = OutputComparison("y")
+    for rare in rng.uniform(0, 0.3, 40):
+        shares = np.array([1 - rare, rare])
+        output.add(shares, shares + 0.01)
+    assert output.result().centred_db is not None
+    assert output.result().are_shares
+
+
 def test_errors_in_the_units_of_each_number(rng: np.random.Generator) -> None:
     reference = rng.normal(size=(50, 2)) * [4, 3e6] + [20, 1e8]
     built = reference + rng.normal(size=(50, 2)) * [0.1, 4e4]

@@ -262,6 +262,14 @@ def test_few_rows_and_rows_that_do_not_fall_are_no_list() -> None:
     assert ranked_rows([], LIST, 50.0, leaves_out=True) is None
 
 
+def test_outputs_whose_rank_changes_between_samples_are_no_part_of_the_list() -> None:
+    batched = answer(ROWS) | {"rows": np.zeros((1, len(ROWS), 2), np.float32)}
+    flat = answer(ROWS) | {"rows": np.zeros(1, np.float32)}
+    ranked = ranked_rows([batched, flat] * 2, LIST, 50.0, leaves_out=True)
+    assert ranked is not None
+    assert ranked.outputs == ("top", "kinds")
+
+
 def test_rows_of_one_score_change_places() -> None:
     moved, found = held_against([ROWS[0], ROWS[2], ROWS[1], *ROWS[3:]])
     np.testing.assert_array_equal(moved["rows"], answer(ROWS)["rows"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -125,3 +126,29 @@ def test_another_plan_takes_the_moments_that_are_known(monkeypatch: pytest.Monke
     few: dict[Hashable, np.ndarray] = {}
     adaptively_rounded(model, plan, {}, feeds, known=few)
     assert [moments.shape for moments in few.values()] == [(INPUTS, INPUTS)]
+
+
+def test_blocks_small_weights_and_bodies_of_scans_keep_the_nearest_integers() -> None:
+    proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 16, {INPUTS}] x) => (float[1, 16, {OUTPUTS}] y, float[1, 16, 10] few, float[16, {OUTPUTS}] z) {{
+          y = MatMul (x, w)
+          few = MatMul (x, small)
+          s = Squeeze (x, first)
+          z = Scan <num_scan_inputs = 1, body = b (float[{INPUTS}] row) => (float[{OUTPUTS}] made) {{
+            made = MatMul (row, v)
+          }}> (s)
+        }}""")
+    arrays = {name: np.random.default_rng(2).normal(size=(INPUTS, OUTPUTS)).astype(np.float32) for name in "wv"}
+    arrays |= {"small": arrays["w"][:, :10], "first": np.array([0])}
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items())
+    model = ir.from_proto(proto)
+    feeds = [{"x": np.random.default_rng(3).normal(size=(1, 16, INPUTS)).astype(np.float32)} for _ in range(8)]
+
+    def rounded(settings: Settings) -> set[str]:
+        plan = place(model.graph, settings)
+        assert len(plan.stored) == 3
+        return set(adaptively_rounded(model, plan, {}, lambda: feeds))
+
+    by_channel = Settings(layers={"MatMul": "weights"})
+    assert rounded(by_channel) == {"y, stored"}
+    assert rounded(replace(by_channel, block=16)) == set()
