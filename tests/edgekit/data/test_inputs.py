@@ -132,6 +132,45 @@ def test_ids_stay_within_what_they_look_up(onnx_model: OnnxModel, body: str, lim
     assert index_limits(Model(ir.from_proto(model))) == {"x": limit}
 
 
+@pytest.mark.parametrize(
+    ("ids", "body", "limit"),
+    [
+        ("int64[2, 3]", "y = GatherElements (table, x)", 7),
+        ("int64[7, 2]", "y = GatherElements <axis = 1> (table, x)", 3),
+        ("int64[2, 3]", "y = ScatterElements (table, x, updates)", 7),
+        ("int64[5, 1]", "y = GatherND (table, x)", 7),
+        ("int64[5, 2]", "y = GatherND (table, x)", 3),  # one number for both axes: the shorter
+        ("int64[7, 1]", "y = GatherND <batch_dims = 1> (table, x)", 3),
+        ("int64[2, 1]", "y = ScatterND (table, x, updates)", 7),
+        ("int64[2]", "y = RoiAlign (maps, rois, x)", 4),
+        ("int64[3]", "y = ReverseSequence (table, x)", 8),  # lengths: the whole axis as well
+        ("int64[7]", "y = ReverseSequence <time_axis = 1, batch_axis = 0> (table, x)", 4),
+        ("int32[2]", "y = LSTM <hidden_size = 1> (steps, w, w, , x)", 10),
+    ],
+)
+def test_places_and_lengths_stay_within_the_axes_that_they_are_of(
+    onnx_model: OnnxModel, ids: str, body: str, limit: int
+) -> None:
+    model = onnx_model(
+        f"g ({ids} x) => (float[A, B] y) {{ {body} }}",
+        table=np.zeros((7, 3), np.float32),
+        updates=np.zeros((2, 3), np.float32),
+        maps=np.zeros((4, 1, 8, 8), np.float32),
+        rois=np.zeros((2, 4), np.float32),
+        steps=np.zeros((9, 2, 1), np.float32),
+        w=np.zeros((1, 4, 1), np.float32),
+    )
+    assert index_limits(Model(ir.from_proto(model))) == {"x": limit}
+
+
+def test_a_cache_is_written_where_the_update_fits(onnx_model: OnnxModel) -> None:
+    graph = """g (float[2, 1, 10, 4] past, float[2, 1, 3, 4] update, int64[2] x) => (float[2, 1, 10, 4] y) {
+        y = TensorScatter (past, update, x)
+    }"""
+    model = onnx_model(graph, opset=24, ir_version=11)
+    assert index_limits(Model(ir.from_proto(model))) == {"x": 8}  # 7, 8 and 9 are the last three places
+
+
 def test_ids_inside_a_branch_count_too(onnx_model: OnnxModel) -> None:
     graph = """g (int64[4] x, bool flag) => (float[A, B] y) {
         y = If (flag) <
