@@ -24,7 +24,7 @@ SCORE, CLASS, BESIDE = CORNERS, CORNERS + 1, CORNERS + 2
 """The columns behind the corners: score, class, and what else is told of a box."""
 
 
-def output_name(model: Model, detector: Detector) -> str:
+def output_name(model: Model) -> str:
     """What the suppressed boxes' output is to be called: a name that no value of the model has."""
     taken = {value.name for value in (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values())}
     taken |= {value.name for node in model.graph.all_nodes() for value in node.outputs}

@@ -101,8 +101,9 @@ class Equivalence:
 
         Args:
             changed: A later form of the model.
-            steps: Whether a few integers may be the next ones. What follows from them is not compared then: a network
-                makes more of a step than of rounding.
+            steps: Whether a few integers of 8 or 16 bits may be off by one, as those of a quantization are by another
+                order of arithmetic. The model as a whole is not compared then: a network makes more of a step than of
+                rounding.
             earlier: A form of the model that is known to compute the same: what changed since is proven where it is.
         """
         try:
@@ -145,7 +146,7 @@ class Equivalence:
             except (InputError, NotRunnableError):
                 continue
 
-    def difference_since(self, earlier: Model, changed: Model, *, steps: bool = False) -> str | None:
+    def difference_since(self, earlier: Model, changed: Model) -> str | None:
         """What ``changed`` computes differently from an earlier form that is known to compute the same.
 
         Executes the nodes that changed alone; where that cannot be done, the whole models.
@@ -153,10 +154,9 @@ class Equivalence:
         Args:
             earlier: A form of the model.
             changed: A later one.
-            steps: Whether a few integers may be the next ones.
         """
         try:
-            return self._local_difference(earlier, changed, steps=steps)
+            return self._local_difference(earlier, changed, steps=False)
         except UnprovenError:
             return self.difference_of_whole(changed)
 

@@ -85,7 +85,8 @@ def local_difference(before: Model, after: Model, capture: Capture, *, steps: bo
         before: The model as it was.
         after: The changed model, of the same inputs and outputs.
         capture: Executes the model as it was, for integers, which mean something, and for shapes that are not known.
-        steps: Whether a few integers of 8 or 16 bits may be the next ones.
+        steps: Whether a few integers of 8 or 16 bits may be off by one, as those of a quantization are by another order
+            of arithmetic.
 
     Raises:
         UnprovenError: Changed nodes cannot be executed by themselves.
@@ -162,8 +163,8 @@ class _Trial:
         """What differs, by the claims' names."""
         leaves = self.comparison.leaves(claims)
         captured = self._captured(leaves)
-        before = _extract(self.before, [claim.before for claim in claims], leaves, captured)
-        after = _extract(self.after, [claim.after for claim in claims], leaves, captured)
+        before = _extract(self.before, [claim.before for claim in claims], captured)
+        after = _extract(self.after, [claim.after for claim in claims], captured)
         found: dict[str, str | None] = dict.fromkeys((claim.name for claim in claims), None)
         try:
             pair = [Reference(with_blocks_in_floats(each)) for each in (before, after)]
@@ -373,9 +374,7 @@ def _ranged(leaves: Mapping[int, ir.Value]) -> frozenset[int]:
     )
 
 
-def _extract(
-    model: Model, sides: Sequence[Side], leaves: Mapping[int, ir.Value], arrays: Mapping[int, np.ndarray]
-) -> Model:
+def _extract(model: Model, sides: Sequence[Side], arrays: Mapping[int, np.ndarray]) -> Model:
     """A model whose outputs ``claim0``, ``claim1``, … are those sides' values, computed from ``leaf<number>``."""
     nodes: list[onnx.NodeProto] = []
     lists: dict[tuple[tuple[str | None, ...], str], ir.Attr] = {}

@@ -95,7 +95,7 @@ class SuppressBoxes(Stage[Model]):
             "suppression": self._asked.as_record(),
             "detector": detector.as_record(),
             "rows": {name: _count(detector, first, name) for name in detector.placing},
-            "output": output_name(given, detector),
+            "output": output_name(given),
             "beside": [asdict(each) | {"outputs": list(each.outputs)} for each in companions(detector, first)],
         }
         return StageResult(with_recorded(given, record), record)

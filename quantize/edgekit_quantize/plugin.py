@@ -182,7 +182,7 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
     written = in_half_precision(model) if settings.is_half else write(model, settings, {})
     warnings = [*filter(None, [quantized_already(request.model.graph_model)])]
     record = {"scheme": request.scheme, "samples": 0, "warnings": warnings}
-    return _written(request, written, {**record, "layers": _layers(request, model, settings, written, {})})
+    return _written(request, written, {**record, "layers": _layers(model, settings, written, {})})
 
 
 def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Samples) -> Scorer:
@@ -333,7 +333,7 @@ def _result(
     """The best candidate with its record; where there is none the float model, or an error, as the scheme says."""
 
     def layers_of(trial: Trial) -> list[dict[str, Any]]:
-        return _layers(request, model, trial.settings, trial.written, calibration.tensors)
+        return _layers(model, trial.settings, trial.written, calibration.tensors)
 
     already = quantized_already(request.model.graph_model)
     doubts = [bench.judge.scorer.doubt, already]
@@ -387,11 +387,7 @@ def _written(request: QuantizationRequest, written: Written, record: Mapping[str
 
 
 def _layers(
-    request: QuantizationRequest,
-    model: ir.Model,
-    settings: Settings,
-    written: Written,
-    tensors: Mapping[str, TensorStatistics],
+    model: ir.Model, settings: Settings, written: Written, tensors: Mapping[str, TensorStatistics]
 ) -> list[dict[str, Any]]:
     """What became of every layer of a candidate, the largest error first, as plain data."""
     if settings.is_half:

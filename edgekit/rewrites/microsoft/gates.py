@@ -145,7 +145,7 @@ class MixedStreams(Rewrite):
         """A gate is for a stream, or for each of its elements."""
         _, dtype = typed(node.inputs[0])
         grouped, branches, width = streams(node, build)
-        gated = build("Mul", grouped, gates(node, build, 1, grouped, branches, width))
+        gated = build("Mul", grouped, gates(node, build, 1, branches, width))
         total = build.reduce("ReduceSum", gated, [-2], keepdims=False)
         scale = node.attributes.get_float("reduction_scale", 1.0)
         return [build.cast(total if scale == 1.0 else build("Mul", total, np.float32(scale)), dtype)]
@@ -171,7 +171,7 @@ class FedStreams(Rewrite):
             turned = build("Transpose", wide(build, mix), perm=[*axes[:-2], axes[-1], axes[-2]])
             kept = build("MatMul", turned, grouped)
         block = build.unsqueeze(wide(build, node.inputs[1]), [-2])
-        total = build("Add", kept, build("Mul", gates(node, build, 2, grouped, branches, width), block))
+        total = build("Add", kept, build("Mul", gates(node, build, 2, branches, width), block))
         return [build.cast(build("Reshape", total, build("Shape", x)), dtype)]
 
 
@@ -195,7 +195,7 @@ def streams(node: ir.Node, build: NodeBuilder) -> tuple[ir.Value, int, int]:
     return build("Reshape", wide(build, x), shape), branches, width
 
 
-def gates(node: ir.Node, build: NodeBuilder, place: int, grouped: ir.Value, branches: int, width: int) -> ir.Value:
+def gates(node: ir.Node, build: NodeBuilder, place: int, branches: int, width: int) -> ir.Value:
     """Gates of streams in float32, as what multiplies [..., branches, width].
 
     Raises:

@@ -142,9 +142,9 @@ def asymmetric(low: float, high: float, dtype: IntegerType) -> QParams:
     low, high = min(low, 0.0), max(high, 0.0)
     scale = np.float32((high - low) / (dtype.high - dtype.low))
     if not scale > TINY:
-        return QParams(np.float32(1.0) + np.zeros((), np.float32), _zero(0 if low == 0 else dtype.low, dtype), dtype)
+        return QParams(np.float32(1.0) + np.zeros((), np.float32), _zero(0 if low == 0 else dtype.low), dtype)
     zero = int(np.clip(np.rint(dtype.low - low / scale), dtype.low, dtype.high))
-    return QParams(np.asarray(scale, np.float32), _zero(zero, dtype), dtype)
+    return QParams(np.asarray(scale, np.float32), _zero(zero), dtype)
 
 
 def symmetric(low: float, high: float, dtype: IntegerType) -> QParams:
@@ -153,8 +153,8 @@ def symmetric(low: float, high: float, dtype: IntegerType) -> QParams:
     scale = np.float32(max(abs(low), abs(high)) / (dtype.high - middle))
     if not scale > TINY:
         scale = np.float32(1.0)
-    return QParams(np.asarray(scale, np.float32), _zero(middle, dtype), dtype)
+    return QParams(np.asarray(scale, np.float32), _zero(middle), dtype)
 
 
-def _zero(value: int, dtype: IntegerType) -> np.ndarray:
+def _zero(value: int) -> np.ndarray:
     return np.asarray(value, np.int32)

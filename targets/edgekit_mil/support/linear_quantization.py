@@ -116,9 +116,7 @@ def quantized(ctx: Context, x: Value, scale: Value, zero_point: Value, granulari
     return computed(mb.cast(x=levels, dtype="int32"), dtype)
 
 
-def dequantized(
-    ctx: Context, x: Value, scale: Value, zero_point: Value, granularity: Granularity, dtype: ir.DataType
-) -> Value:
+def dequantized(x: Value, scale: Value, zero_point: Value, granularity: Granularity, dtype: ir.DataType) -> Value:
     """``(x - zero_point) * scale`` of a computed x."""
     narrow = x.dtype in EIGHT_BITS and x.variable is not None and types.builtin_to_string(x.variable.dtype) != "int32"
     if narrow and scale.is_constant and zero_point.is_constant and not granularity.block and x.rank > 0:

@@ -122,7 +122,7 @@ def test_boxes_and_scores_of_their_own(
     model = model_of(outputs, tmp_path_factory, names)
     beside = companions(detector, outputs)
     assert beside == (Companion(("masks",), 5),)
-    model = with_suppression(model, detector, {"boxes": ROWS}, Suppression(), output_name(model, detector), beside)
+    model = with_suppression(model, detector, {"boxes": ROWS}, Suppression(), output_name(model), beside)
     found = run(model, outputs)
     assert list(found) == ["detections", "more"]
     shares = scores / (1 + scores.sum(axis=1, keepdims=True))
@@ -196,4 +196,4 @@ def test_a_detector_is_read_from_its_record(form: str) -> None:
 def test_the_output_has_a_name_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     outputs = {"detections": np.ones((1, 8, 6), np.float32)}
     detector = Rows(Columns("detections", 6, 0, 4), True, Columns("detections", 6, 4, 2))
-    assert output_name(model_of(outputs, tmp_path_factory), detector) == "detections_"
+    assert output_name(model_of(outputs, tmp_path_factory)) == "detections_"

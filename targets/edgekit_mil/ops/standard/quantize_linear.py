@@ -63,7 +63,7 @@ def dequantize_linear(
     if x.is_constant and x_scale.is_constant and zero_point.is_constant:
         return compressed(ctx, x, x_scale, zero_point, Granularity.of(x, x_scale, axis, block_size), dtype)
     whole, (x, axis) = x, _of_low_rank(x, axis, block_size)
-    found = dequantized(ctx, x, x_scale, zero_point, Granularity.of(x, x_scale, axis, block_size), dtype)
+    found = dequantized(x, x_scale, zero_point, Granularity.of(x, x_scale, axis, block_size), dtype)
     return found if whole.rank <= HIGHEST_RANK else of_shape(found, whole.shape, whole)
 
 

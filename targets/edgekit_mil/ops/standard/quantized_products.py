@@ -129,7 +129,7 @@ def real(ctx: Context, x: Value, scale: Value, zero_point: Value, axis: int) -> 
     granularity = Granularity.of(x, scale, axis, 0)
     if x.is_constant:
         return compressed(ctx, x, scale, zero_point, granularity, scale.dtype)
-    return dequantized(ctx, x, scale, zero_point, granularity, scale.dtype)
+    return dequantized(x, scale, zero_point, granularity, scale.dtype)
 
 
 def levels(ctx: Context, result: Var, scale: Value, zero_point: Value) -> Value:
