@@ -41,6 +41,11 @@ CHAINS = {
         make("Mul", ["f", "row"], "m"),
         make("Add", ["m", "nothing"], "r"),
     ],
+    "handed on": [
+        make("Cast", ["w"], "f", to=onnx.TensorProto.FLOAT),
+        make("Identity", ["f"], "i"),
+        make("Mul", ["i", "row"], "r"),
+    ],
     "divided": [make("Cast", ["w"], "f", to=onnx.TensorProto.FLOAT), make("Div", ["f", "row"], "r")],
     "transposed": [
         make("Cast", ["wt"], "f", to=onnx.TensorProto.FLOAT),
