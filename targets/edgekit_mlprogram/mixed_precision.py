@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -322,7 +322,7 @@ def choose(
     first: Choice | None = None,
     compared: BeforeChoices | None = None,
 ) -> Choice:
-    """Find the smallest set of operations to keep in float32 among those that the thresholds give.
+    """Finds the operations to keep in float32: by thresholds, else by noise, else the end of the program.
 
     Args:
         float32_package: The program in float32.
@@ -342,43 +342,64 @@ def choose(
     runner = opened(float32_package)
     if decides_shapes(runner) and any(trial.further for trial in trials):
         return Choice(frozenset(), everything=True, worst_db=math.inf, total=0)
-    yardstick = Yardstick(runner, trials)
-
-    def reached(kept: frozenset[str]) -> float:
-        return yardstick.worst_db(opened(build(kept)))
-
-    if first is not None and (worst := reached(first.kept)) >= floor_db:
-        return replace(first, worst_db=worst)
+    search = _Search(runner, lambda kept: opened(build(kept)), Yardstick(runner, trials), floor_db)
+    if first is not None and (choice := search.held(first.kept, first.total)) is not None:
+        return choice
     ranges = study(runner, [feeds for trial in trials for feeds in trial.compared[: 1 if trial.further else None]])
-    order = list(ranges)
-    all_of_it = Choice(frozenset(order), everything=True, worst_db=math.inf, total=len(order))
-    kept = frozenset[str]()
-    for number, (threshold, depth) in enumerate(TRIALS):
-        previous, kept = kept, must_stay(ranges, threshold, depth)
-        if number == 0 or kept != previous:
-            worst = reached(kept)
-            if worst >= floor_db:
-                return Choice(kept, everything=False, worst_db=worst, total=len(order))
-        if number == 0 and yardstick.agreement_db(runner) < floor_db:
-            return all_of_it
-    overflowing = must_stay(ranges, *TRIALS[0])
-    noise = NoiseByPart(runner, yardstick.hardest(opened(build(overflowing))), order)
-    loud = overflowing | noise.loudest(SHARE_OF_NOISE * 10 ** (-floor_db / 10))
-    vanishing = frozenset(name for name, found in ranges.items() if found.vanishing > VANISHING)
-    for kept in dict.fromkeys((loud, with_readers(loud | vanishing, ranges, DOWNSTREAM))):
-        if len(kept) <= MOST_KEPT * len(order) and (worst := reached(kept)) >= floor_db:
-            return Choice(kept, everything=False, worst_db=worst, total=len(order))
-    kept = overflowing
-    too_short, enough, worst = 0, len(order), math.inf
-    while enough - too_short > max(1, len(order) // RESOLUTION):
-        length = (too_short + enough) // 2
-        figure = reached(kept | frozenset(order[-length:]))
-        if figure >= floor_db:
-            enough, worst = length, figure
-        else:
-            too_short = length
-    everything = enough == len(order)
-    return Choice(kept | frozenset(order[-enough:]), everything, worst, len(order))
+    return search.by_thresholds(ranges) or search.by_noise(ranges) or search.by_length(ranges)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Ways to find what has to stay in float32; ``ranges`` are what :func:`study` gives, in the order of execution."""
+
+    runner: _Told
+    """Executes the float32 program."""
+    built: Callable[[frozenset[str]], _Told]
+    """Builds the program in float16 but for these operations."""
+    yardstick: Yardstick
+    floor_db: float
+
+    def held(self, kept: frozenset[str], total: int) -> Choice | None:
+        """The choice of these operations; None where the outputs miss the floor."""
+        worst = self.yardstick.worst_db(self.built(kept))
+        return Choice(kept, everything=False, worst_db=worst, total=total) if worst >= self.floor_db else None
+
+    def by_thresholds(self, ranges: Mapping[str, OperationRange]) -> Choice | None:
+        """The operations that lose more than a threshold, from the most lenient one on."""
+        previous: frozenset[str] | None = None
+        for threshold, depth in TRIALS:
+            kept = must_stay(ranges, threshold, depth)
+            if kept != previous and (choice := self.held(kept, len(ranges))) is not None:
+                return choice
+            if previous is None and self.yardstick.agreement_db(self.runner) < self.floor_db:
+                return Choice(frozenset(ranges), everything=True, worst_db=math.inf, total=len(ranges))
+            previous = kept
+        return None
+
+    def by_noise(self, ranges: Mapping[str, OperationRange]) -> Choice | None:
+        """The operations that add the most noise to the outputs, also with those that make numbers vanish."""
+        overflowing = must_stay(ranges, *TRIALS[0])
+        noise = NoiseByPart(self.runner, self.yardstick.hardest(self.built(overflowing)), list(ranges))
+        loud = overflowing | noise.loudest(SHARE_OF_NOISE * 10 ** (-self.floor_db / 10))
+        vanishing = frozenset(name for name, found in ranges.items() if found.vanishing > VANISHING)
+        for kept in dict.fromkeys((loud, with_readers(loud | vanishing, ranges, DOWNSTREAM))):
+            if len(kept) <= MOST_KEPT * len(ranges) and (choice := self.held(kept, len(ranges))) is not None:
+                return choice
+        return None
+
+    def by_length(self, ranges: Mapping[str, OperationRange]) -> Choice:
+        """What overflows, and the end of the program, as short as will do; all of it where no end does."""
+        overflowing, order = must_stay(ranges, *TRIALS[0]), list(ranges)
+        too_short, length, worst = 0, len(order), math.inf
+        while length - too_short > max(1, len(order) // RESOLUTION):
+            shorter = (too_short + length) // 2
+            choice = self.held(overflowing | frozenset(order[-shorter:]), len(order))
+            if choice is None:
+                too_short = shorter
+            else:
+                length, worst = shorter, choice.worst_db
+        return Choice(overflowing | frozenset(order[-length:]), length == len(order), worst, len(order))
 
 
 class _Told:
