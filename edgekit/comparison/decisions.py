@@ -24,6 +24,7 @@ import numpy as np
 
 from edgekit.comparison.class_overlap import CROSSING, FEWEST, ClassAccuracy, overlaps
 from edgekit.comparison.maps import MapCount
+from edgekit.comparison.sure_classes import SureClassCount
 
 LARGEST_RANK_WITH_CLASSES = 3
 """Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures, unless the
@@ -67,6 +68,10 @@ class Decision:
     is_map: bool = False
     """Whether :attr:`independent` ones are maps, one for each entry of :attr:`axis`: what a picture's pixels show, or
     its colours. Then what each map finds is told of, and never makes up for the signal."""
+    are_channels: bool = False
+    """Whether :attr:`axis` holds the channels of a convolution for pictures or volumes, and nothing tells what they
+    are: logits of classes, or colours, or a flow. The largest decides nothing; that it changes where the original is
+    sure of it is told (:mod:`edgekit.comparison.sure_classes`)."""
     one_each: bool = False
     """Whether there is one number for each position of a sequence. Where sequences have several lengths, these are no
     classes, and which position has the largest number decides nothing."""
@@ -92,6 +97,7 @@ class DecisionCount:
         self._yes_in_built: Counter[int] = Counter()
         self._yes_in_both: Counter[int] = Counter()
         self._maps = MapCount()
+        self._sure = SureClassCount()
         self._classes = 0
         self._lengths: set[int] = set()
         self._may_be_amounts = decision is not None and not decision.told and not decision.are_scores
@@ -105,9 +111,10 @@ class DecisionCount:
         if decision.by is DecidedBy.NUMBER:
             self._add_classes(reference, built)
             return
-        if decision.is_map:
+        if decision.is_map or decision.are_channels:
+            count = self._sure if decision.are_channels else self._maps
             if reference.dtype.kind == "f":
-                self._maps.add(*(np.moveaxis(each, decision.axis, -1) for each in (reference, built)))
+                count.add(*(np.moveaxis(each, decision.axis, -1) for each in (reference, built)))
             return
         are_scores = reference.dtype.kind == "f" or self._quantized
         if not are_scores or not 1 <= reference.ndim <= (
@@ -147,6 +154,8 @@ class DecisionCount:
             return None
         if self._decision.is_map:
             return self._maps.worst(named=self._decision.named)
+        if self._decision.are_channels:
+            return self._sure.worst()
         largest = (self._in_reference, self._in_built, self._in_both, self._decision.told)
         tags = (self._yes_in_reference, self._yes_in_built, self._yes_in_both, self._decision.named)
         classes = [*overlaps(*tags), *(overlaps(*largest) if self._decides() else ())]

@@ -5,7 +5,8 @@ logits for each token are classes as a Softmax's are. A vector may be scores or 
 values (:mod:`edgekit.comparison.decisions`). A table of several rows is scores where a product with a matrix gives
 each row as it is, as in language models; a convolution's rows are places of a grid with whatever stands there. What a
 further product reads are features that another output is made of. What has the shape of an input is a signal or a
-state, as that was: a heartbeat that was restored, whose largest number is the place of a peak.
+state, as that was: a heartbeat that was restored, whose largest number is the place of a peak. Other channels of a
+convolution for pictures or volumes may be logits of classes without names.
 
 Networks for pictures have their classes along the second axis (batch, classes, height, width), where the largest entry
 of the last axis would be a column of the picture.
@@ -53,7 +54,12 @@ def decisions_of(model: Model) -> dict[str, Decision | None]:
     maps = {name for name, each in told.items() if each.is_map}
     undecided = [value for value in graph.outputs if value.name and value.name not in told.keys() | rows.keys()]
     places = {str(value.name): Decision(one_each=True) for value in undecided if _is_one_each(value)}
-    return {**told, **rows, **places, **dict.fromkeys(answers - maps, Decision(DecidedBy.CROSSING))}
+    channels = {
+        str(value.name): each
+        for value in graph.outputs
+        if value.name in rows and _form(value) not in signals and (each := _channels(value)) is not None
+    }
+    return {**told, **rows, **channels, **places, **dict.fromkeys(answers - maps, Decision(DecidedBy.CROSSING))}
 
 
 def _form(value: ir.Value) -> tuple[str, ...] | None:
@@ -91,6 +97,14 @@ def _is_multiplied_on(output: ir.Value) -> bool:
         node.op_type in _CONVOLUTIONS or any(product in node.op_type for product in _PRODUCTS)
         for node, _ in output.uses()
     )
+
+
+def _channels(output: ir.Value) -> Decision | None:
+    """What may decide in the channels of a convolution for pictures or volumes; None in other outputs."""
+    axis = None if _is_multiplied_on(output) else channel_axis(output)
+    if axis is None or output.shape is None or len(output.shape) <= LARGEST_RANK_WITH_CLASSES:
+        return None
+    return Decision(axis=axis, are_channels=True)
 
 
 def _is_one_each(output: ir.Value) -> bool:

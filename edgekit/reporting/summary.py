@@ -314,7 +314,12 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
             told = f"; class {worst['number']} keeps the least, {least}" if equal < output["decisions"] else ""
             texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal{told}")
         elif worst is not None and output["agreement"] is None and (worst["told"] or reduced):
-            texts.append(f"{output['name']}: least kept of what is above a half: map {worst['number']}, {least}")
+            kept = (
+                f"least kept of what is above a half: map {worst['number']}"
+                if worst.get("is_map")
+                else f"least kept of where one channel is surely the largest: channel {worst['number']}"
+            )
+            texts.append(f"{output['name']}: {kept}, {least}")
         elif (
             reduced
             and output["agreement"] is not None

@@ -377,7 +377,7 @@ class _Tally:
             self._add_decisions(reference.outputs[first], np.asarray(outputs[first]))
         elif self._order is not None:
             self._order.add(reference.outputs[first], np.asarray(outputs[first]))
-        elif self._decision.is_map and np.shape(outputs[first]) == reference.outputs[first].shape:
+        elif self._has_maps and np.shape(outputs[first]) == reference.outputs[first].shape:
             self._decided.add(reference.outputs[first], np.asarray(outputs[first]))
         if self._metric == LABELS and reference.label is not None:
             name = self._label_output or class_output(reference.outputs) or ""
@@ -432,10 +432,15 @@ class _Tally:
         return min(1 - surely, self._margins.expected_agreement())
 
     @property
+    def _has_maps(self) -> bool:
+        """Whether classes may be lost beside the signal: of maps, or of channels that may be their logits."""
+        return self._decision.is_map or self._decision.are_channels
+
+    @property
     def explained(self) -> float:
-        """See :attr:`Score.metric`; 0 where a class of which there is a map is lost."""
-        least = self._decided.worst_class() if self._decision.is_map else None
-        if least is not None and least.told and least.is_lost:
+        """See :attr:`Score.metric`; 0 where a class is lost of which there is a map, or a channel that is surely it."""
+        least = self._decided.worst_class() if self._has_maps else None
+        if least is not None and (least.told or self._decision.are_channels) and least.is_lost:
             return 0.0
         noises = {name: noise for name, (_, noise) in self._power.items() if name in self._variances}
         ratios = [decibels(self._variances[name], noise) for name, noise in noises.items()]

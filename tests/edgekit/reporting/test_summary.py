@@ -195,10 +195,18 @@ def test_the_class_that_keeps_the_least_is_told() -> None:
 
 @pytest.mark.parametrize(("floor", "named", "is_told"), [(None, True, True), (0.95, False, True), (None, False, False)])
 def test_the_map_that_keeps_the_least_is_told(floor: float | None, named: bool, is_told: bool) -> None:
-    worst = {"number": 2, "places": 40, "kept": 36, "overlap": 36 / 42, "told": named}
+    worst = {"number": 2, "places": 40, "kept": 36, "overlap": 36 / 42, "told": named, "is_map": True}
     outputs = [{"name": "masks", "agreement": None, "decisions": None, "worst_class": worst}]
     text = "masks: least kept of what is above a half: map 2, 36 of 40 places, overlap 0.86"
     assert class_texts({"floors": {"agreement": floor}, "outputs": outputs}) == [text] * is_told
+
+
+def test_the_channel_that_keeps_the_least_is_told() -> None:
+    worst = {"number": 2, "places": 40, "kept": 36, "overlap": 36 / 42, "told": False}
+    outputs = [{"name": "logits", "agreement": None, "decisions": None, "worst_class": worst}]
+    assert class_texts({"floors": {"agreement": 0.95}, "outputs": outputs}) == [
+        "logits: least kept of where one channel is surely the largest: channel 2, 36 of 40 places, overlap 0.86"
+    ]
 
 
 @pytest.mark.parametrize(

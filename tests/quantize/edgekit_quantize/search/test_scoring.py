@@ -321,6 +321,26 @@ def test_a_candidate_that_loses_a_rare_map_explains_nothing() -> None:
     assert scorer(lambda feeds: {"y": rows[int(feeds["x"])].outputs["y"]}).value == 1
 
 
+def test_a_candidate_that_surely_loses_a_channel_explains_nothing() -> None:
+    """Logits of 6,144 voxels, of which 8 are a small organ."""
+    logits = np.zeros((1, 2, 16, 16, 24), np.float32)
+    logits[0, 0] = 9
+    organ = (0, 1, slice(2), slice(2), slice(2))
+    logits[organ] = 15
+    rows = [Reference({"x": np.float32(n)}, {"y": logits * (1 + n / 10)}) for n in range(6)]
+    scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(axis=1, are_channels=True))
+
+    def run(feeds: Mapping[str, np.ndarray], left: float) -> dict[str, np.ndarray]:
+        found = rows[int(feeds["x"])].outputs["y"].copy()
+        found[organ] *= left
+        return {"y": found}
+
+    weaker = scorer(lambda feeds: run(feeds, 0.7))  # 10.5, which is still ahead of 9
+    assert weaker.metric == "explained"
+    assert weaker.value > 0.9
+    assert scorer(lambda feeds: run(feeds, 0)).value == 0
+
+
 @pytest.mark.parametrize(("erased", "value"), [(False, 1 - 2 / 2560), (True, 0.0)])
 def test_a_candidate_that_loses_a_rare_class_scores_nothing(erased: bool, value: float) -> None:
     numbers = np.zeros((1, 16, 16), np.int64)
