@@ -396,17 +396,19 @@ class Accuracy:
 
         Where the original determines it to less, what it determines is asked, as of other signals.
         """
-        if output.centred_db is None or output.sqnr_db is None:
+        if output.centred_db is None or output.sqnr_db is None or (self.seeded and output.is_field):
             return None
         offset = output.sqnr_db - output.centred_db if math.isfinite(output.sqnr_db) else 0.0
         own = self.self_agreement_db.get(output.name, math.inf) - offset
-        asked = LEAST_DB if output.is_curve or output.are_shares else self.floors.sqnr_db  # 90 %, as of an embedding
+        explains_most = output.is_curve or output.is_field or output.are_shares
+        asked = LEAST_DB if explains_most else self.floors.sqnr_db  # 90 %, as of an embedding
         least = min(asked, max(own - SELF_MARGIN_DB, LEAST_DB))
         if output.centred_db >= least:
             return None
+        varies, same = ("places", "at all") if output.is_field else ("samples", "in all")
         return (
-            f"SQNR {output.centred_db:.1f} dB of what varies between samples (at least {least:.0f} dB), "
-            f"{output.sqnr_db:.1f} dB with what is the same in all"
+            f"SQNR {output.centred_db:.1f} dB of what varies between {varies} (at least {least:.0f} dB), "
+            f"{output.sqnr_db:.1f} dB with what is the same {same}"
         )
 
     def _missed_signal(self, output: OutputAccuracy) -> str | None:
@@ -507,7 +509,12 @@ def _lost_class(output: OutputAccuracy, subject: str) -> str | None:
 def _lost_column(output: OutputAccuracy) -> str | None:
     """Which number of several quantities no longer follows its own; None where all do."""
     column = output.worst_column
-    if column is None or not column.tells_nothing or (output.worst_class is not None and output.worst_class.told):
+    if (
+        column is None
+        or column.is_channel
+        or not column.tells_nothing
+        or (output.worst_class is not None and output.worst_class.told)
+    ):
         return None
     return f"column {column.column} of {column.columns} keeps nothing of what tells its samples apart"
 

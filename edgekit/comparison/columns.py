@@ -47,6 +47,8 @@ class ColumnAccuracy:
     columns: int
     explained: float
     """The share of its own variance that the built model explains; negative where more is error."""
+    is_channel: bool = False
+    """Whether it is a channel of a field, over all places (:mod:`edgekit.comparison.fields`)."""
 
     @property
     def is_lost(self) -> bool:

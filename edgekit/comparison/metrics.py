@@ -18,6 +18,7 @@ from edgekit.comparison.class_overlap import CROSSING, ClassAccuracy
 from edgekit.comparison.columns import ColumnAccuracy, ColumnError, Columns
 from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
 from edgekit.comparison.exchanged import Exchanged
+from edgekit.comparison.fields import Fields
 from edgekit.comparison.orders import OrderAccuracy, OrderCount
 from edgekit.comparison.ranking import Ranking
 from edgekit.comparison.recalls import ClassLoss
@@ -101,6 +102,8 @@ class OutputAccuracy:
     """By how much each number of quantities is off, in its own unit; empty for others, and for curves."""
     is_curve: bool = False
     """Whether :attr:`centred_db` is that of a table or a longer vector, of which less is asked."""
+    is_field: bool = False
+    """Whether it is that of what varies over the places of a picture or a volume, of which less is asked, too."""
     are_shares: bool = False
     """Whether it is that of numbers between 0 and 1, of which less is asked, too."""
     tells_classes: bool = False
@@ -117,9 +120,11 @@ class OutputAccuracy:
         if self.worst_class is not None:
             record["worst_class"] = self.worst_class.as_record()
         record["errors"] = list(record["errors"])
-        for key in ("errors", "is_curve", "are_shares", "tells_classes"):
+        for key in ("errors", "is_curve", "is_field", "are_shares", "tells_classes"):
             if not record[key]:
                 del record[key]
+        if self.worst_column is not None and not self.worst_column.is_channel:
+            del record["worst_column"]["is_channel"]
         for key in ("sqnr_db", "worst_sample_db", "weakest_db", "picture_db", "centred_db"):
             if record.get(key) is not None:
                 record[key] = json_number(record[key])
@@ -165,6 +170,7 @@ class OutputComparison:
         self._built_varies = False
         self._is_float = False
         self._columns, self._order = Columns(), OrderCount()
+        self._fields = Fields(decision.axis if decision is not None and decision.are_channels else None)
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
         """Compares the output for one more sample.
@@ -190,6 +196,7 @@ class OutputComparison:
         self._decisions.add(reference, built)
         self._columns.add(reference, built)
         self._order.add(reference, built)
+        self._fields.add(reference, built)
         if self._is_float:
             self._compare_floats(reference.astype(np.float64), built.astype(np.float64))
         else:
@@ -203,6 +210,7 @@ class OutputComparison:
         decides = self._decisions.may_decide if self._columns.is_vector else agreement is not None
         shares_decide = not self._decisions.says_little
         centred_db = self._columns.centred_db(decides=decides, shares_decide=shares_decide)
+        field_db = self._fields.centred_db() if centred_db is None else None
         return OutputAccuracy(
             name=self._name,
             samples=self._samples,
@@ -218,11 +226,12 @@ class OutputComparison:
             decisions=decisions,
             mismatch=self._mismatches / self._elements if self._elements else 0.0,
             stuck=not self._built_varies and self._reference_variation > STUCK * self._reference_peak,
-            worst_column=self._columns.worst(),
+            worst_column=self._columns.worst() or self._fields.worst(),
             worst_class=self._decisions.worst_class(),
-            centred_db=centred_db,
+            centred_db=field_db if centred_db is None else centred_db,
             errors=self._columns.errors(decides=decides, shares_decide=shares_decide),
             is_curve=centred_db is not None and self._columns.is_curve,
+            is_field=field_db is not None,
             are_shares=centred_db is not None and self._columns.are_shares,
             tells_classes=agreement is not None and self._decisions.tells_classes,
             order=None if centred_db is None else self._order.result(),

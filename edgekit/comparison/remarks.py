@@ -30,8 +30,12 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
         for name in accuracy.vanished
     ]
     remarks += [
-        f"output {output.name!r}: column {column.column} of {column.columns} keeps {max(column.explained, 0):.1%} "
-        "of what tells its samples apart; the SQNR is that of the columns with larger numbers"
+        f"output {output.name!r}: channel {column.column} of {column.columns} keeps {max(column.explained, 0):.1%} "
+        "of what varies in it; the SQNR is that of the channels with larger numbers"
+        if column.is_channel
+        else f"output {output.name!r}: column {column.column} of {column.columns} keeps "
+        f"{max(column.explained, 0):.1%} of what tells its samples apart; the SQNR is that of the columns with larger "
+        "numbers"
         for output in accuracy.outputs
         if (column := output.worst_column) is not None and column.is_lost
     ]

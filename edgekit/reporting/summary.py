@@ -82,10 +82,15 @@ def error_texts(manifest: Manifest) -> list[str]:
     record = stage_record(manifest, "verify").get("fed_back")
     states = () if record is None else record["states"].values()
     return [
-        f"{output['name']}: {_curve_text(output) if output.get('is_curve') else _errors_text(output['errors'])}"
+        f"{output['name']}: {_curve_text(output) if _is_large(output) else _errors_text(output['errors'])}"
         for output in manifest["accuracy"]["outputs"]
-        if (output.get("errors") or output.get("is_curve")) and output["name"] not in states
+        if (output.get("errors") or _is_large(output)) and output["name"] not in states
     ]
+
+
+def _is_large(output: Mapping[str, Any]) -> bool:
+    """Whether its numbers are too many to tell one by one: a curve, a table or a field."""
+    return bool(output.get("is_curve") or output.get("is_field"))
 
 
 def _errors_text(errors: Sequence[Mapping[str, float]]) -> str:
@@ -94,9 +99,9 @@ def _errors_text(errors: Sequence[Mapping[str, float]]) -> str:
 
 
 def _curve_text(output: Mapping[str, Any]) -> str:
-    """By how much a curve or a table is off, whose numbers are too many to tell one by one."""
-    varies = decibel_text(output["centred_db"])
-    return f"{output['max_abs_error']:.3g} at most, SQNR {varies} of what varies between samples"
+    """By how much a curve, a table or a field is off, whose numbers are too many to tell one by one."""
+    varies, between = decibel_text(output["centred_db"]), "places" if output.get("is_field") else "samples"
+    return f"{output['max_abs_error']:.3g} at most, SQNR {varies} of what varies between {between}"
 
 
 def probability_texts(manifest: Manifest) -> list[str]:
