@@ -47,6 +47,7 @@ from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, each_sample_alone, placement_of, with_float_weights
 from edgekit_quantize.search.bench import Bench, Candidate, Trial
 from edgekit_quantize.search.choices import decides, tells_words
+from edgekit_quantize.search.choices_beside import choices_beside, is_first_made_into
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS, Scorer
@@ -196,13 +197,18 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
         classes = len(model.class_names) or None
         meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph, model.class_names)
         first = (model.graph.outputs[0].name if model.graph.outputs else None) or ""
-        decision = decisions_of(model).get(first, Decision())
+        decisions = decisions_of(model)
+        decision, beside = decisions.get(first, Decision()), choices_beside(model.graph, decisions)
+        guessed = decision is None or not decision.told
+        # boxes end as classes do: another output that is told to be classes tells that the first one is not
+        is_other = guessed and bool(beside) and not is_first_made_into(model.graph, beside)
         scorer = Scorer.by_references(
             references,
-            classes=decision is not None and (decides(model.graph) or tells_words(model)),
+            classes=decision is not None and ((decides(model.graph) and not is_other) or tells_words(model)),
             meaning=meaning,
             choice=model.class_choice,
             decision=decision,
+            beside=beside,
         )
         return replace(scorer, padding=padding)
     original = SessionRunner(request.model.graph_model)

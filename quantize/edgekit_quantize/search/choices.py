@@ -11,7 +11,7 @@ from edgekit.model import Model
 from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import is_standard
 
-_FORMS = ("Cast", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+FORMS = ("Cast", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that hand on all numbers of their first input, in another form."""
 _RANK_OF_ROWS = 2
 """Up to this rank an output may be the features of a sample."""
@@ -23,7 +23,7 @@ def decides(graph: ir.Graph) -> bool:
     Softmax, ArgMax, and what a Gemm, or a MatMul with a bias, gives.
     """
     node = graph.outputs[0].producer() if graph.outputs else None
-    while node is not None and is_standard(node, *_FORMS):
+    while node is not None and is_standard(node, *FORMS):
         value = node.inputs[0]
         node = value.producer() if value is not None else None
     if node is None:
@@ -49,7 +49,7 @@ def tells_words(model: Model) -> bool:
     if output is None or shape is None or len(shape) <= _RANK_OF_ROWS:
         return False
     node = output.producer()
-    while node is not None and is_standard(node, *_FORMS):
+    while node is not None and is_standard(node, *FORMS):
         value = node.inputs[0]
         node = value.producer() if value is not None else None
     if node is None or not is_standard(node, "MatMul"):
@@ -62,14 +62,14 @@ def _has_classes(value: ir.Value) -> bool:
     return shape is None or (len(shape) >= 1 and shape[-1] != 1)
 
 
-def has_decisions(references: References, decision: Decision) -> bool:
-    """Whether something is decided in the float model's first output.
+def has_decisions(references: References, decision: Decision, output: str | None = None) -> bool:
+    """Whether something is decided in one of the float model's outputs, the first if none is named.
 
     It may hold amounts instead, a few quantities of which the same one is always the largest, or a table in each of
     whose rows it is, or probabilities by which nearly all samples are of one class, as few orders are frauds: a bundle
     of such is judged by what varies between samples (:meth:`edgekit.comparison.columns.Columns.centred_db`).
     """
-    count, columns = _gathered(references, decision)
+    count, columns = _gathered(references, decision, output)
     decides = columns.is_vector or count.shared()[0] is not None
     return count.may_decide and columns.centred_db(decides=decides, shares_decide=not count.says_little) is None
 
@@ -83,10 +83,10 @@ def only_ranks(references: References, decision: Decision) -> bool:
     return count.says_little and columns.are_shares and columns.centred_db(shares_decide=False) is not None
 
 
-def _gathered(references: References, decision: Decision) -> tuple[DecisionCount, Columns]:
+def _gathered(references: References, decision: Decision, output: str | None = None) -> tuple[DecisionCount, Columns]:
     count, columns = DecisionCount(decision), Columns()
     for reference in references.answers():
-        output = next(iter(reference.outputs.values()))
-        count.add(output, output)
-        columns.add(output, output)
+        answer = reference.outputs[output or next(iter(reference.outputs))]
+        count.add(answer, answer)
+        columns.add(answer, answer)
     return count, columns

@@ -30,8 +30,9 @@ from edgekit.model import Arrays
 from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.choices import has_decisions, only_ranks
+from edgekit_quantize.search.choices_beside import ONE_SIDED, ChoicesKept
 from edgekit_quantize.search.margins import Margins
-from edgekit_quantize.search.variances import variances
+from edgekit_quantize.search.variances import powers, variances
 
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
 
@@ -43,8 +44,6 @@ DEFAULT_DECISION = Decision()
 """What decides where the graph tells nothing: the largest entry of the last axis."""
 FEW_DECISIONS = 500
 """One of 500 is a fifth of the usual budget of 1 %."""
-ONE_SIDED = 1.645
-"""Standard deviations below which a count lies once in 20 times."""
 DIGITS = 9
 """Decimals of what was lost."""
 
@@ -58,7 +57,8 @@ class Score:
     that outputs tell of these (:mod:`edgekit.comparison.meaning`); ``embeddings``: the rank correlation of cosines
     (:mod:`edgekit.comparison.embeddings`), or what is explained of the outputs beside them, whichever is less;
     ``agreement``: positions of the first output with the float model's class, 0 where a class is lost
-    (:mod:`edgekit.comparison.decisions`); ``explained``: 1 - power of the
+    (:mod:`edgekit.comparison.decisions`), or those of an output beside it that loses more than may change
+    (:mod:`edgekit_quantize.search.choices_beside`), which limit this as well; ``explained``: 1 - power of the
     error / variance of the float model's output, for the worst output, so that an answer that is the same for every
     sample scores 0 (:mod:`edgekit_quantize.search.variances`); else the name of the project's evaluation function."""
     value: float
@@ -142,6 +142,9 @@ class Scorer:
     ranks: bool = False
     """Whether the first output holds probabilities that give nearly all samples one class
     (:func:`edgekit_quantize.search.choices.only_ranks`), where the metric is the labels."""
+    beside: Mapping[str, Decision] = field(default_factory=dict)
+    """What other outputs decide (:mod:`edgekit_quantize.search.choices_beside`), where the metric is agreement or what
+    is explained."""
     padding: Padding | None = None
     """Positions that are not judged; the references are without them."""
     by_margins: bool = False
@@ -158,6 +161,7 @@ class Scorer:
         meaning: Meaning | None = None,
         choice: ClassChoice | None = None,
         decision: Decision | None = None,
+        beside: Mapping[str, Decision] | None = None,
     ) -> Scorer:
         """Scores by labels where the samples have some that prove something, else by nearness to the float model.
 
@@ -171,6 +175,7 @@ class Scorer:
             choice: What is known of the output that tells the class.
             decision: What decides in the first output, where the graph tells it
                 (:mod:`edgekit.comparison.told_decisions`). Without it, numbers that are amounts decide nothing.
+            beside: See :attr:`beside`; those of outputs in which the float model decides nothing do not count.
         """
         decision = decision or Decision()
         classes = classes and has_decisions(references, decision)
@@ -180,13 +185,13 @@ class Scorer:
         meaning = None if told is None else meaning
         if told is not None and isinstance(meaning, EmbeddingMeaning):
             meaning = EmbeddingMeaning(told.outputs)
+        kept = {} if told is not None else {n: d for n, d in (beside or {}).items() if has_decisions(references, d, n)}
         task = _labels_found(references, choice)
         if task is None:
             labelled = any(reference.label is not None for reference in references.answers())
             unused = f"the samples have labels, but no output tells a class: candidates are judged by {nearness}"
-            return cls(
-                references, nearness, 1.0, meaning=meaning, doubt=unused if labelled else None, decision=decision
-            )
+            doubt = unused if labelled else None
+            return cls(references, nearness, 1.0, meaning=meaning, doubt=doubt, decision=decision, beside=kept)
         if not task.is_chance(len(references)):
             numbers = choice.numbers.get(task.output, ())
             ranks = only_ranks(references, decision)
@@ -197,7 +202,7 @@ class Scorer:
             f"find: candidates are judged without them, by {nearness}; check the labels, the order of the classes, the "
             f"preprocessing and whether output {task.output!r} tells the class, or give more samples"
         )
-        return cls(references, nearness, 1.0, meaning=meaning, doubt=doubt, decision=decision)
+        return cls(references, nearness, 1.0, meaning=meaning, doubt=doubt, decision=decision, beside=kept)
 
     @classmethod
     def by_evaluation(cls, references: References, evaluation: Evaluation, samples: Samples, float_run: Run) -> Scorer:
@@ -249,6 +254,7 @@ class Scorer:
                     self.label_numbers,
                     self.decision,
                     self.ranks,
+                    self.beside,
                 )
                 for _ in runs
             ]
@@ -292,7 +298,7 @@ class Scorer:
             value = self.evaluation(run, self.samples)
             return Score(self.metric, value, self.float_value, sqnr, relative=True)
         value, count = self._value_and_count(tally)
-        kept = min(value, tally.integers_kept)
+        kept = min(value, tally.integers_kept, tally.beside.kept)
         return Score(self.metric, kept, self.float_value, sqnr, count, class_drop=tally.class_drop)
 
     def _value_and_count(self, tally: _Tally) -> tuple[float, int | None]:
@@ -325,6 +331,7 @@ class _Tally:
         label_numbers: See :attr:`Scorer.label_numbers`.
         decision: See :attr:`Scorer.decision`.
         ranks: See :attr:`Scorer.ranks`.
+        beside: See :attr:`Scorer.beside`.
     """
 
     def __init__(
@@ -337,7 +344,9 @@ class _Tally:
         label_numbers: Sequence[int] = (),
         decision: Decision = DEFAULT_DECISION,
         ranks: bool = False,
+        beside: Mapping[str, Decision] | None = None,
     ) -> None:
+        self.beside = ChoicesKept(beside or {})
         self._order = Columns() if ranks else None
         self._label_output, self._label_numbers = label_output, label_numbers
         along_axis = decision.by is DecidedBy.LARGEST
@@ -358,7 +367,7 @@ class _Tally:
         """Takes the outputs for one more sample."""
         for name, expected in reference.outputs.items():
             if expected.dtype.kind == "f":
-                signal, noise = _powers(expected, outputs[name])
+                signal, noise = powers(expected, outputs[name])
                 signal_and_noise = self._power.setdefault(name, [0.0, 0.0])
                 signal_and_noise[0] += signal
                 signal_and_noise[1] += noise
@@ -372,6 +381,7 @@ class _Tally:
                 unequal_and_all[1] += expected.size
         if self.meaning is not None:
             self.meaning.add(reference.outputs, outputs)
+        self.beside.add(reference.outputs, outputs)
         first = next(iter(reference.outputs))
         if self._metric == AGREEMENT:
             self._add_decisions(reference.outputs[first], np.asarray(outputs[first]))
@@ -463,18 +473,6 @@ class _Tally:
 def _is_picture(output: np.ndarray) -> bool:
     """Whether integers are brightness: those of 8 bits with three axes or more."""
     return output.dtype.itemsize == 1 and output.dtype.kind != "b" and output.ndim >= PICTURE_RANK
-
-
-def _powers(expected: np.ndarray, found: np.ndarray) -> tuple[float, float]:
-    """Of the signal and of the error, over what is finite; an error is infinite where one alone is not."""
-    finite = np.isfinite(expected)
-    wide = np.where(finite, expected, 0).astype(np.float64)
-    signal = float(np.sum(wide**2))
-    if found.shape != expected.shape:
-        return signal, signal
-    if not np.array_equal(np.isfinite(found), finite):
-        return signal, math.inf
-    return signal, float(np.sum((np.where(finite, found, 0).astype(np.float64) - wide) ** 2))
 
 
 def _told(references: References, meaning: Meaning) -> MeaningAccuracy | None:

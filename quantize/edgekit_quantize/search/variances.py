@@ -1,7 +1,8 @@
-"""How far the float model's outputs are from being the same for all samples, which errors are held against."""
+"""How far the float model's outputs are from being the same for all samples, and the errors held against that."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -28,6 +29,18 @@ def variances_of(answers: Iterable[Mapping[str, np.ndarray]]) -> dict[str, float
             if output.dtype.kind == "f":
                 outputs.setdefault(name, []).append(output)
     return {name: _variance(found) for name, found in outputs.items()}
+
+
+def powers(expected: np.ndarray, found: np.ndarray) -> tuple[float, float]:
+    """Of the signal and of the error, over what is finite; an error is infinite where one alone is not."""
+    finite = np.isfinite(expected)
+    wide = np.where(finite, expected, 0).astype(np.float64)
+    signal = float(np.sum(wide**2))
+    if found.shape != expected.shape:
+        return signal, signal
+    if not np.array_equal(np.isfinite(found), finite):
+        return signal, math.inf
+    return signal, float(np.sum((np.where(finite, found, 0).astype(np.float64) - wide) ** 2))
 
 
 def _variance(outputs: Sequence[np.ndarray]) -> float:
