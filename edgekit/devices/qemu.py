@@ -16,6 +16,7 @@ from edgekit.devices.channel import Channel
 from edgekit.devices.own_check import with_own_check
 from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
+from edgekit.files.home import home_folder
 
 URL = "qemu:arm64"
 FOLDER_VARIABLE = "EDGEKIT_QEMU_ARM64"
@@ -32,13 +33,13 @@ CPU = "cortex-a76"
 def qemu_folder() -> Path:
     """Where QEMU and the arm64 runtimes are: what :data:`FOLDER_VARIABLE` names, else a folder in the user's cache."""
     named = os.environ.get(FOLDER_VARIABLE)
-    return Path(named) if named else Path.home() / ".cache" / "edgekit" / "qemu-arm64"
+    return Path(named) if named else home_folder() / ".cache" / "edgekit" / "qemu-arm64"
 
 
 def x86_emulator() -> Path | None:
     """The QEMU that executes programs of this x86 system on other x86 processors; None where there is none."""
     ours = qemu_folder() / "usr" / "bin" / X86_PROGRAM
-    if ours.is_file():
+    if os.path.isfile(ours):  # noqa: PTH113  # False where nothing may be read
         return ours
     found = shutil.which(X86_PROGRAM)
     return None if found is None else Path(found)
@@ -64,7 +65,7 @@ class QemuDevice(Device):
     @staticmethod
     def is_installed() -> bool:
         """Whether QEMU and the arm64 runtimes are there."""
-        return (qemu_folder() / RECORD).is_file()
+        return os.path.isfile(qemu_folder() / RECORD)  # noqa: PTH113  # False where nothing may be read
 
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
         """The bundle's check, in an emulated process in the bundle's own folder.

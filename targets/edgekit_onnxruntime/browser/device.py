@@ -20,6 +20,7 @@ from edgekit.bundle import Bundle
 from edgekit.device import Device, Session
 from edgekit.errors import InputError, RequirementError
 from edgekit.files.atomic import temporary_folder
+from edgekit.files.home import home_folder
 from edgekit_onnxruntime.browser.chromium import chromium, chromium_version, find_chromium
 from edgekit_onnxruntime.browser.server import PageServer
 from edgekit_onnxruntime.browser.session import MODELS, SHOWN, BrowserSession, Tab
@@ -60,9 +61,10 @@ def find_library() -> Path:
         InputError: There is none.
     """
     named = os.environ.get(VARIABLE)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgekit"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or home_folder() / ".cache") / "edgekit"
     folder = Path(named) if named else cache / "node_modules" / PACKAGE
-    if not (folder / "package.json").is_file() or not (folder / "dist").is_dir():
+    # Of a folder that may not be read os.path says that nothing is there, where pathlib raises.
+    if not os.path.isfile(folder / "package.json") or not os.path.isdir(folder / "dist"):  # noqa: PTH112, PTH113
         raise InputError(
             f"there is no {PACKAGE} here",
             subject="--device browser",
