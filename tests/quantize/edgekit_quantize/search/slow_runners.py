@@ -62,6 +62,18 @@ class Disturbed(Slow):
 
 
 @dataclass
+class Unsteady(Slow):
+    """Takes a hundredth longer at every run, so that no turns agree, as on a machine that is busier all the time."""
+
+    runs: int = 0
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.runs += 1
+        CLOCK.seconds += self.seconds * self.runs / 100
+        return super().run(feeds)
+
+
+@dataclass
 class CostsAsTold:
     """What layers cost, as a test tells."""
 

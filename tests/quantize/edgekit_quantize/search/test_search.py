@@ -15,6 +15,7 @@ from tests.quantize.edgekit_quantize.search.slow_runners import (
     Broken,
     Disturbed,
     Slow,
+    Unsteady,
     chosen,
 )
 
@@ -138,6 +139,23 @@ def test_what_seems_slower_than_float_is_timed_again() -> None:
     outcome = chosen({"disturbed": disturbed, "slow": Slow(2 * FLOAT_S, 0.0)})
     assert [trial.name for trial in outcome.held] == ["disturbed"]
     assert outcome.held[0].latency_ms == pytest.approx(1e3 * FLOAT_S / 2)
+
+
+@pytest.mark.parametrize(
+    ("form", "integers", "kept"),
+    [
+        (Unsteady(FLOAT_S * 1.1, 0.0), False, True),
+        (Unsteady(FLOAT_S * 1.1, 0.0), True, False),
+        (Unsteady(FLOAT_S * 3, 0.0), False, False),
+        (Slow(FLOAT_S * 1.1, 0.0), False, False),
+    ],
+)
+def test_stored_weights_have_the_benefit_of_the_doubt_where_turns_do_not_agree(
+    form: Slow, integers: bool, kept: bool
+) -> None:
+    """They are computed with in float: 1.1 times as long says nothing where turns differ by more than a tenth."""
+    outcome = chosen({"form": form}, stored=None if integers else StoredCosts({"layer": 1.0}, {}))
+    assert bool(outcome.held) is kept
 
 
 def test_stored_weights_are_rounded_adaptively_though_they_seem_slower_than_float_at_first() -> None:
