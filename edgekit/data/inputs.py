@@ -32,12 +32,11 @@ def seeded_inputs(
 ) -> Arrays:
     """Inputs that are the same for the same seed, on every machine.
 
-    Floating-point inputs are standard normal, without the sign where none is negative, or uniform in the interval that
-    is their limit; bytes take their whole
-    range; other integers, and inputs that have a limit, are drawn from 0 up to below it, or from those that it lists;
-    booleans are fair coins; inputs that take random numbers get such. Texts are words that the graph looks for, or
-    lines of them where it looks into a text. An input's values depend on its own name, dtype and shape alone, so
-    another input that comes or goes changes nothing.
+    Without a limit floating-point inputs are standard normal, bytes uniform over their whole range, other integers
+    uniform from 0 to below :data:`~edgekit.data.limits.FLAG_LIMIT`. A limit is an interval, a number that integers
+    stay below, a list of numbers, or that no number is negative. Booleans are fair coins; inputs that take random
+    numbers get such. Texts are words that the graph looks for, or lines of them where it looks into a text. An input's
+    values depend on its own name, dtype and shape alone, so another input that comes or goes changes nothing.
 
     Args:
         specs: The inputs, with static shapes.
@@ -110,12 +109,7 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.
     if spec.dtype == "str":
         words = limit if isinstance(limit, Words) else Words(((None, ANY_WORDS),))
         return words.draw(rng, shape)
-    try:
-        dtype = np.dtype(spec.dtype)  # bfloat16, int4 and the like are known since onnx_ir imports ml_dtypes
-    except TypeError:  # a sequence, or a type that the model does not tell
-        dtype = np.dtype(str)
-    if dtype == np.dtype(str):
-        raise InputError("nothing can be drawn for this element type", subject=spec)
+    dtype = _dtype_of_numbers(spec)
     if isinstance(limit, Given) and limit.values.shape == shape:
         return limit.values.astype(dtype)
     if dtype == np.bool_:
@@ -125,21 +119,56 @@ def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.
         return _within(values, dtype, limit)
     if limit is None and spec.vocabulary is not None:
         limit = len(spec.vocabulary) + 1
+    limited = _limited(shape, rng, limit)
+    if limited is not None:
+        return limited.astype(dtype)
+    return _by_type(shape, rng, dtype, is_magnitude=isinstance(limit, Magnitude)).astype(dtype)
+
+
+def _dtype_of_numbers(spec: ValueSpec) -> np.dtype:
+    """An input's element type.
+
+    Raises:
+        InputError: It is no type of numbers or booleans.
+    """
+    try:
+        dtype = np.dtype(spec.dtype)  # bfloat16, int4 and the like are known since onnx_ir imports ml_dtypes
+    except TypeError:  # a sequence, or a type that the model does not tell
+        dtype = np.dtype(str)
+    if dtype == np.dtype(str):
+        raise InputError("nothing can be drawn for this element type", subject=spec)
+    return dtype
+
+
+def _limited(shape: tuple[int, ...], rng: np.random.Generator, limit: Limit | None) -> np.ndarray | None:
+    """Numbers that a limit draws, uniform; None where it draws none by itself."""
     if isinstance(limit, Interval):
-        return rng.uniform(limit.low, limit.high, shape).astype(dtype)
+        return rng.uniform(limit.low, limit.high, shape)
     if isinstance(limit, tuple):
-        return rng.choice(limit, shape).astype(dtype)
+        return rng.choice(limit, shape)
     if isinstance(limit, Columns) and shape:
-        return rng.integers(0, limit.of(shape[-1]), shape).astype(dtype)
+        return rng.integers(0, limit.of(shape[-1]), shape)
     if isinstance(limit, int):
-        return rng.integers(0, limit, shape).astype(dtype)
+        return rng.integers(0, limit, shape)
+    return None
+
+
+def _by_type(shape: tuple[int, ...], rng: np.random.Generator, dtype: np.dtype, *, is_magnitude: bool) -> np.ndarray:
+    """Bytes of their whole range, other integers below :data:`FLAG_LIMIT`, and standard normal numbers.
+
+    Args:
+        shape: Of what is drawn.
+        rng: Draws.
+        dtype: The input's element type, to which the caller casts.
+        is_magnitude: Whether floats are taken without their sign.
+    """
     if np.issubdtype(dtype, np.integer):
         low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max + 1) if dtype.itemsize == 1 else (0, FLAG_LIMIT)
-        return rng.integers(low, high, shape).astype(dtype)
+        return rng.integers(low, high, shape)
     if np.issubdtype(dtype, np.complexfloating):
-        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+        return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
     values = rng.standard_normal(shape)
-    return (np.abs(values) if isinstance(limit, Magnitude) else values).astype(dtype)
+    return np.abs(values) if is_magnitude else values
 
 
 def _holds_recordings(dtype: np.dtype, limit: Limit | None) -> bool:
