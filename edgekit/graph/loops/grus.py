@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -86,15 +87,18 @@ def gru_cells(values: LoopValues) -> Iterator[GruCell]:
     made = [source(value) for value in values.body.outputs[CONDITION : CONDITION + values.states]]
     for number, output in enumerate(made):
         state = values.body.inputs[BEFORE_STATES + number]
-        for gate, content in _mixed(output, state, values):
-            for update in activated(gate, values):
-                for fresh in activated(content, values):
-                    if update.function.name in GATES and fresh.function.name == "Tanh":
-                        for reset, product, passed in _reset(fresh.argument, values):
-                            if reset.function == update.function:
-                                yield GruCell(
-                                    number, update.function, update.argument, reset.argument, product, passed, fresh
-                                )
+        for update, fresh in _moved(output, state, values):
+            for reset, product, passed in _reset(fresh.argument, values):
+                if reset.function == update.function:
+                    yield GruCell(number, update.function, update.argument, reset.argument, product, passed, fresh)
+
+
+def _moved(output: ir.Value, state: ir.Value, values: LoopValues) -> Iterator[tuple[Activated, Activated]]:
+    """The update gate, and the hyperbolic tangent that the state is moved to."""
+    for gate, content in _mixed(output, state, values):
+        for update, fresh in itertools.product(activated(gate, values), activated(content, values)):
+            if update.function.name in GATES and fresh.function.name == "Tanh":
+                yield update, fresh
 
 
 def _mixed(output: ir.Value, state: ir.Value, values: LoopValues) -> Iterator[tuple[ir.Value, ir.Value]]:

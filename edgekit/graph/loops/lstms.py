@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -71,13 +72,21 @@ def lstm_cells(values: LoopValues) -> Iterator[LstmCell]:
             for memory, new in enumerate(made):
                 if source(put_out.argument) is not new or memory == hidden:
                     continue
-                for kept, taken in operands(new, "Add"):
-                    forgets = [f for f, state in operands(kept, "Mul") if state is before[memory]]
-                    for f in (each for forget in forgets for each in activated(forget, values)):
-                        for i, g in _gated(taken, values):
-                            if o.function == f.function == i.function:
-                                arguments = (i.argument, o.argument, f.argument, g.argument)
-                                yield LstmCell(hidden, memory, i.function, arguments)
+                for f, i, g in _remembered(new, before[memory], values):
+                    if o.function == f.function == i.function:
+                        arguments = (i.argument, o.argument, f.argument, g.argument)
+                        yield LstmCell(hidden, memory, i.function, arguments)
+
+
+def _remembered(
+    new: ir.Value, memory: ir.Value, values: LoopValues
+) -> Iterator[tuple[Activated, Activated, Activated]]:
+    """The forget gate, the input gate and the hyperbolic tangent of a memory's new state, ``f c + i tanh(…)``."""
+    for kept, taken in operands(new, "Add"):
+        for forget, state in operands(kept, "Mul"):
+            if state is memory:
+                for f, (i, g) in itertools.product(activated(forget, values), _gated(taken, values)):
+                    yield f, i, g
 
 
 def _gated(value: ir.Value, values: LoopValues) -> Iterator[tuple[Activated, Activated]]:
