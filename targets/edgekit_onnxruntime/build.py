@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgekit.graph.integer_products import multiplies_integers
+from edgekit.graph.reading.ir_version import with_least_mark
 from edgekit.graph.unsigned_weights import with_unsigned_weights
 from edgekit.graph.value_info import without_inferable_value_info
 from edgekit.model import PROTOBUF_LIMIT, Model, ValueSpec
@@ -68,7 +69,9 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     source, optimized = folder / "model.onnx", folder / "model.ort"
     unsigned = with_unsigned_weights(model) if options.precision == "float32" and multiplies_integers(model) else model
     written = webgpu.computed_right(unsigned) if profile.options["provider"] == webgpu.PROVIDER else unsigned
-    (written if options.draft else without_inferable_value_info(written)).save(source)
+    if not options.draft:
+        written = written.with_graph(with_least_mark(without_inferable_value_info(written).graph_model))
+    written.save(source)
     alternatives: tuple[Path, ...]
     if options.draft:
         alternatives, ort_format = (), "left out: a draft"

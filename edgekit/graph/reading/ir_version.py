@@ -1,4 +1,4 @@
-"""Marks models with a version of the ONNX file format that ONNX Runtime takes.
+"""Marks models with a version of the ONNX file format that ONNX Runtime takes, or with the oldest one that they need.
 
 The onnx package marks a model with the newest version that it knows, which says what a file may contain, not what this
 one does. ONNX Runtime refuses marks that are newer than itself before it looks at the graph.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+import onnx
 import onnx_ir as ir
 
 _MAX_IR_VERSION = re.compile(r"max supported IR version: (\d+)")
@@ -17,6 +18,9 @@ _FAR_VERSION = 1000
 _FATAL_ONLY = 4
 INITIALIZERS_ALONE = 4
 """The version of the format since which initializers need not be inputs."""
+_FUNCTIONS = 8
+"""The version of the format that has functions of the model's own."""
+_STANDARD_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training")
 
 
 def mark_loadable(graph_model: ir.Model) -> None:
@@ -25,6 +29,44 @@ def mark_loadable(graph_model: ir.Model) -> None:
     A graph that needs what came with a newer version is refused all the same, for what it needs, when it is executed.
     """
     graph_model.ir_version = min(graph_model.ir_version, newest_ir_version())
+
+
+def with_least_mark(graph_model: ir.Model) -> ir.Model:
+    """The model, marked with the oldest version of the format that has its operator sets: older readers take it.
+
+    A lower mark stays, and so does that of a model with element types that came with a version of the format. The given
+    model is not changed.
+    """
+    least = _least_ir_version(graph_model)
+    if graph_model.ir_version <= least or not _holds_old_types(graph_model):
+        return graph_model
+    marked = graph_model.clone()
+    marked.ir_version = least
+    return marked
+
+
+def _least_ir_version(graph_model: ir.Model) -> int:
+    """The version of the format that came with the newest of a model's operator sets; its own where onnx knows none."""
+    sets = [
+        onnx.helper.make_opsetid(domain, version)
+        for domain, version in graph_model.opset_imports.items()
+        if domain in _STANDARD_DOMAINS
+    ]
+    try:
+        least = int(onnx.helper.find_min_ir_version_for(sets))
+    except ValueError:  # a set that is newer than the package onnx
+        return graph_model.ir_version
+    return max(least, _FUNCTIONS if graph_model.functions else INITIALIZERS_ALONE)
+
+
+def _holds_old_types(graph_model: ir.Model) -> bool:
+    """Whether all element types are as old as functions, so that any version that is asked of a model has them."""
+    values = (
+        value
+        for graph in graph_model.graphs()
+        for value in (*graph.inputs, *graph.initializers.values(), *(each for node in graph for each in node.outputs))
+    )
+    return all(value.dtype is None or value.dtype <= ir.DataType.BFLOAT16 for value in values)
 
 
 @cache

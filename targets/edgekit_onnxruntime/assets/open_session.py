@@ -146,7 +146,7 @@ def open_session(
     except Exception as error:  # its classes have no base in common
         if setup.provider == CPU:
             raise
-        raise ProviderError(f"{setup.provider} does not take {path.name}: {_said(error)}") from error
+        raise ProviderError(f"{setup.provider} does not take {path.name}: {said(error)}") from error
     if setup.provider not in session.get_providers():
         active = ", ".join(session.get_providers())
         raise ProviderError(f"{setup.provider} cannot start with its options; the model would run on {active}")
@@ -215,7 +215,7 @@ def _add_plugin(setup: Setup, options: onnxruntime.SessionOptions) -> None:
     except ProviderError:
         raise
     except Exception as error:
-        raise ProviderError(f"{setup.provider} cannot be loaded: {_said(error)}") from error
+        raise ProviderError(f"{setup.provider} cannot be loaded: {said(error)}") from error
 
 
 def _devices(provider: str) -> list[Any]:
@@ -229,6 +229,6 @@ def _filled(texts: Mapping[str, str], values: Mapping[str, str]) -> dict[str, st
     return filled
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
     """What ONNX Runtime says, without its places in its source and its error codes."""
     return " ".join(_PLACE.sub("", str(error)).split())

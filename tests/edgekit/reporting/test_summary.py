@@ -279,9 +279,11 @@ def test_errors_of_several_quantities_are_numbered() -> None:
 def test_by_how_much_a_curve_is_off_in_all() -> None:
     curve = {"name": "quantiles", "is_curve": True, "centred_db": 47.92, "max_abs_error": 0.3738}
     exact = {"name": "day", "is_curve": True, "centred_db": "inf", "max_abs_error": 0.0}
-    assert error_texts({"accuracy": {"outputs": [curve, exact]}, "stages": []}) == [
+    field = {"name": "flow", "is_field": True, "centred_db": 31.5, "max_abs_error": 0.25}
+    assert error_texts({"accuracy": {"outputs": [curve, exact, field]}, "stages": []}) == [
         "quantiles: 0.374 at most, SQNR 47.9 dB of what varies between samples",
         "day: 0 at most, SQNR exact of what varies between samples",
+        "flow: 0.25 at most, SQNR 31.5 dB of what varies between places",
     ]
 
 
