@@ -126,6 +126,8 @@ def _of_trial(trial: Mapping[str, Any], max_drop: float | None) -> tuple[Fate, s
     if max_drop is not None and trial["drop"] > max_drop:
         return Fate.REFUSED, _lost_text(trial, max_drop)
     size, float_size = trial["weight_bytes"], trial.get("float_weight_bytes")
+    if size == float_size == 0:
+        return Fate.REFUSED, "no weights that could be stored in fewer bits"
     has_integers = trial.get("integer_layers") != 0
     if float_size is not None and not is_smaller(size, float_size, multiplies_integers=has_integers):
         hardly = "hardly" if size < float_size else "no"

@@ -52,6 +52,11 @@ class Trial:
         return is_smaller(self.size, self.float_size, multiplies_integers=bool(self.written.quantized))
 
     @property
+    def has_no_weights(self) -> bool:
+        """Whether there was nothing to make smaller, as in trees, whose numbers are their nodes' attributes."""
+        return self.size == self.float_size == 0
+
+    @property
     def speedup(self) -> float:
         """Float latency over this one's; 1 where neither was measured."""
         return self.float_ms / self.latency_ms if self.latency_ms and self.float_ms else 1.0

@@ -61,6 +61,8 @@ class Outcome:
         """
         if not self.curve:
             return "no candidate can be built and run for the target"
+        if all(trial.has_no_weights for trial in self.curve):
+            return "it has no weights that could be stored in fewer bits"
         held = [trial for trial in self.curve if trial.score.drop <= max_drop]
         if not held:
             return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"
