@@ -95,6 +95,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             request.options(),
             model.options.preprocessing,
             model.options.labels,
+            request.samples(),
             fates.as_record(),
             _classes(model.original, verified, model.verification),
         )

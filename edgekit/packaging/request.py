@@ -9,6 +9,7 @@ from shlex import quote
 from typing import Any
 
 from edgekit.comparison.custom_metric import Evaluation
+from edgekit.data.digest import samples_digest
 from edgekit.data.sample_lists import SampleList
 from edgekit.data.tables import Table
 from edgekit.devices.instruction_set import require_executable
@@ -162,6 +163,11 @@ class PackageRequest:
         declared = None if self.preprocessing is None else self.preprocessing.as_record()
         named = [[target.name, profile.name] for target, profile in self.profiles()]
         return fingerprint(files, {**self.options(), "name": self.name, "targets": named, "preprocessing": declared})
+
+    def samples(self) -> dict[str, str | None]:
+        """The hash of the samples by the option that gave them; None of those that are no files."""
+        given = {"data": self.data, "verify_data": self.verify_data}
+        return {key: samples_digest(place) for key, place in given.items() if place is not None}
 
     def own_options(self, target: Target) -> dict[str, str]:
         """The options that are the target's."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from edgekit.bundle import Bundle
 from edgekit.config import DeclaredBundle
+from edgekit.data.digest import samples_digest
 from edgekit.data.labels import read_class_names
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.features.dimensions import defaults
@@ -53,7 +54,12 @@ def judge_declaration(bundle: Bundle, declared: DeclaredBundle) -> Iterator[Verd
         if file is not None and not file.is_file():
             told = f"{file} is not there: nothing tells whether the bundle is made {_OF[what]}"
             yield Verdict(DECLARATION, _LIMIT, told, Outcome.NOT_COMPARED)
-    others = [*_other_options(bundle, declared), *_other_names(bundle, declared), *_other_input(bundle, declared)]
+    others = [
+        *_other_options(bundle, declared),
+        *_other_samples(bundle, declared),
+        *_other_names(bundle, declared),
+        *_other_input(bundle, declared),
+    ]
     if others:
         told = f"{'; '.join(others)}: `edgekit build` builds it again"
         yield Verdict(DECLARATION, _LIMIT, told, Outcome.INCONCLUSIVE)
@@ -67,6 +73,26 @@ def _other_options(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
     for key in plain:
         if key in recorded and recorded[key] != plain[key]:
             yield _other(key, recorded[key], plain[key])
+
+
+def _other_samples(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
+    """What differs where the bundle tells its samples, and those that are declared are at hand."""
+    recorded = bundle.manifest.get("samples")
+    if recorded is None:
+        return
+    for key, place in (("data", declared.data), ("verify_data", declared.verify_data)):
+        old = recorded.get(key)
+        if place is None:
+            if old is not None:
+                yield f"it was made with samples as {key}, and none are declared"
+            continue
+        try:
+            new = samples_digest(place)
+        except InputError as error:
+            yield f"{place} ({key}) cannot be read: {error.message}"
+            continue
+        if new not in (None, old):
+            yield f"{place} ({key}) does not hold the samples that it was made with"
 
 
 def _other_names(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:

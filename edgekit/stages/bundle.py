@@ -54,6 +54,8 @@ class Facts:
     """What the user asked for, as the manifest's schema describes it."""
     preprocessing: Preprocessing | None
     class_names: tuple[str, ...]
+    samples: Mapping[str, str | None]
+    """The hash of the samples by the option that gave them; see :mod:`edgekit.data.digest`."""
     candidates: Sequence[Mapping[str, Any]] = ()
     """What became of each form of the model that was tried; see :mod:`edgekit.packaging.candidates`."""
     classes: Classes | None = None
@@ -179,6 +181,7 @@ class WriteBundle(Stage[Measured]):
             "source": {"files": self._source_files()},
             **self._build_record(self._target, self._profile, given, self._stages),
             "options": dict(facts.options),
+            "samples": dict(facts.samples),
             "dimensions": {name: as_record(sizes) for name, sizes in given.model.open_dims.items()},
             "preprocessing": None if facts.preprocessing is None else facts.preprocessing.as_record(),
             "labels": list(facts.class_names) or None,

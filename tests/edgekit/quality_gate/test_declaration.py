@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
@@ -65,6 +66,47 @@ def test_class_names_and_preprocessing_that_are_not_as_declared(
     )
     told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
     assert told == f'preprocessing was "image", and "audio" is declared{again}'
+
+
+def test_samples_that_are_not_those_of_the_bundle(
+    edgekit: RunEdgeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, onnx_model: Callable[..., Any]
+) -> None:
+    """Its accuracy is that on the older ones: labels that changed since would pass unseen."""
+    onnx.save(onnx_model("f (float[1, 3] x) => (float[1, 3] y) { y = Relu(x) }"), tmp_path / "model.onnx")
+    for folder in ("calibration", "test"):
+        (tmp_path / folder).mkdir()
+        for number in range(3):
+            np.savez(tmp_path / folder / f"{number}.npz", x=np.eye(3, dtype=np.float32)[number : number + 1])
+    labels = tmp_path / "test" / "labels.csv"
+    labels.write_text("0.npz,0\n1.npz,1\n2.npz,2\n")
+    declared = (
+        '[budget]\naccuracy = "90%"\n[[bundle]]\nname = "d"\nmodel = "model.onnx"\ntarget = "onnxruntime"\n'
+        'data = "calibration"\nquantize = "none"\nverify_data = "test"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edgekit.toml").write_text(declared)
+    assert edgekit("build", "-q").code == 0
+    (tmp_path / "test" / ".DS_Store").write_text("what a file manager leaves is no sample")
+    assert outcomes(edgekit("gate", "--json")) == {"accuracy": "kept"}
+
+    labels.write_text("0.npz,1\n1.npz,2\n2.npz,0\n")
+    finished = edgekit("gate", "--json")
+    assert outcomes(finished) == {"accuracy": "kept", "declaration": "inconclusive"}
+    again = ": `edgekit build` builds it again"
+    told = finished.json["bundles"][0]["verdicts"][1]["found"]
+    assert told == f"{tmp_path}/test (verify_data) does not hold the samples that it was made with{again}"
+
+    labels.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1\n")
+    assert outcomes(edgekit("gate", "--json")) == {"accuracy": "kept"}
+    (tmp_path / "test").rename(tmp_path / "elsewhere")
+    assert outcomes(edgekit("gate", "--json")) == {"accuracy": "kept"}
+    (tmp_path / "test").mkdir()
+    told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
+    assert told == f"{tmp_path}/test (verify_data) cannot be read: the data folder holds no samples{again}"
+
+    (tmp_path / "edgekit.toml").write_text(declared.replace('verify_data = "test"\n', ""))
+    told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
+    assert told == f"it was made with samples as verify_data, and none are declared{again}"
 
 
 def test_a_model_that_git_lfs_holds_is_told_from_another_model(
