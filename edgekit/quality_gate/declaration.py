@@ -10,7 +10,7 @@ from edgekit.bundle import Bundle
 from edgekit.config import DeclaredBundle
 from edgekit.data.digest import samples_digest
 from edgekit.data.labels import read_class_names
-from edgekit.errors import EdgeKitError, InputError
+from edgekit.errors import InputError
 from edgekit.features.dimensions import defaults
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.packaging.declared import request_for
@@ -28,12 +28,9 @@ def require_declared_target(bundle: Bundle, declared: DeclaredBundle) -> None:
     """Refuses a bundle that was built for another device than the one that is declared.
 
     Raises:
-        InputError: It was.
+        InputError: It was, or there is no device of the declared name.
     """
-    try:
-        _, profile = find_profile(declared.target)
-    except EdgeKitError:  # its plugin is not installed here, so that nothing can be said
-        return
+    _, profile = find_profile(declared.target, f"{declared.file} bundle {declared.name} target")
     if profile.name != bundle.profile_name:
         raise InputError(
             "was built for another target",

@@ -109,6 +109,26 @@ def test_samples_that_are_not_those_of_the_bundle(
     assert told == f"it was made with samples as verify_data, and none are declared{again}"
 
 
+def test_a_target_that_there_is_not(
+    edgekit: RunEdgeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, onnx_model: Callable[..., Any]
+) -> None:
+    """A slip of the pen is no reason to judge the bundle of an earlier build, of whatever device."""
+    onnx.save(onnx_model("f (float[1, 3] x) => (float[1, 3] y) { y = Relu(x) }"), tmp_path / "model.onnx")
+    declared = '[budget]\nsize = "1 MB"\n[[bundle]]\nname = "d"\nmodel = "model.onnx"\ntarget = "onnxruntime"\n'
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edgekit.toml").write_text(declared)
+    assert edgekit("build", "-q").code == 0
+
+    (tmp_path / "edgekit.toml").write_text(declared.replace("onnxruntime", "onnxruntim"))
+    finished = edgekit("gate", "-q")
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: {tmp_path}/edgekit.toml bundle d target: there is no target 'onnxruntim'\n"
+        "expected: 'onnxruntime'\n"
+        "hint: `edgekit targets` lists what is installed\n"
+    )
+
+
 def test_a_model_that_git_lfs_holds_is_told_from_another_model(
     edgekit: RunEdgeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bundle: Path, digits: Path
 ) -> None:
