@@ -127,7 +127,7 @@ def _einsum(node: ir.Node) -> int:
 
 
 def _attention(node: ir.Node) -> int:
-    """The standard operator: queries by keys, then the weights by values, for every query head."""
+    """The standard operator: queries by keys, those of a past too, then the weights by values, for every query head."""
     query, key, value = (_shape(node.inputs, index) for index in range(3))
     if len(query) == 4:  # [batch, heads, sequence, size]
         batch, heads, queries, size = query
@@ -137,6 +137,8 @@ def _attention(node: ir.Node) -> int:
         heads = node.attributes.get_int("q_num_heads", 1)
         key_heads = node.attributes.get_int("kv_num_heads", heads)
         size, keys, value_size = query[2] // heads, key[1], value[2] // key_heads
+    if has_input(node, 4):
+        keys += _shape(node.inputs, 4)[2]  # [batch, key heads, past, size]
     return batch * heads * queries * keys * (size + value_size)
 
 

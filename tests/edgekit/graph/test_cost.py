@@ -91,6 +91,14 @@ def test_attention_multiplies_queries_by_keys_and_weights_by_values(model: Calla
     assert counted.macs == 4 * 10 * 10 * (8 + 8)
 
 
+def test_attention_to_a_past_multiplies_its_keys_and_values_too(model: Callable[..., Model]) -> None:
+    graph = """g (float[1, 4, 1, 8] q, float[1, 2, 1, 8] k, float[1, 2, 1, 6] v, float[1, 2, 30, 8] pk,
+                  float[1, 2, 30, 6] pv) => (float[1, 4, 1, 6] y, float[1, 2, 31, 8] nk, float[1, 2, 31, 6] nv) {
+        y, nk, nv = Attention (q, k, v, , pk, pv)
+    }"""
+    assert cost(model(graph, opset=23)).macs == 4 * 1 * 31 * (8 + 6)
+
+
 # ONNX Runtime's own operators, by its document ContribOperators.
 MICROSOFT = {
     "conv with its activation": (
