@@ -195,5 +195,4 @@ def test_a_detector_is_read_from_its_record(form: str) -> None:
 
 def test_the_output_has_a_name_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     outputs = {"detections": np.ones((1, 8, 6), np.float32)}
-    detector = Rows(Columns("detections", 6, 0, 4), True, Columns("detections", 6, 4, 2))
     assert output_name(model_of(outputs, tmp_path_factory)) == "detections_"
