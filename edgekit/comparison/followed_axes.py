@@ -73,7 +73,8 @@ def channel_axis(output: ir.Value) -> int | None:
         if node.op_type not in FORMS | _IN_PLACE:
             return None
         way.append(node)
-        value = next(filter(is_computed, node.inputs), None)
+        handed_on = node.inputs[1:] if node.op_type == "Where" else node.inputs  # not the condition
+        value = next(filter(is_computed, handed_on), None)
     return None
 
 

@@ -103,6 +103,11 @@ WEIGHTS = {
             "{ h = Conv (x, k) y = Transpose <perm = [0, 2, 3, 1]> (h) }",
             3,
         ),
+        (  # Softplus as PyTorch's exporter writes it
+            "g (float[1, 3, 4, 4] x) => (float[1, 4, 4, 4] y) <float t = {20}> "
+            "{ h = Conv (x, k) s = Softplus (h) far = Greater (h, t) y = Where (far, h, s) }",
+            1,
+        ),
     ],
 )
 def test_channels_of_a_convolution_without_names(onnx_model: OnnxModel, graph: str, axis: int) -> None:
