@@ -300,7 +300,8 @@ def _too_deep(subject: object, found: str) -> InputError:
         subject=subject,
         expected="8 bits a channel",
         found=found,
-        hint="save it with 8 bits, or save the samples as .npz files",
+        hint="save the samples as .npz files, with the numbers that the training fed the model; with 8 bits only if it "
+        "was trained on these",
     )
 
 
