@@ -113,8 +113,8 @@ def test_pictures_of_16_bits_get_no_draft(folder: Path, onnx_file: Callable[...,
         "data/a.tif: the picture has more than 8 bits a channel\n"
         "expected: 8 bits a channel\n"
         "found: mode I;16\n"
-        "hint: save the samples as .npz files, with the numbers that the training fed the model; with 8 bits only if it "
-        "was trained on these"
+        "hint: save the samples as .npz files, with the numbers that the training fed the model; with 8 bits only "
+        "if it was trained on these"
     )
     assert not (folder / "edgekit.toml").exists()
 
