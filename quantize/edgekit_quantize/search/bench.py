@@ -70,6 +70,7 @@ class Trial:
             "float_value": self.score.reference,
             "drop": self.score.drop,
             "count": self.score.count,
+            **({} if self.score.head is None else {"head": self.score.head}),
             "sqnr_db": json_number(self.score.sqnr_db),
             "latency_ms": self.latency_ms,
             "float_latency_ms": self.float_ms,

@@ -74,12 +74,18 @@ class ChoicesKept:
             self._changed[name] += int((wanted != got).sum()) if wanted.shape == got.shape else wanted.size
 
     @property
-    def kept(self) -> float:
-        """The share that is kept of the worst output; 1 where no more than :data:`MOST_CHANGED` change surely."""
-        changed = {name: count - ONE_SIDED * math.sqrt(count) for name, count in self._changed.items()}
-        shares = [(changed[name] / count, self._changed[name] / count) for name, count in self._all.items() if count]
-        surely, share = max(shares, default=(0.0, 0.0))
-        return 1.0 if surely <= MOST_CHANGED else 1 - share
+    def worst(self) -> tuple[float, str | None]:
+        """The share that is kept of the output that loses the most, and its name.
+
+        1 and no name where no more than :data:`MOST_CHANGED` change surely.
+        """
+        counted = [name for name, count in self._all.items() if count]
+        surely, worst = max(((self._surely_changed(name), name) for name in counted), default=(0.0, ""))
+        return (1.0, None) if surely <= MOST_CHANGED else (1 - self._changed[worst] / self._all[worst], worst)
+
+    def _surely_changed(self, name: str) -> float:
+        changed = self._changed[name]
+        return (changed - ONE_SIDED * math.sqrt(changed)) / self._all[name]
 
 
 def _decided(output: np.ndarray, decision: Decision) -> np.ndarray:

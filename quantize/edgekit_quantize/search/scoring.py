@@ -77,6 +77,8 @@ class Score:
     """Whether it was judged in all of its settings, and on as many samples as its metric needs."""
     class_drop: float = 0.0
     """What the loss of a single class is evidence of (:mod:`edgekit.comparison.recalls`); 0 without labels."""
+    head: str | None = None
+    """The output beside the first whose decisions the value is a share of; None where it is no such share."""
 
     @property
     def is_of_few(self) -> bool:
@@ -298,8 +300,10 @@ class Scorer:
             value = self.evaluation(run, self.samples)
             return Score(self.metric, value, self.float_value, sqnr, relative=True)
         value, count = self._value_and_count(tally)
-        kept = min(value, tally.integers_kept, tally.beside.kept)
-        return Score(self.metric, kept, self.float_value, sqnr, count, class_drop=tally.class_drop)
+        value, (of_head, head) = min(value, tally.integers_kept), tally.beside.worst
+        head = head if of_head < value else None
+        value = min(value, of_head)
+        return Score(self.metric, value, self.float_value, sqnr, count, class_drop=tally.class_drop, head=head)
 
     def _value_and_count(self, tally: _Tally) -> tuple[float, int | None]:
         """What is measured without a function of the project's, and how many items it is a share of."""

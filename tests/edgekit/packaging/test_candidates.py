@@ -316,6 +316,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     trial = {"metric": "accuracy", "value": 0.9, "float_value": 0.95, "drop": 0.05, "sqnr_db": 20.0, "weight_bytes": 10}
     slow = {**trial, "drop": 0.0, "latency_ms": 2.0, "float_latency_ms": 1.0}
     curve = [{"candidate": "a", **trial}, {"candidate": "b", **slow}, {"candidate": "c", **trial, "drop": 0}]
+    curve.append({"candidate": "of heads", **trial, "head": "root"})
     curve.append({"candidate": "of trees", **slow, "weight_bytes": 0, "float_weight_bytes": 0})
     told.measured({"max_drop": 0.01, "curve": curve})
     told.told("c", Fate.SHIPS)
@@ -324,6 +325,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
         ("a", "refused", "5.00% of accuracy lost, 1.00% is allowed"),
         ("b", "refused", "slower than the float model"),
         ("c", "ships", ""),
+        ("of heads", "refused", "5.00% of the decisions of output 'root' lost"),
         ("of trees", "refused", "no weights that could be stored in fewer bits"),
     ]
     assert rows[0]["sqnr_db"] == 20.0
