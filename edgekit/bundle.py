@@ -37,6 +37,7 @@ from edgekit.files.bundle_folder import listed_files
 from edgekit.files.left_by_systems import is_left_by_system
 from edgekit.files.line_ends import KEEPING, has_other_line_ends
 from edgekit.files.regular_file import read_json
+from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.measurements import MEASUREMENTS, join, without_times
 from edgekit.model import Arrays, states_among
 from edgekit.schema import find_flaw, not_finite
@@ -265,6 +266,7 @@ def read_bundle(path: Path) -> Bundle:
             found=found,
             hint=_hint_at(path),
         )
+    require_name_for_libraries(path)
     manifest = read_json(manifest_file)
     if (path / MEASUREMENTS).exists():
         flaw = join(manifest, read_json(path / MEASUREMENTS))

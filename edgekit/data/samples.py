@@ -35,6 +35,7 @@ from edgekit.features.dimensions import OpenDims, defaults
 from edgekit.features.tokens import numbers_for
 from edgekit.files.left_by_systems import is_left_by_system
 from edgekit.files.missing import hint_for_missing
+from edgekit.files.utf8_names import require_utf8_name
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.processes import supervision
@@ -328,6 +329,7 @@ def sample_files(folder: Path) -> list[Path]:
         inside = path.relative_to(folder)
         if path.is_dir() or is_left_by_system(inside.parts) or any(part.startswith(".") for part in inside.parts):
             continue
+        require_utf8_name(path, inside=inside)
         if len(inside.parts) > 2:
             raise InputError(
                 "samples lie too deep in the data folder", subject=path, expected="FOLDER/CLASS/FILE at most"

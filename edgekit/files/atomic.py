@@ -16,6 +16,7 @@ from pathlib import Path
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.files.room import is_shortage, no_room, shortage
+from edgekit.files.utf8_names import require_name_for_libraries
 
 try:
     import fcntl
@@ -100,10 +101,11 @@ def atomic_directory(
 
     Raises:
         InputError: ``path`` is something that must not be replaced, lies in a bundle, the output cannot be written, or
-            the disk is full.
+            the disk is full, or libraries in C++ could not open what lies there.
     """
     require_outside_bundles(path)
     path = Path(os.path.realpath(path))
+    require_name_for_libraries(path)
     if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or may_replace(path))):
         name = "" if chosen_with is None else f"choose another name with {chosen_with}, or "
         raise InputError(f"exists and is not a {what}", subject=path, hint=f"{name}remove it first")

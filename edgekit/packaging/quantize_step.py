@@ -22,6 +22,7 @@ from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import defaults
 from edgekit.files.atomic import require_writable
 from edgekit.files.bundle_folder import require_outside_bundles
+from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.fingerprint import model_files
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.random_inputs import draws_numbers
@@ -140,6 +141,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
             "is the float model itself, which would be lost", subject=f"-o {order.output}", hint="name another file"
         )
     require_outside_bundles(order.output)
+    require_name_for_libraries(order.output)
     require_writable(order.output)
     if order.instruction_sets is not None:
         if order.target is None:

@@ -22,6 +22,7 @@ from edgekit.data.samples import require_sample_files, sample_files
 from edgekit.errors import InputError
 from edgekit.files.atomic import atomic_file
 from edgekit.files.regular_file import real_path
+from edgekit.files.utf8_names import require_utf8_name
 from edgekit.graph.sizes.default_sizes import Holds, PictureSize, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
@@ -85,6 +86,9 @@ def draft_project(
             subject=output,
             hint="add a [[bundle]] with a model of its own to it, or name another file with -o",
         )
+    for place in (output, data):
+        if place is not None:
+            require_utf8_name(place)
     with sample_folders(model, (data,), {}, label, None, lambda _: None) as (folder,):
         if folder is not None:
             require_sample_files(folder)

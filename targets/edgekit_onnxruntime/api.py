@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgekit.errors import InputError, UnsupportedOpsError
+from edgekit.files.utf8_names import require_name_for_libraries
 
 if TYPE_CHECKING:
     import onnx
@@ -65,6 +66,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
             write_ort_format(source, place)
         return target
 
+    require_name_for_libraries(target)
     with atomic_file(target) as place:
         return converted(given, write, installed_rewrites())
 

@@ -17,6 +17,7 @@ from edgekit.files import lfs
 from edgekit.files.atomic import atomic_file
 from edgekit.files.missing import hint_for_missing
 from edgekit.files.regular_file import real_path
+from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.graph.input_notes import with_notes
 from edgekit.graph.reading.subgraphs import graphs_of
 from edgekit.graph.sizes.shapes import light_proto
@@ -336,6 +337,7 @@ def write_model(model: Model, path: Path) -> None:
         InputError: The file cannot be written.
         InternalError: What would be written breaks the rules.
     """
+    require_name_for_libraries(path)
     _spare_data_files(model, path)
     with atomic_file(path) as draft:
         with_notes(model).save(draft)

@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside, written_nodes
 
 MOST_NODES = 200_000
@@ -209,14 +210,7 @@ def unreadable_as_input_error(path: Path) -> Iterator[None]:
     Raises:
         InputError: The file cannot be read.
     """
-    try:
-        str(path).encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            "its name, or that of a folder above it, is no text in UTF-8, which onnx needs",
-            subject=path,
-            hint="rename it, or set PYTHONUTF8=1 where the system's locale is another",
-        ) from error
+    require_name_for_libraries(path)
     try:
         yield
     except EdgeKitError:

@@ -1,0 +1,52 @@
+"""Names of files in bytes that are no UTF-8: archives of other systems and other locales make them.
+
+Python puts halves of surrogate pairs in place of what it cannot decode (PEP 383), or decodes it by the locale's
+encoding. Documents in UTF-8 cannot hold the one, and libraries in C++ open another file than the other's.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from edgekit.errors import InputError
+
+
+def require_utf8_name(path: Path, *, inside: Path | None = None) -> None:
+    """Checks that a document in UTF-8 can hold the name.
+
+    Args:
+        path: The file.
+        inside: The part of its path that a document is to hold; by default all of it.
+
+    Raises:
+        InputError: It cannot.
+    """
+    if not _is_text(path if inside is None else inside):
+        raise InputError(
+            "its name, or that of a folder above it, is no text in UTF-8",
+            subject=path,
+            hint="rename it, or set PYTHONUTF8=1 where the system's locale is another",
+        )
+
+
+def require_name_for_libraries(path: Path) -> None:
+    """Checks that libraries in C++ open the same file: they write names in UTF-8, whatever the system's locale is.
+
+    Raises:
+        InputError: They would open another one, or none.
+    """
+    if not _is_text(path) or os.fsencode(path) != str(path).encode():
+        raise InputError(
+            "its name, or that of a folder above it, is no text in UTF-8, which onnx and the runtimes need",
+            subject=path,
+            hint="rename it, or set PYTHONUTF8=1 where the system's locale is another",
+        )
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
