@@ -25,6 +25,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from edgekit import __version__
 from edgekit.data.npy import read_npy
 from edgekit.data.table_samples import Takes
 from edgekit.errors import InputError, InternalError, RequirementError
@@ -284,10 +285,18 @@ def read_bundle(path: Path) -> Bundle:
             subject=manifest_file,
             expected=f"what schema version {SCHEMA_VERSION} describes",
             found=flaw,
-            hint="the bundle may come from another version of EdgeKit: package the model again",
+            hint=f"{_written_by(manifest)}: package the model again",
         )
     _require_times(path, manifest)
     return Bundle(path, manifest)
+
+
+def _written_by(manifest: object) -> str:
+    """What may have written a manifest that is none, for hints."""
+    writer = manifest.get("edgekit") if isinstance(manifest, dict) else None
+    if not isinstance(writer, str) or writer == __version__:
+        return "the bundle may come from another version of EdgeKit"
+    return f"EdgeKit {writer} wrote the bundle, and this is {__version__}"
 
 
 def _require_times(path: Path, manifest: Mapping[str, Any]) -> None:

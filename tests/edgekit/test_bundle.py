@@ -257,6 +257,19 @@ def test_a_manifest_that_is_none(bundle: Path, change: dict[str, Any], found: st
     assert is_bundle(bundle)
 
 
+def test_a_manifest_of_a_later_version_names_both(bundle: Path) -> None:
+    later = manifest_of(bundle) | {"edgekit": "7.0.0", "schema_version": 2}
+    (bundle / "manifest.json").write_text(json.dumps(later))
+    with pytest.raises(InputError) as failure:
+        read_bundle(bundle)
+    assert str(failure.value) == (
+        f"{bundle}/manifest.json: is no manifest of a bundle\n"
+        "expected: what schema version 1 describes\n"
+        "found: schema_version: 1 was expected\n"
+        f"hint: EdgeKit 7.0.0 wrote the bundle, and this is {edgekit.__version__}: package the model again"
+    )
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1]", "\xff"])
 def test_a_manifest_that_is_no_json_object(bundle: Path, text: str) -> None:
     (bundle / "manifest.json").write_text(text, encoding="latin-1")
