@@ -11,10 +11,12 @@ import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
 from edgekit.comparison.fed_back import Sequel, compare_fed_back
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.inaccurate import blame_target, require_accuracy, require_sequel
-from edgekit.comparison.metrics import Comparison, LabelCount, OutputAccuracy, class_output
+from edgekit.comparison.label_accuracy import LabelCount, class_output
+from edgekit.comparison.metrics import Comparison, OutputAccuracy
 from edgekit.comparison.padding import padding_on
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.recorded import Recording, check_export

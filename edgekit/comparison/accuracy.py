@@ -44,35 +44,20 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Any
 
+from edgekit.comparison.floors import MAX_DISAGREEMENT, SQNR_FLOOR_DB, WEAKEST_BELOW_DB, Floors, Kind
+from edgekit.comparison.label_accuracy import TaskAccuracy
 from edgekit.comparison.meaning import (
     MeaningAccuracy,
     allowed_text,
 )
-from edgekit.comparison.metrics import (
-    OutputAccuracy,
-    TaskAccuracy,
-    json_number,
-)
+from edgekit.comparison.metrics import OutputAccuracy, json_number
 from edgekit.comparison.orders import MAX_BROKEN
 from edgekit.comparison.padding import Padding
 from edgekit.comparison.ranked import RankedAccuracy
 from edgekit.comparison.trade_off import loss_text
 
-
-class Kind(StrEnum):
-    """What the accuracy of a built model is judged as."""
-
-    FLOAT32 = "float32"
-    FLOAT16 = "float16"
-    QUANTIZED = "quantized"
-
-
-SQNR_FLOOR_DB = {Kind.FLOAT32: 50.0, Kind.FLOAT16: 20.0, Kind.QUANTIZED: 20.0}
-WEAKEST_BELOW_DB = 10.0
-"""How much less a single sample has to reach than all together."""
 LEAST_DB = 10.0
 """What is asked of an output at least, however little the original agrees with itself."""
 MOST_EXCHANGED = 4
@@ -88,50 +73,6 @@ SELF_MARGIN = 2
 """The same of shares of unequal elements."""
 MOST_UNDETERMINED = 0.25
 """The share of unequal elements that is never taken, however many differ between the original's own executions."""
-MAX_DROP = 0.01
-MAX_DISAGREEMENT = 0.05
-
-
-@dataclass(frozen=True)
-class Floors:
-    """What has to be reached."""
-
-    sqnr_db: float
-    agreement: float | None
-    """Share of equal decisions that also does; None where the SQNR alone decides."""
-    max_drop: float | None
-    """Share of the samples whose labels may be lost; None without labels that prove something."""
-    exact_integers: bool
-    weakest_db: float | None = None
-    """What a single sample has to reach; None where :attr:`sqnr_db` is asked of every sample."""
-    asked: bool = False
-    """Whether the user asked for :attr:`sqnr_db`."""
-
-    @classmethod
-    def of(cls, kind: Kind, *, labelled: bool, max_drop: float | None, floor_db: float | None = None) -> Floors:
-        """The floors for what was built.
-
-        Args:
-            kind: What was built.
-            labelled: Whether the samples have labels that prove something.
-            max_drop: What the user allows, as a fraction; None where nothing was said.
-            floor_db: The SQNR that the user asks for; None where nothing was said.
-        """
-        reduced = kind is not Kind.FLOAT32
-        sqnr_db = SQNR_FLOOR_DB[kind] if floor_db is None else floor_db
-        return cls(
-            sqnr_db=sqnr_db,
-            agreement=1 - (MAX_DISAGREEMENT if max_drop is None or labelled else max_drop) if reduced else None,
-            max_drop=(MAX_DROP if max_drop is None else max_drop) if labelled else None,
-            exact_integers=not reduced,
-            weakest_db=sqnr_db - WEAKEST_BELOW_DB if reduced else None,
-            asked=floor_db is not None,
-        )
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Floors:
-        """The floors that a manifest holds."""
-        return cls(**record)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgekit.comparison.metrics import class_output
+from edgekit.comparison.label_accuracy import class_output
 from edgekit.data.labels import length_of_vector
 from edgekit.errors import InputError
 from edgekit.features.class_scores import Scores, is_decision_by, is_greatest_of, scores_of

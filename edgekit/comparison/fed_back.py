@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB, WEAKEST_BELOW_DB, Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB, Accuracy
 from edgekit.comparison.decisions import Decision
+from edgekit.comparison.floors import WEAKEST_BELOW_DB, Floors, Kind
 from edgekit.comparison.metrics import Comparison, decibels, json_number
 from edgekit.comparison.side_by_side import Executor
 from edgekit.data.samples import Sample, Samples

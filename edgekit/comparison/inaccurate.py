@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from edgekit.comparison.accuracy import Accuracy, Kind
+from edgekit.comparison.accuracy import Accuracy
 from edgekit.comparison.fed_back import Sequel
+from edgekit.comparison.floors import Kind
 from edgekit.comparison.recorded import ExportCheck
 from edgekit.errors import RequirementError
 

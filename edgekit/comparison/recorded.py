@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB, SQNR_FLOOR_DB, Kind
+from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB
 from edgekit.comparison.conditioning import conditioning
+from edgekit.comparison.floors import SQNR_FLOOR_DB, Kind
 from edgekit.comparison.metrics import OutputAccuracy
 from edgekit.comparison.ranked import RankedRows
 from edgekit.comparison.side_by_side import Executor, compare, ranked_on

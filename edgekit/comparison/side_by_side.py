@@ -9,10 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from edgekit.comparison.accuracy import SQNR_FLOOR_DB, Kind
 from edgekit.comparison.decisions import Decision
 from edgekit.comparison.detectors import UNDECLARED, nearly_recognised
 from edgekit.comparison.exchanged import exchanged_labels
+from edgekit.comparison.floors import SQNR_FLOOR_DB, Kind
+from edgekit.comparison.label_accuracy import LabelCount, TaskAccuracy, class_output
 from edgekit.comparison.meaning import (
     SEEN,
     BoxMeaning,
@@ -23,14 +24,7 @@ from edgekit.comparison.meaning import (
     meaning_of,
     text_among,
 )
-from edgekit.comparison.metrics import (
-    Comparison,
-    LabelCount,
-    OtherFormError,
-    OutputAccuracy,
-    TaskAccuracy,
-    class_output,
-)
+from edgekit.comparison.metrics import Comparison, OtherFormError, OutputAccuracy
 from edgekit.comparison.padding import Padding
 from edgekit.comparison.ranked import RankedRows, is_ranked, ranked_rows
 from edgekit.comparison.recalls import worst_class
@@ -87,7 +81,7 @@ def compare(
 
     Returns:
         One accuracy an output, and the share of labels found where the samples have labels and an output tells the
-        class (see :func:`edgekit.comparison.metrics.class_output`).
+        class (see :func:`edgekit.comparison.label_accuracy.class_output`).
 
     Raises:
         edgekit.errors.RequirementError: The built model lacks an output.

@@ -30,7 +30,8 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.bundle import Bundle
-from edgekit.comparison.accuracy import LEAST_DB, MAX_DISAGREEMENT, SELF_MARGIN_DB, Kind
+from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB
+from edgekit.comparison.floors import MAX_DISAGREEMENT, Kind
 from edgekit.comparison.layers import AT_ONCE_BYTES, MOST_BYTES, portions, with_outputs, within
 from edgekit.comparison.metrics import OutputComparison, json_number
 from edgekit.device import Device, Session

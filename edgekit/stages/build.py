@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from edgekit.bundle import RESERVED
-from edgekit.comparison.accuracy import Kind
+from edgekit.comparison.floors import Kind
 from edgekit.errors import InternalError
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from edgekit.comparison.accuracy import Kind
+from edgekit.comparison.floors import Kind
 from edgekit.comparison.layers import layer_errors
 from edgekit.comparison.metrics import json_number
 from edgekit.data.samples import Samples

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from edgekit.comparison.accuracy import Accuracy, Kind
+from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.floors import Kind
 from edgekit.comparison.inaccurate import InaccurateError
 from edgekit.data.first_samples import FirstSamples
 from edgekit.data.samples import Samples

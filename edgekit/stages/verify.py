@@ -6,13 +6,14 @@ import functools
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from edgekit.comparison.accuracy import MAX_DROP, Accuracy, Floors, Kind, SizeAccuracy
+from edgekit.comparison.accuracy import Accuracy, SizeAccuracy
 from edgekit.comparison.by_default import lost_by_default
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.decided_alone import decided_alone
 from edgekit.comparison.decisions import Decision
 from edgekit.comparison.fed_back import Sequel, compare_fed_back
+from edgekit.comparison.floors import MAX_DROP, Floors, Kind
 from edgekit.comparison.inaccurate import InaccurateError, blame_target, require_accuracy, require_sequel
 from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.padding import Padding, padding_on

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgekit.comparison.accuracy import LEAST_DB, MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
+from edgekit.comparison.accuracy import LEAST_DB
 from edgekit.comparison.columns import Columns
 from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
+from edgekit.comparison.floors import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
+from edgekit.comparison.label_accuracy import LabelCount, TaskAccuracy, class_output
 from edgekit.comparison.meaning import (
     BOXES,
     TEXT,
@@ -21,7 +23,7 @@ from edgekit.comparison.meaning import (
     MeaningAccuracy,
     choice_beside,
 )
-from edgekit.comparison.metrics import PICTURE_RANK, LabelCount, TaskAccuracy, class_output, decibels
+from edgekit.comparison.metrics import PICTURE_RANK, decibels
 from edgekit.comparison.padding import Padding
 from edgekit.comparison.recalls import worst_class
 from edgekit.data.samples import Samples
@@ -168,7 +170,7 @@ class Scorer:
         """Scores by labels where the samples have some that prove something, else by nearness to the float model.
 
         Labels of which the float model finds no more than a guess prove nothing
-        (:meth:`edgekit.comparison.metrics.TaskAccuracy.is_chance`).
+        (:meth:`edgekit.comparison.label_accuracy.TaskAccuracy.is_chance`).
 
         Args:
             references: Samples with the float model's answers; at least one.

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.floors import Floors, Kind
+from edgekit.comparison.label_accuracy import TaskAccuracy
 from edgekit.comparison.meaning import MeaningAccuracy
-from edgekit.comparison.metrics import OutputAccuracy, TaskAccuracy
+from edgekit.comparison.metrics import OutputAccuracy
 from edgekit.comparison.side_by_side import compare
 from edgekit.data.samples import open_samples
 from edgekit.model import Arrays, ValueSpec

@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 
 from edgekit.comparison.classes import ambiguity, classes_of, require_class_output
-from edgekit.comparison.metrics import class_output
+from edgekit.comparison.label_accuracy import class_output
 from edgekit.errors import InputError
 from edgekit.features.class_scores import ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs

@@ -8,8 +8,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
 from edgekit.comparison.conditioning import KnownConditioning, conditioning
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import compare
 from edgekit.data.samples import Sample

@@ -9,10 +9,12 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
 from edgekit.comparison.decided_alone import decided_alone
 from edgekit.comparison.decisions import DecidedBy, Decision
-from edgekit.comparison.metrics import LARGEST, OutputComparison, TaskAccuracy
+from edgekit.comparison.floors import Floors, Kind
+from edgekit.comparison.label_accuracy import TaskAccuracy
+from edgekit.comparison.metrics import LARGEST, OutputComparison
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.model import Model
 

@@ -17,8 +17,9 @@ import pytest
 import scipy.stats
 
 import edgekit
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
 from edgekit.comparison.embeddings import MOST_RANKED, Angles, VectorPairs
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.meaning import EmbeddingMeaning, embeddings_among, meaning_of
 from edgekit.comparison.side_by_side import compare, meaning_on
 from edgekit.data.samples import Sample

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from edgekit import api
 from edgekit.cli import app
-from edgekit.comparison.accuracy import Floors, Kind
 from edgekit.comparison.fed_back import Sequel, carried_states, compare_fed_back
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.data.samples import Samples, open_samples
 from edgekit.execution.reference import Reference

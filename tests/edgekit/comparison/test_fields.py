@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
 from edgekit.comparison.decisions import Decision
 from edgekit.comparison.fields import Fields
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.metrics import Comparison
 from edgekit.comparison.remarks import remarks_on
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.metrics import OutputComparison
 from edgekit.comparison.remarks import remarks_on
 

@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgekit.comparison.metrics import (
-    Comparison,
-    LabelCount,
-    OutputAccuracy,
-    OutputComparison,
-    TaskAccuracy,
-    class_output,
-)
+from edgekit.comparison.label_accuracy import LabelCount, TaskAccuracy, class_output
+from edgekit.comparison.metrics import Comparison, OutputAccuracy, OutputComparison
 from edgekit.errors import InputError, RequirementError
 from edgekit.schema import find_flaw
 

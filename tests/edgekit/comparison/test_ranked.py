@@ -12,7 +12,8 @@ import onnx_ir as ir
 import pytest
 
 import edgekit
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.ranked import RankedAccuracy, is_ranked, ranked_rows
 from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import compare, ranked_on

@@ -8,8 +8,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
 from edgekit.comparison.decisions import Decision
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.metrics import Comparison
 from edgekit.comparison.remarks import remarks_on
 from edgekit.comparison.sure_classes import SureClassCount

@@ -7,8 +7,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
 from edgekit.comparison.decisions import DecidedBy, Decision
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.metrics import OutputAccuracy, OutputComparison
 from edgekit.comparison.side_by_side import compare
 from edgekit.comparison.told_decisions import decisions_of

@@ -6,7 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.ranked import RankedAccuracy
 from edgekit.data.samples import SeededSamples
 from edgekit.device_check.golden import write_golden

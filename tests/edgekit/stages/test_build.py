@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.accuracy import Kind
+from edgekit.comparison.floors import Kind
 from edgekit.errors import InternalError
 from edgekit.model import Model
 from edgekit.registry import find_profile

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy, Floors, Kind
+from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.meaning import MeaningAccuracy
 from edgekit.comparison.metrics import OutputAccuracy
 from edgekit.comparison.ranked import RankedAccuracy

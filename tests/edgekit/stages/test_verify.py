@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 import edgekit as api
-from edgekit.comparison.accuracy import Floors, Kind
+from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.inaccurate import InaccurateError, require_accuracy
 from edgekit.data.samples import SeededSamples
 from edgekit.model import Model

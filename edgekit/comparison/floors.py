@@ -1,0 +1,74 @@
+"""What was built, and what is asked of its outputs by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What the accuracy of a built model is judged as."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    QUANTIZED = "quantized"
+
+
+SQNR_FLOOR_DB = {Kind.FLOAT32: 50.0, Kind.FLOAT16: 20.0, Kind.QUANTIZED: 20.0}
+"""The SQNR that an output has to reach, in dB."""
+
+
+WEAKEST_BELOW_DB = 10.0
+"""How much less a single sample has to reach than all together."""
+
+
+MAX_DROP = 0.01
+"""The share of the labels that may be lost."""
+
+
+MAX_DISAGREEMENT = 0.05
+"""The share of decisions, boxes or characters that may change."""
+
+
+@dataclass(frozen=True)
+class Floors:
+    """What has to be reached."""
+
+    sqnr_db: float
+    agreement: float | None
+    """Share of equal decisions that also does; None where the SQNR alone decides."""
+    max_drop: float | None
+    """Share of the samples whose labels may be lost; None without labels that prove something."""
+    exact_integers: bool
+    weakest_db: float | None = None
+    """What a single sample has to reach; None where :attr:`sqnr_db` is asked of every sample."""
+    asked: bool = False
+    """Whether the user asked for :attr:`sqnr_db`."""
+
+    @classmethod
+    def of(cls, kind: Kind, *, labelled: bool, max_drop: float | None, floor_db: float | None = None) -> Floors:
+        """The floors for what was built.
+
+        Args:
+            kind: What was built.
+            labelled: Whether the samples have labels that prove something.
+            max_drop: What the user allows, as a fraction; None where nothing was said.
+            floor_db: The SQNR that the user asks for; None where nothing was said.
+        """
+        reduced = kind is not Kind.FLOAT32
+        sqnr_db = SQNR_FLOOR_DB[kind] if floor_db is None else floor_db
+        return cls(
+            sqnr_db=sqnr_db,
+            agreement=1 - (MAX_DISAGREEMENT if max_drop is None or labelled else max_drop) if reduced else None,
+            max_drop=(MAX_DROP if max_drop is None else max_drop) if labelled else None,
+            exact_integers=not reduced,
+            weakest_db=sqnr_db - WEAKEST_BELOW_DB if reduced else None,
+            asked=floor_db is not None,
+        )
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Floors:
+        """The floors that a manifest holds."""
+        return cls(**record)
