@@ -73,22 +73,22 @@ def _other_options(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
 
 
 def _other_samples(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
-    """What differs where the bundle tells its samples, and those that are declared are at hand."""
+    """What differs where the bundle tells its samples, and those that are declared are at hand.
+
+    Samples that are not declared are those of a command line.
+    """
     recorded = bundle.manifest.get("samples")
     if recorded is None:
         return
     for key, place in (("data", declared.data), ("verify_data", declared.verify_data)):
-        old = recorded.get(key)
         if place is None:
-            if old is not None:
-                yield f"it was made with samples as {key}, and none are declared"
             continue
         try:
             new = samples_digest(place)
         except InputError as error:
             yield f"{place} ({key}) cannot be read: {error.message}"
             continue
-        if new not in (None, old):
+        if new not in (None, recorded.get(key)):
             yield f"{place} ({key}) does not hold the samples that it was made with"
 
 

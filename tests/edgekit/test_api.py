@@ -292,7 +292,7 @@ def test_a_metric_without_a_name_or_samples(digits: Path, labelled_digits: Path)
     [
         ({"dims": {"batch": -1}}, "--dim batch=-1: '-1' is not a size\nexpected: a whole number from 1"),
         ({"dims": {"batch": range(4, 1)}}, "--dim batch: has no range of sizes"),
-        ({"dims": {"batch": range(8)}}, "--dim batch=0..7: '0' is not a size"),
+        ({"dims": {"batch": range(-1, 8)}}, "--dim batch=-1..7: '-1' is not a size"),
         ({"dims": {"batch": (2, 2)}}, "--dim batch=2,2: the size 2 is listed twice"),
         ({"dims": {"batch": 1.5}}, "--dim batch: has no size\nexpected: a number, a range, or numbers\nfound: 1.5"),
         ({"dims": ["batch=1"]}, "--dim: is no mapping\nexpected: a dict, {name: size}\nfound: list ['batch=1']"),
