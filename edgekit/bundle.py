@@ -346,7 +346,9 @@ def _is_folder(path: Path) -> bool:
 
 def _inconsistent(manifest: Mapping[str, Any]) -> str | None:
     """What the schema cannot tell: names that stand twice, expressions that are none, features of a further build."""
-    flaw = _twice(manifest)
+    flaw = _twice(manifest) or _no_declaration(manifest["preprocessing"])
+    if set(manifest["model"]["files"]) <= set(manifest["model"].get("alternatives", ())):
+        flaw = flaw or "model.files: nothing but alternatives"
     for feature in manifest["inputs"]:
         flaw = flaw or _no_rule(feature)
     for build in manifest.get("also", ()):
@@ -356,6 +358,12 @@ def _inconsistent(manifest: Mapping[str, Any]) -> str | None:
             if [feature["name"] for feature in build[what]] != [feature["name"] for feature in manifest[what]]:
                 flaw = flaw or f"also: the {what} for {profile} are not the model's"
     return flaw
+
+
+def _no_declaration(preprocessing: Mapping[str, Any] | None) -> str | None:
+    """What is wrong with how a picture or a sound is said to become the input; the schema is the project file's."""
+    flaw = None if preprocessing is None else find_flaw(preprocessing, "config.schema.json", "preprocessing")
+    return None if flaw is None else f"preprocessing: {flaw}"
 
 
 def _no_rule(feature: Mapping[str, Any]) -> str | None:

@@ -247,6 +247,12 @@ def test_what_is_no_bundle(tmp_path: Path) -> None:
         ({"files": [{"path": "../x", "bytes": 1, "sha256": "0" * 64}]}, "files[0].path"),
         ({"inputs": 3}, "inputs: 3 is not of type 'array'"),
         ({"surprise": 3}, "unknown key 'surprise'"),
+        ({"preprocessing": {}}, "preprocessing: 'kind' is a required property"),
+        ({"candidates": [{"candidate": "c", "fate": "ships", "reason": "", "weight_bytes": -1}]}, "weight_bytes: -1"),
+        (
+            {"model": {"main": "m", "files": ["m"], "alternatives": ["m"], "kind": "float32", "precision": "float32"}},
+            "model.files: nothing but alternatives",
+        ),
     ],
 )
 def test_a_manifest_that_is_none(bundle: Path, change: dict[str, Any], found: str) -> None:

@@ -195,7 +195,8 @@ def test_budgets_on_a_device(edgekit: RunEdgeKit, packaged_digits: Path, project
     assert finished.code == 2
     assert "error: --device: there is no such kind of device\nexpected: " in finished.err
     assert edgekit("gate", packaged_digits, "--device", "local").code == 0
-    bundle = f'[[bundle]]\nname = "own"\nmodel = "m"\ntarget = "onnxruntime"\noutput = "{packaged_digits}"\ndevice = "local"\n'
+    bundle = '[[bundle]]\nname = "own"\nmodel = "m"\ntarget = "onnxruntime"\n'
+    bundle += f'output = "{packaged_digits}"\ndevice = "local"\n'
     project(f'[gate]\ndevice = "toaster"\n{bundle}[bundle.budget]\nlatency_ms = 60000\n')
     kept = outcomes(edgekit("gate", packaged_digits, "--json"))
     assert kept == {"outputs on local": "kept", "latency on local": "kept", "declaration": "inconclusive"}
