@@ -18,16 +18,10 @@ class Kind(StrEnum):
 
 SQNR_FLOOR_DB = {Kind.FLOAT32: 50.0, Kind.FLOAT16: 20.0, Kind.QUANTIZED: 20.0}
 """The SQNR that an output has to reach, in dB."""
-
-
 WEAKEST_BELOW_DB = 10.0
 """How much less a single sample has to reach than all together."""
-
-
 MAX_DROP = 0.01
 """The share of the labels that may be lost."""
-
-
 MAX_DISAGREEMENT = 0.05
 """The share of decisions, boxes or characters that may change."""
 
