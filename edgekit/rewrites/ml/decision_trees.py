@@ -157,6 +157,10 @@ def _at_each(build: NodeBuilder, x: ir.Value, features: ir.Value, count: int) ->
     """The values [n, T] of x [n, F] at the features [n, T], of which the first ``count`` occur."""
     if build.opset >= 11:
         return build("GatherElements", x, features, axis=1)
+    rows, width = (size if isinstance(size, int) else None for size in x.shape or (None, None))
+    if rows is not None and width is not None:
+        starts = np.arange(rows, dtype=INDEX)[:, np.newaxis] * INDEX(width)
+        return build("Gather", build("Reshape", x, [-1]), build("Add", features, starts))
     is_asked = build("Equal", build.unsqueeze(features, [2]), np.arange(count, dtype=INDEX))
     row = build.unsqueeze(build.slice(x, [0], [count], [1]), [1])
     return build.reduce("ReduceSum", build("Where", is_asked, row, np.float32(0)), [2], keepdims=False)

@@ -206,6 +206,18 @@ def test_tree_regressor_that_takes(assert_rewritten, function):
     assert_rewritten(model, {"x": samples_at_thresholds(9, 5, missing=False)})
 
 
+@pytest.mark.parametrize("rows", [20, None], ids=["fixed", "open"])
+def test_deep_trees_before_opset_11(assert_rewritten, rows):
+    """A feature is looked up by its place among all numbers, or picked by a comparison where the rows are open."""
+    attributes = trees(4, 8, 5, "BRANCH_LEQ", prefix="target", ids=[0], tracks=True)
+    model = ml_model("TreeEnsembleRegressor", {"x": (FLOAT, [rows, 5])}, {"y": FLOAT}, 9, n_targets=1, **attributes)
+    result = assert_rewritten(model, {"x": samples_at_thresholds(20, 5, missing=True)})
+    picked = [
+        node for node in result.model.graph if node.op_type == "ReduceSum" and node.attributes.get_ints("axes") == (2,)
+    ]
+    assert len(picked) == (8 if rows is None else 0)
+
+
 @pytest.mark.parametrize("opset", [9, 17])
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize(
