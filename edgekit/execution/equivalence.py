@@ -13,12 +13,11 @@ import onnx_ir as ir
 from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.data.limits import index_limits
 from edgekit.errors import InputError
-from edgekit.execution.double_precision import doubled, in_double
 from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.inner_values import InnerValues, MeasuredShapes, returning
 from edgekit.execution.local_proof import UnprovenError, local_difference
+from edgekit.execution.moved_outputs import MovedOutputs
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
 from edgekit.execution.tolerance import SENSITIVE, compare
 from edgekit.execution.value_numbers import is_same_by_structure
 from edgekit.features.dimensions import defaults, last, trials
@@ -69,8 +68,7 @@ class Equivalence:
         self._watched = _watched(model)
         self._reference = Reference(with_blocks_in_floats(returning(model, self._watched)))
         self._expected: dict[str, Arrays | None] = {}
-        self._perturbed: dict[tuple[str, bool], list[Arrays]] = {}
-        self._exact: dict[str, Arrays] = {}
+        self._moved: dict[tuple[str, bool], MovedOutputs] = {}
         self._kinds = KINDS[: max(LEAST_KINDS, BATTERY_MACS // (1 + cost(model).macs))]
         failure: NotRunnableError | None = None
         for specs in trial_inputs(model):
@@ -211,24 +209,11 @@ class Equivalence:
     def _is_rounding(self, kind: str, name: str, found: Any, is_proven: bool) -> bool:
         """Whether the value differs no more than rounding allows, in the model as it was."""
         expected = self._outputs(kind)
-        if (kind, is_proven) not in self._perturbed:
-            outcomes = self._perturbed[kind, is_proven] = []
-            for seed in range(PERTURBATIONS):
-                try:
-                    perturbed = returning(perturbed_weights(self._model, seed), self._watched)
-                    reference = Reference(with_blocks_in_floats(perturbed))
-                    outcomes.append(reference.run(perturbed_inputs(self._feeds(kind), seed, whole_too=is_proven)))
-                except NotRunnableError:
-                    continue
-        if kind not in self._exact:
-            try:
-                in_doubles = in_double(returning(self._model, self._watched))
-                self._exact[kind] = Reference(in_doubles).run(doubled(self._feeds(kind)))
-            except NotRunnableError:
-                self._exact[kind] = {}
         assert expected is not None
-        moved = [outputs[name] for outputs in self._perturbed[kind, is_proven]]
-        return is_rounding(expected[name], found, moved, self._exact[kind].get(name))
+        if (kind, is_proven) not in self._moved:
+            shown = returning(self._model, self._watched)
+            self._moved[kind, is_proven] = MovedOutputs(shown, self._feeds(kind), whole_too=is_proven)
+        return self._moved[kind, is_proven].explain(name, expected[name], found)
 
 
 def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec]]]:

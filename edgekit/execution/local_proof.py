@@ -16,10 +16,9 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, numbers_like
-from edgekit.execution.double_precision import doubled, in_double
 from edgekit.execution.exact_products import with_blocks_in_floats
+from edgekit.execution.moved_outputs import MovedOutputs
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
 from edgekit.execution.tolerance import SENSITIVE, are_steps_apart, compare
 from edgekit.execution.value_numbers import Claim, Comparison, Side, read_values
 from edgekit.graph.cost import node_macs
@@ -181,8 +180,7 @@ class _Trial:
                 if kind == KINDS[0]:
                     return self._one_by_one(claims, error)
                 continue
-            perturbed: list[Arrays] | None = None
-            exact: Arrays = {}
+            moved = MovedOutputs(before, feeds)
             for place, claim in enumerate(claims):
                 if found[claim.name] is not None:
                     continue
@@ -194,13 +192,10 @@ class _Trial:
                     each=_feeds_sensitive(claim.before.value),
                     tolerance=TOLERANCE,
                 )
-                if difference is not None and not (self.steps and are_steps_apart(of_expected, of_computed)):
-                    if perturbed is None:
-                        perturbed = _perturbed(before, feeds)
-                        exact = _in_double(before, feeds)
-                    moved = [each[f"claim{place}"] for each in perturbed]
-                    if not is_rounding(of_expected, of_computed, moved, exact.get(f"claim{place}")):
-                        found[claim.name] = f"{difference}, on {kind} inputs of the nodes that changed"
+                if difference is None or (self.steps and are_steps_apart(of_expected, of_computed)):
+                    continue
+                if not moved.explain(f"claim{place}", of_expected, of_computed):
+                    found[claim.name] = f"{difference}, on {kind} inputs of the nodes that changed"
         return found
 
     def _batches(self, claims: Sequence[Claim]) -> Iterator[list[Claim]]:
@@ -314,27 +309,6 @@ def _macs(node: ir.Node) -> int:
     counts = [node_macs(inner) for body in bodies(node) for inner in body.all_nodes()]
     inside = sum(HEAVY_MACS if count is None else count for count in counts)
     return (node_macs(node) or 0) + inside * (LOOP_STEPS if node.op_type in ("Loop", "Scan") else 1)
-
-
-def _perturbed(model: Model, feeds: Arrays) -> list[Arrays]:
-    """The outputs with inputs and weights moved to neighbouring numbers."""
-    found = []
-    for seed in range(PERTURBATIONS):
-        try:
-            reference = Reference(with_blocks_in_floats(perturbed_weights(model, seed)))
-            found.append(reference.run(_fed(reference, perturbed_inputs(feeds, seed))))
-        except NotRunnableError:
-            continue
-    return found
-
-
-def _in_double(model: Model, feeds: Arrays) -> Arrays:
-    """The outputs in double precision; none where ONNX Runtime does not execute the model so."""
-    try:
-        reference = Reference(in_double(model))
-        return reference.run(doubled(_fed(reference, feeds)))
-    except NotRunnableError:
-        return {}
 
 
 def _fed(reference: Reference, feeds: Arrays) -> Arrays:

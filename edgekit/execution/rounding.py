@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -111,28 +111,37 @@ def _neighbours(array: np.ndarray, goes_up: np.ndarray) -> np.ndarray:
     return found
 
 
-def is_rounding(expected: Any, found: Any, perturbed: Sequence[Any], exact: Any = None) -> bool:
+def is_rounding(expected: Any, found: Any, perturbed: Iterable[Any], exact: Callable[[], Any] | None = None) -> bool:
     """Whether an output differs at most :data:`ROUNDING_FACTOR` times as much as perturbed ones, or the exact one, do.
 
     Args:
         expected: The output of the model as it was.
         found: That of the changed one.
-        perturbed: Those of the model as it was, with inputs and weights moved to neighbouring numbers.
-        exact: That of the model as it was in double precision, which counts for numbers, not for their places; None
-            where it is not known.
+        perturbed: Those of the model as it was, with inputs and weights moved to neighbouring numbers; no more of them
+            are asked for than are needed.
+        exact: Gives that of the model as it was in double precision, which counts for numbers, not for their places;
+            called where the perturbed ones do not explain the difference.
     """
     if not isinstance(expected, np.ndarray) or not isinstance(found, np.ndarray) or expected.dtype != found.dtype:
         return False
     if expected.shape != found.shape:  # how many boxes are left, say
         return len(expected.shape) == len(found.shape) and any(other.shape != expected.shape for other in perturbed)
-    distances = [_distances(expected, other) for other in perturbed if other.shape == expected.shape]
-    if not distances:
-        return False
     flipped, error = _distances(expected, found)
-    flips, errors = zip(*distances, strict=True)
-    if isinstance(exact, np.ndarray) and exact.shape == expected.shape and expected.dtype.kind == "f":
-        errors = (*errors, _distances(expected, exact)[1])
-    return bool(flipped <= ROUNDING_FACTOR * max(flips) and error <= ROUNDING_FACTOR * max(errors))
+    flips, errors = list[int](), list[float]()
+    for other in perturbed:
+        if other.shape != expected.shape:
+            continue
+        flip, moved = _distances(expected, other)
+        flips.append(flip)
+        errors.append(moved)
+        if flipped <= ROUNDING_FACTOR * max(flips) and error <= ROUNDING_FACTOR * max(errors):
+            return True
+    if not flips or flipped > ROUNDING_FACTOR * max(flips) or exact is None or expected.dtype.kind != "f":
+        return False
+    in_doubles = exact()
+    if not isinstance(in_doubles, np.ndarray) or in_doubles.shape != expected.shape:
+        return False
+    return error <= ROUNDING_FACTOR * _distances(expected, in_doubles)[1]
 
 
 def _distances(expected: np.ndarray, other: np.ndarray) -> tuple[int, float]:

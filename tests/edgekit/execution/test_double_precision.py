@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx
@@ -58,7 +58,18 @@ def test_what_rounding_does_not_explain_is_told(onnx_model: OnnxModel, wrong: np
 
 def test_integers_are_not_excused_by_double_precision() -> None:
     places, others = np.arange(4), np.array([0, 1, 3, 2])
-    assert not is_rounding(places, others, [places], exact=others)
+    assert not is_rounding(places, others, [places], exact=lambda: others)
     numbers = np.array([1.0, 2.0], np.float32)
-    assert not is_rounding(numbers, numbers + 1, [numbers], exact=numbers.astype(np.float64))
-    assert is_rounding(numbers, numbers + 1, [numbers], exact=numbers + 0.25)
+    assert not is_rounding(numbers, numbers + 1, [numbers], exact=lambda: numbers.astype(np.float64))
+    assert is_rounding(numbers, numbers + 1, [numbers], exact=lambda: numbers + 0.25)
+
+
+def test_no_more_executions_are_asked_for_than_explain_the_difference() -> None:
+    def perturbed() -> Iterator[np.ndarray]:
+        yield numbers + np.float32(0.001)
+        yield numbers + np.float32(0.5)
+        raise AssertionError("one more was asked for")
+
+    numbers = np.array([1.0, 2.0], np.float32)
+    assert is_rounding(numbers, numbers + 1, perturbed())
+    assert not is_rounding(numbers, numbers + 9, [numbers + np.float32(0.5)] * 3)

@@ -1,0 +1,62 @@
+"""What rounding makes of a model's outputs: its inputs and weights moved, or all of it in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from edgekit.execution.double_precision import doubled, in_double
+from edgekit.execution.exact_products import with_blocks_in_floats
+from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
+from edgekit.model import Arrays, Model
+
+
+class MovedOutputs:
+    """Outputs on the same inputs with rounding elsewhere, each executed when it is first asked for.
+
+    Args:
+        model: The model; it is not changed.
+        feeds: Numbers for its inputs, perhaps for more.
+        whole_too: Whether inputs that are whole numbers move as well; see
+            :func:`~edgekit.execution.rounding.perturbed`.
+    """
+
+    def __init__(self, model: Model, feeds: Arrays, *, whole_too: bool = False) -> None:
+        self._model, self._feeds, self._whole_too = model, feeds, whole_too
+        self._perturbed: list[Arrays] = []
+        self._coming = self._executions()
+
+    def explain(self, name: str, expected: Any, found: Any) -> bool:
+        """Whether rounding explains that a changed model gives ``found`` where this one gives ``expected``."""
+        return is_rounding(expected, found, self._of(name), lambda: self._in_double.get(name))
+
+    def _of(self, name: str) -> Iterator[Any]:
+        """The output with numbers moved, once for each way that the model runs with."""
+        yield from (outputs[name] for outputs in self._perturbed)
+        for outputs in self._coming:
+            self._perturbed.append(outputs)
+            yield outputs[name]
+
+    def _executions(self) -> Iterator[Arrays]:
+        for seed in range(PERTURBATIONS):
+            try:
+                reference = Reference(with_blocks_in_floats(perturbed_weights(self._model, seed)))
+                moved = perturbed_inputs(self._feeds, seed, whole_too=self._whole_too)
+                yield reference.run(_fed(reference, moved))
+            except NotRunnableError:
+                continue
+
+    @cached_property
+    def _in_double(self) -> Arrays:
+        """The outputs in double precision; none where ONNX Runtime does not execute the model so."""
+        try:
+            reference = Reference(in_double(self._model))
+            return reference.run(doubled(_fed(reference, self._feeds)))
+        except NotRunnableError:
+            return {}
+
+
+def _fed(reference: Reference, feeds: Arrays) -> Arrays:
+    return {name: feeds[name] for name in reference.inputs}
