@@ -87,12 +87,12 @@ def numbers(kind: str, name: str, shape: Sequence[int], dtype: np.dtype) -> np.n
         dtype: Their type; what is too large for it is its largest number.
     """
     pool = _pool(kind)
-    start = zlib.crc32(name.encode()) % _POOL
-    drawn = np.resize(np.concatenate([pool[start:], pool[:start]]), math.prod(shape)).reshape(shape)
     if dtype.kind == "f":
         limit = float(np.finfo(dtype).max)
-        drawn = np.clip(drawn, -limit, limit) if limit < 1e6 else drawn
-    return drawn.astype(dtype)
+        pool = np.clip(pool, -limit, limit) if limit < 1e6 else pool
+    start = zlib.crc32(name.encode()) % _POOL
+    drawn = np.concatenate([pool[start:], pool[:start]]).astype(dtype)
+    return np.resize(drawn, math.prod(shape)).reshape(shape)
 
 
 def numbers_like(kind: str, name: str, array: np.ndarray) -> np.ndarray:
