@@ -3,6 +3,7 @@
 ``models.json`` tells for every input what it holds, a word and its arguments:
 
 - ``photo LOW HIGH``, ``text LOW HIGH``, ``faces LOW HIGH``: crops of scikit-image's pictures, from black to white;
+- ``line LOW HIGH [turned]``: words and numbers printed on paper, as a text detector cuts them, half of them upside down;
 - ``speech [PEAK]``, ``spectrum``, ``logpower``, ``logmel``: vowels with pauses and noise, and their short-time spectra;
 - ``tokens COUNT``, ``mask``, ``positions START``: a sequence whose tokens are drawn by Zipf's law, and what is of it;
 - ``state OUTPUT``: what the model gave at the sample before, zero at first;
@@ -21,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 PICTURES = "scikit-image==0.26.0"
 PHOTOS = ("astronaut", "chelsea", "coffee", "rocket", "motorcycle_left", "retina", "camera", "brick", "coins", "ihc")
@@ -106,6 +107,35 @@ def _crop(rng: np.random.Generator, picture: Image.Image, ratio: float, least_sh
     wide = tall * ratio
     left, top = rng.uniform(0, width - wide), rng.uniform(0, height - tall)
     return picture.crop((int(left), int(top), int(left + wide), int(top + tall)))
+
+
+def _line(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
+    """A printed line from the left edge on, a little turned, blurred and noisy."""
+    low, high = map(float, arguments[:2])
+    channels, height, width = shape[1:]
+    paper, ink = int(rng.integers(150, 256)), int(rng.integers(0, 90))
+    line = Image.new("L", (width, height), paper)
+    font = ImageFont.load_default(height * rng.uniform(0.5, 0.75))
+    pen = ImageDraw.Draw(line)
+    left = height * rng.uniform(0.05, 0.4)
+    while left + pen.textlength(word := _word(rng), font) < width:
+        pen.text((left, height * rng.uniform(0.45, 0.5)), word, ink, font, anchor="lm")
+        left += pen.textlength(f"{word} ", font)
+    line = line.rotate(rng.uniform(-1.5, 1.5), Image.Resampling.BILINEAR, fillcolor=paper)
+    if arguments[2:] == ["turned"] and rng.random() < 0.5:
+        line = line.rotate(180)
+    blurred = line.filter(ImageFilter.GaussianBlur(rng.uniform(0, height / 48)))
+    array = np.asarray(blurred, np.float32) + rng.uniform(0, 8) * rng.standard_normal((height, width))
+    return np.broadcast_to(low + (high - low) * np.clip(array / 255, 0, 1), (1, channels, height, width))
+
+
+def _word(rng: np.random.Generator) -> str:
+    """A number, or syllables that can be spoken."""
+    if rng.random() < 0.3:
+        return f"{rng.uniform(0, 2000):.{rng.integers(0, 3)}f}"
+    syllables = ["".join(rng.choice(list(letters)) for letters in ("bcdfglmnprstvz", "aeiou", "lnrst ")) for _ in "ab"]
+    word = "".join(syllables).replace(" ", "")
+    return word.capitalize() if rng.random() < 0.3 else word
 
 
 @cache
@@ -210,6 +240,7 @@ DRAWS: dict[str, Draw] = {
     "photo": _picture(PHOTOS, 0.4),
     "faces": _picture(("astronaut",), 0.3),
     "text": _picture(TEXTS, 0.3),
+    "line": _line,
     "speech": _speech,
     "spectrum": _spectrum,
     "logpower": _logpower,
