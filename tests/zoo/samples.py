@@ -3,7 +3,7 @@
 ``models.json`` tells for every input what it holds, a word and its arguments:
 
 - ``photo LOW HIGH``, ``text LOW HIGH``, ``faces LOW HIGH``: crops of scikit-image's pictures, from black to white;
-- ``line LOW HIGH [turned]``: words and numbers printed on paper, as a text detector cuts them, half of them upside down;
+- ``line LOW HIGH [turned]``: words and numbers printed on paper, as a text detector cuts them, half upside down;
 - ``speech [PEAK]``, ``spectrum``, ``logpower``, ``logmel``: vowels with pauses and noise, and their short-time spectra;
 - ``tokens COUNT``, ``mask``, ``positions START``: a sequence whose tokens are drawn by Zipf's law, and what is of it;
 - ``state OUTPUT``: what the model gave at the sample before, zero at first;
