@@ -14,6 +14,7 @@ from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.histogram import Histogram
 from edgekit_quantize.calibration.references import Feeds, Reference, References
 from edgekit_quantize.calibration.scaling import ChannelScales, Smoothing
+from edgekit_quantize.graph.nodes import constant
 from edgekit_quantize.integers.qparams import QParams
 
 Scale = Callable[[ChannelHistogram], ChannelScales]
@@ -112,6 +113,7 @@ def calibrate(
         for name, axes in wanted.items()
     }
     outputs = [value.name for value in model.graph.outputs if value.name]
+    constants = {value.name: array for value in model.graph.outputs if (array := constant(value)) is not None}
     current: dict[str, np.ndarray] = {}
     references = References(expected, again)
     channels_of = {name: ChannelHistogram(expected) for name in by_channel or {}}
@@ -137,7 +139,8 @@ def calibrate(
             yield sample
 
     def finish(samples: int) -> None:
-        in_order = {name: current[name] for name in outputs}  # the first that fits tells the class
+        answers = {**constants, **current}
+        in_order = {name: answers[name] for name in outputs}  # the first that fits tells the class
         references.offer(replace(begun.popleft(), outputs=in_order))
         current.clear()
         if done is not None:

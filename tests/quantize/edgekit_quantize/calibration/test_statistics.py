@@ -61,3 +61,15 @@ def test_answers_are_in_the_order_of_the_model_s_outputs() -> None:
     (answer,) = calibration.references.answers()
     assert {name: array.tolist() for name, array in answer.outputs.items()} == {"y": [[-2] * 3], "hn": [[-3] * 3]}
     assert list(answer.outputs) == ["y", "hn"]
+
+
+def test_an_output_that_is_a_constant_is_an_answer_of_every_sample() -> None:
+    """Detectors give their anchors beside what they find; no node computes them."""
+    text = (
+        '<ir_version: 9, opset_import: ["": 17]> g (float[1, 3] x) => (float[1, 3] y, float[2] anchors)'
+        " <float[2] anchors = {5, 7}> { y = Neg(x) }"
+    )
+    feeds = [({"x": np.full((1, 3), number, np.float32)}, None) for number in (1, 2)]
+    calibration = calibrate(ir.from_proto(onnx.parser.parse_model(text)), {"x": []}, feeds, 2)
+    assert [each.outputs["y"][0, 0] for each in calibration.references] == [-1, -2]
+    assert [each.outputs["anchors"].tolist() for each in calibration.references] == [[5, 7], [5, 7]]
