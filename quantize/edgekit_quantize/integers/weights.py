@@ -64,14 +64,15 @@ def _kept_from_saturation(params: QParams, largest_sum: np.ndarray) -> QParams:
 def _largest_sum(layer: Layer, weights: np.ndarray, inputs: np.ndarray) -> np.ndarray:
     """The largest sum of two neighbouring products, with float weights and either sign, by output channel; ``[N]``.
 
-    Neighbours are input channels one after the other. Where their number is odd, the last of one place in a kernel may
-    stand beside the first of the next.
+    Neighbours are input channels one after the other, in each matrix of a batch by itself. Where their number is odd,
+    the last of one place in a kernel may stand beside the first of the next. What is told of the inputs' last axis is
+    of their columns where the weights stand in front of them: each may then be as large as 8 bits hold.
     """
     rows = np.moveaxis(weights, layer.channel_axis, 0)
-    rows = np.moveaxis(rows, 1, -1) if layer.kind == "Conv" else rows.reshape(len(rows), 1, -1)
+    rows = np.moveaxis(rows, 1, -1) if layer.kind in {"Conv", "ConvTranspose"} else rows
     outputs, channels = len(rows), rows.shape[-1]
-    groups = integer(layer.node, "group", 1)
-    if inputs.size != groups * channels:
+    groups = integer(layer.node, "group", 1) if layer.kind == "Conv" else 1
+    if inputs.size != groups * channels or layer.data_index != 0:
         inputs = np.full(groups * channels, LARGEST_ACTIVATION)
     by_output = np.repeat(inputs.reshape(groups, channels), outputs // groups, axis=0)
     products = rows.reshape(outputs, -1, channels) * by_output[:, None, :].astype(np.float32)

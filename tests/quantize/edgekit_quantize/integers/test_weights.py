@@ -47,6 +47,7 @@ PRODUCTS = {
     "convolution": ("y = Conv(x, w)", (1, 8, 5, 5), (6, 8, 3, 3)),
     "odd channels": ("y = Conv(x, w)", (1, 5, 5, 5), (6, 5, 3, 3)),
     "groups": ("y = Conv<group = 2>(x, w)", (1, 8, 5, 5), (6, 4, 3, 3)),
+    "transposed convolution": ("y = ConvTranspose(x, w)", (1, 8, 5, 5), (8, 6, 3, 3)),
     "matrix": ("y = MatMul(x, w)", (4, 7), (7, 6)),
     "turned matrix": ("y = Gemm<transB = 1>(x, w)", (4, 8), (6, 8)),
 }
@@ -54,10 +55,13 @@ PRODUCTS = {
 
 def _product(parse: Callable[..., ir.Model], name: str, weights: np.ndarray) -> Layer:
     node, shape, _ = PRODUCTS[name]
-    output = ", ".join("abcd"[: len(shape)])
-    text = f"g (float[{', '.join(map(str, shape))}] x) => (float[{output}] y) {{ {node} }}"
-    (layer,) = layers(parse(f'<ir_version: 8, opset_import: ["" : 17]> {text}', w=weights).graph)
+    (layer,) = layers(parse(_text(node, shape, ", ".join("abcd"[: len(shape)])), w=weights).graph)
     return layer
+
+
+def _text(node: str, shape: tuple[int, ...], output: str) -> str:
+    graph = f"g (float[{', '.join(map(str, shape))}] x) => (float[{output}] y) {{ {node} }}"
+    return f'<ir_version: 8, opset_import: ["" : 17]> {graph}'
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -112,6 +116,29 @@ def test_products_of_opposite_signs_take_from_each_other(parse: Callable[..., ir
     plain, bounded = (layer_weights(layer, weights, TYPES["int8"], large) for large in (None, np.full(7, 200)))
 
     np.testing.assert_array_equal(bounded.scale, plain.scale)
+
+
+def test_each_matrix_of_a_batch_has_neighbours_of_its_own(parse: Callable[..., ir.Model]) -> None:
+    """The first two inputs of the second matrix are neighbours, though the first matrix has an odd number of them."""
+    weights = np.full((2, 5, 3), 0.01, np.float32)
+    weights[1, :2] = 1.0
+    node, inputs = "y = MatMul(x, w)", np.array([200, 100, 255, 255, 255])
+    (layer,) = layers(parse(_text(node, (2, 4, 5), "a, b, c"), w=weights).graph)
+
+    params = layer_weights(layer, weights, TYPES["int8"], inputs)
+
+    assert params.scale == pytest.approx((200 + 100) / (32767 - 2 * 255), rel=1e-6)
+
+
+def test_of_inputs_behind_the_weights_nothing_is_told(parse: Callable[..., ir.Model]) -> None:
+    """The last axis of what ``w @ x`` reads runs over columns, of which every neighbour may be the loudest."""
+    weights = np.full((4, 4), 0.01, np.float32)
+    weights[:, :2] = 1.0
+    (layer,) = layers(parse(_text("y = MatMul(w, x)", (4, 4), "a, b"), w=weights).graph)
+
+    params = layer_weights(layer, weights, TYPES["int8"], np.array([255, 1, 1, 1]))
+
+    assert params.scale == pytest.approx(2 * 255 / (32767 - 2 * 255), rel=1e-6)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
