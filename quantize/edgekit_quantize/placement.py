@@ -60,6 +60,11 @@ class Plan:
     beside_layers: dict[str, str] = field(default_factory=dict)
     """The mode of each kind of nodes beside layers that the graph has: of tables and recurrent nodes."""
 
+    @property
+    def computes_with_integers(self) -> bool:
+        """Whether anything multiplies integers, of ranges that samples told or of those of the moment."""
+        return bool(self.layers or self.products or self.dynamic) or "dynamic" in self.beside_layers.values()
+
     def rule(self, name: str) -> str:
         """The rule for the range of a tensor."""
         return self.rules.get(name, DEFAULT_RULE)

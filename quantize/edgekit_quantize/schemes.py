@@ -87,12 +87,14 @@ def different(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, 
     found: dict[tuple[Hashable, ...], tuple[str, Settings]] = {}
     for name, settings in candidates.items():
         plan = place(graph, settings)
-        computes = bool(plan.layers or plan.products)
-        if settings.quantizes_activations and not computes and WEIGHTS_ONLY not in candidates:
+        outcome = plan.outcome()
+        stores = settings.quantizes_activations and not plan.computes_with_integers
+        taken = {*candidates, *(other for key, (other, _) in found.items() if key != outcome)}
+        if stores and WEIGHTS_ONLY not in taken:
             name = WEIGHTS_ONLY
-        known = found.setdefault(plan.outcome(), (name, settings))
+        known = found.setdefault(outcome, (name, settings))
         if not plan.layers:  # whose name should not speak of integers that compute
-            found[plan.outcome()] = (name, known[1])
+            found[outcome] = (name, known[1])
     return dict(found.values())
 
 
