@@ -215,7 +215,7 @@ def test_a_candidate_whose_layers_all_stay_float_is_not_called_after_integers(
 def test_candidates_of_an_lstm_alone_that_differ_are_both_measured(parse: Callable[..., ir.Model]) -> None:
     """One stores its weights, the other one multiplies integers; neither has a layer whose range samples tell."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[1, 1, 4] x) => (float[1, 1, 4] y) { y = LSTM<hidden_size = 4>(x, w, v) }"""
+    g (float[1, 1, 4] x) => (float[1, 1, 4] y) { c, y = LSTM<hidden_size = 4>(x, w, v) }"""
     model = parse(text, w=np.ones((1, 16, 4), np.float32), v=np.ones((1, 16, 4), np.float32))
     modes = {"integers": "weights", "integers again": "weights", "ranges of the moment": "dynamic"}
     candidates = {name: Settings.read({"layers": {"MatMul": "input", "LSTM": mode}}) for name, mode in modes.items()}
