@@ -7,6 +7,7 @@ The golden outputs are those of the earlier float model, and the bundle is execu
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -64,19 +65,13 @@ def judge_agreement(bundle: Bundle, asked: Budget, earlier: Earlier, figures: Fi
     if isinstance(results, str):
         yield Verdict(_BUDGET, limit, results, unclear, figure)
         return
-    worst = _worst(results)
-    if worst is None:
-        most = max(results, key=lambda output: output.mismatch)
-        told = f"{most.name}: {loss_text(most.mismatch)} of the elements differ"
-        kept = most.mismatch <= MOST_MISMATCH
-    else:
-        name, value = worst
-        told = f"{name}: SQNR {value:.1f} dB"
-        kept, figure = value >= least, Figure(_KEY, "dB", least, value)
-    if not kept and asked.agreement_db is None:
+    farthest = _farthest(results, least)
+    told = farthest.told
+    if not farthest.is_near and asked.agreement_db is None:
         told = f"{told}: no longer the earlier build's outputs ({_SETTING})"
-    broken = Outcome.INCONCLUSIVE if asked.agreement_db is None or worst is None else Outcome.BROKEN
-    yield Verdict(_BUDGET, limit, told, Outcome.KEPT if kept else broken, figure)
+    broken = Outcome.INCONCLUSIVE if asked.agreement_db is None or farthest.db is None else Outcome.BROKEN
+    outcome = Outcome.KEPT if farthest.is_near else broken
+    yield Verdict(_BUDGET, limit, told, outcome, Figure(_KEY, "dB", least, farthest.db))
 
 
 def _compared(bundle: Bundle, earlier: Bundle) -> tuple[OutputAccuracy, ...] | str:
@@ -106,7 +101,26 @@ def _of_other_shape(names: tuple[str, ...], wanted: Arrays, found: Arrays) -> st
     return next((name for name in names if np.shape(wanted[name]) != np.shape(found[name])), None)
 
 
-def _worst(results: tuple[OutputAccuracy, ...]) -> tuple[str, float] | None:
-    """The floating-point output that is the farthest away, over all samples; None without such outputs."""
-    known = [(output.name, output.sqnr_db) for output in results if output.sqnr_db is not None]
-    return min(known, key=lambda one: one[1], default=None)
+@dataclass(frozen=True)
+class _Distance:
+    """How far one output is from the earlier build's."""
+
+    told: str
+    is_near: bool
+    db: float | None = None
+    """None for other than floating-point numbers."""
+
+
+def _farthest(results: tuple[OutputAccuracy, ...], least: float) -> _Distance:
+    """The output that is farthest away: of floating-point numbers, or of others where those alone are too far."""
+    floats = [(output.sqnr_db, output.name) for output in results if output.sqnr_db is not None]
+    others = [(output.mismatch, output.name) for output in results if output.sqnr_db is None]
+    found: list[_Distance] = []
+    if floats:
+        db, name = min(floats)
+        found.append(_Distance(f"{name}: SQNR {db:.1f} dB", db >= least, db))
+    if others:
+        share, name = max(others)
+        told = f"{name}: {loss_text(share)} of the elements differ"
+        found.append(_Distance(told, share <= MOST_MISMATCH))
+    return next((one for one in found if not one.is_near), found[0])

@@ -153,6 +153,31 @@ def test_growth_that_nobody_asked_for_is_left_out_where_it_cannot_be_measured(
     assert outcomes(finished) == {"size growth": "kept", "accuracy fall": "not compared", "agreement": "kept"}
 
 
+def test_labels_beside_scores_are_compared_too(
+    edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path, project: WriteProject
+) -> None:
+    """The scores are the earlier build's, and every one has another label."""
+
+    def package(name: str, first: int) -> Path:
+        labels = f"f = Floor(x) l = Cast<to = 7>(f) c = Constant<value_ints = [{first}]>() m = Add(l, c)"
+        text = f"f (float[10] x) => (float[10] y, int64[10] m) {{ y = Tanh(x) {labels} }}"
+        folder = tmp_path / name / "model"
+        assert edgekit("package", onnx_file(text), "--target", "onnxruntime", "-o", folder, "-q").code == 0
+        return folder
+
+    earlier, same, other = package("main", 0), package("same", 0), package("other", 1)
+
+    def agreement(bundle: Path) -> dict[str, Any]:
+        finished = edgekit("gate", bundle, "--against", earlier, "--time-limit", 0.1, "--json")
+        assert finished.code == 0
+        return {verdict["budget"]: verdict for verdict in finished.json["bundles"][0]["verdicts"]}["agreement"]
+
+    assert agreement(same)["outcome"] == "kept"
+    project('[budget]\nagreement_db = 20\nlatency_growth = "99%"\n')
+    assert agreement(other)["outcome"] == "inconclusive"
+    assert agreement(other)["found"] == "m: 100.00% of the elements differ"
+
+
 def test_without_labels_a_model_that_computes_something_else_is_told_of(
     edgekit: RunEdgeKit, onnx_model: Callable[..., Any], tmp_path: Path, project: WriteProject
 ) -> None:
