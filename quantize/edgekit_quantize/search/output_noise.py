@@ -10,7 +10,6 @@ small, and errors of several layers together are not small.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 
 import numpy as np
 import onnx_ir as ir
@@ -46,8 +45,9 @@ def outputs_before_swallowing(graph: ir.Graph) -> list[str]:
 
 def spread_samples(references: References, most: int) -> list[Feeds]:
     """What ``most`` of the samples feed at most, evenly spread over all of them."""
-    every = max(1, len(references) // most)
-    return [*islice((each.feeds for place, each in enumerate(references) if place % every == 0), most)]
+    count = min(len(references), most)
+    places = {number * len(references) // count for number in range(count)}
+    return [each.feeds for place, each in enumerate(references) if place in places]
 
 
 def noise_between(
