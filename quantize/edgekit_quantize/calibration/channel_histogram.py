@@ -67,7 +67,9 @@ class ChannelHistogram:
         """Whether some of them were NaN."""
 
     def update(self, array: np.ndarray, axis: int) -> None:
-        """Count the numbers of a float tensor with channels along ``axis``."""
+        """Count the numbers of a float tensor with channels along ``axis``, if it has any."""
+        if not array.size:
+            return
         channels = array.shape[axis]
         if not len(self.counts):
             self.counts = np.zeros((channels, 2 * BINS), np.int64)

@@ -50,3 +50,13 @@ def test_what_is_not_finite_counts_as_zero() -> None:
     assert histogram.not_finite == histogram.divided(np.ones(1)).not_finite == 2
     assert histogram.holds_nan
     assert histogram.divided(np.ones(1)).holds_nan
+
+
+def test_an_array_without_numbers_changes_nothing() -> None:
+    """Crops of boxes, of which a picture has none."""
+    histogram = ChannelHistogram(3)
+    for boxes in (0, 2, 0):
+        histogram.update(np.full((boxes, 3, 4, 4), 5.0, np.float32), 1)
+
+    assert histogram.counts.sum(1).tolist() == [32, 32, 32]
+    assert [*histogram.low, *histogram.high] == [0, 0, 0, 5, 5, 5]
