@@ -1,4 +1,4 @@
-"""First and second moments of what enters a layer's matrix product, accumulated sample by sample."""
+"""Second moments of what enters a layer's matrix product, accumulated sample by sample."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOGETHER = 1024
 
 
 class Moments:
-    """Mean and second moments of the rows that a layer multiplies with its weights.
+    """Second moments of the rows that a layer multiplies with its weights.
 
     A row has the layer's ``K`` inputs in the order of its flattened weights: channels of a MatMul or Gemm, patches
     (channel, then kernel position) of a convolution with one group.
@@ -29,7 +29,6 @@ class Moments:
 
     def __init__(self, size: int) -> None:
         self.count = 0
-        self._sum = np.zeros(size, np.float64)
         self._products = np.zeros((size, size), np.float64)
         self._waiting = np.empty((0, size), np.float32)
         self._waits = 0
@@ -49,15 +48,8 @@ class Moments:
     def _multiply(self) -> None:
         rows = self._waiting[: self._waits]
         if len(rows):
-            self._sum += rows.sum(0, dtype=np.float64)
             self._products += rows.T @ rows
         self._waits = 0
-
-    @property
-    def mean(self) -> np.ndarray:
-        """``[K]``."""
-        self._multiply()
-        return self._sum / max(self.count, 1)
 
     @property
     def second(self) -> np.ndarray:
