@@ -22,7 +22,7 @@ def of_each(total: int, arrays: int, least: int, most: int) -> int:
 
 
 def thinning(shape: Sequence[int], wanted: int) -> int:
-    """The distance between the numbers of an array that are counted, at most ``most`` of them.
+    """The distance between the numbers of an array that are counted, at most ``wanted`` of them.
 
     It has no factor in common with any dimension, so that every row and column gets its turn.
     """

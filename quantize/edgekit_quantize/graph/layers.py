@@ -57,7 +57,7 @@ class Layer:
 
     @property
     def input_axis(self) -> int:
-        """The axis of the activation that runs over input channels."""
+        """The axis of the activation that runs over input channels; over its columns where the weights are in front."""
         if self.kind == "Gemm":
             return 0 if integer(self.node, "transA", 0) else -1
         return -1 if self.kind == "MatMul" else 1

@@ -121,7 +121,7 @@ class QParams:
         if isinstance(rows, EllipsisType) or (self.axis != 0 and not self.block):
             return self
         if self.block and self.axis == 0:
-            rows = slice(rows.start // self.block, -(-rows.stop // self.block))
+            rows = slice(rows.start // self.block, rows.stop // self.block)
         return replace(self, scale=self.scale[rows], zero_point=self.zero_point[rows])
 
     def squared_error(self, array: np.ndarray) -> float:
@@ -142,7 +142,7 @@ def asymmetric(low: float, high: float, dtype: IntegerType) -> QParams:
     low, high = min(low, 0.0), max(high, 0.0)
     scale = np.float32((high - low) / (dtype.high - dtype.low))
     if not scale > TINY:
-        return QParams(np.float32(1.0) + np.zeros((), np.float32), _zero(0 if low == 0 else dtype.low), dtype)
+        return QParams(np.float32(1.0) + np.zeros((), np.float32), _zero(0), dtype)
     zero = int(np.clip(np.rint(dtype.low - low / scale), dtype.low, dtype.high))
     return QParams(np.asarray(scale, np.float32), _zero(zero), dtype)
 

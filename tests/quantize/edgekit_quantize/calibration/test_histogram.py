@@ -73,6 +73,11 @@ def test_of_many_arrays_fewer_numbers_each_are_counted(expected: int, counted: i
     assert counted / 2 < histogram.total <= counted
 
 
+def test_the_distance_of_what_is_counted_has_no_factor_in_common_with_a_dimension() -> None:
+    assert [thinning((6, 10), wanted) for wanted in (60, 30, 15)] == [1, 7, 7]
+    assert thinning((5, 5), 12) == 3
+
+
 @pytest.mark.parametrize("shape", [(1, 240, 12, 80), (1, 64, 112, 112), (1, 3, 320, 320)])
 def test_every_column_of_a_large_array_is_counted(shape: tuple[int, ...]) -> None:
     columns = np.broadcast_to(np.arange(shape[-1]), shape).reshape(-1)

@@ -28,9 +28,19 @@ def test_symmetric_range_by_hand() -> None:
     assert params.quantize(np.array([-2.54, 1.0], np.float32)).tolist() == [-127, 50]
 
 
-@pytest.mark.parametrize("low", [0.0, -0.0])
-def test_an_empty_range_keeps_zero_exact(low: float) -> None:
-    assert asymmetric(low, 0.0, TYPES["uint8"]).rounded(np.zeros(3, np.float32)).tolist() == [0, 0, 0]
+def test_the_middle_of_unsigned_integers_stands_for_zero() -> None:
+    params = symmetric(-2.54, 1.0, TYPES["uint8"])
+
+    assert params.scale == pytest.approx(0.02)
+    assert params.quantize(np.array([-2.54, 0.0, 1.0, 2.54], np.float32)).tolist() == [1, 128, 178, 255]
+
+
+@pytest.mark.parametrize("low", [0.0, -0.0, -1e-40])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_an_empty_range_keeps_zero_exact(low: float, dtype: str) -> None:
+    params = asymmetric(low, 0.0, TYPES[dtype])
+    assert params.quantize(np.array([0.0, 3.0], np.float32)).tolist() == [0, 3]
+    assert params.rounded(np.zeros(3, np.float32)).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -97,6 +97,15 @@ def test_two_neighbouring_products_fit_into_16_bits_however_weights_are_rounded(
     assert largest_sum(params) <= 2**15 - 1
 
 
+def test_a_depthwise_convolution_adds_no_neighbouring_products(parse: Callable[..., ir.Model]) -> None:
+    weights = np.ones((6, 1, 3, 3), np.float32)
+    (layer,) = layers(parse(_text("y = Conv<group = 6>(x, w)", (1, 6, 5, 5), "a, b, c, d"), w=weights).graph)
+
+    params = layer_weights(layer, weights, TYPES["int8"], np.full(6, 255))
+
+    assert params.scale == pytest.approx(1 / 127)
+
+
 def test_channels_whose_sums_fit_keep_their_scales(parse: Callable[..., ir.Model]) -> None:
     weights = np.zeros((7, 6), np.float32)
     weights[0] = weights[2] = 1.0  # the neighbour of either is 0

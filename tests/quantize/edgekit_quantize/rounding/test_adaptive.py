@@ -14,10 +14,15 @@ import pytest
 from edgekit.data.samples import Sample
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
+from edgekit_quantize.calibration.scaling import Smoothing
+from edgekit_quantize.calibration.statistics import calibrate
+from edgekit_quantize.integers.qparams import TYPES
+from edgekit_quantize.integers.weights import symmetric_weights
 from edgekit_quantize.placement import place
 from edgekit_quantize.plugin import PostTrainingQuantizer
 from edgekit_quantize.rounding import adaptive
 from edgekit_quantize.rounding.adaptive import adaptively_rounded
+from edgekit_quantize.rounding.adaround import adaptive_rounding
 from edgekit_quantize.settings import Settings
 
 INPUTS, OUTPUTS = 48, 40
@@ -152,3 +157,35 @@ def test_blocks_small_weights_and_bodies_of_scans_keep_the_nearest_integers() ->
     by_channel = Settings(layers={"MatMul": "weights"})
     assert rounded(by_channel) == {"y, stored"}
     assert rounded(replace(by_channel, block=16)) == set()
+
+
+def test_a_layer_that_reads_the_tensor_itself_is_rounded_for_that_and_not_for_what_another_one_divides(
+    rng: np.random.Generator,
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[64, 24] x) => (float[64, 24] y, float[64, 24] z) {
+      y = MatMul(x, w)
+      z = Gemm(x, v)
+    }"""
+    proto = onnx.parser.parse_model(text)
+    weights = {name: rng.normal(size=(24, 24)).astype(np.float32) for name in "wv"}
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in weights.items())
+    model = ir.from_proto(proto)
+    rows = (rng.normal(size=(64, 4)) @ rng.normal(size=(4, 24))).astype(np.float32)
+    factors = np.geomspace(0.01, 100, 24, dtype=np.float32)
+    divided = {"x": Smoothing(factors, -1)}
+    tensors = calibrate(model, {"x": [-1]}, [({"x": rows}, None)], 1, smoothing=divided).tensors
+    plan = place(model.graph, Settings(layers={"MatMul": "input", "Gemm": "weights"}, sums_in_int16=False))
+
+    found = adaptively_rounded(model, plan, tensors, lambda: [{"x": rows}])
+
+    (quantized,), (stored,) = plan.layers, plan.stored
+    expected = {
+        quantized.name: (weights["w"] * factors[:, None], rows / factors),
+        f"{stored.name}, stored": (weights["v"], rows),
+    }
+    assert found.keys() == expected.keys()
+    for name, (matrix, entering) in expected.items():
+        params = symmetric_weights(matrix, TYPES["int8"], 1)
+        right = adaptive_rounding(matrix.T, params, entering.T @ entering / 64).T
+        assert np.mean(found[name] != right) < 0.02  # moments are added up in float32

@@ -48,3 +48,43 @@ def test_two_equal_inputs_share_their_error() -> None:
     )
 
     assert sorted(chosen[0].tolist()) == [10, 11, 127]
+
+
+def test_no_other_direction_of_a_single_weight_is_better(rng: np.random.Generator) -> None:
+    """Whichever flips came before: inputs are much like each other, so that each one changes what the others gain."""
+    inputs = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 24)) + 0.1 * rng.normal(size=(400, 24))
+    moments = inputs.T @ inputs / len(inputs)
+    weights = rng.normal(size=(16, 24)).astype(np.float32)
+    params = symmetric_weights(weights, TYPES["int8"], 0)
+
+    chosen = adaptive_rounding(weights, params, moments).astype(int)
+
+    exact = weights / params.scale[:, None]
+    damped = moments + 1e-3 * np.mean(np.diag(moments)) * np.eye(24)
+    found = _loss(chosen, weights, params.scale, damped)
+    assert np.mean(chosen != np.rint(exact)) > 0.05
+    for place in range(24):
+        other = chosen.copy()
+        other[:, place] = np.floor(exact[:, place]) + np.ceil(exact[:, place]) - chosen[:, place]
+        allowed = np.abs(other[:, place]) <= 127
+        assert (_loss(other, weights, params.scale, damped)[allowed] >= found[allowed] * (1 - 1e-5)).all()
+
+
+def test_weights_that_integers_stand_for_exactly_stay() -> None:
+    """Though 11 in place of 10 would take off all of the error, at an input that is 0.6 of the others."""
+    weights = np.array([[127.0, 10.0, 10.3, 10.3]], np.float32)  # the scale is 1
+    inputs = np.array([1.0, 0.6, 1.0, 1.0])
+
+    chosen = adaptive_rounding(weights, symmetric_weights(weights, TYPES["int8"], 0), np.outer(inputs, inputs))
+
+    assert chosen[0, :2].tolist() == [127, 10]
+    assert sorted(chosen[0, 2:].tolist()) == [10, 11]
+
+
+def test_the_largest_integer_may_be_reached() -> None:
+    """127 + 126.4 + 126.4 steps are 380 in the sum of equal inputs: one of the latter two becomes 127."""
+    weights = np.array([[12.7, 12.64, 12.64]], np.float32)
+
+    chosen = adaptive_rounding(weights, symmetric_weights(weights, TYPES["int8"], 0), np.ones((3, 3)))
+
+    assert sorted(chosen[0].tolist()) == [126, 127, 127]

@@ -90,6 +90,26 @@ def test_less_is_lost_than_by_the_nearest_integers(
     assert adaptive < 0.8 * nearest
 
 
+def test_a_node_that_runs_backwards_is_rounded_like_one_that_runs_forwards_over_what_is_turned_round(
+    rng: np.random.Generator,
+) -> None:
+    """The state before a step is then that of the step behind it; those of the two steps are unlike."""
+    forwards = _recurrent("LSTM", 2, "", 1, rng)
+    proto = Model(forwards).proto()
+    proto.graph.node[0].attribute.append(onnx.helper.make_attribute("direction", "reverse"))
+    backwards = ir.from_proto(proto)
+    forwards.graph[0].name = backwards.graph[0].name = "node"
+    drift = np.array([[[-2.0]], [[2.0]]], np.float32)
+
+    def feeds(order: int) -> Iterator[dict[str, np.ndarray]]:
+        return ({**feed, "x": (feed["x"] + drift)[::order]} for feed in _feeds(forwards, 1))
+
+    first = adaptively_rounded_recurrence(forwards, lambda: feeds(1))["node, recurrence"]
+    second = adaptively_rounded_recurrence(backwards, lambda: feeds(-1))["node, recurrence"]
+
+    assert np.mean(first != second) < 0.01  # sums of float32 in another order
+
+
 def test_a_node_that_keeps_its_states_to_itself_keeps_the_nearest_integers_of_its_recurrence(
     rng: np.random.Generator,
 ) -> None:
