@@ -19,6 +19,8 @@ from edgekit_quantize.integers.qparams import QParams
 
 Scale = Callable[[ChannelHistogram], ChannelScales]
 """Finds the scales of a tensor's channels."""
+Labelled = tuple[Feeds, int | None] | tuple[Feeds, int | None, str]
+"""What a sample feeds, its label, and what errors call it."""
 
 
 class ChannelStatistics:
@@ -86,7 +88,7 @@ class Calibration:
 def calibrate(
     model: ir.Model,
     wanted: Mapping[str, Iterable[int]],
-    feeds: Iterable[tuple[dict[str, np.ndarray], int | None] | tuple[dict[str, np.ndarray], int | None, str]],
+    feeds: Iterable[Labelled],
     expected: int,
     done: Callable[[int], None] | None = None,
     smoothing: Mapping[str, Smoothing] | None = None,
@@ -98,62 +100,93 @@ def calibrate(
     Args:
         model: The prepared float model.
         wanted: Names of the tensors to observe, each with the axes along which channels matter.
-        feeds: Samples and their labels, and what errors call them.
+        feeds: The samples.
         expected: How many there are, to spread those that are kept for scoring.
         done: Told after each sample how many are done.
         smoothing: What tensors are divided by.
         by_channel: Tensors that get a scale a channel (axis 1), and what finds it. None of them is among ``smoothing``.
         again: Reads the samples once more, for scoring.
     """
-    factors = smoothing or {}
-    tensors = {
-        name: TensorStatistics(
-            Histogram(expected), {axis: ChannelStatistics() for axis in axes}, smoothing=factors.get(name)
-        )
-        for name, axes in wanted.items()
-    }
-    outputs = [value.name for value in model.graph.outputs if value.name]
-    constants = {value.name: array for value in model.graph.outputs if (array := constant(value)) is not None}
-    current: dict[str, np.ndarray] = {}
-    references = References(expected, again)
-    channels_of = {name: ChannelHistogram(expected) for name in by_channel or {}}
-
-    def take(name: str, array: np.ndarray) -> None:
-        if name in outputs:
-            current[name] = array
-        if name in tensors:
-            if name in factors:
-                array = array / factors[name].along(array.ndim)
-            if name in channels_of:
-                channels_of[name].update(array, 1)
-            else:
-                tensors[name].histogram.update(array)
-            for axis, channels in tensors[name].channels.items():
-                channels.update(array, axis)
-
-    begun: deque[Reference] = deque()
-
-    def walk() -> Iterator[Feeds]:
-        for sample, label, *name in feeds:
-            begun.append(Reference(sample, current, label, *name))
-            yield sample
+    walk = _Walk(model, wanted, References(expected, again), expected, smoothing or {}, by_channel or {})
 
     def finish(samples: int) -> None:
-        answers = {**constants, **current}
-        in_order = {name: answers[name] for name in outputs}  # the first that fits tells the class
-        references.offer(replace(begun.popleft(), outputs=in_order))
-        current.clear()
+        walk.finish_sample()
         if done is not None:
             done(samples)
 
     with np.errstate(over="ignore"):
-        count = observe(model, {*tensors, *outputs}, walk(), take, finish)
-    if count:
-        for name, scale in (by_channel or {}).items():
-            if not len(channels_of[name].counts):
-                continue  # of a branch that no sample took
-            _divide(tensors[name], channels_of[name], scale(channels_of[name]))
-    return Calibration(tensors, references, count, _not_finite(tensors))
+        count = observe(model, walk.observed, walk.begin(feeds), walk.take, finish)
+    walk.find_scales()
+    return Calibration(walk.tensors, walk.references, count, _not_finite(walk.tensors))
+
+
+class _Walk:
+    """What a walk over the samples has gathered so far; see :func:`calibrate` for the arguments."""
+
+    def __init__(
+        self,
+        model: ir.Model,
+        wanted: Mapping[str, Iterable[int]],
+        references: References,
+        expected: int,
+        factors: Mapping[str, Smoothing],
+        by_channel: Mapping[str, Scale],
+    ) -> None:
+        self.tensors = {
+            name: TensorStatistics(
+                Histogram(expected), {axis: ChannelStatistics() for axis in axes}, smoothing=factors.get(name)
+            )
+            for name, axes in wanted.items()
+        }
+        self.references = references
+        outputs = [value for value in model.graph.outputs if value.name]
+        self._outputs = [str(value.name) for value in outputs]
+        self._constants = {str(value.name): array for value in outputs if (array := constant(value)) is not None}
+        self._by_channel = by_channel
+        self._channels = {name: ChannelHistogram(expected) for name in by_channel}
+        self._begun: deque[Reference] = deque()
+        self._answers: dict[str, np.ndarray] = {}
+
+    @property
+    def observed(self) -> set[str]:
+        """The tensors that are to be handed over."""
+        return {*self.tensors, *self._outputs}
+
+    def begin(self, feeds: Iterable[Labelled]) -> Iterator[Feeds]:
+        """What each sample feeds; some of them may begin before the first one is finished."""
+        for sample, label, *name in feeds:
+            self._begun.append(Reference(sample, {}, label, *name))
+            yield sample
+
+    def take(self, name: str, array: np.ndarray) -> None:
+        """Take a tensor of the sample that was begun first."""
+        if name in self._outputs:
+            self._answers[name] = array
+        tensor = self.tensors.get(name)
+        if tensor is None:
+            return
+        if tensor.smoothing is not None:
+            array = array / tensor.smoothing.along(array.ndim)
+        if name in self._channels:
+            self._channels[name].update(array, 1)
+        else:
+            tensor.histogram.update(array)
+        for axis, channels in tensor.channels.items():
+            channels.update(array, axis)
+
+    def finish_sample(self) -> None:
+        """Keep what the model has answered to the sample that was begun first."""
+        answers = {**self._constants, **self._answers}
+        in_order = {name: answers[name] for name in self._outputs}  # the first that fits tells the class
+        self.references.offer(replace(self._begun.popleft(), outputs=in_order))
+        self._answers.clear()
+
+    def find_scales(self) -> None:
+        """Find the scales of channels; a tensor of a branch that no sample took has none."""
+        for name, scale in self._by_channel.items():
+            channels = self._channels[name]
+            if len(channels.counts):
+                _divide(self.tensors[name], channels, scale(channels))
 
 
 def _divide(tensor: TensorStatistics, channels: ChannelHistogram, scales: ChannelScales) -> None:
