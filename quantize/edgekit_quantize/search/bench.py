@@ -17,7 +17,7 @@ from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, is_smaller, timed_of
 from edgekit.target import Runner
 from edgekit_quantize.calibration.references import Reference
-from edgekit_quantize.search.scoring import Score
+from edgekit_quantize.search.score import Score
 from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, Clock, latencies
 from edgekit_quantize.search.workers import Judge, scores
 from edgekit_quantize.settings import Settings

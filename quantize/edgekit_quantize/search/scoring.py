@@ -1,4 +1,4 @@
-"""How near a candidate is to the float model, and how fast."""
+"""Scores models by how near they are to the float model, by labels, or by the project's own function."""
 
 from __future__ import annotations
 
@@ -9,111 +9,22 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgekit.comparison.accuracy import LEAST_DB
-from edgekit.comparison.columns import Columns
-from edgekit.comparison.custom_metric import Evaluation, share_lost
-from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
-from edgekit.comparison.floors import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
+from edgekit.comparison.custom_metric import Evaluation
+from edgekit.comparison.decisions import Decision
 from edgekit.comparison.label_accuracy import LabelCount, TaskAccuracy, class_output
-from edgekit.comparison.meaning import (
-    BOXES,
-    TEXT,
-    EmbeddingMeaning,
-    Meaning,
-    MeaningAccuracy,
-    choice_beside,
-)
-from edgekit.comparison.metrics import PICTURE_RANK, decibels
+from edgekit.comparison.meaning import EmbeddingMeaning, Meaning, MeaningAccuracy, choice_beside
 from edgekit.comparison.padding import Padding
-from edgekit.comparison.recalls import worst_class
 from edgekit.data.samples import Samples
 from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
 from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.choices import has_decisions, only_ranks
-from edgekit_quantize.search.choices_beside import ONE_SIDED, ChoicesKept
-from edgekit_quantize.search.margins import Margins
-from edgekit_quantize.search.variances import powers, variances
+from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, LABELS, Score, worst_of
+from edgekit_quantize.search.tally import DEFAULT_DECISION, Tally
+from edgekit_quantize.search.variances import variances
 
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
-
-LABELS = "accuracy"
-AGREEMENT = "agreement"
-EXPLAINED = "explained"
-
-DEFAULT_DECISION = Decision()
-"""What decides where the graph tells nothing: the largest entry of the last axis."""
-FEW_DECISIONS = 500
-"""One of 500 is a fifth of the usual budget of 1 %."""
-DIGITS = 9
-"""Decimals of what was lost."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """How a candidate did."""
-
-    metric: str
-    """``accuracy``: labels found; ``boxes`` and ``characters``: the share that is the float model's, where it is known
-    that outputs tell of these (:mod:`edgekit.comparison.meaning`); ``embeddings``: the rank correlation of cosines
-    (:mod:`edgekit.comparison.embeddings`), or what is explained of the outputs beside them, whichever is less;
-    ``agreement``: positions of the first output with the float model's class, 0 where a class is lost
-    (:mod:`edgekit.comparison.decisions`), or those of an output beside it that loses more than may change
-    (:mod:`edgekit_quantize.search.choices_beside`), which limit this as well; ``explained``: 1 - power of the
-    error / variance of the float model's output, for the worst output, so that an answer that is the same for every
-    sample scores 0 (:mod:`edgekit_quantize.search.variances`); else the name of the project's evaluation function."""
-    value: float
-    """0 to 1, but for the project's function."""
-    reference: float
-    """What the float model scores."""
-    sqnr_db: float
-    """Power of the float model's output over that of the error, in decibels, for the worst output."""
-    count: int | None = None
-    """How many labels, boxes, characters or decisions the value is a share of; None where it is none of these."""
-    relative: bool = False
-    """Whether what is lost is told as a share of the float model's value, for want of a scale."""
-    in_settings: Mapping[str, float] = field(default_factory=dict)
-    """Its value in each of the settings that it was judged in, by what executed it; ``value`` is that of the worst."""
-    complete: bool = True
-    """Whether it was judged in all of its settings, and on as many samples as its metric needs."""
-    class_drop: float = 0.0
-    """What the loss of a single class is evidence of (:mod:`edgekit.comparison.recalls`); 0 without labels."""
-    head: str | None = None
-    """The output beside the first whose decisions the value is a share of; None where it is no such share."""
-
-    @property
-    def is_of_few(self) -> bool:
-        """Whether it is a share of so little that one more or less weighs much."""
-        return self.count is not None and self.count < FEW_DECISIONS and self.metric in {AGREEMENT, BOXES, TEXT}
-
-    @property
-    def drop(self) -> float:
-        """What was lost, without the last digits: 1 - 0.99 is a little more than 0.01.
-
-        Of labels that is the share over all samples, or what the loss of a single class tells, whichever is more.
-        """
-        lost = share_lost(self.reference, self.value) if self.relative else self.reference - self.value
-        return round(max(lost, self.class_drop) if self.class_drop else lost, DIGITS)
-
-
-def worst_of(scores: Sequence[Score]) -> Score:
-    """The worst of a candidate's scores in several settings, with its value in each."""
-    worst = max(scores, key=lambda score: (score.drop, -score.sqnr_db))
-    values = {name: value for score in scores for name, value in score.in_settings.items()}
-    return replace(worst, in_settings=values, complete=True)
-
-
-def with_more(score: Score, of_others: Score) -> Score:
-    """A share that was counted on some samples and on others; the signal-to-noise ratio stays that of the first.
-
-    Candidates are compared by that ratio, which all have of the same samples.
-    """
-    first, second = score.count or 0, of_others.count or 0
-    value = (score.value * first + of_others.value * second) / max(first + second, 1)
-    in_settings = dict.fromkeys(score.in_settings, value)
-    class_drop = max(score.class_drop, of_others.class_drop)
-    return replace(score, value=value, count=first + second, in_settings=in_settings, class_drop=class_drop)
 
 
 @dataclass(frozen=True)
@@ -246,24 +157,19 @@ class Scorer:
             candidates: What runs each of them in each setting, behind the setting's name.
             references: Other samples than :attr:`references`.
         """
-        spread = self._judged_by_variance()
-        tallies = [
-            [
-                _Tally(
-                    self.metric,
-                    spread,
-                    self.meaning,
-                    self.by_margins,
-                    self.label_output,
-                    self.label_numbers,
-                    self.decision,
-                    self.ranks,
-                    self.beside,
-                )
-                for _ in runs
-            ]
-            for runs in candidates
-        ]
+        anew = functools.partial(
+            Tally,
+            self.metric,
+            self._judged_by_variance(),
+            meaning=self.meaning,
+            by_margins=self.by_margins,
+            label_output=self.label_output,
+            label_numbers=self.label_numbers,
+            decision=self.decision,
+            ranks=self.ranks,
+            beside=self.beside,
+        )
+        tallies = [[anew() for _ in runs] for runs in candidates]
         failed: dict[int, CandidateError] = {}
 
         def unless_failed(number: int, work: Callable[[], Score | None]) -> Score | None:
@@ -296,7 +202,7 @@ class Scorer:
         beside = set(self.meaning.outputs)
         return {name: each for name, each in variances(self.references).items() if name not in beside}
 
-    def _score(self, tally: _Tally, run: Run) -> Score:
+    def _score(self, tally: Tally, run: Run) -> Score:
         sqnr = tally.sqnr_db
         if self.evaluation is not None and self.samples is not None:
             value = self.evaluation(run, self.samples)
@@ -307,7 +213,7 @@ class Scorer:
         value = min(value, of_head)
         return Score(self.metric, value, self.float_value, sqnr, count, class_drop=tally.class_drop, head=head)
 
-    def _value_and_count(self, tally: _Tally) -> tuple[float, int | None]:
+    def _value_and_count(self, tally: Tally) -> tuple[float, int | None]:
         """What is measured without a function of the project's, and how many items it is a share of."""
         if tally.labels is not None:
             return tally.labels.accuracy, len(self.references)
@@ -320,165 +226,9 @@ class Scorer:
         return tally.explained, None
 
 
-def _add(tally: _Tally, reference: Reference, run: Run, padding: Padding | None) -> None:
+def _add(tally: Tally, reference: Reference, run: Run, padding: Padding | None) -> None:
     outputs = run(reference.feeds)
     tally.add(reference, outputs if padding is None else padding.without(reference.feeds, outputs))
-
-
-class _Tally:
-    """What one candidate's outputs add up to.
-
-    Args:
-        metric: See :attr:`Score.metric`.
-        variances: Of the float model's outputs, by name; empty where they do not count.
-        meaning: Reads what outputs tell, where the metric is that.
-        by_margins: Whether decisions count as :attr:`Scorer.by_margins` has it.
-        label_output: See :attr:`Scorer.label_output`.
-        label_numbers: See :attr:`Scorer.label_numbers`.
-        decision: See :attr:`Scorer.decision`.
-        ranks: See :attr:`Scorer.ranks`.
-        beside: See :attr:`Scorer.beside`.
-    """
-
-    def __init__(
-        self,
-        metric: str,
-        variances: Mapping[str, float],
-        meaning: Meaning | None = None,
-        by_margins: bool = False,
-        label_output: str | None = None,
-        label_numbers: Sequence[int] = (),
-        decision: Decision = DEFAULT_DECISION,
-        ranks: bool = False,
-        beside: Mapping[str, Decision] | None = None,
-    ) -> None:
-        self.beside = ChoicesKept(beside or {})
-        self._order = Columns() if ranks else None
-        self._label_output, self._label_numbers = label_output, label_numbers
-        along_axis = decision.by is DecidedBy.LARGEST
-        self._margins = Margins() if by_margins and metric == AGREEMENT and along_axis else None
-        self._decision = decision
-        self._decided = DecisionCount(decision)
-        self.meaning = None if meaning is None else meaning.anew()
-        self._metric = metric
-        self._variances = variances
-        self._power: dict[str, list[float]] = {}
-        self._columns: dict[str, Columns] = {}
-        self._integers: dict[str, list[int]] = {}
-        self.same = self.positions = 0
-        self.labels: LabelCount | None = None
-        self._of_float: LabelCount | None = None
-
-    def add(self, reference: Reference, outputs: Arrays) -> None:
-        """Takes the outputs for one more sample."""
-        for name, expected in reference.outputs.items():
-            if expected.dtype.kind == "f":
-                signal, noise = powers(expected, outputs[name])
-                signal_and_noise = self._power.setdefault(name, [0.0, 0.0])
-                signal_and_noise[0] += signal
-                signal_and_noise[1] += noise
-                if name in self._variances:
-                    self._columns.setdefault(name, Columns()).add(expected, outputs[name])
-            elif expected.dtype.kind in "iub" and not _is_picture(expected):
-                unequal_and_all = self._integers.setdefault(name, [0, 0])
-                found = np.asarray(outputs[name])
-                same_shape = found.shape == expected.shape
-                unequal_and_all[0] += int((found != expected).sum()) if same_shape else expected.size
-                unequal_and_all[1] += expected.size
-        if self.meaning is not None:
-            self.meaning.add(reference.outputs, outputs)
-        self.beside.add(reference.outputs, outputs)
-        first = next(iter(reference.outputs))
-        if self._metric == AGREEMENT:
-            self._add_decisions(reference.outputs[first], np.asarray(outputs[first]))
-        elif self._order is not None:
-            self._order.add(reference.outputs[first], np.asarray(outputs[first]))
-        elif self._has_maps and np.shape(outputs[first]) == reference.outputs[first].shape:
-            self._decided.add(reference.outputs[first], np.asarray(outputs[first]))
-        if self._metric == LABELS and reference.label is not None:
-            name = self._label_output or class_output(reference.outputs) or ""
-            self.labels = self.labels or LabelCount(name, self._label_numbers)
-            self.labels.add(reference.label, outputs, reference.name)
-            self._of_float = self._of_float or LabelCount(name, self._label_numbers)
-            self._of_float.add(reference.label, reference.outputs, reference.name)
-
-    @property
-    def class_drop(self) -> float:
-        """See :attr:`Score.class_drop`; where no class loses labels, what the order of the samples loses."""
-        if self.labels is None or self._of_float is None:
-            return 0.0
-        worst = worst_class(self._of_float.by_class, self.labels.by_class)
-        return self._order_drop if worst is None else worst.drop
-
-    @property
-    def _order_drop(self) -> float:
-        """The share of what varies that is error, where a bundle is refused for it; else 0."""
-        order_db = None if self._order is None else self._order.centred_db(shares_decide=False)
-        return 0.0 if order_db is None or order_db >= LEAST_DB else min(1.0, 10 ** (-order_db / 10))
-
-    def _add_decisions(self, expected: np.ndarray, found: np.ndarray) -> None:
-        decision = self._decision
-        numbers = decision.by is DecidedBy.NUMBER
-        if found.shape != expected.shape:
-            self.positions += expected.size if numbers else expected.size // expected.shape[decision.axis]
-            return
-        self._decided.add(expected, found)
-        wanted, got = (array if numbers else array.argmax(decision.axis) for array in (expected, found))
-        self.same += int((wanted == got).sum())
-        self.positions += wanted.size
-        if self._margins is not None:
-            self._margins.add(*(np.moveaxis(array, decision.axis, -1) for array in (expected, found)))
-
-    @property
-    def agreement(self) -> float:
-        """The share of decisions that are the float model's; of few the expected one, unless more change surely.
-
-        It is 0 where a class is lost, however few positions it has. Where the float model decides nearly always alike,
-        the numbers may be a regression's: it is 0 with less of a signal than a bundle needs.
-        """
-        if self._decided.tells_one and self.sqnr_db < SQNR_FLOOR_DB[Kind.QUANTIZED]:
-            return 0.0
-        worst = self._decided.worst_class()
-        if worst is not None and worst.is_lost:
-            return 0.0
-        if self._margins is None or self.positions >= FEW_DECISIONS:
-            return self.same / self.positions
-        changed = self.positions - self.same
-        surely = max(0.0, changed - ONE_SIDED * math.sqrt(changed)) / self.positions
-        return min(1 - surely, self._margins.expected_agreement())
-
-    @property
-    def _has_maps(self) -> bool:
-        """Whether classes may be lost beside the signal: of maps, or of channels that may be their logits."""
-        return self._decision.is_map or self._decision.are_channels
-
-    @property
-    def explained(self) -> float:
-        """See :attr:`Score.metric`; 0 where a class is lost of which there is a map, or a channel that is surely it."""
-        least = self._decided.worst_class() if self._has_maps else None
-        if least is not None and (least.told or self._decision.are_channels) and least.is_lost:
-            return 0.0
-        noises = {name: noise for name, (_, noise) in self._power.items() if name in self._variances}
-        ratios = [decibels(self._variances[name], noise) for name, noise in noises.items()]
-        columns = [worst.explained for each in self._columns.values() if (worst := each.worst()) is not None]
-        return max(0.0, min([1 - 10 ** (-min(ratios, default=math.inf) / 10), *columns]))
-
-    @property
-    def integers_kept(self) -> float:
-        """The share of equal elements of the worst output of integers; 1 where as many are equal as a bundle needs."""
-        shares = [1 - unequal / count for unequal, count in self._integers.values() if count]
-        worst = min(shares, default=1.0)
-        return 1.0 if worst >= 1 - MAX_DISAGREEMENT else worst
-
-    @property
-    def sqnr_db(self) -> float:
-        """See :attr:`Score.sqnr_db`."""
-        return min((decibels(signal, noise) for signal, noise in self._power.values()), default=math.inf)
-
-
-def _is_picture(output: np.ndarray) -> bool:
-    """Whether integers are brightness: those of 8 bits with three axes or more."""
-    return output.dtype.itemsize == 1 and output.dtype.kind != "b" and output.ndim >= PICTURE_RANK
 
 
 def _told(references: References, meaning: Meaning) -> MeaningAccuracy | None:

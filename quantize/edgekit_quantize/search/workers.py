@@ -19,7 +19,8 @@ from edgekit.quantizer import CandidateError, has_others, others_of, timed_of
 from edgekit.target import Runner
 from edgekit_quantize.calibration.references import Reference
 from edgekit_quantize.graph.session import SessionRunner
-from edgekit_quantize.search.scoring import Run, Score, Scorer, with_more, worst_of
+from edgekit_quantize.search.score import Score, with_more, worst_of
+from edgekit_quantize.search.scoring import Run, Scorer
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from edgekit_quantize.calibration.statistics import Calibration
 from edgekit_quantize.graph.quantized_already import quantized_already
 from edgekit_quantize.integers.stored_weights import FEWEST
 from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
-from edgekit_quantize.search.scoring import Score, Scorer
+from edgekit_quantize.search.score import Score
+from edgekit_quantize.search.scoring import Scorer
 from edgekit_quantize.search.timing import latencies
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement

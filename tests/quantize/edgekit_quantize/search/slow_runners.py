@@ -15,7 +15,8 @@ from edgekit_quantize.accounts.account import INTEGERS, STORED, LayerAccount
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.bench import Bench
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
-from edgekit_quantize.search.scoring import EXPLAINED, Scorer
+from edgekit_quantize.search.score import EXPLAINED
+from edgekit_quantize.search.scoring import Scorer
 from edgekit_quantize.search.search import Outcome, Search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Settings

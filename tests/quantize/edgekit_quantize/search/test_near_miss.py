@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
-from edgekit_quantize.search.scoring import AGREEMENT
+from edgekit_quantize.search.score import AGREEMENT
 from tests.quantize.edgekit_quantize.search.slow_runners import CLOCK, FLOAT_S, Slow, chosen
 
 

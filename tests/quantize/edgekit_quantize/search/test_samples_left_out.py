@@ -14,7 +14,8 @@ from edgekit_quantize.calibration import references
 from edgekit_quantize.calibration.references import Feeds, Reference, References
 from edgekit_quantize.search.bench import Bench
 from edgekit_quantize.search.in_float import StoredCosts
-from edgekit_quantize.search.scoring import AGREEMENT, EXPLAINED, Scorer
+from edgekit_quantize.search.score import AGREEMENT, EXPLAINED
+from edgekit_quantize.search.scoring import Scorer
 from edgekit_quantize.search.search import Outcome, Search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Settings

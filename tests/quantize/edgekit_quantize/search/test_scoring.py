@@ -19,7 +19,8 @@ from edgekit.errors import InputError
 from edgekit.model import Model
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.choices import decides, tells_words
-from edgekit_quantize.search.scoring import AGREEMENT, Score, Scorer
+from edgekit_quantize.search.score import AGREEMENT, Score
+from edgekit_quantize.search.scoring import Scorer
 
 EYE = np.eye(4, dtype=np.float32)
 

@@ -17,7 +17,7 @@ from edgekit.model import Model
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
 from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.plugin import PostTrainingQuantizer
-from edgekit_quantize.search.scoring import EXPLAINED, Score
+from edgekit_quantize.search.score import EXPLAINED, Score
 from edgekit_quantize.sizing.allocation import Allocation
 from edgekit_quantize.sizing.frontier_search import Sizing
 

@@ -1,0 +1,183 @@
+"""What the outputs of one candidate add up to, sample by sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from edgekit.comparison.accuracy import LEAST_DB
+from edgekit.comparison.columns import Columns
+from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
+from edgekit.comparison.floors import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
+from edgekit.comparison.label_accuracy import LabelCount, class_output
+from edgekit.comparison.meaning import Meaning
+from edgekit.comparison.metrics import PICTURE_RANK, decibels
+from edgekit.comparison.recalls import worst_class
+from edgekit.model import Arrays
+from edgekit_quantize.calibration.references import Reference
+from edgekit_quantize.search.choices_beside import ONE_SIDED, ChoicesKept
+from edgekit_quantize.search.margins import Margins
+from edgekit_quantize.search.score import AGREEMENT, FEW_DECISIONS, LABELS
+from edgekit_quantize.search.variances import powers
+
+DEFAULT_DECISION = Decision()
+"""What decides where the graph tells nothing: the largest entry of the last axis."""
+
+
+class Tally:
+    """What one candidate's outputs add up to.
+
+    Args:
+        metric: See :attr:`Score.metric`.
+        variances: Of the float model's outputs, by name; empty where they do not count.
+        meaning: Reads what outputs tell, where the metric is that.
+        by_margins: Whether decisions count as :attr:`Scorer.by_margins` has it.
+        label_output: See :attr:`Scorer.label_output`.
+        label_numbers: See :attr:`Scorer.label_numbers`.
+        decision: See :attr:`Scorer.decision`.
+        ranks: See :attr:`Scorer.ranks`.
+        beside: See :attr:`Scorer.beside`.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        variances: Mapping[str, float],
+        *,
+        meaning: Meaning | None = None,
+        by_margins: bool = False,
+        label_output: str | None = None,
+        label_numbers: Sequence[int] = (),
+        decision: Decision = DEFAULT_DECISION,
+        ranks: bool = False,
+        beside: Mapping[str, Decision] | None = None,
+    ) -> None:
+        self.beside = ChoicesKept(beside or {})
+        self._order = Columns() if ranks else None
+        self._label_output, self._label_numbers = label_output, label_numbers
+        along_axis = decision.by is DecidedBy.LARGEST
+        self._margins = Margins() if by_margins and metric == AGREEMENT and along_axis else None
+        self._decision = decision
+        self._decided = DecisionCount(decision)
+        self.meaning = None if meaning is None else meaning.anew()
+        self._metric = metric
+        self._variances = variances
+        self._power: dict[str, list[float]] = {}
+        self._columns: dict[str, Columns] = {}
+        self._integers: dict[str, list[int]] = {}
+        self.same = self.positions = 0
+        self.labels: LabelCount | None = None
+        self._of_float: LabelCount | None = None
+
+    def add(self, reference: Reference, outputs: Arrays) -> None:
+        """Takes the outputs for one more sample."""
+        for name, expected in reference.outputs.items():
+            if expected.dtype.kind == "f":
+                signal, noise = powers(expected, outputs[name])
+                signal_and_noise = self._power.setdefault(name, [0.0, 0.0])
+                signal_and_noise[0] += signal
+                signal_and_noise[1] += noise
+                if name in self._variances:
+                    self._columns.setdefault(name, Columns()).add(expected, outputs[name])
+            elif expected.dtype.kind in "iub" and not _is_picture(expected):
+                unequal_and_all = self._integers.setdefault(name, [0, 0])
+                found = np.asarray(outputs[name])
+                same_shape = found.shape == expected.shape
+                unequal_and_all[0] += int((found != expected).sum()) if same_shape else expected.size
+                unequal_and_all[1] += expected.size
+        if self.meaning is not None:
+            self.meaning.add(reference.outputs, outputs)
+        self.beside.add(reference.outputs, outputs)
+        first = next(iter(reference.outputs))
+        if self._metric == AGREEMENT:
+            self._add_decisions(reference.outputs[first], np.asarray(outputs[first]))
+        elif self._order is not None:
+            self._order.add(reference.outputs[first], np.asarray(outputs[first]))
+        elif self._has_maps and np.shape(outputs[first]) == reference.outputs[first].shape:
+            self._decided.add(reference.outputs[first], np.asarray(outputs[first]))
+        if self._metric == LABELS and reference.label is not None:
+            name = self._label_output or class_output(reference.outputs) or ""
+            self.labels = self.labels or LabelCount(name, self._label_numbers)
+            self.labels.add(reference.label, outputs, reference.name)
+            self._of_float = self._of_float or LabelCount(name, self._label_numbers)
+            self._of_float.add(reference.label, reference.outputs, reference.name)
+
+    @property
+    def class_drop(self) -> float:
+        """See :attr:`Score.class_drop`; where no class loses labels, what the order of the samples loses."""
+        if self.labels is None or self._of_float is None:
+            return 0.0
+        worst = worst_class(self._of_float.by_class, self.labels.by_class)
+        return self._order_drop if worst is None else worst.drop
+
+    @property
+    def _order_drop(self) -> float:
+        """The share of what varies that is error, where a bundle is refused for it; else 0."""
+        order_db = None if self._order is None else self._order.centred_db(shares_decide=False)
+        return 0.0 if order_db is None or order_db >= LEAST_DB else min(1.0, 10 ** (-order_db / 10))
+
+    def _add_decisions(self, expected: np.ndarray, found: np.ndarray) -> None:
+        decision = self._decision
+        numbers = decision.by is DecidedBy.NUMBER
+        if found.shape != expected.shape:
+            self.positions += expected.size if numbers else expected.size // expected.shape[decision.axis]
+            return
+        self._decided.add(expected, found)
+        wanted, got = (array if numbers else array.argmax(decision.axis) for array in (expected, found))
+        self.same += int((wanted == got).sum())
+        self.positions += wanted.size
+        if self._margins is not None:
+            self._margins.add(*(np.moveaxis(array, decision.axis, -1) for array in (expected, found)))
+
+    @property
+    def agreement(self) -> float:
+        """The share of decisions that are the float model's; of few the expected one, unless more change surely.
+
+        It is 0 where a class is lost, however few positions it has. Where the float model decides nearly always alike,
+        the numbers may be a regression's: it is 0 with less of a signal than a bundle needs.
+        """
+        if self._decided.tells_one and self.sqnr_db < SQNR_FLOOR_DB[Kind.QUANTIZED]:
+            return 0.0
+        worst = self._decided.worst_class()
+        if worst is not None and worst.is_lost:
+            return 0.0
+        if self._margins is None or self.positions >= FEW_DECISIONS:
+            return self.same / self.positions
+        changed = self.positions - self.same
+        surely = max(0.0, changed - ONE_SIDED * math.sqrt(changed)) / self.positions
+        return min(1 - surely, self._margins.expected_agreement())
+
+    @property
+    def _has_maps(self) -> bool:
+        """Whether classes may be lost beside the signal: of maps, or of channels that may be their logits."""
+        return self._decision.is_map or self._decision.are_channels
+
+    @property
+    def explained(self) -> float:
+        """See :attr:`Score.metric`; 0 where a class is lost of which there is a map, or a channel that is surely it."""
+        least = self._decided.worst_class() if self._has_maps else None
+        if least is not None and (least.told or self._decision.are_channels) and least.is_lost:
+            return 0.0
+        noises = {name: noise for name, (_, noise) in self._power.items() if name in self._variances}
+        ratios = [decibels(self._variances[name], noise) for name, noise in noises.items()]
+        columns = [worst.explained for each in self._columns.values() if (worst := each.worst()) is not None]
+        return max(0.0, min([1 - 10 ** (-min(ratios, default=math.inf) / 10), *columns]))
+
+    @property
+    def integers_kept(self) -> float:
+        """The share of equal elements of the worst output of integers; 1 where as many are equal as a bundle needs."""
+        shares = [1 - unequal / count for unequal, count in self._integers.values() if count]
+        worst = min(shares, default=1.0)
+        return 1.0 if worst >= 1 - MAX_DISAGREEMENT else worst
+
+    @property
+    def sqnr_db(self) -> float:
+        """See :attr:`Score.sqnr_db`."""
+        return min((decibels(signal, noise) for signal, noise in self._power.values()), default=math.inf)
+
+
+def _is_picture(output: np.ndarray) -> bool:
+    """Whether integers are brightness: those of 8 bits with three axes or more."""
+    return output.dtype.itemsize == 1 and output.dtype.kind != "b" and output.ndim >= PICTURE_RANK
