@@ -19,7 +19,7 @@ from edgekit_quantize.search.score import EXPLAINED
 from edgekit_quantize.search.scoring import Scorer
 from edgekit_quantize.search.search import Outcome, Search
 from edgekit_quantize.search.workers import Judge
-from edgekit_quantize.settings import Settings
+from edgekit_quantize.settings import Preparation, Settings
 from edgekit_quantize.writing.written import Written
 
 FLOAT_S = 2e-3
@@ -118,10 +118,12 @@ def chosen(
     answer: np.ndarray = ONES,
     metric: str = EXPLAINED,
     timed: bool = True,
+    activations: Mapping[str, str] | None = None,
 ) -> Outcome:
     models = {name: model_of(SIZE if isinstance(form, Opened) else form.size) for name, form in candidates.items()}
     runners = {id(models[name]): runner for name, runner in candidates.items()}
-    settings = {name: Settings(block=number) for number, name in enumerate(candidates)}
+    types = {name: Preparation((activations or {}).get(name, "uint8")) for name in candidates}
+    settings = {name: Settings(types[name], block=number) for number, name in enumerate(candidates)}
     names = dict(enumerate(candidates))
     scorer = Scorer(References.of([Reference({"x": answer}, {"y": answer})]), metric, 1.0)
     judge = Judge(scorer, lambda model: runners[id(model.graph_model)])

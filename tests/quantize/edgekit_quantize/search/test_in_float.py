@@ -25,6 +25,13 @@ def test_the_cheapest_that_leave_little_enough(left: float, in_float: list[str],
     assert found_left == pytest.approx(remains)
 
 
+def test_a_layer_in_float_costs_a_hundredth_of_all_work_besides_its_own() -> None:
+    """10 + 0.199 for one layer are less than 4.95 + 4.95 + 2 * 0.199 for two that add as much noise."""
+    noises = {"one": LayerNoise(50, 10), "half": LayerNoise(25, 4.95), "other half": LayerNoise(25, 4.95)}
+
+    assert cheapest_in_float(noises, 0.5) == (["one"], 0.5)
+
+
 def test_no_layer_goes_where_none_adds_noise() -> None:
     assert cheapest_in_float({"a": LayerNoise(0, 5)}, 0.1) == ([], 1.0)
 

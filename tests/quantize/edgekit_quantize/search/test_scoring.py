@@ -19,7 +19,7 @@ from edgekit.errors import InputError
 from edgekit.model import Model
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.choices import decides, tells_words
-from edgekit_quantize.search.score import AGREEMENT, Score
+from edgekit_quantize.search.score import AGREEMENT, Score, worst_of
 from edgekit_quantize.search.scoring import Scorer
 
 EYE = np.eye(4, dtype=np.float32)
@@ -409,3 +409,24 @@ def test_of_one_answer_the_signal_counts_too(rng: np.random.Generator, factor: f
     scorer = Scorer.by_references(References.of([Reference({"x": one}, {"y": one}) for one in steps]), classes=True)
     score = scorer(lambda feeds: {"y": feeds["x"] * np.float32(factor)})
     assert (score.metric, score.value) == ("agreement", value)
+
+
+def test_of_settings_that_lose_as_much_the_one_with_the_larger_error_counts() -> None:
+    scores = [Score(AGREEMENT, 0.9, 1.0, db, in_settings={f"{db} dB": 0.9}) for db in (30.0, 20.0, 25.0)]
+
+    worst = worst_of(scores)
+
+    assert worst.sqnr_db == 20.0
+    assert worst.in_settings == {"30.0 dB": 0.9, "20.0 dB": 0.9, "25.0 dB": 0.9}
+
+
+def test_by_margins_decisions_that_surely_change_count_though_those_that_are_near_do_not_move() -> None:
+    """Half of 40 decisions are turned round, all of them with the larger margin."""
+    margins = [[0.0, 1.0], [0.0, 1.1], [1.0, 0.0], [1.1, 0.0]] * 10
+    answers = [np.array([margin], np.float32) for margin in margins]
+    references = References.of([Reference({"x": answer}, {"y": answer}) for answer in answers])
+    scorer = Scorer(references, AGREEMENT, 1.0, by_margins=True)
+
+    score = scorer(lambda feeds: {"y": feeds["x"] if feeds["x"].max() < 1.05 else feeds["x"][:, ::-1]})
+
+    assert score.value == pytest.approx(1 - (20 - 1.645 * 20**0.5) / 40)

@@ -36,6 +36,7 @@ from tests.quantize.edgekit_quantize.search.slow_runners import (
         ({"no smaller than float": Slow(FLOAT_S / 4, 0.0, FLOAT_SIZE), "slower": Slow(FLOAT_S / 2, 0.0)}, "slower"),
         ({"smaller": Slow(FLOAT_S / 4, 0.05, 80), "better": Slow(FLOAT_S / 4, 0.045, 100)}, "smaller"),
         ({"little smaller": Slow(FLOAT_S / 4, 0.05, 95), "better": Slow(FLOAT_S / 4, 0.045, 100)}, "better"),
+        ({"larger": Slow(FLOAT_S / 4, 0.05, 100), "as good": Slow(FLOAT_S / 4, 0.05, 95)}, "as good"),
         # as slow as float but for the noise of timing
         ({"as fast": Slow(FLOAT_S * 1.04, 0.0)}, "as fast"),
         ({"slower": Slow(FLOAT_S * 1.06, 0.0)}, None),
@@ -46,6 +47,14 @@ def test_the_fastest_that_is_good_enough(candidates: dict[str, Slow], best: str 
 
     assert (outcome.best.name if outcome.best else None) == best
     assert [trial.name for trial in outcome.curve][: len(candidates)] == list(candidates)
+
+
+def test_where_no_latency_counts_integers_of_8_bits_are_taken_to_be_the_fastest() -> None:
+    candidates = {"16 bits": Slow(FLOAT_S, 0.01), "8 bits": Slow(FLOAT_S, 0.05)}
+
+    outcome = chosen(candidates, activations={"16 bits": "uint16"}, timed=False)
+
+    assert [trial.name for trial in outcome.held] == ["8 bits", "16 bits"]
 
 
 SLOWER, NO_SMALLER = {"slower": Slow(2 * FLOAT_S, 0.0)}, {"no smaller": Slow(FLOAT_S / 4, 0.0, FLOAT_SIZE)}
