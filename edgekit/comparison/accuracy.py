@@ -283,6 +283,7 @@ class Accuracy:
         return [] if flaw is None or self.ranked is None else [f"{_named(self.ranked.outputs)}: {flaw}"]
 
     def _flaws(self, output: OutputAccuracy) -> list[str]:
+        """What is wrong with an output, in one text; nothing where it passes."""
         subject = f"output {output.name!r}"
         if output.name in self.vanished and not output.mismatch:
             return []
@@ -292,34 +293,41 @@ class Accuracy:
             return self._flaws_of_integers(output, subject)
         if output.mismatch > 0:
             return [f"{subject} is infinite or NaN where the original's is not, or the other way round"]
-        if self.floors.agreement is None:  # a float32 build: every single sample counts
-            floor = self.float_floor(output.name)
-            reached = output.worst_sample_db if output.worst_sample_db is not None else output.sqnr_db
-            if reached >= floor or self._is_as_determined(output.name, output.sqnr_db, reached):
-                return []
-            if output.name in self.undetermined and self._tells_the_same(output.name):
-                return []
-            return [f"{subject}: SQNR {reached:.1f} dB on its worst sample (at least {floor:.0f} dB)"]
-        if output.name in self._judged_by_meaning:
-            return []
-        judged_by_labels = self._is_labelled(output) and not self.floors.asked
-        lost = None if judged_by_labels else _lost_class(output, subject)
+        missed = self._missed_by_float32 if self.floors.agreement is None else self._missed_by_reduced
+        flaw = missed(output, output.sqnr_db)
+        return [] if flaw is None else [f"{subject}: {flaw}"]
+
+    def _missed_by_float32(self, output: OutputAccuracy, pooled_db: float) -> str | None:
+        """What an output of floats misses in a float32 build, where every single sample counts."""
+        floor = self.float_floor(output.name)
+        reached = output.worst_sample_db if output.worst_sample_db is not None else pooled_db
+        if reached >= floor or self._is_as_determined(output.name, pooled_db, reached):
+            return None
+        if output.name in self.undetermined and self._tells_the_same(output.name):
+            return None
+        return f"SQNR {reached:.1f} dB on its worst sample (at least {floor:.0f} dB)"
+
+    def _missed_by_reduced(self, output: OutputAccuracy, pooled_db: float) -> str | None:
+        """What an output of floats misses in a build of less precision, where nothing else judges it."""
+        if output.name in self._judged_by_meaning or (self._is_labelled(output) and not self.floors.asked):
+            return None
+        lost = _lost_class(output)
+        if lost is None and not self.floors.asked:
+            lost = self._missed_variation(output) or _lost_column(output) or _lost_order(output)
         if lost is not None:
-            return [lost]
-        if not judged_by_labels and not self.floors.asked:
-            varies = self._missed_variation(output) or _lost_column(output) or _lost_order(output)
-            if varies is not None:
-                return [f"{subject}: {varies}"]
-        enough = self._decides_the_same(output, output.sqnr_db)
+            return lost
         missed = self._missed_signal(output)
-        if judged_by_labels or enough or missed is None:
-            return []
-        agreement = (
-            "" if output.agreement is None or self.floors.asked else f", and {_changed(output, self.floors.agreement)}"
-        )
-        if agreement and output.worst_class is not None and output.worst_class.is_lost:
-            agreement += f"; {output.worst_class}"
-        return [f"{subject}: {missed}{agreement}"]
+        if missed is None or self._decides_the_same(output, pooled_db):
+            return None
+        return missed + self._changed_besides(output)
+
+    def _changed_besides(self, output: OutputAccuracy) -> str:
+        """How many decisions are others, told behind what the signal misses; empty where they do not count."""
+        if output.agreement is None or self.floors.agreement is None or self.floors.asked:
+            return ""
+        told = f", and {_changed(output, self.floors.agreement)}"
+        worst = output.worst_class
+        return f"{told}; {worst}" if worst is not None and worst.is_lost else told
 
     def _is_labelled(self, output: OutputAccuracy) -> bool:
         """Whether labels that prove something are counted by the output."""
@@ -382,9 +390,9 @@ class Accuracy:
                 f"by at most {output.max_abs_error or 0:.0f} (SQNR {output.picture_db:.1f} dB)"
             ]
         judged = self._is_labelled(output) or self.floors.exact_integers
-        lost = None if judged else _lost_class(output, subject)
+        lost = None if judged else _lost_class(output)
         if lost is not None:
-            return [lost]
+            return [f"{subject}: {lost}"]
         if output.agreement is not None and self.floors.agreement is not None:
             return (
                 []
@@ -441,10 +449,10 @@ def _named(outputs: Collection[str]) -> str:
     return f"output{'s' if len(outputs) > 1 else ''} {', '.join(map(repr, outputs))}"
 
 
-def _lost_class(output: OutputAccuracy, subject: str) -> str | None:
+def _lost_class(output: OutputAccuracy) -> str | None:
     """What is missing of a class that the graph tells; None where every class is kept."""
     worst = output.worst_class
-    return f"{subject}: {worst}" if worst is not None and worst.told and worst.is_lost else None
+    return str(worst) if worst is not None and worst.told and worst.is_lost else None
 
 
 def _lost_column(output: OutputAccuracy) -> str | None:
