@@ -47,48 +47,8 @@ def interrupted_by_signals() -> Iterator[Interruption]:
         InterruptedByUserError: A signal has come, and the command failed.
     """
     interruption = Interruption()
-    last: dict[int, float] = {}
-    main_thread = threading.main_thread().ident
-    over = threading.Event()
-
-    def watch() -> None:
-        """Sends a signal again once nothing is left of the interruption, and what runs goes on."""
-        while not over.wait(_SECONDS_BETWEEN_LOOKS):
-            found: Any = sys._current_exceptions().get(main_thread or 0)  # a triple before Python 3.12
-            if last and not _is_interrupting(found[1] if isinstance(found, tuple) else found):
-                number = max(last, key=lambda known: last[known])
-                last.clear()
-                os.kill(os.getpid(), number)
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if now - last.get(number, -math.inf) < SECONDS_BETWEEN:
-            return
-        last[number] = now
-        interruption.told = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-        raise KeyboardInterrupt(interruption.told)
-
-    again: list[threading.Timer] = []
-    hook = sys.unraisablehook
-
-    def send_again(dropped: sys.UnraisableHookArgs) -> None:
-        if not (last and isinstance(dropped.exc_value, KeyboardInterrupt)):
-            hook(dropped)
-            return
-        number = max(last, key=lambda known: last[known])
-        last.clear()
-        again.append(threading.Timer(_SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), number)))
-        again[-1].daemon = True
-        again[-1].start()
-
-    numbers = []
-    if threading.current_thread() is threading.main_thread():  # Python lets no other thread handle signals
-        numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        numbers = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    sys.unraisablehook = send_again
-    watcher = threading.Thread(target=watch, daemon=True)  # started by a signal's handler, it could wait for a lock
-    watcher.start()
+    signals = _Signals(interruption)
+    signals.begin()
     try:
         yield interruption
     except InterruptedByUserError:
@@ -98,13 +58,80 @@ def interrupted_by_signals() -> Iterator[Interruption]:
             raise
         raise InterruptedByUserError(interruption.told or "interrupted", hint="nothing was left behind") from failure
     finally:
-        over.set()
-        watcher.join()
-        for timer in again:
+        signals.end()
+
+
+class _Signals:
+    """Makes an interruption of each signal, and sends those again that came to nothing.
+
+    Args:
+        interruption: Told of each signal.
+    """
+
+    def __init__(self, interruption: Interruption) -> None:
+        self._interruption = interruption
+        self._last: dict[int, float] = {}
+        """When each signal came that has not come to nothing."""
+        self._main_thread = threading.main_thread().ident
+        self._over = threading.Event()
+        self._again: list[threading.Timer] = []
+        self._hook = sys.unraisablehook
+        self._before: dict[int, Any] = {}
+        # started by a signal's handler, a thread could wait for a lock
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def begin(self) -> None:
+        """Handle signals, and look for those that came to nothing."""
+        numbers = []
+        if threading.current_thread() is threading.main_thread():  # Python lets no other thread handle signals
+            numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+            numbers = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._interrupt) for number in numbers}
+        sys.unraisablehook = self._send_again
+        self._watcher.start()
+
+    def end(self) -> None:
+        """Leave all as it was, and send nothing again."""
+        self._over.set()
+        self._watcher.join()
+        for timer in self._again:
             timer.cancel()
-        sys.unraisablehook = hook
-        for number, handler in before.items():
+        sys.unraisablehook = self._hook
+        for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal."""
+        now = time.monotonic()
+        if now - self._last.get(number, -math.inf) < SECONDS_BETWEEN:
+            return
+        self._last[number] = now
+        told = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        self._interruption.told = told
+        raise KeyboardInterrupt(told)
+
+    def _watch(self) -> None:
+        """Send a signal again once nothing is left of the interruption, and what runs goes on."""
+        while not self._over.wait(_SECONDS_BETWEEN_LOOKS):
+            found: Any = sys._current_exceptions().get(self._main_thread or 0)  # a triple before Python 3.12
+            if self._last and not _is_interrupting(found[1] if isinstance(found, tuple) else found):
+                os.kill(os.getpid(), self._forget_latest())
+
+    def _send_again(self, dropped: sys.UnraisableHookArgs) -> None:
+        """Send a signal again whose interruption Python has dropped."""
+        if not (self._last and isinstance(dropped.exc_value, KeyboardInterrupt)):
+            self._hook(dropped)
+            return
+        timer = threading.Timer(_SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), self._forget_latest()))
+        timer.daemon = True
+        self._again.append(timer)
+        timer.start()
+
+    def _forget_latest(self) -> int:
+        """The signal that came last; none that came counts as here any more."""
+        number = max(self._last, key=lambda known: self._last[known])
+        self._last.clear()
+        return number
 
 
 def _is_interrupting(active: BaseException | None) -> bool:
