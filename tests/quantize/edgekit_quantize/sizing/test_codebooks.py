@@ -70,6 +70,28 @@ def test_every_group_of_channels_has_a_palette_of_its_own() -> None:
     assert len(np.unique(integers)) > 8
 
 
+def test_levels_stand_where_the_weights_of_strong_inputs_are() -> None:
+    rng = np.random.default_rng(4)
+    matrix = rng.uniform(-1, 1, (32, 64)).astype(np.float32)
+    matrix[:, :32] *= 0.1
+    power = np.repeat([100.0, 0.01], 32)
+    reached = []
+    for known in (None, Inputs(np.diag(power))):
+        integers, params = encoded(matrix, Form("p", 2, palette=True), known)
+        error = params.dequantize(integers) - matrix
+        reached.append(_decibels(matrix * np.sqrt(power), error * np.sqrt(power)))
+    assert reached[1] > reached[0] + 4
+
+
+def test_levels_stand_where_the_weights_of_loud_channels_are() -> None:
+    rng = np.random.default_rng(5)
+    quiet = 0.01 * rng.choice([-1, -0.6, 0.6, 1], (30, 64))
+    loud = 10 * rng.choice([-1, -0.3, 0.3, 1], (2, 64))
+    matrix = np.concatenate([quiet, loud]).astype(np.float32)
+    integers, params = encoded(matrix, Form("p", 2, palette=True), None)
+    assert _decibels(matrix, params.dequantize(integers) - matrix) > 25
+
+
 def test_weights_of_zeros_stay_zeros() -> None:
     for form in (Form("p", 2, palette=True), Form("i", 8), Form("b", 4, block=4)):
         integers, params = encoded(np.zeros((4, 8), np.float32), form, None)

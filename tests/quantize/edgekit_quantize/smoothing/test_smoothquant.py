@@ -32,6 +32,13 @@ def test_factors_by_hand() -> None:
     np.testing.assert_allclose(found, [4 / 12**0.5, 3 / 12**0.5], rtol=1e-6)
 
 
+def test_what_moves_into_the_weights_hangs_on_alpha() -> None:
+    found = factors(np.array([16.0, 9.0], np.float32), [np.array([[4.0], [-0.5]], np.float32)], 0.8)
+
+    assert found[0] / found[1] == pytest.approx((16**0.8 / 4**0.2) / (9**0.8 / 0.5**0.2), rel=1e-6)
+    assert found[0] * found[1] == pytest.approx(1, rel=1e-6)
+
+
 def test_a_channel_that_stayed_quiet_is_not_blown_up() -> None:
     found = factors(np.array([8.0, 8.0, 8.0, 0.001], np.float32), [np.ones((4, 2), np.float32)], 1.0)
 
