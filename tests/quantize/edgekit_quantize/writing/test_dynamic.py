@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from edgekit_quantize.prepare import prepared
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.candidate import write
 
@@ -22,7 +23,7 @@ def test_a_gemm_multiplies_integers_whichever_way_its_weights_stand(
     model = parse(f'<ir_version: 8, opset_import: ["" : 17]> {text}', w=weights, b=bias)
     data = rng.normal(size=(3, 6)).astype(np.float32)
 
-    written = write(model, Settings(layers={"Gemm": "dynamic"}), {})
+    written = write(prepared(model), Settings(layers={"Gemm": "dynamic"}), {})
 
     assert "MatMulInteger" in {node.op_type for node in written.model.graph}
     right = data @ (weights.T if turned else weights) + bias
