@@ -151,46 +151,72 @@ Ranges = Mapping[tuple[str, int], SizeRange]
 """By the input's name and the axis."""
 
 
+Defaults = dict[int, tuple[int | Sizes, str]]
+"""Sizes by the axis, each with the reason."""
+
+
 def _defaults(
     spec: ValueSpec,
     inputs: Sequence[ValueSpec],
     metadata: Mapping[str, str],
     sampled: SampledSizes | None,
     known: Ranges,
-) -> dict[int, tuple[int | Sizes, str]]:
-    """The sizes of an input's free dimensions, by axis, each with the reason."""
-    shape = spec.shape or ()
-    found: dict[int, tuple[int | Sizes, str]] = {}
-    for axis, dim in enumerate(shape):
+) -> Defaults:
+    """The sizes of an input's free dimensions; of several reasons for one the last counts."""
+    picture = None if sampled is None else sampled.picture
+    of_picture = picture.sizes if picture is not None and picture.input == spec.name else {}
+    return {
+        **_as_in_samples(spec, sampled, known),
+        **(_as_stated(spec, metadata, known) if len(inputs) == 1 else {}),
+        **{axis: (size, picture.why) for axis, size in of_picture.items() if picture is not None},
+        **_of_batch(spec, inputs, sampled, known),
+    }
+
+
+def _as_in_samples(spec: ValueSpec, sampled: SampledSizes | None, known: Ranges) -> Defaults:
+    """What samples have, where the device does not take any size: one that they agree on, or a range."""
+    found: Defaults = {}
+    if sampled is None or sampled.device is Holds.ANY:
+        return found
+    for axis, dim in enumerate(spec.shape or ()):
         one = known.get((spec.name, axis))
-        if one is None or sampled is None or sampled.device is Holds.ANY:
+        if one is None:
             continue
         has_name = isinstance(dim, str) and terms(dim) == {dim}
         if one.agreed is not None or (has_name and sampled.device is Holds.RANGE):
             found[axis] = (one.sizes, "as in the samples")
-    stated = _stated_size(metadata)
-    if stated is not None and len(inputs) == 1 and len(shape) == PICTURE_RANK and isinstance(shape[1], int):
-        for axis, size in zip((2, 3), stated, strict=True):
-            one = known.get((spec.name, axis))
-            if one is not None and one.agreed is None:
-                continue  # samples of several sizes
-            if one is not None and one.agreed != size:
-                found[axis] = (one.sizes, f"as in the samples; the file states {size} ({STATED_SIZE})")
-            elif not isinstance(shape[axis], int):
-                found[axis] = (size, f"which the file states ({STATED_SIZE})")
-    picture = None if sampled is None else sampled.picture
-    if picture is not None and picture.input == spec.name:
-        found |= {axis: (size, picture.why) for axis, size in picture.sizes.items()}
+    return found
+
+
+def _as_stated(spec: ValueSpec, metadata: Mapping[str, str], known: Ranges) -> Defaults:
+    """Height and width of a picture, the only input, that the file states; those of the samples where they differ."""
+    shape, stated = spec.shape or (), _stated_size(metadata)
+    found: Defaults = {}
+    if stated is None or len(shape) != PICTURE_RANK or not isinstance(shape[1], int):
+        return found
+    for axis, size in zip((2, 3), stated, strict=True):
+        one = known.get((spec.name, axis))
+        if one is not None and one.agreed is None:
+            continue  # samples of several sizes
+        if one is not None and one.agreed != size:
+            found[axis] = (one.sizes, f"as in the samples; the file states {size} ({STATED_SIZE})")
+        elif not isinstance(shape[axis], int):
+            found[axis] = (size, f"which the file states ({STATED_SIZE})")
+    return found
+
+
+def _of_batch(spec: ValueSpec, inputs: Sequence[ValueSpec], sampled: SampledSizes | None, known: Ranges) -> Defaults:
+    """The size of a dimension that is called as batches are, or of the first one where it may count samples."""
+    shape = spec.shape or ()
     batch = _batch_axis(shape)
     if batch is not None:
         one = known.get((spec.name, batch))
-        if one is None or one.agreed is not None:
-            found[batch] = _batch_size(one, sampled)
-    elif len(shape) > 1 and not isinstance(shape[0], int) and _may_count_samples(shape[0], inputs):
-        several = sampled is not None and sampled.count > 1
-        if not (several and (spec.name, 0) in known and known[spec.name, 0].greatest > 1):
-            found[0] = (1, "one sample")
-    return found
+        return {batch: _batch_size(one, sampled)} if one is None or one.agreed is not None else {}
+    if len(shape) <= 1 or isinstance(shape[0], int) or not _may_count_samples(shape[0], inputs):
+        return {}
+    several = sampled is not None and sampled.count > 1
+    has_more = several and (spec.name, 0) in known and known[spec.name, 0].greatest > 1
+    return {} if has_more else {0: (1, "one sample")}
 
 
 def _batch_size(one: SizeRange | None, sampled: SampledSizes | None) -> tuple[int, str]:
