@@ -113,7 +113,7 @@ class NearMiss:
     @property
     def came_close(self) -> bool:
         """Whether it computes with integers, and the best of its forms misses the budget by little."""
-        forms = [trial for trial in self.curve if trial.name.startswith(self._name_with(""))]
+        forms = [trial for trial in self.curve if trial.settings is self.trial.settings]
         least = min(trial.score.drop for trial in (self.trial, *forms))
         return bool(self.trial.written.quantized) and self.max_drop < least <= ONE_MORE * _in_reach(self.max_drop)
 

@@ -157,11 +157,17 @@ class Search:
         if self.choice is None:
             near = [trial for trial in self._outcome.curve if is_near_miss(trial, self.max_drop)]
             first = self._worth_a_rescue(near)
-        else:  # the choice is a form of a candidate, if it is not one of them
-            near = first = [trial for trial in self._outcome.curve if self.choice.startswith(f"{trial.name}, ")]
+        else:
+            near = first = self._made_into(self.choice)
         rescue([self._near_miss(trial) for trial in first])
         if not self._fit():
             rescue([self._near_miss(trial) for trial in near if not trial.written.quantized])
+
+    def _made_into(self, choice: str) -> list[Trial]:
+        """The candidate whose form the choice is by its name; none where the choice is a candidate itself."""
+        named = [trial for trial in self._outcome.curve if f"{choice}, ".startswith(f"{trial.name}, ")]
+        closest = max(named, key=lambda trial: len(trial.name), default=None)
+        return [] if closest is None or closest.name == choice else [closest]
 
     def _worth_a_rescue(self, near: Sequence[Trial]) -> list[Trial]:
         """The near misses that compute with integers, and are faster than what is fit."""

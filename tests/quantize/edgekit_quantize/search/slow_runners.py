@@ -118,6 +118,7 @@ def chosen(
     answer: np.ndarray = ONES,
     metric: str = EXPLAINED,
     timed: bool = True,
+    choice: str | None = None,
     activations: Mapping[str, str] | None = None,
 ) -> Outcome:
     models = {name: model_of(SIZE if isinstance(form, Opened) else form.size) for name, form in candidates.items()}
@@ -138,4 +139,4 @@ def chosen(
         return Written(models[names[of.block]], accounts, rounded_adaptively=its_layers if adaptive else ())
 
     costs = CostsAsTold(layers, stored or StoredCosts({}, {}))
-    return Search(bench, write, costs, max_drop, auto=auto).run(settings)
+    return Search(bench, write, costs, max_drop, auto=auto, choice=choice).run(settings)

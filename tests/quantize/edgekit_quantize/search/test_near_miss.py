@@ -8,9 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from edgekit.model import Model
+from edgekit_quantize.accounts.account import INTEGERS, LayerAccount
+from edgekit_quantize.calibration.references import References
+from edgekit_quantize.search.bench import Bench, Trial
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
-from edgekit_quantize.search.score import AGREEMENT
-from tests.quantize.edgekit_quantize.search.slow_runners import CLOCK, FLOAT_S, Slow, chosen
+from edgekit_quantize.search.near_miss import NearMiss
+from edgekit_quantize.search.score import AGREEMENT, Score
+from edgekit_quantize.search.scoring import Scorer
+from edgekit_quantize.search.workers import Judge
+from edgekit_quantize.settings import Settings
+from edgekit_quantize.writing.written import Written
+from tests.quantize.edgekit_quantize.search.slow_runners import CLOCK, FLOAT_S, CostsAsTold, Slow, chosen, model_of
 
 
 @pytest.mark.parametrize(
@@ -307,3 +316,23 @@ def test_of_near_misses_that_lost_the_same_the_one_with_the_least_error_is_tried
 
     assert [trial.score.drop for trial in outcome.curve[:2]] == [1.0, 1.0]
     assert {trial.name.partition(",")[0] for trial in outcome.curve[2:]} == {"nearer"}
+
+
+def test_a_candidate_that_is_called_alike_is_no_form_that_came_close() -> None:
+    """Of a budget of 0.01, 0.015 are close and 0.1 are not."""
+
+    def trial(name: str, settings: Settings, value: float) -> Trial:
+        account = LayerAccount("a layer", "Conv", INTEGERS, "")
+        return Trial(name, settings, Written(model_of(1), [account]), Score(AGREEMENT, value, 1.0, 20.0))
+
+    settings, others = Settings(), Settings(block=32)
+    near, alike = trial("integers", settings, 0.9), trial("integers, LSTM too", others, 0.985)
+    form = trial("integers, weights rounded adaptively", settings, 0.985)
+
+    def came_close(*curve: Trial) -> bool:
+        bench = Bench(Judge(Scorer(References.of([]), AGREEMENT, 1.0)), Model(model_of(1)), None)
+        costs = CostsAsTold({}, StoredCosts({}, {}))
+        return NearMiss(near, [*curve], bench, lambda *_: near.written, costs, 0.01).came_close
+
+    assert not came_close(near, alike)
+    assert came_close(near, alike, form)

@@ -57,6 +57,24 @@ def test_where_no_latency_counts_integers_of_8_bits_are_taken_to_be_the_fastest(
     assert [trial.name for trial in outcome.held] == ["8 bits", "16 bits"]
 
 
+@pytest.mark.parametrize(
+    ("choice", "forms"),
+    [("integers, LSTM too", []), ("integers, LSTM too, weights rounded adaptively", [", weights rounded adaptively"])],
+)
+def test_a_choice_is_no_form_of_another_candidate_that_is_called_alike(choice: str, forms: list[str]) -> None:
+    alike = Slow(FLOAT_S / 2, 0.14 if forms else 0.01)
+
+    def written(keep_float: Collection[str], adaptive: bool) -> None:
+        alike.error = 0.0 if adaptive else alike.error
+
+    candidates = {"integers": Slow(FLOAT_S / 4, 0.14), "integers, LSTM too": alike}
+    outcome = chosen(candidates, choice=choice, written=written)
+
+    assert outcome.best is not None
+    assert outcome.best.name == choice
+    assert [trial.name for trial in outcome.curve] == [*candidates, *(f"integers, LSTM too{form}" for form in forms)]
+
+
 SLOWER, NO_SMALLER = {"slower": Slow(2 * FLOAT_S, 0.0)}, {"no smaller": Slow(FLOAT_S / 4, 0.0, FLOAT_SIZE)}
 
 
