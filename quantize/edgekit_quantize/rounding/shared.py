@@ -33,8 +33,9 @@ class SharedRounding:
     feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]]
     done: Callable[[int, int], None]
     _moments: dict[Hashable, np.ndarray] = field(default_factory=dict)
-    _by_settings: dict[int, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    """What a candidate rounds with no layer in float, by the identity of its settings."""
+    _by_settings: dict[int, tuple[Settings, Mapping[str, np.ndarray]]] = field(default_factory=dict)
+    """What a candidate rounds with no layer in float, by the identity of its settings, which stays theirs by being held
+    here."""
     _in_float: dict[str, np.ndarray] = field(default_factory=dict)
     """The stored weights of layers that compute in float in some candidate."""
 
@@ -55,8 +56,9 @@ class SharedRounding:
             keep_float: Layers that compute in float, from weights that are stored as integers.
         """
         if id(settings) not in self._by_settings:
-            self._by_settings[id(settings)] = self._rounded(place(self.model.graph, settings, tensors=self.tensors))
-        chosen = self._by_settings[id(settings)]
+            rounded = self._rounded(place(self.model.graph, settings, tensors=self.tensors))
+            self._by_settings[id(settings)] = settings, rounded
+        _, chosen = self._by_settings[id(settings)]
         if keep_float:
             plan = place(self.model.graph, settings, keep_float, self.tensors)
             known = chosen.keys() | self._in_float.keys()

@@ -81,3 +81,11 @@ def test_a_layer_is_rounded_once_whichever_others_are_in_float(parse: Parse, rng
 
     assert len(rounded) == 4  # each layer's weights as they are multiplied, and as they are stored
     assert len(walks) == 1  # what is measured of the samples serves both
+
+
+def test_settings_that_are_gone_are_not_taken_for_others(parse: Parse, rng: np.random.Generator) -> None:
+    """Python gives the identity of an object that is gone to one that comes."""
+    model, tensors = made(parse, rng)
+    rounding = SharedRounding(model, tensors, samples, lambda done, total: None)
+    for mode, names in (("input", {"first", "second"}), ("weights", {"first, stored", "second, stored"})) * 2:
+        assert rounding.layers(Settings(layers={"MatMul": mode})).keys() == names
