@@ -17,8 +17,8 @@ inputs alone to go by, or where its outputs change as much when the inputs chang
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,14 @@ import numpy as np
 from edgekit.comparison.metrics import QUIET_SAMPLE, OutputComparison, decibels
 from edgekit.progress import Step as Progress
 from edgekit_mlprogram.before_choices import BeforeChoices
+from edgekit_mlprogram.operation_ranges import NOT_REPEATABLE, OperationRange, halved, study
 from edgekit_mlprogram.trial_inputs import Arrays, TrialInputs
 from edgekit_mlruntime.executor import Observer, Step
-from edgekit_mlruntime.precision import round_to_half
 from edgekit_mlruntime.runner import Runner, load
 
 FLOOR_DB = 27.0
 """What the outputs have to reach on the examples, in dB: what verification asks of a float16 program (20 dB), and a
 margin for inputs other than the examples."""
-HEADROOM = 4.0
-"""How many times larger a value may become on other inputs before it overflows."""
-LARGEST = float(np.finfo(np.float16).max) / HEADROOM
 TRIALS = ((-math.inf, 0), (20.0, 1), (30.0, 2), (40.0, 3), (50.0, 4), (60.0, 6))
 """Tried in turn: the local signal-to-noise ratio in dB below which an operation stays in float32, and how many
 operations upstream of it stay there too."""
@@ -57,30 +54,6 @@ RESOLUTION = 8
 """Into how many parts the program is divided where its end stays in float32."""
 NUDGE = 2.0**-22
 """Of what share numbers are changed to see how far rounding alone moves the outputs: two of float32's last places."""
-MOST_KNOWN_BYTES = 64 << 20
-"""Bytes of arrays of which is kept what was worked out, the last ones."""
-NOT_REPEATABLE = ("list_", "make_list", "read_state", "write_state", "coreml_update_state", "random_")
-"""Operations, by the beginning of their names, that must not be executed a second time."""
-
-
-@dataclass
-class OperationRange:
-    """What one operation did on the examples."""
-
-    op_type: str
-    largest: float = 0.0
-    """Largest magnitude among its float inputs and results."""
-    signal: float = 0.0
-    noise: float = 0.0
-    """Energy of its results, and of what rounding its inputs and results to float16 changes in them."""
-    vanishing: float = 0.0
-    """The largest share of a result's numbers that float16 holds as zeros and float32 does not."""
-    producers: set[str] = field(default_factory=set)
-
-    @property
-    def local_db(self) -> float:
-        """Signal-to-noise ratio of the operation alone in float16."""
-        return decibels(self.signal, self.noise)
 
 
 @dataclass(frozen=True)
@@ -97,107 +70,6 @@ class Choice:
     """How many operations the program has."""
 
 
-def study(runner: Runner | _Told, examples: Sequence[Arrays]) -> dict[str, OperationRange]:
-    """Execute a float32 program and note every operation's range and sensitivity."""
-    ranges: dict[str, OperationRange] = {}
-    writers: dict[int, str] = {}
-    known = _Known()
-
-    def observe(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> None:
-        name = step.call.name
-        found = ranges.setdefault(name, OperationRange(step.call.op_type))
-        writers.update(dict.fromkeys(step.output_slots, name))
-        for argument in step.arguments:
-            found.producers.update(writers[s] for s in argument.sources if isinstance(s, int) and s in writers)
-        if step.blocks:
-            return
-        inputs = step.inputs(frame)
-        for array in floats([*inputs.values(), *results]):
-            found.largest = max(found.largest, known.of(array).largest)
-        for array in floats(results):
-            found.vanishing = max(found.vanishing, known.of(array).vanishing)
-        if step.call.op_type.startswith(NOT_REPEATABLE) or not any(True for _ in floats(results)):
-            return
-        rounded = step.evaluate({key: known.halved(value) for key, value in inputs.items()})
-        for exact, rough in zip(floats(results), floats(rounded), strict=True):
-            usable = np.isfinite(exact)
-            pair = exact, halved(rough)
-            whole, half = (each.ravel() if usable.all() else each[usable] for each in pair)
-            found.signal += float(np.square(whole, dtype=np.float64).sum())
-            found.noise += float(np.square(np.subtract(whole, half, dtype=np.float64)).sum())
-
-    for feeds in examples:
-        runner.run(feeds, observer=observe)
-    return ranges
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What is known of an array."""
-
-    array: np.ndarray
-    """Kept for its identity: the array is found again by it."""
-    half: np.ndarray
-    """As a float16 program holds it."""
-    largest: float
-    """Largest magnitude of what is finite."""
-    vanishing: float
-    """The share of its numbers that float16 holds as zeros, of those that are none."""
-
-
-class _Known:
-    """What was worked out of arrays that are read again: results, weights, and what a loop walks along."""
-
-    def __init__(self) -> None:
-        self._seen: dict[int, _Seen] = {}
-        self._bytes = 0
-
-    def of(self, array: np.ndarray) -> _Seen:
-        """What is known of an array that nobody writes to."""
-        seen = self._seen.pop(id(array), None)
-        if seen is None:
-            half = round_to_half(array)
-            there = int(np.count_nonzero(array))
-            lost = there - int(np.count_nonzero(half))
-            seen = _Seen(array, half, _largest(array), lost / max(1, there))
-            self._bytes += array.nbytes
-        self._seen[id(array)] = seen  # what was asked for last goes last
-        while self._bytes > MOST_KNOWN_BYTES:
-            self._bytes -= self._seen.pop(next(iter(self._seen))).array.nbytes
-        return seen
-
-    def halved(self, value: Any) -> Any:
-        """A value as a float16 program holds it."""
-        if isinstance(value, list):
-            return [self.halved(item) for item in value]
-        return self.of(value).half if isinstance(value, np.ndarray) and value.dtype == np.float32 else value
-
-
-def _largest(array: np.ndarray) -> float:
-    """The largest magnitude among the finite numbers of an array."""
-    low, high = float(array.min(initial=0.0)), float(array.max(initial=0.0))
-    if math.isfinite(low) and math.isfinite(high):
-        return max(-low, high)
-    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
-
-
-def floats(values: Sequence[Any]) -> Iterator[np.ndarray]:
-    """The float32 arrays among values, and among lists of values."""
-    for value in values:
-        if isinstance(value, list | tuple):
-            yield from floats(value)
-        elif isinstance(value, np.ndarray) and value.dtype == np.float32:
-            yield value
-
-
-def halved(value: Any) -> Any:
-    """A value as a float16 program holds it."""
-    if isinstance(value, list):
-        return [halved(item) for item in value]
-    is_float = isinstance(value, np.ndarray) and value.dtype == np.float32
-    return round_to_half(value) if is_float else value
-
-
 def must_stay(ranges: Mapping[str, OperationRange], threshold_db: float, depth: int) -> frozenset[str]:
     """The operations that stay in float32 at a threshold, with those up to ``depth`` steps before them."""
     kept = {name for name, found in ranges.items() if found.local_db < threshold_db}
@@ -205,7 +77,7 @@ def must_stay(ranges: Mapping[str, OperationRange], threshold_db: float, depth: 
     for _ in range(depth):
         front = set[str]().union(*(ranges[name].producers for name in front)) - kept
         kept = kept | front
-    return frozenset(kept | {name for name, found in ranges.items() if found.largest > LARGEST})
+    return frozenset(kept | {name for name, found in ranges.items() if found.may_overflow})
 
 
 def with_readers(names: frozenset[str], ranges: Mapping[str, OperationRange], depth: int) -> frozenset[str]:

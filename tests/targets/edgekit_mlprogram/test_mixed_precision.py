@@ -15,7 +15,8 @@ from edgekit.comparison.metrics import decibels
 from edgekit_coreml import load
 from edgekit_mlprogram import conversion as conversion_module
 from edgekit_mlprogram.conversion import Conversion, convert_graph
-from edgekit_mlprogram.mixed_precision import NoiseByPart, Yardstick, study, worst_db
+from edgekit_mlprogram.mixed_precision import NoiseByPart, Yardstick, worst_db
+from edgekit_mlprogram.operation_ranges import study
 from edgekit_mlprogram.trial_inputs import TrialInputs
 
 OVERFLOWS = """
@@ -41,6 +42,21 @@ HARMLESS = """
 scaling (float[1, 8] x) => (float[1, 8] y) <float[1] gain = {2.0}> {
     scaled = Mul(x, gain)
     y = Relu(scaled)
+}
+"""
+LIKELIHOODS = """
+<ir_version: 8, opset_import: ["": 18]>
+likelihoods (float[1, 3] x) => (float[1, 3] y) <float[1] gain = {1000.0}, int64[2] column = {-1, 1}> {
+    scores = Mul(x, gain)
+    best = ReduceMax<keepdims = 0>(scores)
+    differences = Sub(scores, best)
+    exponentials = Exp(differences)
+    total = ReduceSum<keepdims = 0>(exponentials)
+    logarithm = Log(total)
+    normalization = Add(best, logarithm)
+    shaped = Reshape(normalization, column)
+    logarithms = Sub(scores, shaped)
+    y = Exp(logarithms)
 }
 """
 
@@ -69,6 +85,17 @@ def test_what_float16_ruins_stays_in_float32(text: str, tmp_path: Path) -> None:
     assert half_db < 20  # or the test shows nothing
     assert mixed_db > 40
     assert mixed.kept_float32 or mixed.precision == "float32"
+
+
+def test_what_is_selected_from_large_numbers_may_be_as_large_on_other_inputs(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(LIKELIHOODS)
+    examples = [{"x": np.array([[first, -200, -300]], np.float32)} for first in (-0.001, 0.002, -0.003)]
+    conversion = convert_graph(
+        ir.from_proto(model), tmp_path / "model", deployment_target_name="iOS18", precision="auto", examples=examples
+    )
+    unlike_all = {"x": np.array([[-1000.0, -1000.001, -2000]], np.float32)}
+    (expected,) = ReferenceEvaluator(model).run(None, unlike_all)
+    np.testing.assert_allclose(load(conversion.package).run(unlike_all)["y"], expected, atol=0.002)
 
 
 def test_what_float16_holds_stays_in_float16(tmp_path: Path) -> None:
