@@ -16,6 +16,7 @@ from edgekit_mlruntime.executor import Step
 
 SELECTS = frozenset(
     {
+        "abs",
         "gather",
         "gather_along_axis",
         "gather_nd",
@@ -48,7 +49,9 @@ SELECTS = frozenset(
         "transpose",
     }
 )
-"""Operations each of whose results is one of the numbers that they read."""
+"""Operations each of whose results is one of the numbers that they read, or as large as one."""
+CHOOSES = "select"
+"""Chooses from two; a constant among these, as what masks a position, is not what other inputs make larger."""
 SUMS = frozenset({"add", "sub"})
 """Operations whose result is large where one of the numbers that they read is, and the other is not."""
 
@@ -78,7 +81,11 @@ class Reach:
         inherited = [argument.name for argument in step.arguments if self._slots.intersection(_slots(argument.sources))]
         large = {name for name, value in inputs.items() if self._any_large(value)} | set(inherited)
         op_type = step.call.op_type
-        if (op_type in SELECTS and large) or (op_type in SUMS and len(large) == 1):
+        if op_type == CHOOSES:
+            selected = large - {argument.name for argument in step.arguments if argument.is_constant}
+        else:
+            selected = large if op_type in SELECTS else set()
+        if selected or (op_type in SUMS and len(large) == 1):
             self._slots.update(step.output_slots)
             return True
         return bool(inherited)

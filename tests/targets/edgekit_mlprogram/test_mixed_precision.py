@@ -59,6 +59,17 @@ likelihoods (float[1, 3] x) => (float[1, 3] y) <float[1] gain = {1000.0}, int64[
     y = Exp(logarithms)
 }
 """
+LOG_SUM_EXP = """
+<ir_version: 8, opset_import: ["": 18]>
+likelihoods (float[1, 3] x) => (float[1, 3] y)
+<float[1] gain = {1000.0}, int64[1] axis = {1}, int64[2] column = {-1, 1}> {
+    scores = Mul(x, gain)
+    normalization = ReduceLogSumExp<keepdims = 0>(scores, axis)
+    shaped = Reshape(normalization, column)
+    logarithms = Sub(scores, shaped)
+    y = Exp(logarithms)
+}
+"""
 
 
 def converted(text: str, folder: Path, precision: str, **options: object) -> tuple[Conversion, float]:
@@ -87,14 +98,15 @@ def test_what_float16_ruins_stays_in_float32(text: str, tmp_path: Path) -> None:
     assert mixed.kept_float32 or mixed.precision == "float32"
 
 
-def test_what_is_selected_from_large_numbers_may_be_as_large_on_other_inputs(tmp_path: Path) -> None:
-    model = onnx.parser.parse_model(LIKELIHOODS)
+@pytest.mark.parametrize("text", [LIKELIHOODS, LOG_SUM_EXP], ids=["nodes", "one node"])
+def test_what_is_selected_from_large_numbers_may_be_as_large_on_other_inputs(text: str, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(text)
     examples = [{"x": np.array([[first, -200, -300]], np.float32)} for first in (-0.001, 0.002, -0.003)]
     conversion = convert_graph(
         ir.from_proto(model), tmp_path / "model", deployment_target_name="iOS18", precision="auto", examples=examples
     )
     unlike_all = {"x": np.array([[-1000.0, -1000.001, -2000]], np.float32)}
-    (expected,) = ReferenceEvaluator(model).run(None, unlike_all)
+    (expected,) = ReferenceEvaluator(onnx.parser.parse_model(LIKELIHOODS)).run(None, unlike_all)
     np.testing.assert_allclose(load(conversion.package).run(unlike_all)["y"], expected, atol=0.002)
 
 
