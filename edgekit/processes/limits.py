@@ -27,6 +27,9 @@ SECONDS_PER_MODEL_BYTE = 2e-5
 """What a model's file adds to that: twenty seconds a megabyte."""
 IDLE_FACTOR = 2.4
 """A stage that uses no processor time either is ended after this multiple of the limit."""
+LONGEST_LOOK = 1.0
+"""Seconds that count at most between two looks at a process. More means that who looks stood still as well, as where a
+command is stopped (Ctrl-Z) or its virtual machine pauses: the process could not work then either."""
 IDLE = 0.02
 """Of the time that passes, what a stage that is not stuck works or waits for its turn on a processor, at least."""
 
@@ -78,7 +81,7 @@ class Watch:
             patience: Seconds that the next sign may take, where that is more than the limit.
         """
         self._patience = patience
-        self._since = time.monotonic()
+        self._passed, self._looked = 0.0, time.monotonic()
         self._worked = self._processor_seconds()
         self._waited = self._seconds_in_line()
 
@@ -93,7 +96,7 @@ class Watch:
                 hint=f"`--max-memory {max(4, round(2 * limits.memory / 1e9))}GB` allows more, where the model needs it",
             )
         seconds = max(limits.seconds, self._patience)
-        passed = time.monotonic() - self._since
+        passed = self._seconds_passed()
         if passed < seconds:
             return None
         worked = self._processor_seconds()
@@ -107,6 +110,13 @@ class Watch:
             found="none",
             hint=f"`--max-seconds {10 * seconds:.0f}` allows longer, where the model needs it",
         )
+
+    def _seconds_passed(self) -> float:
+        """Since the last sign of progress, without what passed while nobody looked."""
+        now = time.monotonic()
+        self._passed += min(now - self._looked, LONGEST_LOOK)
+        self._looked = now
+        return self._passed
 
     def end(self) -> None:
         """Ends the process at once, and those that it has started."""

@@ -71,8 +71,28 @@ def test_a_stage_that_waits_for_its_turn_on_a_processor_is_not_stuck(
     watch = Watch(7)
     watch._folder = tmp_path
     watch.progressed()
-    now[0] += 60.0
+    for _ in range(59):
+        now[0] += 1.0
+        assert watch.broken(Limits(seconds=30.0)) is None
+    now[0] += 1.0
     system_tells(1_000_000_000 + in_line)
     found = watch.broken(Limits(seconds=20.0))
     assert (found is not None) == is_stuck
     assert found is None or "makes no progress" in str(found)
+
+
+def test_what_passes_while_nobody_looks_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is stopped with Ctrl-Z stands still as a whole, and so does one whose virtual machine pauses."""
+    now = [100.0]
+    monkeypatch.setattr(limits.time, "monotonic", lambda: now[0])
+    watch = Watch(7)
+    watch._folder = tmp_path  # a process that uses no processor time
+    (tmp_path / "stat").write_text("7 (python) T 1 7 7 0 -1 0 0 0 0 0 1 0 0 0 30 12 1 0\n")
+    watch.progressed()
+    now[0] += 3600.0
+    assert watch.broken(Limits(seconds=20.0)) is None
+    looks = 0
+    while watch.broken(Limits(seconds=20.0)) is None:
+        now[0] += 1.0
+        looks += 1
+    assert looks == 48 - 1  # 2.4 times the limit, one second of it while nobody looked
