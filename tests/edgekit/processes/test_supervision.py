@@ -105,7 +105,7 @@ def test_memory_far_beyond_the_limit_is_refused_before_it_is_touched(tmp_path: P
     assert time.monotonic() - start < 30
 
 
-@pytest.mark.parametrize("work", ["while True: pass", "time.sleep(60)"])
+@pytest.mark.parametrize("work", ["while True: pass", "while True: time.sleep(10)"])
 def test_a_stage_without_progress_is_ended(tmp_path: Path, work: str) -> None:
     finished = run(f"supervision.tell(stage='fix', limits=vars(Limits(seconds=1.0)))\n{work}", tmp_path)
     assert finished.returncode == 2
