@@ -280,6 +280,20 @@ def read_bundle(path: Path) -> Bundle:
     return Bundle(path, manifest)
 
 
+def other_writer(path: Path) -> str | None:
+    """Which other version of EdgeKit wrote the folder's manifest; None where that is this one, or nothing tells."""
+    try:
+        manifest = read_json(path / MANIFEST)
+    except InputError:
+        return None
+    if not isinstance(manifest, dict):
+        return None
+    writer, schema = manifest.get("edgekit"), manifest.get("schema_version")
+    if isinstance(writer, str) and writer != __version__:
+        return f"EdgeKit {writer}"
+    return f"schema version {schema}" if isinstance(schema, int) and schema != SCHEMA_VERSION else None
+
+
 def _written_by(manifest: object) -> str:
     """What may have written a manifest that is none, for hints."""
     writer = manifest.get("edgekit") if isinstance(manifest, dict) else None

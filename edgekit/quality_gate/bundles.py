@@ -25,6 +25,7 @@ from edgekit.quality_gate.device_outputs import judge_device_outputs
 from edgekit.quality_gate.instruction_sets import judge_instruction_sets
 from edgekit.quality_gate.interface import judge_interface
 from edgekit.quality_gate.judging import judge_growth, judge_manifest
+from edgekit.quality_gate.kept import Unusable, judge_kept, read_kept
 from edgekit.quality_gate.latency import Earlier, Rivals, Stopwatch, judge_latency
 from edgekit.quality_gate.machine import Machine
 from edgekit.quality_gate.measuring import Ratio
@@ -35,10 +36,6 @@ from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of, find_profile
 from edgekit.signature import check_signature
 from edgekit.suggestions import near_names
-
-_AS_KEPT = "the bundle as --update kept it"
-_DAMAGED = "the baseline's bundle is damaged"
-_RESTORING = "restore it from version control, with `git lfs pull` if Git LFS holds it; --update writes it anew"
 
 
 @dataclass(frozen=True)
@@ -188,13 +185,9 @@ class Gate:
             earlier, figures = Earlier(str(rival.path), rival, accepting=""), Figures.of(rival)
         elif self.baseline is not None:
             figures = self._of_baseline(bundle, self.baseline)
-            kept = _kept(kept_bundle(self.baseline, figures))
-            if isinstance(kept, Verdict):
-                damaged = kept.outcome is Outcome.BROKEN
-                verdicts += [kept] if damaged else []
-                earlier = Earlier("the baseline's", _DAMAGED if damaged else kept.found)
-            else:
-                earlier = Earlier("the baseline's", kept)
+            kept = read_kept(self.baseline, figures)
+            verdicts += judge_kept(self.baseline, self.figures, figures, kept)
+            earlier = Earlier("the baseline's", kept.why if isinstance(kept, Unusable) else kept)
         if figures is not None and earlier is not None:
             verdicts += judge_growth(Figures.of(bundle), asked, figures)
             verdicts += judge_interface(bundle, earlier)
@@ -343,19 +336,6 @@ def _is_made_alike(place: Path, bundle: Bundle) -> bool:
         return False
     files = [each.manifest["source"]["files"][0]["path"] for each in (kept, bundle)]
     return kept.profile_name == bundle.profile_name and files[0] == files[1]
-
-
-def _kept(place: Path) -> Bundle | Verdict:
-    """The bundle that the baseline keeps at a place; or what is wrong with it, which only a damaged one fails for."""
-    if not place.exists():
-        lacks = f"the baseline's bundle is not at hand: {place} (--update writes it)"
-        return Verdict("baseline", _AS_KEPT, lacks, Outcome.INCONCLUSIVE)
-    try:
-        return _whole(place)
-    except EdgeKitError as error:
-        told = error.message if error.found is None else error.found
-        flaw = f"{_DAMAGED}: {place}: {told} ({_RESTORING})"
-        return Verdict("baseline", _AS_KEPT, flaw, Outcome.BROKEN)
 
 
 def _whole(path: Path) -> Bundle:

@@ -31,7 +31,12 @@ def test_a_baseline_is_written_and_compared_with(edgekit: RunEdgeKit, bundle: Pa
     baseline.write_text(json.dumps(document))
     finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
     assert finished.code == 1
-    assert outcomes(finished) == {"size growth": "broken", "accuracy fall": "kept", "latency growth": "kept"}
+    assert outcomes(finished) == {
+        "baseline": "broken",
+        "size growth": "broken",
+        "accuracy fall": "kept",
+        "latency growth": "kept",
+    }
 
     shutil.rmtree(tmp_path / "baseline-bundles")
     finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
@@ -238,6 +243,56 @@ def test_a_damaged_baseline_is_named_with_what_restores_it(edgekit: RunEdgeKit, 
         assert found.startswith(f"the baseline's bundle is damaged: {kept}: {damaged or ''}")
         assert found.endswith(f" ({restoring})")
         (kept / "manifest.json").write_text("{")
+    assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
+    assert edgekit("gate", bundle, "--baseline", baseline).code == 0
+
+
+def test_a_baseline_whose_file_and_bundle_are_of_different_commits(
+    edgekit: RunEdgeKit, bundle: Path, tmp_path: Path
+) -> None:
+    """A merge that takes the file of one branch and the folder of another: by the file alone any size would pass."""
+    baseline = tmp_path / "baseline.json"
+    assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
+    (kept,) = (tmp_path / "baseline-bundles").iterdir()
+    size = size_of(bundle)
+    document = json.loads(baseline.read_text())
+    figures = document["bundles"]["digits_torchscript"]
+    figures |= {"size": 1_000_000_000, "accuracy": None}
+    baseline.write_text(json.dumps(document))
+    finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
+    assert finished.code == 1
+    (row,) = [each for each in finished.json["bundles"][0]["verdicts"] if each["budget"] == "baseline"]
+    start = figures["fingerprint"][:12]
+    assert row["found"] == (
+        f"{baseline} has 1 GB, no accuracy, fingerprint {start}…, and {kept} has {size}, accuracy 100.00%, "
+        f"fingerprint {start}… (restore both from one commit; --update writes them anew)"
+    )
+    assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
+    assert edgekit("gate", bundle, "--baseline", baseline).code == 0
+
+
+def test_a_kept_bundle_of_another_version_is_not_called_damaged(
+    edgekit: RunEdgeKit, bundle: Path, tmp_path: Path
+) -> None:
+    """What version control has is the same bundle: nothing but --update helps."""
+    baseline = tmp_path / "baseline.json"
+    assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
+    (kept,) = (tmp_path / "baseline-bundles").iterdir()
+    manifest = json.loads((kept / "manifest.json").read_text())
+    older = {**manifest, "edgekit": "0.0.9"}
+    del older["options"]
+    newer = {**manifest, "schema_version": manifest["schema_version"] + 1}
+    for document, writer in ((older, "EdgeKit 0.0.9"), (newer, f"schema version {newer['schema_version']}")):
+        (kept / "manifest.json").write_text(json.dumps(document))
+        finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
+        assert finished.code == 1
+        verdicts = {verdict["budget"]: verdict for verdict in finished.json["bundles"][0]["verdicts"]}
+        why = "another version of EdgeKit wrote the baseline's bundle"
+        assert verdicts["interface"]["found"] == verdicts["latency growth"]["found"] == why
+        found = verdicts["baseline"]["found"]
+        assert found.startswith(f"{why}: {kept} is of {writer}, and cannot be read: ")
+        assert found.endswith(" (--update writes it anew)")
+        assert "git lfs" not in found
     assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
     assert edgekit("gate", bundle, "--baseline", baseline).code == 0
 
