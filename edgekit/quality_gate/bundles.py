@@ -31,7 +31,7 @@ from edgekit.quality_gate.machine import Machine
 from edgekit.quality_gate.measuring import Ratio
 from edgekit.quality_gate.no_earlier import judge_without_earlier
 from edgekit.quality_gate.on_device import DeviceClock, judge_on_device
-from edgekit.quality_gate.samples import judge_on_samples
+from edgekit.quality_gate.samples import judge_on_samples, on_the_same_samples
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of, find_profile
 from edgekit.signature import check_signature
@@ -189,7 +189,8 @@ class Gate:
             verdicts += judge_kept(self.baseline, self.figures, figures, kept)
             earlier = Earlier("the baseline's", kept.why if isinstance(kept, Unusable) else kept)
         if figures is not None and earlier is not None:
-            verdicts += judge_growth(Figures.of(bundle), asked, figures)
+            grown = judge_growth(Figures.of(bundle), asked, figures)
+            verdicts += [on_the_same_samples(verdict, bundle, earlier) for verdict in grown]
             verdicts += judge_interface(bundle, earlier)
             verdicts += judge_agreement(bundle, asked, earlier, figures)
         else:

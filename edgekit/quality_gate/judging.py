@@ -22,6 +22,7 @@ latency."""
 
 _PIECE = 1 << 20
 
+ACCURACY_FALL = "accuracy fall"
 NO_LABELS = "not measured: the samples had no labels"
 NO_EARLIER_LABELS = "the earlier build has no accuracy: its samples had no labels"
 NEITHER_LABELS = "the samples of neither build had labels"
@@ -118,15 +119,13 @@ def judge_growth(figures: Figures, asked: Budget, earlier: Figures) -> Iterator[
     if budget.accuracy_fall is not None and earlier.accuracy is not None:
         least = earlier.accuracy - budget.accuracy_fall
         yield replace(
-            _least_accuracy("accuracy fall", "accuracy_fall", least, figures.accuracy),
+            _least_accuracy(ACCURACY_FALL, "accuracy_fall", least, figures.accuracy),
             limit=f"accuracy of at least {least:.2%}",
         )
     elif budget.accuracy_fall is not None:
         limit = f"at most {budget.accuracy_fall:.2%} below the earlier build's"
         unclear = Outcome.NOT_COMPARED if asked.accuracy_fall is None else Outcome.INCONCLUSIVE
-        yield Verdict(
-            "accuracy fall", limit, NEITHER_LABELS if figures.accuracy is None else NO_EARLIER_LABELS, unclear
-        )
+        yield Verdict(ACCURACY_FALL, limit, NEITHER_LABELS if figures.accuracy is None else NO_EARLIER_LABELS, unclear)
 
 
 def _least_accuracy(budget: str, key: str, least: float, found: float | None) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from edgekit.bundle import Bundle
@@ -12,7 +13,9 @@ from edgekit.data.tables import is_table_file
 from edgekit.device import Device
 from edgekit.errors import InputError, RequirementError
 from edgekit.progress import Step
-from edgekit.quality_gate.verdict import Figure, Verdict, verdict_on
+from edgekit.quality_gate.judging import ACCURACY_FALL
+from edgekit.quality_gate.latency import Earlier
+from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.reporting.summary import fed_back_text, worst_output_text
 
 _BUDGET = "outputs on samples"
@@ -73,3 +76,22 @@ def _on_labels(labels: LabelsFound, data: Path, least: float | None, there: str)
     found = f"{labels.built:.2%} of {labels.samples} samples{there}"
     figure = Figure("accuracy", "share", least, labels.built)
     return verdict_on("accuracy on samples", f"at least {least:.2%}", found, labels.built >= least, figure)
+
+
+def on_the_same_samples(verdict: Verdict, bundle: Bundle, earlier: Earlier) -> Verdict:
+    """The verdict; where it passes on a share that the earlier build found on other samples, it is not clear."""
+    if verdict.budget != ACCURACY_FALL or verdict.outcome is not Outcome.KEPT or isinstance(earlier.bundle, str):
+        return verdict
+    digests = [_measured_on(each) for each in (bundle, earlier.bundle)]
+    if None in digests or digests[0] == digests[1]:
+        return verdict
+    accepting = f"; {earlier.accepting}" if earlier.accepting else ""
+    told = f"{verdict.found}, on other samples than {earlier.whose}: nothing tells whether it fell{accepting}"
+    return replace(verdict, found=told, outcome=Outcome.INCONCLUSIVE)
+
+
+def _measured_on(bundle: Bundle) -> str | None:
+    """SHA-256 of the samples that the bundle's accuracy is of; None where the manifest does not tell."""
+    recorded = bundle.manifest.get("samples") or {}
+    digest: str | None = recorded.get("verify_data", recorded.get("data"))
+    return digest

@@ -297,6 +297,32 @@ def test_a_kept_bundle_of_another_version_is_not_called_damaged(
     assert edgekit("gate", bundle, "--baseline", baseline).code == 0
 
 
+def test_accuracy_on_other_samples_than_the_earlier_build_is_not_clear(
+    edgekit: RunEdgeKit, bundle: Path, tmp_path: Path
+) -> None:
+    """Shares of different samples cannot be compared: a fall would pass on easier ones."""
+    earlier = shutil.copytree(bundle, tmp_path / "main" / bundle.name)
+    manifest = json.loads((earlier / "manifest.json").read_text())
+    manifest["samples"] = dict.fromkeys(manifest["samples"], "0" * 64)
+    (earlier / "manifest.json").write_text(json.dumps(manifest))
+    finished = edgekit("gate", bundle, "--against", tmp_path / "main", "--json")
+    assert finished.code == 0
+    (row,) = [each for each in finished.json["bundles"][0]["verdicts"] if each["budget"] == "accuracy fall"]
+    assert row["outcome"] == "inconclusive"
+    assert row["found"] == f"100.00%, on other samples than {earlier}'s: nothing tells whether it fell"
+
+    baseline = tmp_path / "baseline.json"
+    assert edgekit("gate", earlier, "--baseline", baseline, "--update").code == 0
+    finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
+    (row,) = [each for each in finished.json["bundles"][0]["verdicts"] if each["budget"] == "accuracy fall"]
+    assert row["found"] == (
+        "100.00%, on other samples than the baseline's: nothing tells whether it fell; --update takes it over"
+    )
+    assert edgekit("gate", bundle, "--baseline", baseline, "--update").code == 0
+    finished = edgekit("gate", bundle, "--baseline", baseline, "--json")
+    assert outcomes(finished)["accuracy fall"] == "kept"
+
+
 def test_a_tampered_earlier_bundle(edgekit: RunEdgeKit, packaged_digits: Path, bundle: Path) -> None:
     (bundle / "report.md").write_text("all is well")
     finished = edgekit("gate", packaged_digits, "--against", bundle, "--quiet")
