@@ -13,6 +13,15 @@ from edgekit.suggestions import near_names
 
 FOLDER = Path(__file__).parent
 _NUMBERS = {"number": "number", "integer": "whole number"}
+_TYPES = {
+    "number": "a number",
+    "integer": "a whole number",
+    "string": "a text",
+    "array": "a list",
+    "object": "an object",
+    "boolean": "true or false",
+    "null": "null",
+}
 
 
 def find_flaw(instance: object, schema: str, definition: str | None = None) -> str | None:
@@ -79,7 +88,25 @@ def _message(flaw: Any) -> str:
         return (
             f"the text {flaw.instance!r} is no {_NUMBERS[flaw.validator_value]}, which stands without quotes or a unit"
         )
+    if flaw.validator == "const":
+        return f"{json.dumps(flaw.validator_value)} was expected, not {flaw.instance!r}"
+    if flaw.validator in ("oneOf", "anyOf") and flaw.context:
+        return _none_of(flaw)
     return _unknown_keys(flaw) if flaw.validator == "additionalProperties" else str(flaw.message)
+
+
+def _none_of(flaw: Any) -> str:
+    """What is wrong with a value that is none of what it may be, where the schema tells each in a word."""
+    ways = [_called(way) for way in flaw.validator_value]
+    told = [way for way in ways if way is not None]
+    return f"{flaw.instance!r} is not {' or '.join(told)}" if len(told) == len(ways) else str(flaw.message)
+
+
+def _called(way: Mapping[str, Any]) -> str | None:
+    """How a message calls what a part of a schema takes; None where it has no word for that."""
+    if "title" in way:
+        return str(way["title"])
+    return json.dumps(way["const"]) if "const" in way else _TYPES.get(way.get("type", ""))
 
 
 def _unknown_keys(flaw: Any) -> str:

@@ -61,6 +61,14 @@ def test_a_date_of_toml_is_a_flaw(strange: object) -> None:
     assert flaw.startswith("bundle[0].name: ")
 
 
+def test_a_value_that_is_none_of_several_things_is_told_which_they_are() -> None:
+    document = {**project(), "budget": {"size": True}}
+    assert find_flaw(document, CONFIG) == (
+        "budget.size: True is not a whole number or a number of bytes, or a size such as '2.5 MB' "
+        "(B; kB, MB, GB of 1000; KiB, MiB, GiB of 1024)"
+    )
+
+
 def test_references_are_resolved_when_the_schema_is_read() -> None:
     document = {
         "$defs": {"size": {"type": "integer", "minimum": 1}, "sizes": {"items": {"$ref": "#/$defs/size"}}},

@@ -280,7 +280,7 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
             '[budget]\nsize = "5 KX"',
             "found: budget.size: '5 KX' is not a number of bytes, or a size such as '2.5 MB' (B; kB,",
         ),
-        ("[outputs]\nboxes = true", "found: outputs.boxes: True is not valid under any of the given schemas"),
+        ("[outputs]\nboxes = true", "found: outputs.boxes: True is not false or a text or a list"),
         ('[outputs]\norder = "yxy"', "found: outputs.order: 'yxy' is not one of ['xy', 'yx']"),
         ('[preprocessing]\nkind = "video"', "found: preprocessing.kind: 'video' is not one of ['image', 'audio']"),
         ('[preprocessing]\nkind = "audio"\nscale = 1', "found: preprocessing: 'sample_rate' is a required property"),

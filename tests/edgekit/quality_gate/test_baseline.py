@@ -95,7 +95,10 @@ def test_the_bundles_themselves_are_kept_as_long_as_they_are_named(tmp_path: Pat
     [
         ("{", "cannot be read: "),
         ("[]", "is no baseline\nexpected: what schema version 3 describes\nfound: [] is not of type 'object'"),
-        ('{"schema_version": 2, "bundles": {}}', "found: schema_version: 3 was expected\nhint: if another version"),
+        (
+            '{"schema_version": 2, "bundles": {}}',
+            "found: schema_version: 3 was expected, not 2\nhint: if another",
+        ),
         ('{"schema_version": 3, "bundles": {"a": {}}}', "found: bundles.a: 'fingerprint' is a required property"),
     ],
 )
