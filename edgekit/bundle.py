@@ -19,6 +19,7 @@ Arrays have the ONNX model's shapes and element types. Samples are numbered from
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -328,6 +329,8 @@ def _hint_at(path: Path) -> str:
         return f"give its folder, {path.parent}"
     if path.suffix.casefold() == ".onnx":
         return "give the bundle that `edgekit package` made of it (`bench --model` compares with the model itself)"
+    if path.is_file() and zipfile.is_zipfile(path):
+        return "unpack the archive first, and give the bundle's folder"
     return "`edgekit package` makes bundles"
 
 

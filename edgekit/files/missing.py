@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import islice
 from pathlib import Path, PureWindowsPath
 
@@ -10,14 +11,22 @@ _MOST_NAMES = 10_000
 _ESCAPED = "\b\t\n\f\r"
 """What a backslash and a letter stand for in TOML."""
 
+_URL = re.compile(r"(https?|ftp|file|s3|gs|hf):/", re.IGNORECASE)
+"""The beginning of an address, whose second slash paths leave out."""
+
 
 def hint_for_missing(path: Path) -> str | None:
     """What to do about a path that is not there; None where nothing tells.
 
-    Looked for are the escapes that a backslash begins in a project file's double quotes, backslashes between folders
-    where the system takes them for letters, and names that differ in capital letters alone.
+    Looked for are what stands for stdin, addresses of the web, the escapes that a backslash begins in a project file's
+    double quotes, backslashes between folders where the system takes them for letters, and names that differ in
+    capital letters alone.
     """
     text = str(path)
+    if text == "-":
+        return "commands read no stdin: write it to a file, and give that"
+    if _URL.match(text):
+        return "commands read files, and no addresses: download it, and give the file"
     if any(letter in _ESCAPED for letter in text):
         return (
             "a backslash in double quotes begins an escape, such as \\n for a line break: write / between folders, or "

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -243,7 +244,7 @@ def test_what_is_no_bundle(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ({"schema_version": 2}, "schema_version: 1 was expected"),
+        ({"schema_version": 2}, "schema_version: 1 was expected, not 2"),
         ({"files": [{"path": "../x", "bytes": 1, "sha256": "0" * 64}]}, "files[0].path"),
         ({"inputs": 3}, "inputs: 3 is not of type 'array'"),
         ({"surprise": 3}, "unknown key 'surprise'"),
@@ -263,6 +264,18 @@ def test_a_manifest_that_is_none(bundle: Path, change: dict[str, Any], found: st
     assert is_bundle(bundle)
 
 
+def test_an_archive_of_a_bundle_is_told_to_be_unpacked(bundle: Path, tmp_path: Path) -> None:
+    archive = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", bundle))
+    with pytest.raises(InputError) as failure:
+        read_bundle(archive)
+    assert str(failure.value) == (
+        f"{archive}: is not a bundle\n"
+        "expected: a folder with a manifest.json\n"
+        "found: a file\n"
+        "hint: unpack the archive first, and give the bundle's folder"
+    )
+
+
 def test_a_manifest_of_a_later_version_names_both(bundle: Path) -> None:
     later = manifest_of(bundle) | {"edgekit": "7.0.0", "schema_version": 2}
     (bundle / "manifest.json").write_text(json.dumps(later))
@@ -271,7 +284,7 @@ def test_a_manifest_of_a_later_version_names_both(bundle: Path) -> None:
     assert str(failure.value) == (
         f"{bundle}/manifest.json: is no manifest of a bundle\n"
         "expected: what schema version 1 describes\n"
-        "found: schema_version: 1 was expected\n"
+        "found: schema_version: 1 was expected, not 2\n"
         f"hint: EdgeKit 7.0.0 wrote the bundle, and this is {edgekit.__version__}: package the model again"
     )
 

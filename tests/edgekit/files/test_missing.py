@@ -32,6 +32,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("modelle/NETZ.onnx", "capital letters count: Modelle/netz.ONNX is there"),
         ("Modelle/other.onnx", None),
         ("nowhere/netz.onnx", None),
+        ("-", "commands read no stdin: write it to a file, and give that"),
+        ("https://example.org/netz.onnx", "commands read files, and no addresses: download it, and give the file"),
+        ("s3://models/netz.onnx", "commands read files, and no addresses: download it, and give the file"),
     ],
 )
 def test_how_a_path_was_written_may_be_the_reason(path: str, hint: str | None, project: Path) -> None:
