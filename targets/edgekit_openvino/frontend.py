@@ -21,6 +21,7 @@ from edgekit_openvino.empty_constants import put_back_empty_constants
 from edgekit_openvino.expansion import expanded
 from edgekit_openvino.integer_products import keep_weights_of_integer_products
 from edgekit_openvino.loop_weights import widen_ahead_of_loops
+from edgekit_openvino.matrix_chains import end_chains
 from edgekit_openvino.misread import misread_nodes, misshapen_nodes
 from edgekit_openvino.refused import refused_nodes
 from edgekit_openvino.report import gaps_in, last_line
@@ -88,6 +89,7 @@ def read_by_openvino(model: Model) -> Conversion | None:
 def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     fuse_hard_sigmoids(network)
     round_ahead_of_concats(network)
+    end_chains(network)
     integer_products = keep_weights_of_integer_products(network)
     if integer_products:
         keep_activations(network)  # the model rounds them by itself

@@ -1,0 +1,151 @@
+"""Ends chains of matrix products where OpenVINO's CPU plugin would end the process.
+
+The plugin makes one kernel of products of matrices that follow each other, with what treats each number alone between
+and behind them. Compiling ends with a segmentation fault where such an operation behind the last product reads another
+number that an operation of that kind computes (seen in OpenVINO 2026.4.1): ``h + mlp(h)`` behind ``h = Relu(x)``,
+``mlp(x) - x``, a gate; for one row on one thread, for several rows on more. Its chains hold tensors of up to two axes,
+so that a third one ends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+MOST_AXES = 2
+"""How many axes tensors of a chain have at most."""
+PRODUCT = "MatMul"
+JOINS = frozenset(
+    {
+        "Add",
+        "Divide",
+        "Equal",
+        "FloorMod",
+        "Greater",
+        "GreaterEqual",
+        "Less",
+        "LessEqual",
+        "Maximum",
+        "Minimum",
+        "Mod",
+        "Multiply",
+        "NotEqual",
+        "Power",
+        "Select",
+        "SquaredDifference",
+        "Subtract",
+    }
+)
+"""Operations on several tensors that treat each number alone; the shapes of all are broadcast as NumPy does."""
+UNARY = frozenset(
+    {
+        "Abs",
+        "Ceiling",
+        "Clamp",
+        "Convert",
+        "Elu",
+        "Erf",
+        "Exp",
+        "FakeQuantize",
+        "Floor",
+        "Gelu",
+        "HSigmoid",
+        "HSwish",
+        "HardSigmoid",
+        "Log",
+        "Mish",
+        "Negative",
+        "PRelu",
+        "ReLU",
+        "Relu",
+        "Round",
+        "Selu",
+        "Sigmoid",
+        "Sign",
+        "SoftPlus",
+        "SoftSign",
+        "Softmax",
+        "Sqrt",
+        "Swish",
+        "Tanh",
+    }
+)
+"""Further ones that may stand in a chain."""
+REWRITTEN = frozenset({"Divide", "Subtract"})
+"""The plugin changes the second operand of these (its reciprocal, its negative), be it an input of the model."""
+
+
+def end_chains(network: Any) -> list[str]:
+    """Gives operations that would end the process a further axis, in place; values and their names stay.
+
+    Args:
+        network: The ``openvino.Model``.
+
+    Returns:
+        The names of these operations.
+    """
+    ended = []
+    for operation in network.get_ordered_ops():
+        chained = [port for port in operation.inputs() if _ends_a_chain(port.get_source_output())]
+        if operation.get_type_name() in JOINS and _reads_computed(operation, chained) and _has_known_axes(operation):
+            _give_an_axis(operation, chained)
+            ended.append(operation.get_friendly_name())
+    network.validate_nodes_and_infer_types()
+    return ended
+
+
+def _ends_a_chain(value: Any) -> bool:
+    """Whether two products of matrices or more, one behind the other, make it."""
+    return any(True for product in _products(value) for _ in _products(product.input_value(0)))
+
+
+def _products(value: Any) -> Iterator[Any]:
+    """The nearest products of matrices that lead to a value through operations which treat each number alone."""
+    waiting, seen = [value], set()
+    while waiting:
+        each = waiting.pop()
+        node, axes = each.get_node(), each.get_partial_shape().rank
+        if node.get_name() in seen or axes.is_dynamic or axes.get_length() > MOST_AXES:
+            continue
+        seen.add(node.get_name())
+        if node.get_type_name() == PRODUCT:
+            yield node
+        elif node.get_type_name() in JOINS | UNARY:
+            waiting.extend(node.input_values())
+
+
+def _reads_computed(operation: Any, chained: list[Any]) -> bool:
+    """Whether it reads something beside the end of a chain that is neither a constant nor an input as it is."""
+    stored = {"Constant"} if operation.get_type_name() in REWRITTEN else {"Constant", "Parameter", "ReadValue"}
+    computed = {
+        port.get_index()
+        for port in operation.inputs()
+        if port.get_source_output().get_node().get_type_name() not in stored
+    }
+    return any(computed - {port.get_index()} for port in chained)
+
+
+def _has_known_axes(operation: Any) -> bool:
+    return all(value.get_partial_shape().rank.is_static for value in operation.input_values())
+
+
+def _give_an_axis(operation: Any, chained: list[Any]) -> None:
+    """Lets it compute with one axis more in front, unless the other tensors have one anyway."""
+    from openvino import opset13
+
+    front = opset13.constant(0)
+    result = operation.output(0)
+    before = result.get_partial_shape().rank.get_length()
+    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    for port in chained:
+        value = port.get_source_output()
+        missing = MOST_AXES + 1 - value.get_partial_shape().rank.get_length()
+        port.replace_source_output(opset13.unsqueeze(value, opset13.constant(list(range(missing)))).output(0))
+    operation.constructor_validate_and_infer_types()
+    added = result.get_partial_shape().rank.get_length() - before
+    for _ in range(added):
+        result = opset13.squeeze(result, front).output(0)
+    operation.output(0).get_tensor().set_names(set())
+    for reader in readers:
+        reader.replace_source_output(result)
+    result.get_tensor().set_names(names)
