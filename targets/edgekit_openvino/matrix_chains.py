@@ -9,12 +9,14 @@ so that a third one ends them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 MOST_AXES = 2
 """How many axes tensors of a chain have at most."""
 PRODUCT = "MatMul"
+LEAST_PRODUCTS = 2
+"""Products of matrices from which on the plugin makes one kernel of them."""
 JOINS = frozenset(
     {
         "Add",
@@ -85,8 +87,10 @@ def end_chains(network: Any) -> list[str]:
         The names of these operations.
     """
     ended = []
+    lengths: dict[str, int] = {}
     for operation in network.get_ordered_ops():
-        chained = [port for port in operation.inputs() if _ends_a_chain(port.get_source_output())]
+        lengths[operation.get_name()] = _chain_length(operation, lengths)
+        chained = [port for port in operation.inputs() if _length_before(port, lengths) >= LEAST_PRODUCTS]
         if operation.get_type_name() in JOINS and _reads_computed(operation, chained) and _has_known_axes(operation):
             _give_an_axis(operation, chained)
             ended.append(operation.get_friendly_name())
@@ -94,24 +98,26 @@ def end_chains(network: Any) -> list[str]:
     return ended
 
 
-def _ends_a_chain(value: Any) -> bool:
-    """Whether two products of matrices or more, one behind the other, make it."""
-    return any(True for product in _products(value) for _ in _products(product.input_value(0)))
+def _chain_length(operation: Any, lengths: Mapping[str, int]) -> int:
+    """How many products of matrices, one behind the other, lead to what an operation gives; 0 where it is in no chain.
+
+    Args:
+        operation: The operation.
+        lengths: Those of the operations before it, by their names.
+    """
+    axes = operation.output(0).get_partial_shape().rank if operation.get_output_size() else None
+    if axes is None or axes.is_dynamic or axes.get_length() > MOST_AXES:
+        return 0
+    if operation.get_type_name() == PRODUCT:
+        return 1 + _length_before(operation.input(0), lengths)
+    if operation.get_type_name() in JOINS | UNARY:
+        return max(_length_before(port, lengths) for port in operation.inputs())
+    return 0
 
 
-def _products(value: Any) -> Iterator[Any]:
-    """The nearest products of matrices that lead to a value through operations which treat each number alone."""
-    waiting, seen = [value], set()
-    while waiting:
-        each = waiting.pop()
-        node, axes = each.get_node(), each.get_partial_shape().rank
-        if node.get_name() in seen or axes.is_dynamic or axes.get_length() > MOST_AXES:
-            continue
-        seen.add(node.get_name())
-        if node.get_type_name() == PRODUCT:
-            yield node
-        elif node.get_type_name() in JOINS | UNARY:
-            waiting.extend(node.input_values())
+def _length_before(port: Any, lengths: Mapping[str, int]) -> int:
+    """The length of the chain that an input reads."""
+    return lengths.get(port.get_source_output().get_node().get_name(), 0)
 
 
 def _reads_computed(operation: Any, chained: list[Any]) -> bool:
