@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -32,7 +34,7 @@ from edgekit.execution.reference import NotRunnableError
 from edgekit.features.dimensions import trials
 from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Model
-from edgekit.processes.crashes import guarded
+from edgekit.processes.crashes import CrashError, guarded
 from edgekit.progress import Step
 from edgekit.stages import Stage
 from edgekit.stages.build import Built, extend
@@ -115,13 +117,13 @@ class Verify(Stage[Built]):
             RequirementError: It is not accurate enough.
         """
         tried = f"{self._profile.name}, {given.artifact.precision}: {topology_digest(given.model)}"
-        with guarded(tried):
+        with self._guarded(tried):
             runner = self._target.load(given.artifact.main, self._profile)
         reference = self._answers.reference_of(self._original)
         export: ExportCheck | None = None
         try:
             export = check_export(self._original, reference, self._samples)
-            with guarded(tried):
+            with self._guarded(tried):
                 accuracy = self.accepted(given, self._samples, reference, runner, self._original.name)
         except InaccurateError as error:
             blame_target(error, export)
@@ -152,6 +154,21 @@ class Verify(Stage[Built]):
             "warnings": warnings,
         }
         return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
+
+    @contextmanager
+    def _guarded(self, tried: str) -> Iterator[None]:
+        """As :func:`edgekit.processes.crashes.guarded`; the error says what ended the process."""
+        try:
+            with guarded(tried):
+                yield
+        except CrashError as crash:
+            raise CrashError(
+                f"the runtime of {self._profile.name} ended the process while it loaded or executed what was built",
+                subject=self._original.name,
+                expected="a model that its runtime takes",
+                found=crash.found,
+                hint="`edgekit extract` cuts out parts: report one that ends it to the runtime's makers",
+            ) from crash
 
     def _warnings(self, given: Built, accuracy: Accuracy, reference: Executor, runner: Runner) -> list[str]:
         """What people should know beside the figures."""

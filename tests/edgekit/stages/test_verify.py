@@ -10,7 +10,10 @@ import edgekit as api
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.inaccurate import InaccurateError, require_accuracy
 from edgekit.data.samples import SeededSamples
+from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Model
+from edgekit.processes import supervision
+from edgekit.processes.crashes import CrashError
 from edgekit.registry import find_profile
 from edgekit.stages.build import Build
 from edgekit.stages.verify import Verified, Verify
@@ -43,6 +46,24 @@ def test_a_true_build(verified: Callable[..., Verified], onnx_file: Callable[...
     assert accuracy.outputs[0].exact
     assert accuracy.seeded
     assert accuracy.samples == 4
+
+
+def test_a_build_that_ends_the_process(
+    verified: Callable[..., Verified], onnx_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command is done anew then, and knows what ended it."""
+
+    model = onnx_file(ORIGINAL, c=np.array(2, np.float32))
+    tried = f"onnxruntime, float32: {topology_digest(Model(ir.load(model), model))}"
+    monkeypatch.setattr(supervision, "_crashed", {tried: "SIGSEGV"})
+    with pytest.raises(CrashError) as error:
+        verified(model, model)
+    assert str(error.value) == (
+        "model: the runtime of onnxruntime ended the process while it loaded or executed what was built\n"
+        "expected: a model that its runtime takes\n"
+        "found: SIGSEGV\n"
+        "hint: `edgekit extract` cuts out parts: report one that ends it to the runtime's makers"
+    )
 
 
 def test_a_build_that_computes_something_else(
