@@ -194,6 +194,36 @@ def _grouped_attention(node: ir.Node) -> int:
     return 2 * math.prod(_shape(node.outputs, 0)) * _shape(node.outputs, 1)[2]
 
 
+def _experts(*weights: int) -> Callable[[ir.Node], int]:
+    """Mixture of experts: ``k`` of them for every row of the input [..., hidden], each a product by every weight.
+
+    Args:
+        weights: Which inputs hold the weights [experts, rows, columns]; of QMoE several numbers in a byte, of 2, 4 or 8
+            bits.
+    """
+
+    def count(node: ir.Node) -> int:
+        per_expert = 0
+        for number, index in enumerate(weights, start=1):
+            if has_input(node, index):
+                common = node.attributes.get_int("expert_weight_bits", 4)
+                bits = node.attributes.get_int(f"fc{number}_expert_weight_bits", common)
+                in_a_byte = 8 // bits if node.op_type == "QMoE" else 1
+                per_expert += math.prod(_shape(node.inputs, index)[1:]) * in_a_byte
+        return math.prod(_shape(node.inputs, 0)[:-1]) * node.attributes.get_int("k", 1) * per_expert
+
+    return count
+
+
+def _linear_attention(node: ir.Node) -> int:
+    """LinearAttention: every key by its value into the state, every query by the state; delta rules read it before."""
+    (batch, steps, queries), values = _shape(node.inputs, 0), _shape(node.inputs, 2)[2]
+    heads, key_heads = (node.attributes.get_int(name, 1) for name in ("q_num_heads", "kv_num_heads"))
+    state = queries // heads * (values // key_heads)
+    by_key = 2 if "delta" in node.attributes.get_string("update_rule", "") else 1
+    return batch * steps * state * (heads + by_key * key_heads)
+
+
 _COUNTERS: dict[tuple[str, str], Callable[[ir.Node], int]] = {
     ("", "Attention"): _attention,
     ("", "Conv"): _conv(weight_index=1),
@@ -210,6 +240,7 @@ _COUNTERS: dict[tuple[str, str], Callable[[ir.Node], int]] = {
     ("", "QLinearMatMul"): _matmul,
     ("", "RNN"): _recurrent,
     (_MICROSOFT, "Attention"): _projected_attention(past_index=4),
+    (_MICROSOFT, "CausalConvWithState"): _conv(weight_index=1),
     (_MICROSOFT, "ConvTransposeWithDynamicPads"): _conv_transpose,
     (_MICROSOFT, "DynamicQuantizeLSTM"): _recurrent,
     (_MICROSOFT, "DynamicQuantizeMatMul"): _matmul,
@@ -217,14 +248,17 @@ _COUNTERS: dict[tuple[str, str], Callable[[ir.Node], int]] = {
     (_MICROSOFT, "FusedGemm"): _gemm,
     (_MICROSOFT, "FusedMatMul"): _fused_matmul,
     (_MICROSOFT, "GroupQueryAttention"): _grouped_attention,
+    (_MICROSOFT, "LinearAttention"): _linear_attention,
     (_MICROSOFT, "MatMulBnb4"): _matmul,
     (_MICROSOFT, "MatMulInteger16"): _matmul,
     (_MICROSOFT, "MatMulIntegerToFloat"): _matmul,
     (_MICROSOFT, "MatMulNBits"): _matmul,
+    (_MICROSOFT, "MoE"): _experts(2, 4, 6),
     (_MICROSOFT, "MultiHeadAttention"): _multi_head_attention,
     (_MICROSOFT, "QAttention"): _projected_attention(past_index=8),
     (_MICROSOFT, "QGemm"): _gemm,
     (_MICROSOFT, "QLinearConv"): _conv(weight_index=3),
+    (_MICROSOFT, "QMoE"): _experts(2, 5, 8),
     (_MICROSOFT, "TransposeMatMul"): _fused_matmul,
 }
 """By domain and operator."""

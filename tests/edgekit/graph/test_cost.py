@@ -162,6 +162,43 @@ MICROSOFT = {
         {},
         2 * 1 * 7 * (4 + 4),  # query heads × queries × keys × both sizes
     ),
+    "experts": (
+        "(float[5, 8] x, float[5, 4] r) => (float[5, 8] y) { y = com.microsoft.MoE <k = 2> (x, r, w1, , w2) }",
+        {"w1": zeros(4, 16, 8), "w2": zeros(4, 8, 16)},
+        5 * 2 * (8 * 16 + 16 * 8),  # rows × chosen experts × both products
+    ),
+    "experts in 4 bits, the second product's in 8": (
+        "(float[5, 8] x, float[5, 4] r) => (float[5, 8] y) { "
+        "y = com.microsoft.QMoE <k = 2, fc2_expert_weight_bits = 8> (x, r, w1, s1, , w2, s2) }",
+        {
+            "w1": np.zeros((4, 16, 4), np.uint8),
+            "s1": zeros(4, 16),
+            "w2": np.zeros((4, 8, 16), np.uint8),
+            "s2": zeros(4, 8),
+        },
+        5 * 2 * (8 * 16 + 16 * 8),
+    ),
+    "linear attention": (
+        "(float[1, 5, 12] q, float[1, 5, 6] k, float[1, 5, 8] v) => (float[1, 5, 16] y, float[1, 2, 3, 4] s) "
+        '{ y, s = com.microsoft.LinearAttention <q_num_heads = 4, kv_num_heads = 2, update_rule = "linear"> '
+        "(q, k, v) }",
+        {},
+        5 * (2 * 3 * 4 + 4 * 3 * 4),  # steps × (keys by values, queries by the state)
+    ),
+    "linear attention that corrects its state": (
+        "(float[1, 5, 12] q, float[1, 5, 6] k, float[1, 5, 8] v, float[1, 5, 2] b) => "
+        "(float[1, 5, 16] y, float[1, 2, 3, 4] s) "
+        '{ y, s = com.microsoft.LinearAttention <q_num_heads = 4, kv_num_heads = 2, update_rule = "delta"> '
+        "(q, k, v, , , b) }",
+        {},
+        5 * (2 * 2 * 3 * 4 + 4 * 3 * 4),
+    ),
+    "convolution of what came before": (
+        "(float[1, 6, 10] x) => (float[1, 6, 10] y, float[1, 6, 3] s) "
+        "{ y, s = com.microsoft.CausalConvWithState (x, w) }",
+        {"w": zeros(6, 1, 4)},
+        6 * 10 * 4,
+    ),
 }
 
 
