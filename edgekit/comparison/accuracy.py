@@ -135,10 +135,9 @@ class Accuracy:
 
     @property
     def worst_db(self) -> float | None:
-        """The least SQNR of a floating-point output on any sample; None where all outputs are others."""
-        return min(
-            (output.worst_sample_db for output in self.outputs if output.worst_sample_db is not None), default=None
-        )
+        """The least SQNR of a floating-point output on any sample; None where all outputs are others, or vanished."""
+        compared = [output for output in self.outputs if output.name not in self.vanished]
+        return min((output.worst_sample_db for output in compared if output.worst_sample_db is not None), default=None)
 
     @property
     def others_behind_labels(self) -> list[str]:

@@ -12,7 +12,7 @@ from edgekit.bundle import Bundle
 from edgekit.config import Budget
 from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
-from edgekit.reporting.summary import bytes_text, stage_record, worst_db
+from edgekit.reporting.summary import bytes_text, no_signal_text, stage_record, worst_db
 from edgekit.stages.check import CheckOperators
 from edgekit.stages.verify import Verify
 
@@ -65,7 +65,7 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
         yield verdict_on("accuracy drop", f"at most {budget.accuracy_drop:.2%}", found, kept, figure)
     if budget.sqnr_db is not None:
         worst = worst_db(manifest["accuracy"])
-        found = "no floating-point output" if worst is None else f"{float(worst):.1f} dB"
+        found = no_signal_text(manifest["accuracy"]) if worst is None else f"{float(worst):.1f} dB"
         kept = worst is not None and float(worst) >= budget.sqnr_db
         figure = Figure("sqnr_db", "dB", budget.sqnr_db, None if worst is None else float(worst))
         yield verdict_on("worst output", f"at least {budget.sqnr_db:.1f} dB", found, kept, figure)

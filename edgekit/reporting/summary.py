@@ -275,8 +275,12 @@ def accuracy_text(accuracy: Mapping[str, Any]) -> str:
 
 
 def worst_db(accuracy: Mapping[str, Any]) -> float | str | None:
-    """The least SQNR of a floating-point output on any sample, as the manifest writes it; None without such outputs."""
-    figures = [output["worst_sample_db"] for output in accuracy["outputs"] if output["worst_sample_db"] is not None]
+    """The least SQNR of a floating-point output on any sample, as the manifest writes it; None without such outputs.
+
+    Outputs that were too small to compare do not count.
+    """
+    outputs = without_vanished(accuracy)["outputs"]
+    figures = [output["worst_sample_db"] for output in outputs if output["worst_sample_db"] is not None]
     return min(figures, key=float, default=None)
 
 
@@ -373,9 +377,9 @@ def _angles_text(angles: Mapping[str, Any]) -> str:
 
 def worst_output_text(accuracy: Mapping[str, Any]) -> str:
     """The floating-point output that is farthest from the original's on any sample, and integers that differ most."""
-    accuracy = _compared(accuracy)
+    accuracy = without_vanished(accuracy)
     if not accuracy["outputs"]:
-        return f"{', '.join(accuracy['vanished'])}: too small on these inputs to compare"
+        return no_signal_text(accuracy)
     worst = worst_db(accuracy)
     others = [output for output in accuracy["outputs"] if output["worst_sample_db"] is None]
     unequal = max(others or accuracy["outputs"], key=_unequal)
@@ -410,9 +414,17 @@ def _unequal(output: Mapping[str, Any]) -> float:
     return float(output["mismatch"])
 
 
-def _compared(accuracy: Mapping[str, Any]) -> Mapping[str, Any]:
+def no_signal_text(accuracy: Mapping[str, Any]) -> str:
+    """Why no output has an SQNR."""
+    vanished = accuracy.get("vanished", ())
+    return f"{', '.join(vanished)}: too small on these inputs to compare" if vanished else "no floating-point output"
+
+
+def without_vanished(accuracy: Mapping[str, Any]) -> Mapping[str, Any]:
     """The same without the outputs that were too small to compare."""
     vanished = accuracy.get("vanished", ())
+    if not vanished:
+        return accuracy
     return {**accuracy, "outputs": [output for output in accuracy["outputs"] if output["name"] not in vanished]}
 
 
@@ -421,7 +433,7 @@ def sizes_texts(accuracy: Mapping[str, Any]) -> list[str]:
     sizes: list[Mapping[str, Any]] = list(accuracy.get("sizes", ()))
     if len(sizes) <= MOST_SIZES:
         return [size_accuracy_text(accuracy, size) for size in sizes]
-    figures = [worst_db(_compared(size)) for size in sizes]
+    figures = [worst_db(size) for size in sizes]
     worst = min(range(len(sizes)), key=lambda place: math.inf if figures[place] is None else float(figures[place] or 0))
     return [f"{size_accuracy_text(accuracy, sizes[worst])}, the worst of {len(sizes)}"]
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from edgekit.reporting.summary import Manifest, bytes_text, data_text, decibel_text, stage_record, time_text, worst_db
+from edgekit.reporting.summary import (
+    Manifest,
+    bytes_text,
+    data_text,
+    decibel_text,
+    no_signal_text,
+    stage_record,
+    time_text,
+    without_vanished,
+    worst_db,
+)
 from edgekit.target import Support
 
 
@@ -53,7 +63,10 @@ def _accuracy(manifest: Manifest) -> Tile:
         return Tile("Accuracy", f"{right} of {meaning['count']}", f"equal {meaning['kind']} {where}")
     worst = worst_db(accuracy)
     if worst is None:
-        share = max(float(output["mismatch"]) for output in accuracy["outputs"])
+        mismatches = [float(output["mismatch"]) for output in without_vanished(accuracy)["outputs"]]
+        if not mismatches:
+            return Tile("Accuracy", "not compared", no_signal_text(accuracy))
+        share = max(mismatches)
         return Tile("Accuracy", f"{1 - share:.2%}", f"of the worst output's elements equal {where}")
     return Tile("Accuracy", decibel_text(worst), f"SQNR of the worst of {data_text(accuracy)}")
 

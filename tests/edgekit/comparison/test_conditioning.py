@@ -208,6 +208,7 @@ def judged(onnx_model: OnnxModel, original: str, built: str, kind: Kind = Kind.F
 def test_probabilities_that_vanish_are_no_evidence_against_a_build(onnx_model: OnnxModel) -> None:
     found = judged(onnx_model, NOTHING_TO_FIND, REORDERED)
     assert (found.vanished, found.shortfalls()) == (("y",), [])
+    assert found.worst_db is None
     assert not found.is_broken()
 
 

@@ -108,6 +108,17 @@ def test_what_was_not_measured_does_not_pass() -> None:
     }
 
 
+def test_an_output_that_is_too_small_to_compare_breaks_no_budget() -> None:
+    told = manifest()
+    scores = {"name": "scores", "worst_sample_db": "-inf"}
+    told["accuracy"] |= {"outputs": [{"name": "boxes", "worst_sample_db": 30.0}, scores], "vanished": ["scores"]}
+    (verdict,) = judge_manifest(Bundle(Path("bundle"), told), Budget(sqnr_db=30))
+    assert (verdict.outcome, verdict.found) == ("kept", "30.0 dB")
+    told["accuracy"]["outputs"] = [scores]
+    (verdict,) = judge_manifest(Bundle(Path("bundle"), told), Budget(sqnr_db=30))
+    assert (verdict.outcome, verdict.found) == ("broken", "scores: too small on these inputs to compare")
+
+
 def test_nothing_is_judged_that_is_not_asked() -> None:
     assert list(judge_manifest(Bundle(Path("bundle"), manifest()), Budget())) == []
 

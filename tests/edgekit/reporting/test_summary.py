@@ -80,6 +80,12 @@ def test_outputs_that_are_equal_are_told_so() -> None:
     assert worst_output_text(accuracy) == "label: equal on all samples"
 
 
+def test_an_output_that_is_too_small_to_compare_is_not_the_worst() -> None:
+    outputs = [output("boxes", 51.0), output("scores", "-inf")]
+    assert worst_db({"outputs": outputs, "vanished": ["scores"]}) == 51.0
+    assert worst_db({"outputs": outputs[1:], "vanished": ["scores"]}) is None
+
+
 def test_outputs_without_floats_are_told_by_what_differs() -> None:
     accuracy = {"outputs": [output("a", None), output("b", None, 0.25)], "self_agreement_db": {}}
     assert worst_db(accuracy) is None

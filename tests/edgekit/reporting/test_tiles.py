@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from edgekit.reporting.tiles import tiles
 
 
@@ -22,3 +26,33 @@ def test_a_time_that_nothing_measured_names_what_measures_it() -> None:
         "not measured",
         "`edgekit bench BUNDLE --device DEVICE` measures it on the device",
     )
+
+
+@pytest.mark.parametrize(
+    ("others", "value", "note"),
+    [
+        ([{"name": "boxes", "worst_sample_db": 30.0, "mismatch": 0.9}], "30.0 dB", "SQNR of the worst of 3 samples"),
+        (
+            [{"name": "classes", "worst_sample_db": None, "mismatch": 0.25}],
+            "75.00%",
+            "of the worst output's elements equal on 3 samples",
+        ),
+        ([], "not compared", "scores: too small on these inputs to compare"),
+    ],
+)
+def test_an_output_that_is_too_small_to_compare_is_no_figure(
+    others: list[dict[str, Any]], value: str, note: str
+) -> None:
+    manifest = {
+        "size": {"bytes": 1000, "source_bytes": 4000, "ratio": 0.25},
+        "latency": {"of_device": False},
+        "accuracy": {
+            "task": None,
+            "data": {"kind": "samples", "samples": 3},
+            "outputs": [{"name": "scores", "worst_sample_db": "-inf", "mismatch": 1.0}, *others],
+            "vanished": ["scores"],
+        },
+        "stages": [],
+    }
+    accuracy = tiles(manifest)[2]
+    assert (accuracy.value, accuracy.note) == (value, note)
