@@ -32,6 +32,12 @@ def _power(x: Array, y: Array) -> Array:
     return np.power(_rough(x), np.maximum(_rough(y), 0))
 
 
+def _running_sum(x: Array, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Array:
+    source = np.flip(_exact(x), axis) if reverse else _exact(x)
+    total = np.cumsum(source, axis)
+    return total - source if exclusive else total
+
+
 def _finite(x: Array) -> Array:
     """Whole numbers of what is finite; infinities and NaN have no integer in any width."""
     return np.where(np.isfinite(x), np.trunc(_rough(x)), 0) if x.dtype.kind == "f" else np.zeros(1)
@@ -40,7 +46,7 @@ def _finite(x: Array) -> Array:
 ARITHMETIC: dict[str, Callable[..., Array]] = {
     "add": lambda x, y: _exact(x) + _exact(y),
     "cast": lambda x, dtype: _finite(x),
-    "cumsum": lambda x, axis=0, **_: np.cumsum(_exact(x), axis),
+    "cumsum": _running_sum,
     "mul": lambda x, y: _rough(x) * _rough(y),
     "pow": _power,
     "reduce_prod": lambda x, axes=None, keep_dims=False: np.asarray(np.prod(_rough(x), axis=axes)),

@@ -64,6 +64,20 @@ def test_sums_and_products_fit_or_fail(run, op_type, constants, attributes):
         run(op_type, [[2**30, 2**30, 2]], constants, **attributes)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "fitting", "leaving"),
+    [
+        ({"reverse": 1}, [5, LARGEST, -5], [-5, LARGEST, 5]),
+        ({"exclusive": 1}, [LARGEST, 0, 1], [LARGEST, 1, 0]),
+        ({"exclusive": 1, "reverse": 1}, [1, 0, LARGEST], [0, 1, LARGEST]),
+    ],
+)
+def test_a_running_sum_is_looked_at_as_it_runs(run, attributes, fitting, leaving):
+    np.testing.assert_array_equal(*run("CumSum", [fitting], [np.array(0)], **attributes))
+    with pytest.raises(ExecutionError, match="does not fit int32"):
+        run("CumSum", [leaving], [np.array(0)], **attributes)
+
+
 def test_powers_fit_or_fail(run):
     np.testing.assert_array_equal(*run("Pow", [[2, 3]], [np.array(30 // 2)]))
     with pytest.raises(ExecutionError, match=r"found: .*68719476736"):
