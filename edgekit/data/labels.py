@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import csv
 import math
+import string
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit.files.lines import lines_of, trimmed
 from edgekit.files.regular_file import read_text
 from edgekit.model import Dim, ValueSpec
 
@@ -333,7 +335,7 @@ def _class_number(text: str, class_names: Sequence[str], subject: object) -> int
 
 
 def _lines(file: Path) -> list[str]:
-    return [line.strip() for line in read_text(file).rstrip().splitlines()]
+    return [trimmed(line) for line in lines_of(read_text(file).rstrip(string.whitespace))]
 
 
 def _some(names: Iterable[str], most: int = 5) -> str:

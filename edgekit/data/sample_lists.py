@@ -21,6 +21,7 @@ from edgekit.data.npz import LABEL_ARRAY, write_npz
 from edgekit.data.tables import LINES_SUFFIX, MOST_ROWS
 from edgekit.errors import InputError
 from edgekit.files.atomic import temporary_folder
+from edgekit.files.lines import lines_of
 from edgekit.files.regular_file import DOCUMENT_BYTES, read_text
 from edgekit.model import ValueSpec
 
@@ -52,7 +53,7 @@ def read_lines(file: Path) -> SampleList:
     """
 
     def lines() -> Iterator[tuple[str, Any]]:
-        for number, line in enumerate(read_text(file, "utf-8-sig", DOCUMENT_BYTES).splitlines(), 1):
+        for number, line in enumerate(lines_of(read_text(file, "utf-8-sig", DOCUMENT_BYTES)), 1):
             where = f"{file}:{number}"
             if line.strip():
                 try:

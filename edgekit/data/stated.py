@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgekit.errors import InputError
+from edgekit.files.lines import trimmed
 from edgekit.model import ValueSpec
 from edgekit.preprocessing import ImagePreprocessing
 
@@ -78,10 +79,10 @@ def _names(text: str) -> tuple[str, ...]:
             return ()
         found = [numbered[number] for number in range(len(numbered))]
     if isinstance(found, list | tuple):
-        return tuple(str(name).strip() for name in found) if len(found) <= MOST_NAMES else ()
+        return tuple(trimmed(str(name)) for name in found) if len(found) <= MOST_NAMES else ()
     lines = text.strip("\n").split("\n")
     parts = lines if len(lines) > 1 else text.split(",")
-    return tuple(part.strip() for part in parts) if 1 < len(parts) <= MOST_NAMES else ()
+    return tuple(map(trimmed, parts)) if 1 < len(parts) <= MOST_NAMES else ()
 
 
 def _literal(text: str) -> Any:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from edgekit.data.labels import check_class_names, check_order
+from edgekit.data.labels import check_class_names, check_order, read_class_names
 from edgekit.errors import InputError
 from edgekit.model import Dim, ValueSpec
 
@@ -83,3 +83,11 @@ def test_a_free_number_of_boxes_is_no_number_of_samples() -> None:
     check_class_names(["a"] * 80, FILE, boxes, [ValueSpec("x", "float32", (1, 3, 64, 64))])
     boxes = [ValueSpec("boxes", "float32", (None, 7))]
     check_class_names(["a"] * 80, FILE, boxes, [ValueSpec("x", "float32", (None, 3, 64, 64))])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["Unix", "Windows", "old Mac"])
+def test_names_of_single_characters(tmp_path: Path, end: str) -> None:
+    """PP-OCRv5's list of characters begins with U+3000, and U+2028 and U+0085 end no line of a file."""
+    file = tmp_path / "names.txt"
+    file.write_bytes(end.join(["\u3000", " a ", "\u2028", "b\x85c", ""]).encode())
+    assert read_class_names(file) == ("\u3000", "a", "\u2028", "b\x85c")

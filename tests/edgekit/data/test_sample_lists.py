@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import edgekit
+from edgekit.data.sample_lists import read_lines
 from edgekit.errors import InputError
 
 GRAPH = """
@@ -72,6 +73,14 @@ def test_a_label_by_another_name(onnx_file: Callable[..., Path], tmp_path: Path)
     rows = [{"x": [[float(one), 1.0 - one]], "kind": 1 - one} for one in (0, 1) * 10]
     bundle = edgekit.package(model, "ort", tmp_path / "out", data=rows, label="kind", quantize="none")
     assert bundle.manifest["accuracy"]["task"]["reference"] == 1.0
+
+
+def test_texts_hold_what_ends_no_line_of_json(tmp_path: Path) -> None:
+    """JSON takes U+2028 in a string as it is (RFC 8259, section 7)."""
+    texts = ["a\u2028b", "c\x85d"]
+    file = tmp_path / "texts.jsonl"
+    file.write_text("".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts), encoding="utf-8")
+    assert [sample["text"] for _, sample in read_lines(file).samples] == texts
 
 
 @pytest.mark.parametrize(

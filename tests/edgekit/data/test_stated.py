@@ -25,6 +25,11 @@ def test_names_of_classes_are_read_as_exporters_write_them(metadata: dict[str, s
     assert stated.class_names(metadata) == ("cat", "dog")
 
 
+def test_a_character_may_be_a_wide_space() -> None:
+    """PP-OCRv5's list of characters begins with U+3000."""
+    assert stated.class_names({"character": "\u3000\na \nb"}) == ("\u3000", "a", "b")
+
+
 @pytest.mark.parametrize(
     "text", ["", "two", "{0: 'cat', 1: 'cat'}", "{'a': 'cat'}", "[" * 2000, "{0: __import__('os')}", "['', 'a']"]
 )
