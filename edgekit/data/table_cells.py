@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ _NAN_HINT = (
     "fill it in as the training did, or leave such rows out; an input may hold NaN where a tree ensemble, an Imputer "
     "or IsNaN takes it for a missing value"
 )
+_GREATEST = sys.float_info.max
+_BEYOND = f"numbers end at {_GREATEST:.6g}"
 _WHOLE_BITS = {"float16": 11, "float32": 24, "bfloat16": 8, "float64": 53}
 """Bits of the significand: whole numbers beyond it are rounded."""
 
@@ -97,10 +100,14 @@ class Column:
             return int(folded == "true")
         for read in (int, float):
             try:
-                if "_" not in plain:
-                    return read(plain)
+                number = read(plain)
             except ValueError:
                 continue
+            if "_" in plain:
+                break
+            if abs(number) > _GREATEST and any(map(str.isdigit, plain)):  # "inf" has no digits
+                raise self._unfit(row, repr(text[:80]), _BEYOND)
+            return number
         comma = "a decimal comma is none: write 3.5 for 3,5" if "," in plain else None
         raise self._unfit(row, repr(text[:80]), comma)
 
@@ -108,6 +115,8 @@ class Column:
         """The number that a Python object is."""
         if type(value).__name__ in _NO_VALUES:
             return math.nan
+        if isinstance(value, int) and abs(value) > _GREATEST:
+            raise self._unfit(row, "a whole number of more than 308 digits", _BEYOND)
         if isinstance(value, bool | int | float | np.bool_ | np.number):
             return value.item() if isinstance(value, np.generic) else value
         hint = "make numbers of texts as the training did, with pandas.to_numeric(column) say"

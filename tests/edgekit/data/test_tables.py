@@ -134,6 +134,25 @@ def test_a_cell_that_is_no_number(tmp_path: Path, cells: str, found: str, hint: 
     assert (f"hint: {hint}" in text) if hint else ("hint" not in text)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool"])
+@pytest.mark.parametrize("number", ["1" + 309 * "0", "-1e400", 5000 * "1"], ids=["310 digits", "1e400", "5000 digits"])
+def test_a_number_beyond_what_doubles_hold(tmp_path: Path, number: str, dtype: str) -> None:
+    """IEEE 754: the greatest double is 1.797e308."""
+    takes = Takes((ValueSpec("n", dtype, (None, 1)),))
+    text = refusal(text_of(tmp_path, f"n,m\n1,0\n{number},0\n"), takes)
+    assert text.startswith(f"{tmp_path}/t.csv:3: the cell in column 'n' does not fit the input\n")
+    assert text.endswith("hint: numbers end at 1.79769e+308")
+
+
+def test_a_frame_with_a_number_beyond_what_doubles_hold() -> None:
+    table = table_of(Frame({"n": np.array([1, 10**309], object)}), "frame")
+    assert table is not None
+    assert refusal(table, Takes((ValueSpec("n", "float32", (None, 1)),))) == (
+        "frame, row 1: the cell in column 'n' does not fit the input\nexpected: n: float32 ?×1\n"
+        "found: a whole number of more than 308 digits\nhint: numbers end at 1.79769e+308"
+    )
+
+
 @pytest.mark.parametrize("text", ["2.5", "9223372036854775808", "inf"])
 def test_an_integer_is_never_changed(tmp_path: Path, text: str) -> None:
     takes = Takes((ValueSpec("n", "int64", (None, 1)),))
