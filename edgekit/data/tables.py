@@ -1,7 +1,8 @@
 """Tables: many samples in one file or one object, a row a sample.
 
 - ``.csv`` and ``.tsv``: a first line of names, then a line a row. Cells are separated by commas where the first line
-  has one, else by semicolons or tabs. What a cell means is decided by the input that takes it.
+  has one, else by semicolons or tabs; those of ``.tsv`` by tabs where it has one. What a cell means is decided by the
+  input that takes it.
 - ``.parquet``, where the package ``pyarrow`` is installed.
 - ``.npy``: one array whose first axis counts samples, for a model with a single input.
 - ``.npz``: an array for each input, whose first axis counts samples.
@@ -29,6 +30,8 @@ LINES_SUFFIX = ".jsonl"
 """Of files with a sample a line, which is no table (:mod:`edgekit.data.sample_lists`)."""
 SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".npy", ".npz", LINES_SUFFIX})
 _SEPARATORS = ",;\t"
+_TAB_FIRST = "\t,;"
+"""Of ``.tsv``: names may hold commas there."""
 _SCALAR_RANK = 1
 
 Cells: TypeAlias = "np.ndarray | list[str]"
@@ -177,7 +180,8 @@ def _from_text(file: Path) -> Table:
     """The cells of a CSV file, as the standard library's ``csv`` reads them (RFC 4180)."""
     text = read_text(file, "utf-8-sig", DOCUMENT_BYTES)
     first = text.partition("\n")[0]
-    separator = next((each for each in _SEPARATORS if each in first), ",")
+    separators = _TAB_FIRST if file.suffix.casefold() == ".tsv" else _SEPARATORS
+    separator = next((each for each in separators if each in first), ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     lines, rows = [], []
     try:

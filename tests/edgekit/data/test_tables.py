@@ -116,6 +116,12 @@ def test_other_separators(tmp_path: Path, separator: str) -> None:
     assert [feeds["X"].tolist() for feeds, _ in samples(table, Takes(MATRIX))] == [[[1, 2, 3]]]
 
 
+def test_names_between_tabs_may_hold_commas(tmp_path: Path) -> None:
+    file = tmp_path / "t.tsv"
+    file.write_text("size, mm\tweight\n1\t2\n")
+    assert read_table(file).columns == {"size, mm": ["1"], "weight": ["2"]}
+
+
 @pytest.mark.parametrize(
     ("cells", "found", "hint"),
     [
