@@ -74,5 +74,7 @@ def _made(arrays: Sequence[np.ndarray], sizes: Mapping[int, int]) -> np.ndarray:
 
 
 def _repeated(array: np.ndarray, axis: int, size: int) -> np.ndarray:
-    """The array cut, or repeated from its beginning, to a size along an axis."""
+    """The array cut, or repeated from its beginning, to a size along an axis; zeros where it is empty there."""
+    if not array.shape[axis]:
+        return np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
     return np.take(array, np.arange(size), axis, mode="wrap")

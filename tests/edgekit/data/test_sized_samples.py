@@ -52,6 +52,13 @@ def test_smaller_sizes_are_cut_and_further_axes_repeated() -> None:
     np.testing.assert_array_equal(sample.feeds["x"], [[0, 1, 2, 0, 1]])
 
 
+def test_an_empty_past_becomes_one_of_zeros() -> None:
+    base = Given({"past": np.zeros((1, 0, 2), np.float32)}, {"past": np.zeros((1, 0, 2), np.float32)})
+    (sample,) = SizedSamples(base, [ValueSpec("past", "float32", ("N", "P", 2))], {"N": 3, "P": 4}, 1)
+    np.testing.assert_array_equal(sample.feeds["past"], np.zeros((3, 4, 2), np.float32))
+    assert sample.feeds["past"].dtype == np.float32
+
+
 def test_a_dimension_that_follows_from_others_gets_the_size_that_follows() -> None:
     base = Given({"mask": row(1, 0, 1, 1), "past": np.arange(6).reshape(3, 2)})
     inputs = [ValueSpec("mask", "int64", (1, "P + 1")), ValueSpec("past", "int64", ("P", 2))]
