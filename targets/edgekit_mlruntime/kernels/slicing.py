@@ -25,7 +25,9 @@ def _index(
         begin, end, stride or (1,) * len(begin), begin_mask or free, end_mask or free, squeeze_mask or free, strict=True
     )
     return tuple(
-        first if squeezed else slice(None if open_begin else first, None if open_end else last, step)
+        (0 if open_begin else first)
+        if squeezed
+        else slice(None if open_begin else first, None if open_end else last, step)
         for first, last, step, open_begin, open_end, squeezed in dimensions
     )
 

@@ -23,6 +23,8 @@ X = np.arange(24, dtype=np.float32).reshape(4, 6)
         ),
         ({"begin": [-1, 1], "end": [0, 4], "squeeze_mask": [True, False]}, X[3, 1:4]),
         ({"begin": [2, 3], "end": [0, 0], "squeeze_mask": [True, True]}, X[2, 3]),
+        # A masked beginning is 0 there too: so coremltools infers values.
+        ({"begin": [2, 3], "end": [0, 0], "begin_mask": [True, False], "squeeze_mask": [True, True]}, X[0, 3]),
         ({"begin": [3, 0], "end": [1, 6]}, X[:0]),
     ],
 )
