@@ -91,11 +91,11 @@ class QuantizeOrder:
     model: Path
     output: Path
     data: Path | None = None
+    """Samples to calibrate on."""
     label: str | None = None
     """The column that holds the class, where samples are the rows of a table."""
     tables: Mapping[Path, Table | SampleList] = field(default_factory=dict)
     """Tables in memory, by the paths that stand for them as samples."""
-    """Samples to calibrate on."""
     target: str | None = None
     """The device profile to quantize for and to score candidates on; None: what suits most devices."""
     scheme: str = "auto"
