@@ -123,7 +123,7 @@ def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> n
         return numbers(kind, name, seeded.shape, seeded.dtype)
     if isinstance(limit, tuple | Interval | Magnitude | Words):
         return seeded
-    low, high = _bounds(seeded, None if isinstance(limit, Magnitude) else limit)
+    low, high = _bounds(seeded, limit)
     if kind == "zeros":
         return np.zeros_like(seeded)
     if kind == "constant":

@@ -15,7 +15,7 @@ from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.reading.onnx_file import write_model
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.graph.sizes.shapes import fold_shapes, infer_shapes
-from edgekit.model import Dim, Model, ValueSpec, op_name
+from edgekit.model import Dim, ValueSpec, op_name
 from edgekit.operators.support import OperatorSupport, summarize
 from edgekit.packaging.walk import Walk
 from edgekit.progress import Progress
@@ -288,7 +288,7 @@ def check_model(model: Path, target: str, shapes: ShapeRequest, progress: Progre
         fixed = walk.run_stage(WordsAsNumbers(), fixed).model
     if needs_branch(fixed, [(plugin, profile)]):
         fixed = walk.run_stage(TakeBranch(), fixed).model
-    simplified = _simplified(walk, fixed)
+    simplified = walk.run_stage(Simplify(), fixed).model
     with progress.stage("check operators"):
         adaptation = adapted(simplified, plugin, profile, installed_rewrites())
         support = summarize(adaptation.rewritten.model, adaptation.verdicts, profile)
@@ -311,7 +311,3 @@ def features_record(inputs: Iterable[ValueSpec], outputs: Iterable[ValueSpec]) -
         ]
         for kind, specs in (("inputs", inputs), ("outputs", outputs))
     }
-
-
-def _simplified(walk: Walk, fixed: Model) -> Model:
-    return walk.run_stage(Simplify(), fixed).model
