@@ -13,7 +13,7 @@ from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 from edgekit.graph.sizes.default_sizes import PictureSize
 from edgekit.model import Dim, ValueSpec
 from edgekit.preprocessing import ImagePreprocessing, Preprocessing, fixed_by
-from edgekit.preprocessing.image import FORMATS, SUFFIXES
+from edgekit.preprocessing.image import FORMATS, SUFFIXES, fitting_layouts
 
 _TURNED = {5, 6, 7, 8}
 """The orientations of EXIF that exchange height and width."""
@@ -123,8 +123,7 @@ def _dims(spec: ValueSpec) -> tuple[Dim, ...]:
 def _axes(spec: ValueSpec, declared: ImagePreprocessing) -> dict[str, int]:
     """Where height and width stand, as ``H`` and ``W``; empty where that is not clear."""
     shape = _dims(spec)
-    layouts = {4: ("NCHW", "NHWC"), 3: ("CHW", "HWC"), 2: ("HW",)}.get(len(shape), ())
-    fitting = [each for each in layouts if "C" not in each or shape[each.index("C")] in (1, 3)]
+    fitting = fitting_layouts(shape)
     layout = declared.layout or (fitting[0] if len(fitting) == 1 else "")
     return {letter: layout.index(letter) for letter in "HW" if letter in layout} if len(layout) == len(shape) else {}
 

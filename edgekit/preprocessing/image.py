@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ import numpy as np
 from edgekit.errors import InputError
 from edgekit.files.encoded import Encoded, open_source
 from edgekit.files.regular_file import SAMPLE_BYTES
-from edgekit.model import ValueSpec
+from edgekit.model import Dim, ValueSpec
 from edgekit.preprocessing._values import as_dtype, factor, fixed_by, require_levels, resolve_dtype
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ MOST_PIXELS = 100_000_000
 BATCH_RANK = 4
 """With so many dimensions the first one counts pictures."""
 LARGEST_PIXEL = 255
+_LAYOUTS = {4: ("NCHW", "NHWC"), 3: ("CHW", "HWC"), 2: ("HW",)}
+"""Layouts of inputs, by the number of their dimensions."""
 _DEEP_MODES = ("I", "F")
 """How the modes begin in which Pillow keeps more than 8 bits a channel."""
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -324,9 +326,9 @@ def _eight_bits(picture: Image.Image, mode: str, file: object) -> Image.Image:
 def _infer_layout(spec: ValueSpec) -> str:
     """The layout by the model's input: where the channels are is clear if just one place fits them."""
     shape = _static_shape(spec)
-    candidates = {4: ("NCHW", "NHWC"), 3: ("CHW", "HWC"), 2: ("HW",)}.get(len(shape), ())
-    fitting = [layout for layout in candidates if "C" not in layout or shape[layout.index("C")] in (1, 3)]
+    fitting = fitting_layouts(shape)
     if len(fitting) != 1:
+        candidates = _LAYOUTS.get(len(shape), ())
         raise InputError(
             "whether the model's input is a picture, and in which layout, is not clear",
             subject=f"input {spec.name!r}",
@@ -335,6 +337,12 @@ def _infer_layout(spec: ValueSpec) -> str:
             hint='set layout in [preprocessing], for instance to "NCHW", or save the samples as .npz files',
         )
     return fitting[0]
+
+
+def fitting_layouts(shape: Sequence[Dim]) -> list[str]:
+    """The layouts of pictures in which the channel dimension of an input has 1 or 3 entries."""
+    layouts = _LAYOUTS.get(len(shape), ())
+    return [layout for layout in layouts if "C" not in layout or shape[layout.index("C")] in (1, 3)]
 
 
 def _static_shape(spec: ValueSpec) -> tuple[int, ...]:
