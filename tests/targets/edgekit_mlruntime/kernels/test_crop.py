@@ -41,6 +41,15 @@ def test_sampling_modes_within_a_box(run_op, mode, rows, columns):
     np.testing.assert_allclose(run_op("crop_resize", **inputs, boxes=boxes, ios=17), expected, atol=1e-5)
 
 
+def test_offset_corners_of_a_box_of_less_than_a_step(run_op):
+    """The documentation's ``delta = max(1, X - 1) / count``, with X - 1 = 0.5: points 0.25 and 0.75, limited to 0.5."""
+    x = np.arange(6, dtype=np.float32).reshape(1, 1, 1, 6)
+    actual = run_op(
+        "crop_resize", x=x, boxes=np.float32([[0, 2, 0, 2.5]]), target_width=2, sampling_mode="OFFSET_CORNERS", ios=17
+    )
+    np.testing.assert_array_equal(actual, [[[[2.25, 2.5]]]])
+
+
 @pytest.mark.parametrize(
     ("mode", "box"),
     [

@@ -73,6 +73,8 @@ def test_what_is_read_out_of_range_is_not_a_number(run_op, ios, index):
     assert np.argwhere(np.isnan(actual)).tolist() == [[0, 1, 2]]
     actual = gather(run_op, "gather_nd", X, [[index, 0], [1, 1]], ios=ios)
     np.testing.assert_array_equal(actual, [[np.nan] * 4, X[1, 1]])
+    actual = gather(run_op, "gather_nd", X, [[index, 0], [1, 9], [1, 1]], ios=ios)  # each out of range in another place
+    np.testing.assert_array_equal(actual, [[np.nan] * 4, [np.nan] * 4, X[1, 1]])
 
 
 def test_what_integers_read_out_of_range_is_the_lowest_value(run_op):

@@ -39,6 +39,14 @@ def test_avg_pool_agrees_with_torch(run_op, rng, rank, kernel, stride, pad, ceil
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_a_window_that_would_begin_just_behind_the_input_is_left_out(run_op, rng):
+    """Rounding up gives a sixth window, which would hold nothing but padding: PyTorch has five."""
+    x = rng.standard_normal((1, 2, 9), dtype=np.float32)
+    inputs = {"kernel_sizes": [2], "strides": [2], "pad_type": "custom", "pad": [1, 1], "ceil_mode": True}
+    np.testing.assert_array_equal(run_op("max_pool", x=x, **inputs), MAX[1](torch.tensor(x), 2, 2, 1, ceil_mode=True))
+    np.testing.assert_allclose(run_op("avg_pool", x=x, **inputs), AVG[1](torch.tensor(x), 2, 2, 1, True), rtol=1e-6)
+
+
 @pytest.mark.parametrize("rank", [1, 2])
 def test_l2_pool_is_the_root_of_the_sum_of_squares(run_op, rng, rank):
     x = rng.standard_normal((2, 3, *[8] * rank), dtype=np.float32)
