@@ -114,6 +114,7 @@ def test_what_is_no_number_is_refused(dtype: str) -> None:
         ("y = OneHot (x, depth, values)", 11),
         ("p = Add (x, shape) y = Gather (table, p)", 5),
         ("p = Sub (x, one) y = Gather (table, p)", 8),
+        ("p = Sub (x, several) y = Gather (table, p)", 8),
         ("e = Equal (x, entries) y = Cast <to = 1> (e)", 5),
         ("a = Gather (table, x) b = Gather <axis = 1> (table, x) y = Einsum <equation = 'ab,cd->ac'> (a, b)", 3),
     ],
@@ -128,6 +129,7 @@ def test_ids_stay_within_what_they_look_up(onnx_model: OnnxModel, body: str, lim
         depth=np.array(11),
         values=np.array([0, 1], np.float32),
         entries=np.arange(5).reshape(5, 1),
+        several=np.array([3, 1, 2, 2]),
     )
     assert index_limits(Model(ir.from_proto(model))) == {"x": limit}
 

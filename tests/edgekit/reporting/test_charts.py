@@ -53,6 +53,7 @@ def test_what_is_below_the_axis_stands_at_its_lower_end() -> None:
 def test_the_frontier_is_what_nothing_beats() -> None:
     points = [(3.0, 9.0), (1.0, 5.0), (2.0, 4.0), (2.0, 7.0), (4.0, 9.0)]
     assert frontier(points) == [1, 3, 0]
+    assert frontier([(1.0, 5.0), (1.0, 6.0), (1.0, 4.0)]) == [1]
 
 
 def test_curves_have_a_legend() -> None:

@@ -33,6 +33,13 @@ def test_one_that_goes_on_counts(graph: dict[str, Any]) -> None:
     assert [(loss.node, loss.db) for loss in largest_losses(graph, carried, 5)] == [("product", 48.0)]
 
 
+def test_one_that_goes_on_in_a_single_branch_counts(graph: dict[str, Any]) -> None:
+    graph["values"].append({"name": "other"})
+    graph["nodes"].append({"name": "negation", "op": "Neg", "inputs": [1], "outputs": [5]})
+    carried = carried_errors(graph, {"p": 10.0, "s": 45.0, "other": 12.0})
+    assert carried["p"] == 12.0
+
+
 def test_outputs_count_as_they_are_and_what_was_not_compared_evens_nothing_out(graph: dict[str, Any]) -> None:
     graph["outputs"] = [1, 4]
     assert carried_errors(graph, {"p": 5.0, "s": 50.0, "y": "inf"}) == {"p": 5.0, "s": 50.0, "y": float("inf")}

@@ -50,6 +50,14 @@ def test_packed_look_up(decompress):
     np.testing.assert_array_equal(actual, [10, 13, 12, 11, 13])
 
 
+def test_packed_look_up_of_four_bits(decompress):
+    actual = decompress(
+        "constexpr_lut_to_dense", indices=u8(0xF1, 0x08), lut=np.arange(16, dtype=np.int8) * 2,
+        shape=np.array([3], np.uint32), ios=16, dtypes=["int8"],
+    )  # fmt: skip
+    np.testing.assert_array_equal(actual, [2, 30, 16])
+
+
 def test_packed_look_up_of_six_bits_crosses_bytes(decompress):
     # 000001 000010 000011 111111, each index from its lowest bit on.
     bits = [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]

@@ -1,0 +1,25 @@
+"""Where a picture lies in the input, as Pillow and the decoder put it there."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from edgekit.model import ValueSpec
+from edgekit.preprocessing import ImagePreprocessing
+from edgekit.preprocessing.placement import Placement
+
+
+@pytest.mark.parametrize("align", ["center", "start"])
+@pytest.mark.parametrize("size", [(64, 64), (100, 43), (43, 100), (101, 57), (57, 101), (20, 31)])
+def test_a_padded_picture_lies_where_its_pixels_are(size: tuple[int, int], align: Literal["center", "start"]) -> None:
+    spec = ValueSpec("x", "uint8", (1, 3, 64, 80))
+    declared = ImagePreprocessing(scale=1.0, resize="pad", pad_align=align, interpolation="nearest").resolve(spec)
+    pixels = declared.decoder(spec).from_picture(Image.new("RGB", size, "white"))[0, 0]
+    rows, columns = np.nonzero(pixels)
+    found = Placement.of(declared, *size)
+    assert (found.left, found.top) == (columns.min(), rows.min())
+    assert (found.left + found.width, found.top + found.height) == (columns.max() + 1, rows.max() + 1)
