@@ -138,7 +138,9 @@ def _board(console: Console) -> Board:
 
 
 def _row(one: ProjectBundle) -> tuple[str, ...]:
-    from edgekit.reporting.summary import accuracy_text, built_as, bytes_text, decibel_text, worst_db
+    from edgekit.reporting.accuracy_texts import accuracy_text, worst_db
+    from edgekit.reporting.summary import built_as
+    from edgekit.reporting.units import bytes_text, decibel_text
 
     if one.bundle is None:
         return (one.declared.name, one.declared.target, "FAILED", *[""] * (len(_HEAD) - 3))

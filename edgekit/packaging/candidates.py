@@ -32,7 +32,8 @@ from edgekit.graph.reading.onnx_file import sha256
 from edgekit.model import Model
 from edgekit.packaging.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
 from edgekit.quantizer import is_smaller
-from edgekit.reporting.summary import bytes_text, stage_record
+from edgekit.reporting.summary import stage_record
+from edgekit.reporting.units import bytes_text
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.quantize import NONE, Quantize, Quantized

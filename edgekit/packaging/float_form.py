@@ -18,7 +18,7 @@ from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import RequirementError
 from edgekit.files.atomic import temporary_folder
 from edgekit.model import Model
-from edgekit.reporting.summary import bytes_text
+from edgekit.reporting.units import bytes_text
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.target import Artifact, BuildOptions, Profile, Target

@@ -12,7 +12,9 @@ from edgekit.bundle import Bundle
 from edgekit.config import Budget
 from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
-from edgekit.reporting.summary import bytes_text, no_signal_text, stage_record, worst_db
+from edgekit.reporting.accuracy_texts import no_signal_text, worst_db
+from edgekit.reporting.summary import stage_record
+from edgekit.reporting.units import bytes_text
 from edgekit.stages.check import CheckOperators
 from edgekit.stages.verify import Verify
 

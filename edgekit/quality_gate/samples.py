@@ -16,7 +16,8 @@ from edgekit.progress import Step
 from edgekit.quality_gate.judging import ACCURACY_FALL
 from edgekit.quality_gate.latency import Earlier
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
-from edgekit.reporting.summary import fed_back_text, worst_output_text
+from edgekit.reporting.accuracy_texts import worst_output_text
+from edgekit.reporting.summary import fed_back_text
 
 _BUDGET = "outputs on samples"
 

@@ -11,7 +11,9 @@ from typing import Any
 from edgekit.comparison.beside_boxes import BesideAccuracy
 from edgekit.comparison.embeddings import LEAST_EXPLAINED
 from edgekit.comparison.meaning import FEWEST
-from edgekit.reporting.summary import Manifest, data_text, decibel_text, stage_record, warnings, worst_output_text
+from edgekit.reporting.accuracy_texts import data_text, worst_output_text
+from edgekit.reporting.summary import Manifest, stage_record, warnings
+from edgekit.reporting.units import decibel_text
 
 
 class Weight(StrEnum):

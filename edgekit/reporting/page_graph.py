@@ -13,7 +13,8 @@ from edgekit.reporting.blocks import Part, blocks, layers, part_edges
 from edgekit.reporting.layer_errors import carried_errors
 from edgekit.reporting.layout import COLUMN, ROW, Edge, layered_layout
 from edgekit.reporting.precision import node_precisions
-from edgekit.reporting.summary import Manifest, bytes_text, decibel_text, duration_text, stage_record
+from edgekit.reporting.summary import Manifest, stage_record
+from edgekit.reporting.units import bytes_text, decibel_text, duration_text
 
 GraphRecord = Mapping[str, Any]
 Node = Mapping[str, Any]

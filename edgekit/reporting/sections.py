@@ -13,17 +13,10 @@ from edgekit.reporting.comparison import identity_rows
 from edgekit.reporting.judgement import HEADLINES, judge
 from edgekit.reporting.layer_errors import EXACT_DB, carried_errors, largest_losses
 from edgekit.reporting.page_graph import GraphRecord, page_graph, weights_by_node
-from edgekit.reporting.summary import (
-    Manifest,
-    bytes_text,
-    decibel_text,
-    duration_text,
-    latency_text,
-    stage_record,
-    summary_rows,
-)
+from edgekit.reporting.summary import Manifest, latency_text, stage_record, summary_rows
 from edgekit.reporting.tiles import tiles
 from edgekit.reporting.trade_off_section import trade_off
+from edgekit.reporting.units import bytes_text, decibel_text, duration_text
 
 MOST_BARS = 12
 """Layers that are shown by name; the others stand in one line."""

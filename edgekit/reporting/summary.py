@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgekit.comparison.beside_boxes import BesideAccuracy
-from edgekit.comparison.trade_off import loss_text
 from edgekit.features.class_scores import EMBEDDINGS
+from edgekit.reporting.accuracy_texts import (
+    class_texts,
+    data_text,
+    meaning_text,
+    padding_texts,
+    sizes_texts,
+    task_text,
+    worst_db,
+    worst_output_text,
+)
+from edgekit.reporting.units import bytes_text, decibel_text, time_text
 
 Manifest = Mapping[str, Any]
 
-MOST_SIZES = 6
-"""Of more sizes of open dimensions than this the worst alone is told."""
 MUCH_LARGER = 1.5
 """From this multiple of the original's size on, what made a build grow is told."""
 STAND_IN = "of a stand-in on the machine that packaged it: says nothing about the device"
@@ -67,14 +73,6 @@ def evaluation_texts(build: Mapping[str, Any]) -> list[str]:
     return (
         [] if found is None else [f"{found['metric']} {found['built']:.5g}, of the original {found['reference']:.5g}"]
     )
-
-
-def padding_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """Which positions were not compared, because samples are filled up there; empty where all were."""
-    padding = accuracy.get("padding")
-    if padding is None:
-        return []
-    return [f"positions of {', '.join(padding['outputs'])} where {padding['mask']!r} is 0: padding"]
 
 
 def error_texts(manifest: Manifest) -> list[str]:
@@ -264,26 +262,6 @@ def scheme(manifest: Manifest) -> str:
     return str(stage_record(manifest, "quantize").get("scheme", "none"))
 
 
-def accuracy_text(accuracy: Mapping[str, Any]) -> str:
-    """The share of labels found; else what boxes, text or embeddings have in common with the original's, if any."""
-    if accuracy["task"] is not None:
-        return f"{accuracy['task']['built']:.2%}"
-    meaning = accuracy.get("meaning")
-    if meaning is None or meaning.get("agreement") is None:
-        return ""
-    return f"{meaning['kind']} {meaning['agreement']:.2%}"
-
-
-def worst_db(accuracy: Mapping[str, Any]) -> float | str | None:
-    """The least SQNR of a floating-point output on any sample, as the manifest writes it; None without such outputs.
-
-    Outputs that were too small to compare do not count.
-    """
-    outputs = without_vanished(accuracy)["outputs"]
-    figures = [output["worst_sample_db"] for output in outputs if output["worst_sample_db"] is not None]
-    return min(figures, key=float, default=None)
-
-
 def built_as(manifest: Manifest) -> str:
     """Kind and quantization scheme."""
     kind = manifest["model"]["kind"]
@@ -305,143 +283,6 @@ def size_text(manifest: Manifest) -> str:
     if manifest["options"]["quantize"] == "auto":  # which takes no form that is as large as float
         return f"{text}; in float it is larger still"
     return f"{text}: quantization made it no smaller"
-
-
-def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """How many decisions are equal of outputs with classes by the graph, and which class keeps the least if not all.
-
-    A class is told from 20 positions on. Of others that decide several times a sample, as taggers and language models
-    do, the former alone; of maps, which decide nothing by themselves, the latter.
-    """
-    texts = []
-    reduced = accuracy["floors"]["agreement"] is not None
-    for output in accuracy["outputs"]:
-        worst = output.get("worst_class")
-        least = worst and f"{worst['kept']} of {worst['places']} places, overlap {worst['overlap']:.2f}"
-        if worst is not None and worst["told"] and output["agreement"] is not None:
-            equal = round(output["agreement"] * output["decisions"])
-            told = f"; class {worst['number']} keeps the least, {least}" if equal < output["decisions"] else ""
-            texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal{told}")
-        elif worst is not None and output["agreement"] is None and (worst["told"] or reduced):
-            kept = (
-                f"least kept of what is above a half: map {worst['number']}"
-                if worst.get("is_map")
-                else f"least kept of where one channel is surely the largest: channel {worst['number']}"
-            )
-            texts.append(f"{output['name']}: {kept}, {least}")
-        elif (
-            reduced
-            and output["agreement"] is not None
-            and (output.get("tells_classes") or (output.get("decisions") or 0) > output["samples"])
-        ):
-            equal = round(output["agreement"] * output["decisions"])
-            texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal")
-    return texts
-
-
-def task_text(accuracy: Mapping[str, Any]) -> str:
-    """Share of the labels found by both models."""
-    task = accuracy["task"]
-    auc = task.get("auc")
-    area = "" if auc is None else f"; AUC {auc['built']:.4f}, of the original {auc['reference']:.4f}"
-    return f"{task['built']:.2%} of the labels found, by the original {task['reference']:.2%}{area}"
-
-
-def meaning_text(meaning: Mapping[str, Any]) -> str:
-    """How many boxes or characters the built model and the original have in common, or how near embeddings are."""
-    if meaning.get("angles") is not None:
-        return _angles_text(meaning["angles"])
-    if not meaning["count"]:
-        return f"none on these samples ({meaning['read_as']})"
-    overlap = "" if meaning["overlap"] is None else f", {meaning['overlap']:.2f} overlap on average"
-    right = meaning["count"] - meaning["wrong"]
-    return f"{right} of {meaning['count']} equal{overlap}{_beside_text(meaning)} ({meaning['read_as']})"
-
-
-def _beside_text(meaning: Mapping[str, Any]) -> str:
-    """How near key points, angles or masks of the boxes are that both models find."""
-    if meaning.get("beside") is None:
-        return ""
-    return f", {BesideAccuracy(**meaning['beside'])}"
-
-
-def _angles_text(angles: Mapping[str, Any]) -> str:
-    """Cosines to the original's vectors, and how far the order of neighbours stays."""
-    text = f"cosine {angles['cosine']:.4f}, {angles['worst_cosine']:.4f} on its worst sample"
-    if not angles["tells"]:
-        return f"{text}; too few vectors that differ to judge by"
-    rank = "" if angles["rank"] is None else f"; rank correlation of cosines {angles['rank']:.4f}"
-    lost = f"; {angles['lost']} of {angles['vectors']} vectors lost" if angles["lost"] else ""
-    return f"{text}{rank}; {angles['explained']:.2%} of the variance explained{lost}"
-
-
-def worst_output_text(accuracy: Mapping[str, Any]) -> str:
-    """The floating-point output that is farthest from the original's on any sample, and integers that differ most."""
-    accuracy = without_vanished(accuracy)
-    if not accuracy["outputs"]:
-        return no_signal_text(accuracy)
-    worst = worst_db(accuracy)
-    others = [output for output in accuracy["outputs"] if output["worst_sample_db"] is None]
-    unequal = max(others or accuracy["outputs"], key=_unequal)
-    if worst is None:
-        return _unequal_text(accuracy, unequal)
-    output = next(output for output in accuracy["outputs"] if output["worst_sample_db"] == worst)
-    text = f"{output['name']}: {_signal_text(output['sqnr_db'], worst)}"
-    own = accuracy["self_agreement_db"].get(output["name"])
-    text = text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
-    return f"{text}; {_unequal_text(accuracy, unequal)}" if others and _unequal(unequal) else text
-
-
-def _signal_text(sqnr_db: float | str, worst_db: float | str) -> str:
-    if float(worst_db) == math.inf:
-        return "equal on all samples"
-    return f"SQNR {decibel_text(sqnr_db)}, {decibel_text(worst_db)} on its worst sample"
-
-
-def _unequal_text(accuracy: Mapping[str, Any], output: Mapping[str, Any]) -> str:
-    """The share of an output's elements that differ, and by how much those of a picture do."""
-    if not _unequal(output):
-        return f"{output['name']}: equal on all samples"
-    text = f"{output['name']}: {loss_text(_unequal(output))} of the elements differ"
-    if output.get("picture_db") is None or not output["mismatch"]:
-        return text
-    text = f"{text}, by at most {output['max_abs_error']:.0f} (SQNR {decibel_text(output['picture_db'])})"
-    own = accuracy.get("pooled_agreement_db", {}).get(output["name"])
-    return text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
-
-
-def _unequal(output: Mapping[str, Any]) -> float:
-    return float(output["mismatch"])
-
-
-def no_signal_text(accuracy: Mapping[str, Any]) -> str:
-    """Why no output has an SQNR."""
-    vanished = accuracy.get("vanished", ())
-    return f"{', '.join(vanished)}: too small on these inputs to compare" if vanished else "no floating-point output"
-
-
-def without_vanished(accuracy: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same without the outputs that were too small to compare."""
-    vanished = accuracy.get("vanished", ())
-    if not vanished:
-        return accuracy
-    return {**accuracy, "outputs": [output for output in accuracy["outputs"] if output["name"] not in vanished]}
-
-
-def sizes_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """How near the original the worst output is at sizes of open dimensions: a text for each, of many for the worst."""
-    sizes: list[Mapping[str, Any]] = list(accuracy.get("sizes", ()))
-    if len(sizes) <= MOST_SIZES:
-        return [size_accuracy_text(accuracy, size) for size in sizes]
-    figures = [worst_db(size) for size in sizes]
-    worst = min(range(len(sizes)), key=lambda place: math.inf if figures[place] is None else float(figures[place] or 0))
-    return [f"{size_accuracy_text(accuracy, sizes[worst])}, the worst of {len(sizes)}"]
-
-
-def size_accuracy_text(accuracy: Mapping[str, Any], size: Mapping[str, Any]) -> str:
-    """How near the original the worst output is at one size."""
-    place = ", ".join(f"{name}={size}" for name, size in size["sizes"].items())
-    return f"{place}: {worst_output_text({**accuracy, 'vanished': (), **size})}"
 
 
 def instruction_texts(manifest: Manifest) -> list[str]:
@@ -468,13 +309,6 @@ def _instruction_figure(record: Mapping[str, Any]) -> str:
     return "integer outputs" if worst is None else decibel_text(worst)
 
 
-def data_text(accuracy: Mapping[str, Any]) -> str:
-    """What the comparison was made on."""
-    data = accuracy["data"]
-    what = "random inputs from a fixed seed" if data["kind"] == "seeded" else "samples"
-    return f"{data['samples']} {what}"
-
-
 def latency_text(latency: Mapping[str, Any]) -> str:
     """Median and tail, and how the median relates to the original's."""
     built, reference = latency["built"], latency["reference"]
@@ -492,29 +326,3 @@ def if_slower(manifest: Manifest) -> str:
     if not chosen or not latency["of_device"] or latency["ratio"] <= _SLOWER:
         return ""
     return "; slower than float, which `--quantize auto` avoids"
-
-
-def decibel_text(value: float | str) -> str:
-    """Decibels as the manifest writes them, for people."""
-    number = float(value)
-    return f"{number:.1f} dB" if math.isfinite(number) else "exact" if number > 0 else "nothing right"
-
-
-def bytes_text(count: int) -> str:
-    """A number of bytes in the unit that reads best, powers of 1000."""
-    value = float(count)
-    for unit in ("B", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.4g} {unit}"
-        value /= 1000
-    return f"{value:.4g} GB"
-
-
-def time_text(milliseconds: float) -> str:
-    """A latency: milliseconds, and seconds from one second on."""
-    return f"{milliseconds:.3g} ms" if milliseconds < 999.5 else f"{milliseconds / 1000:.3g} s"
-
-
-def duration_text(microseconds: float) -> str:
-    """A time in the unit that reads best."""
-    return f"{microseconds:.3g} µs" if microseconds < 999.5 else f"{microseconds / 1000:.3g} ms"

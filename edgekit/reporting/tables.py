@@ -7,7 +7,8 @@ from typing import Any
 
 from edgekit.comparison.trade_off import loss_text
 from edgekit.features.dimensions import shape_text
-from edgekit.reporting.summary import Manifest, bytes_text, decibel_text
+from edgekit.reporting.summary import Manifest
+from edgekit.reporting.units import bytes_text, decibel_text
 
 Row = Sequence[str]
 

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from edgekit.reporting.summary import (
-    Manifest,
-    bytes_text,
-    data_text,
-    decibel_text,
-    no_signal_text,
-    stage_record,
-    time_text,
-    without_vanished,
-    worst_db,
-)
+from edgekit.reporting.accuracy_texts import data_text, no_signal_text, without_vanished, worst_db
+from edgekit.reporting.summary import Manifest, stage_record
+from edgekit.reporting.units import bytes_text, decibel_text, time_text
 from edgekit.target import Support
 
 

@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from edgekit.comparison.trade_off import loss_text, value_text
 from edgekit.reporting.charts import Axis, Dot, dot_chart
-from edgekit.reporting.summary import Manifest, bytes_text, decibel_text, stage_record, time_text
+from edgekit.reporting.summary import Manifest, stage_record
+from edgekit.reporting.units import bytes_text, decibel_text, time_text
 
 HEAD = ("", "candidate", "outcome", "quality", "lost", "SQNR", "time", "weights", "")
 FLOAT_LABEL = "F"

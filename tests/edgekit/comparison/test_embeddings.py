@@ -27,8 +27,9 @@ from edgekit.errors import InputError, RequirementError
 from edgekit.execution.reference import Reference
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, Model, ValueSpec
+from edgekit.reporting.accuracy_texts import meaning_text
 from edgekit.reporting.judgement import judge
-from edgekit.reporting.summary import meaning_text, summary_rows
+from edgekit.reporting.summary import summary_rows
 from edgekit.reporting.tiles import tiles
 
 SCHEMA = json.loads((Path(edgekit.__file__).parent / "manifest.schema.json").read_text())

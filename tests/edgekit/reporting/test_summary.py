@@ -3,12 +3,8 @@ from typing import Any
 
 import pytest
 
+from edgekit.reporting.accuracy_texts import accuracy_text, class_texts, sizes_texts, worst_db, worst_output_text
 from edgekit.reporting.summary import (
-    accuracy_text,
-    bytes_text,
-    class_texts,
-    decibel_text,
-    duration_text,
     error_texts,
     expansion_texts,
     if_slower,
@@ -16,11 +12,9 @@ from edgekit.reporting.summary import (
     poor_fit_texts,
     probability_texts,
     size_text,
-    sizes_texts,
     warnings,
-    worst_db,
-    worst_output_text,
 )
+from edgekit.reporting.units import bytes_text, decibel_text, duration_text
 
 
 @pytest.mark.parametrize(
