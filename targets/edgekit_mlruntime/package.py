@@ -213,13 +213,23 @@ def _dimension(message: Any) -> int | None:
     return int(message.constant.size) if message.HasField("constant") else None
 
 
+def _element_type(number: int) -> DataType:
+    """An element type by its number in the protobuf."""
+    try:
+        return DataType(number)
+    except ValueError as error:
+        raise InputError(
+            "an element type that is not known", expected=f"one of MIL's, up to {max(DataType)}", found=number
+        ) from error
+
+
 def _value_type(message: Any) -> ValueType:
     """A type."""
     if message.HasField("tensorType"):
         tensor = message.tensorType
         variadic = any(dimension.HasField("unknown") and dimension.unknown.variadic for dimension in tensor.dimensions)
         shape = None if variadic else tuple(_dimension(dimension) for dimension in tensor.dimensions)
-        return TensorType(DataType(tensor.dataType), shape)
+        return TensorType(_element_type(tensor.dataType), shape)
     if message.HasField("listType"):
         return ListType(_value_type(message.listType.type), _dimension(message.listType.length))
     if message.HasField("tupleType"):

@@ -11,6 +11,7 @@ import edgekit_coreml
 from edgekit.errors import InputError
 from edgekit_mlruntime.package import model_file, read_package
 from edgekit_mlruntime.program import DataType, TensorType
+from edgekit_mlruntime.protobuf import model_class
 
 
 def test_a_program_is_read_with_types_constants_and_metadata(save, mb):
@@ -74,6 +75,15 @@ def test_what_is_no_package_is_refused(tmp_path, save, mb):
     model_file(path).unlink()
     with pytest.raises(InputError, match="cannot be read: no such file"):
         edgekit_coreml.load(path)
+
+
+def test_an_element_type_that_is_not_known_is_refused(save, mb):
+    path = save(lambda x: mb.relu(x=x, name="out"), {"x": ((2,),)})
+    model = model_class().FromString(model_file(path).read_bytes())
+    model.mlProgram.functions["main"].inputs[0].type.tensorType.dataType = 99
+    model_file(path).write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match="not known\nexpected: one of MIL's, up to 41\nfound: 99"):
+        read_package(path)
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "../../../elsewhere", "a/../../b"])
