@@ -182,5 +182,6 @@ def size_accuracy_text(accuracy: Mapping[str, Any], size: Mapping[str, Any]) -> 
 def data_text(accuracy: Mapping[str, Any]) -> str:
     """What the comparison was made on."""
     data = accuracy["data"]
-    what = "random inputs from a fixed seed" if data["kind"] == "seeded" else "samples"
+    several = "s" * (data["samples"] != 1)
+    what = f"random input{several} from a fixed seed" if data["kind"] == "seeded" else f"sample{several}"
     return f"{data['samples']} {what}"

@@ -3,7 +3,14 @@ from typing import Any
 
 import pytest
 
-from edgekit.reporting.accuracy_texts import accuracy_text, class_texts, sizes_texts, worst_db, worst_output_text
+from edgekit.reporting.accuracy_texts import (
+    accuracy_text,
+    class_texts,
+    data_text,
+    sizes_texts,
+    worst_db,
+    worst_output_text,
+)
 from edgekit.reporting.summary import (
     error_texts,
     expansion_texts,
@@ -72,6 +79,19 @@ def test_outputs_that_are_equal_are_told_so() -> None:
     assert worst_output_text(accuracy) == "mask: equal on all samples"
     accuracy["outputs"] = [output("label", None)]
     assert worst_output_text(accuracy) == "label: equal on all samples"
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "text"),
+    [
+        ("samples", 1, "1 sample"),
+        ("samples", 3, "3 samples"),
+        ("seeded", 1, "1 random input from a fixed seed"),
+        ("seeded", 4, "4 random inputs from a fixed seed"),
+    ],
+)
+def test_what_was_compared_on(kind: str, count: int, text: str) -> None:
+    assert data_text({"data": {"kind": kind, "samples": count}}) == text
 
 
 def test_an_output_that_is_too_small_to_compare_is_not_the_worst() -> None:
