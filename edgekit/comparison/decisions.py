@@ -192,6 +192,20 @@ class DecisionCount:
         return self.shared()[0] is None or (self.answers_one and not independent and self._classes == PAIR)
 
     @property
+    def only_answer(self) -> int | None:
+        """What the original decides at all of :data:`FEWEST` positions or more, where the graph tells that it does.
+
+        A class, or 1 for yes and 0 for no; None where there are several answers, or fewer positions.
+        """
+        if self._decision is None:
+            return None
+        if self._decision.by is DecidedBy.CROSSING:
+            found = {answer: int(count) for answer, count in enumerate(self._answers.sum(axis=1)) if count}
+        else:
+            found = dict(self._in_reference) if self._decision.told else {}
+        return next(iter(found)) if len(found) == 1 and sum(found.values()) >= FEWEST else None
+
+    @property
     def tells_classes(self) -> bool:
         """Whether the graph tells the classes that it counts."""
         return self._decision is not None and self._decision.told and self._count > 0

@@ -100,13 +100,16 @@ class OutputAccuracy:
     """Whether it is that of numbers between 0 and 1, of which less is asked, too."""
     tells_classes: bool = False
     """Whether its decisions are about classes by the graph, by a Softmax or an ArgMax."""
+    only_answer: int | None = None
+    """The one class that the original tells at all positions, where the graph says that it tells classes, or the one
+    answer of a probability: 1 for yes, 0 for no. None where there are several, or fewer than 20 positions."""
     order: OrderAccuracy | None = None
     """Of quantities that stand in order in every sample, how far they still do; None for others."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
         record = asdict(self)
-        for key in ("worst_column", "worst_class", "centred_db", "order"):
+        for key in ("worst_column", "worst_class", "centred_db", "only_answer", "order"):
             if record[key] is None:
                 del record[key]
         if self.worst_class is not None:
@@ -226,6 +229,7 @@ class OutputComparison:
             is_field=field_db is not None,
             are_shares=centred_db is not None and self._columns.are_shares,
             tells_classes=agreement is not None and self._decisions.tells_classes,
+            only_answer=self._decisions.only_answer,
             order=None if centred_db is None else self._order.result(),
         )
 

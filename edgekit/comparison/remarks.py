@@ -44,6 +44,7 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
         for output in accuracy.outputs
         if output.order is not None and output.order.broken
     ]
+    remarks += _of_one_answer(accuracy)
     return remarks + [
         f"output {output.name!r}: {output.worst_class}: if these are scores of classes, that class is lost; names "
         "of the classes (--labels FILE) have them judged so"
@@ -51,6 +52,28 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
         if accuracy.task is None and accuracy.floors.agreement is not None
         if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.told
     ]
+
+
+def _of_one_answer(accuracy: Accuracy) -> list[str]:
+    """Warnings of outputs whose other answers no sample shows, so that whatever becomes of them passes.
+
+    Random inputs have one answer often. Boxes and the like are judged otherwise.
+    """
+    if accuracy.seeded:
+        return []
+    texts = []
+    for output in accuracy.outputs:
+        answer = output.only_answer
+        if answer is None or output.name in accuracy.judged_otherwise:
+            continue
+        yes_or_no = ("no", "yes")
+        said = f"class {answer} alone" if output.tells_classes else yes_or_no[answer]
+        missing = "the other classes" if output.tells_classes else yes_or_no[1 - answer]
+        texts.append(
+            f"the original's output {output.name!r} says {said} in all of the samples, which prove nothing of "
+            f"{missing}: give samples with other answers too"
+        )
+    return texts
 
 
 def lost_rows(accuracy: Accuracy) -> list[str]:

@@ -15,6 +15,7 @@ from edgekit.comparison.decisions import DecidedBy, Decision
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.label_accuracy import TaskAccuracy
 from edgekit.comparison.metrics import LARGEST, OutputComparison
+from edgekit.comparison.remarks import remarks_on
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.model import Model
 
@@ -133,6 +134,27 @@ def test_classes_that_the_graph_tells_are_told_however_few_there_are(
     output = compared([(each, each) for each in scores], decision).outputs[0]
     assert (output.worst_class, output.agreement) == (None, 1.0)
     assert output.as_record().get("tells_classes", False) is tells
+
+
+SAID = [
+    (Decision(told=True, are_scores=True), [0.9, 0.1, 0.0], [0.1, 0.9, 0.0], 20, "class 0 alone", "the other classes"),
+    (Decision(told=True, are_scores=True), [0.9, 0.1, 0.0], [0.1, 0.9, 0.0], 19, None, None),
+    (Decision(DecidedBy.CROSSING), [0.01], [0.99], 20, "no", "yes"),
+    (Decision(DecidedBy.CROSSING), [0.99], [0.01], 20, "yes", "no"),
+]
+
+
+@pytest.mark.parametrize(("decision", "answer", "other", "count", "said", "missing"), SAID)
+def test_samples_of_one_answer_prove_nothing_of_others(
+    decision: Decision, answer: list[float], other: list[float], count: int, said: str | None, missing: str | None
+) -> None:
+    """A network that says so whatever it is given has all decisions right, at any SQNR."""
+    accuracy = compared([(answer, answer)] * count, decision)
+    text = f"the original's output 'y' says {said} in all of the samples, which prove nothing of {missing}"
+    assert remarks_on(accuracy) == ([] if said is None else [f"{text}: give samples with other answers too"])
+    assert remarks_on(replace(accuracy, seeded=True)) == []  # random inputs have one answer often
+    assert remarks_on(compared([(answer, answer)] * count + [(other, other)], decision)) == []
+    assert ("only_answer" in accuracy.outputs[0].as_record()) is (said is not None)
 
 
 def test_coordinates_that_are_scaled_decide_nothing(rng: np.random.Generator) -> None:
