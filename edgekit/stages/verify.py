@@ -25,6 +25,7 @@ from edgekit.comparison.remarks import lost_rows, remarks_on, told_nothing
 from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import Executor, compare, meaning_on, ranked_on, unread_boxes
 from edgekit.comparison.told_decisions import decisions_of
+from edgekit.comparison.untaken_branches import untaken_branches
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.errors import RequestError
@@ -180,6 +181,7 @@ class Verify(Stage[Built]):
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
         warnings += [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
         if not self._seeded:
+            warnings += untaken_branches(self._original, self._samples)
             warnings += unread_boxes(self._samples, reference, self._original, accuracy.meaning)
         by_signal = tuple(out.name for out in accuracy.outputs if out.name not in accuracy.judged_otherwise)
         warnings += lost_by_default(self._samples, reference, runner, given.artifact.settings, by_signal)

@@ -1,0 +1,92 @@
+"""Branches of an If that no sample takes: what was built of them is compared with nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.data.samples import Samples
+from edgekit.execution.recurrence import reference_of
+from edgekit.graph.cost import node_macs
+from edgekit.model import Model, node_name
+
+_BRANCHES = {True: "then_branch", False: "else_branch"}
+_SIZES_ONLY = {"Shape", "Size"}
+"""Operators that read no values of their inputs."""
+
+
+def untaken_branches(model: Model, samples: Samples) -> list[str]:
+    """Warnings of the branches that hold layers, by which a condition on values of the inputs chooses, and none does.
+
+    Conditions on sizes alone are the same in every run of a bundle with these sizes. Inner branches are not looked at.
+
+    Args:
+        model: The original; it is executed once more, if it has such branches.
+        samples: What it is compared on.
+    """
+    choices = [
+        (node, str(node.inputs[0].name), condition)
+        for node in model.graph
+        if node.op_type == "If" and not node.domain and node.inputs[0] is not None and _reads_values(node.inputs[0])
+        for condition, branch in _BRANCHES.items()
+        if any(node_macs(inner) != 0 for inner in node.attributes[branch].as_graph().all_nodes())
+    ]
+    taken = _taken(model, {name for _, name, _ in choices}, samples) if choices else set()
+    return [
+        f"no sample takes the {_BRANCHES[condition]} of If {node_name(node)!r} ({name!r} is "
+        f"{str(not condition).lower()} in all of them): what was built of it is compared with nothing; give samples "
+        "that take it"
+        for node, name, condition in choices
+        if (name, condition) not in taken
+    ]
+
+
+def _reads_values(condition: ir.Value) -> bool:
+    """Whether it depends on the numbers of an input, and not on its sizes alone."""
+    seen, waiting = set(), [condition]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.is_graph_input() and not value.is_initializer():
+            return True
+        node = value.producer()
+        if node is not None and node.op_type not in _SIZES_ONLY:
+            waiting += [read for read in _read_by(node) if read is not None]
+    return False
+
+
+def _read_by(node: ir.Node) -> Iterable[ir.Value | None]:
+    """What a node and the graphs inside it read."""
+    yield from node.inputs
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            for inner in attribute.as_graph().all_nodes():
+                yield from inner.inputs
+
+
+def _taken(model: Model, names: set[str], samples: Samples) -> set[tuple[str, bool]]:
+    """The conditions by name, and what they are on samples."""
+    reference = reference_of(_with_conditions(model, names))
+    found: set[tuple[str, bool]] = set()
+    for sample in samples:
+        values: Mapping[str, np.ndarray] = {**sample.feeds, **reference.run(sample.feeds)}
+        found |= {(name, bool(np.any(values[name]))) for name in names}
+        if len(found) == len(names) * len(_BRANCHES):
+            break
+    return found
+
+
+def _with_conditions(model: Model, names: set[str]) -> Model:
+    """The model with conditions as further outputs."""
+    copy = model.graph_model.clone()
+    values = ir.convenience.create_value_mapping(copy.graph, include_subgraphs=False)
+    for name in sorted(names):
+        value = values[name]
+        if not value.is_graph_output() and not value.is_graph_input():
+            value.dtype = ir.DataType.BOOL
+            copy.graph.outputs.append(value)
+    return model.with_graph(copy)
