@@ -6,13 +6,14 @@ processors have it. In a program made of a model of 64-bit integers that would b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from edgekit_mlruntime.executor import Step
 from edgekit_mlruntime.failures import ExecutionError
+from edgekit_mlruntime.kernels.gathering import scatter, scatter_along_axis, scatter_nd
 from edgekit_mlruntime.program import Array
 
 WIDE = frozenset({"int64", "uint64"})
@@ -32,6 +33,22 @@ def _power(x: Array, y: Array) -> Array:
     return np.power(_rough(x), np.maximum(_rough(y), 0))
 
 
+def _quotient(x: Array, y: Array) -> Array:
+    """Only the least integer divided by -1 leaves int32."""
+    return _rough(x) / np.where(y == 0, 1, y)
+
+
+def _product(x: Array, y: Array, transpose_x: bool = False, transpose_y: bool = False) -> Array:
+    left, right = _rough(x), _rough(y)
+    left = left.swapaxes(-1, -2) if transpose_x and x.ndim > 1 else left
+    return np.asarray(left @ (right.swapaxes(-1, -2) if transpose_y and y.ndim > 1 else right))
+
+
+def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    product = _product(x, weight, transpose_y=True)
+    return product if bias is None else product + bias
+
+
 def _running_sum(x: Array, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Array:
     source = np.flip(_exact(x), axis) if reverse else _exact(x)
     total = np.cumsum(source, axis)
@@ -44,11 +61,18 @@ def _finite(x: Array) -> Array:
 
 
 ARITHMETIC: dict[str, Callable[..., Array]] = {
+    "abs": lambda x: np.abs(_exact(x)),
     "add": lambda x, y: _exact(x) + _exact(y),
     "cast": lambda x, dtype: _finite(x),
     "cumsum": _running_sum,
+    "einsum": lambda values, equation: np.einsum(equation, *map(_rough, values), optimize=True),
+    "floor_div": _quotient,
+    "linear": _linear,
+    "matmul": _product,
     "mul": lambda x, y: _rough(x) * _rough(y),
     "pow": _power,
+    "real_div": _quotient,
+    "reduce_l1_norm": lambda x, axes=None, keep_dims=False: np.sum(np.abs(_exact(x)), axis=axes),
     "reduce_prod": lambda x, axes=None, keep_dims=False: np.asarray(np.prod(_rough(x), axis=axes)),
     "reduce_sum": lambda x, axes=None, keep_dims=False: np.sum(_exact(x), axis=axes),
     "reduce_sum_square": lambda x, axes=None, keep_dims=False: np.sum(np.square(_rough(x)), axis=axes),
@@ -56,11 +80,23 @@ ARITHMETIC: dict[str, Callable[..., Array]] = {
     "sub": lambda x, y: _exact(x) - _exact(y),
 }
 """Of operations that can leave int32, their results without a limit; of ``cast``, what it is made of."""
+SCATTERING: dict[str, Callable[..., Array]] = {
+    "scatter": scatter,
+    "scatter_along_axis": scatter_along_axis,
+    "scatter_nd": scatter_nd,
+}
+"""Operations that add to integers or multiply them at some places: their kernels take numbers without a limit too."""
 
 
 def is_wide(dtypes: Iterable[str]) -> bool:
     """Whether any of these element types is wider than int32."""
     return not WIDE.isdisjoint(dtypes)
+
+
+def _scattered(step: Step, inputs: Mapping[str, Any]) -> Array:
+    """What a scattering operation gives without a limit."""
+    wide = {name: _rough(inputs[name]) for name in ("data", "updates")}
+    return SCATTERING[step.call.op_type](step.call, **{**inputs, **wide})
 
 
 def require_fit(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> None:
@@ -69,11 +105,13 @@ def require_fit(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> Non
     Raises:
         ExecutionError: An integer of its result does not fit int32.
     """
-    arithmetic = ARITHMETIC.get(step.call.op_type)
-    if arithmetic is None or not results or not isinstance(results[0], np.ndarray) or results[0].dtype != np.int32:
+    op_type = step.call.op_type
+    can_leave = op_type in ARITHMETIC or op_type in SCATTERING
+    if not can_leave or not results or not isinstance(results[0], np.ndarray) or results[0].dtype != np.int32:
         return
     with np.errstate(all="ignore"):
-        exact = arithmetic(**step.inputs(frame))
+        inputs = step.inputs(frame)
+        exact = ARITHMETIC[op_type](**inputs) if op_type in ARITHMETIC else _scattered(step, inputs)
     if not exact.size:
         return
     worst = max(exact.min(), exact.max(), key=abs)

@@ -39,10 +39,14 @@ def run(tmp_path):
     return both
 
 
+LEAST = -(2**31)
 CASES = {
     "Add": ([[LARGEST, 5], [0, 1]], [[LARGEST, 5], [1, 1]]),
     "Sub": ([[-LARGEST, 5], [1, 1]], [[-LARGEST, 5], [2, 1]]),
     "Mul": ([[46340, 5], [46340, 1]], [[46341, 5], [46341, 1]]),
+    "Abs": ([[LEAST + 1, 5]], [[LEAST, 5]]),
+    "Div": ([[LEAST + 1, 5], [1, -1]], [[LEAST, 5], [-1, 1]]),
+    "MatMul": ([[[LARGEST, 0]], [[1], [1]]], [[[LARGEST, 1]], [[1], [1]]]),
 }
 
 
@@ -56,7 +60,17 @@ def test_arithmetic_of_wide_integers_fits_or_fails(run, op_type):
 
 @pytest.mark.parametrize(
     ("op_type", "constants", "attributes"),
-    [("ReduceSum", [np.array([0])], {}), ("CumSum", [np.array(0)], {}), ("ReduceProd", [], {"axes": [0]})],
+    [
+        ("ReduceSum", [np.array([0])], {}),
+        ("CumSum", [np.array(0)], {}),
+        ("ReduceProd", [], {"axes": [0]}),
+        ("ReduceL1", [], {"axes": [0]}),
+        ("Einsum", [], {"equation": "i->"}),
+        ("MatMul", [np.array([1, 1, 1])], {}),
+        ("ScatterElements", [np.array([0]), np.array([2**30])], {"reduction": "add"}),
+        ("ScatterElements", [np.array([0]), np.array([2])], {"reduction": "mul"}),
+        ("ScatterND", [np.array([[0]]), np.array([2**30])], {"reduction": "add"}),
+    ],
 )
 def test_sums_and_products_fit_or_fail(run, op_type, constants, attributes):
     np.testing.assert_array_equal(*run(op_type, [[2**29, 1, 2]], constants, **attributes))
