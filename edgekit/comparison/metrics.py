@@ -37,6 +37,9 @@ STUCK = 2.0**-9
 """An output that is the same for all samples is stuck when the original's varies by more than this share of its
 greatest magnitude: four times the spacing of half-precision numbers, below which it may vanish in rounding."""
 
+ENOUGH_TO_VARY = 8
+"""From so many samples on an output that depends on the inputs is expected to differ between them."""
+
 
 def decibels(signal: float, noise: float) -> float:
     """The ratio of two powers in dB: infinite without noise, ``-inf`` where nothing of the signal is right."""
@@ -103,6 +106,8 @@ class OutputAccuracy:
     only_answer: int | None = None
     """The one class that the original tells at all positions, where the graph says that it tells classes, or the one
     answer of a probability: 1 for yes, 0 for no. None where there are several, or fewer than 20 positions."""
+    is_constant: bool = False
+    """Whether the original gives the same floating-point numbers for all samples, of which there are 8 or more."""
     order: OrderAccuracy | None = None
     """Of quantities that stand in order in every sample, how far they still do; None for others."""
 
@@ -115,7 +120,7 @@ class OutputAccuracy:
         if self.worst_class is not None:
             record["worst_class"] = self.worst_class.as_record()
         record["errors"] = list(record["errors"])
-        for key in ("errors", "is_curve", "is_field", "are_shares", "tells_classes"):
+        for key in ("errors", "is_curve", "is_field", "are_shares", "tells_classes", "is_constant"):
             if not record[key]:
                 del record[key]
         if self.worst_column is not None and not self.worst_column.is_channel:
@@ -230,6 +235,7 @@ class OutputComparison:
             are_shares=centred_db is not None and self._columns.are_shares,
             tells_classes=agreement is not None and self._decisions.tells_classes,
             only_answer=self._decisions.only_answer,
+            is_constant=floats and self._samples >= ENOUGH_TO_VARY and self._reference_variation == 0,
             order=None if centred_db is None else self._order.result(),
         )
 
@@ -275,7 +281,7 @@ class OutputComparison:
             return
         first_reference, first_built = self._first
         if first_reference.shape != reference.shape:  # an output whose shape follows its input's values
-            self._built_varies = True
+            self._built_varies, self._reference_variation = True, math.inf
             return
         variation = float(np.abs(reference - first_reference).max(initial=0.0))
         self._reference_variation = max(self._reference_variation, variation)

@@ -10,6 +10,8 @@ from edgekit.comparison.ranked import FEW_LOST
 from edgekit.comparison.side_by_side import Executor
 from edgekit.comparison.trade_off import loss_text
 from edgekit.data.samples import Samples
+from edgekit.graph.dependence import reads_values
+from edgekit.model import Model
 
 
 def remarks_on(accuracy: Accuracy) -> list[str]:
@@ -74,6 +76,26 @@ def _of_one_answer(accuracy: Accuracy) -> list[str]:
             f"{missing}: give samples with other answers too"
         )
     return texts
+
+
+def unvaried(accuracy: Accuracy, model: Model) -> list[str]:
+    """Warnings of outputs that depend on the inputs, and are the same for all samples: whatever becomes of them passes.
+
+    Args:
+        accuracy: As measured on samples; random inputs are told of by :func:`told_nothing`.
+        model: The original.
+    """
+    outputs = {output.name: output for output in accuracy.outputs}
+    return [
+        f"the original's output {value.name!r} is the same in all of the samples, which prove nothing of it: give "
+        "samples in which it differs"
+        for value in model.graph.outputs
+        if (output := outputs.get(str(value.name))) is not None
+        and output.is_constant
+        and output.only_answer is None
+        and output.name not in {*accuracy.judged_otherwise, *accuracy.vanished}
+        and reads_values(value)
+    ]
 
 
 def lost_rows(accuracy: Accuracy) -> list[str]:

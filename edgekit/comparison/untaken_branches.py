@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -10,11 +10,10 @@ import onnx_ir as ir
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import reference_of
 from edgekit.graph.cost import node_macs
+from edgekit.graph.dependence import reads_values
 from edgekit.model import Model, node_name
 
 _BRANCHES = {True: "then_branch", False: "else_branch"}
-_SIZES_ONLY = {"Shape", "Size"}
-"""Operators that read no values of their inputs."""
 
 
 def untaken_branches(model: Model, samples: Samples) -> list[str]:
@@ -29,7 +28,7 @@ def untaken_branches(model: Model, samples: Samples) -> list[str]:
     choices = [
         (node, str(node.inputs[0].name), condition)
         for node in model.graph
-        if node.op_type == "If" and not node.domain and node.inputs[0] is not None and _reads_values(node.inputs[0])
+        if node.op_type == "If" and not node.domain and node.inputs[0] is not None and reads_values(node.inputs[0])
         for condition, branch in _BRANCHES.items()
         if any(node_macs(inner) != 0 for inner in node.attributes[branch].as_graph().all_nodes())
     ]
@@ -41,31 +40,6 @@ def untaken_branches(model: Model, samples: Samples) -> list[str]:
         for node, name, condition in choices
         if (name, condition) not in taken
     ]
-
-
-def _reads_values(condition: ir.Value) -> bool:
-    """Whether it depends on the numbers of an input, and not on its sizes alone."""
-    seen, waiting = set(), [condition]
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if value.is_graph_input() and not value.is_initializer():
-            return True
-        node = value.producer()
-        if node is not None and node.op_type not in _SIZES_ONLY:
-            waiting += [read for read in _read_by(node) if read is not None]
-    return False
-
-
-def _read_by(node: ir.Node) -> Iterable[ir.Value | None]:
-    """What a node and the graphs inside it read."""
-    yield from node.inputs
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            for inner in attribute.as_graph().all_nodes():
-                yield from inner.inputs
 
 
 def _taken(model: Model, names: set[str], samples: Samples) -> set[tuple[str, bool]]:

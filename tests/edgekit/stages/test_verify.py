@@ -203,6 +203,30 @@ def test_random_inputs_that_saturate_prove_nothing(
     )
 
 
+@pytest.mark.parametrize("count", [8, 7])
+def test_samples_prove_nothing_of_an_output_that_is_the_same_for_all(
+    onnx_file: Callable[..., Path], tmp_path: Path, count: int
+) -> None:
+    """A head behind a Relu that no sample opens; what is made of sizes alone is the same for every input."""
+    head = "far = Sub(x, high) shut = Relu(far) dead = Add(shut, high)"
+    graph = f"""g (float[1, 3] x) => (float[1, 3] y, float[1, 3] dead, float[2] grid)
+        {{ y = Mul(x, high) {head} z = Shape(x) grid = Cast <to = 1> (z) }}"""
+    data = tmp_path / "samples"
+    data.mkdir()
+    for number in range(count):
+        np.savez(data / f"{number}.npz", x=np.full((1, 3), number, np.float32))
+    model = onnx_file(graph, high=np.array(100, np.float32))
+    bundle = api.package(model, "ort", tmp_path / "out", data=data, quantize="none")
+    warnings = [text for stage in bundle.manifest["stages"] for text in stage["record"].get("warnings", ())]
+    expected = (
+        "the original's output 'dead' is the same in all of the samples, which prove nothing of it: give samples in "
+        "which it differs"
+    )
+    assert [text for text in warnings if "prove nothing" in text] == ([expected] if count == 8 else [])
+    constant = [output["name"] for output in bundle.manifest["accuracy"]["outputs"] if output.get("is_constant")]
+    assert constant == (["dead", "grid"] if count == 8 else [])
+
+
 def test_a_class_that_may_be_lost_is_a_warning(
     verified: Callable[..., Verified], onnx_file: Callable[..., Path]
 ) -> None:
