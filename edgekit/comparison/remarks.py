@@ -10,7 +10,7 @@ from edgekit.comparison.ranked import FEW_LOST
 from edgekit.comparison.side_by_side import Executor
 from edgekit.comparison.trade_off import loss_text
 from edgekit.data.samples import Samples
-from edgekit.graph.dependence import reads_values
+from edgekit.graph.dependence import inputs_behind
 from edgekit.model import Model
 
 
@@ -94,7 +94,7 @@ def unvaried(accuracy: Accuracy, model: Model) -> list[str]:
         and output.is_constant
         and output.only_answer is None
         and output.name not in {*accuracy.judged_otherwise, *accuracy.vanished}
-        and reads_values(value)
+        and inputs_behind(value)
     ]
 
 

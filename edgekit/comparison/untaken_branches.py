@@ -10,7 +10,7 @@ import onnx_ir as ir
 from edgekit.data.samples import Samples
 from edgekit.execution.recurrence import reference_of
 from edgekit.graph.cost import node_macs
-from edgekit.graph.dependence import reads_values
+from edgekit.graph.dependence import inputs_behind
 from edgekit.model import Model, node_name
 
 _BRANCHES = {True: "then_branch", False: "else_branch"}
@@ -28,18 +28,29 @@ def untaken_branches(model: Model, samples: Samples) -> list[str]:
     choices = [
         (node, str(node.inputs[0].name), condition)
         for node in model.graph
-        if node.op_type == "If" and not node.domain and node.inputs[0] is not None and reads_values(node.inputs[0])
+        if node.op_type == "If" and not node.domain and node.inputs[0] is not None and inputs_behind(node.inputs[0])
         for condition, branch in _BRANCHES.items()
         if any(node_macs(inner) != 0 for inner in node.attributes[branch].as_graph().all_nodes())
     ]
     taken = _taken(model, {name for _, name, _ in choices}, samples) if choices else set()
     return [
-        f"no sample takes the {_BRANCHES[condition]} of If {node_name(node)!r} ({name!r} is "
+        f"no sample takes the {_BRANCHES[condition]} of If {node_name(node)!r} ({_described(node, model)} is "
         f"{str(not condition).lower()} in all of them): what was built of it is compared with nothing; give samples "
         "that take it"
         for node, name, condition in choices
         if (name, condition) not in taken
     ]
+
+
+def _described(node: ir.Node, model: Model) -> str:
+    """The condition, and the input that it follows, if it is one of several."""
+    condition = node.inputs[0]
+    assert condition is not None  # an If has one
+    name = str(condition.name)
+    behind = inputs_behind(condition)
+    if len(behind) != 1 or len(model.inputs) == 1 or name in behind:
+        return repr(name)
+    return f"{name!r}, which follows the input {behind.pop()!r},"
 
 
 def _taken(model: Model, names: set[str], samples: Samples) -> set[tuple[str, bool]]:

@@ -10,8 +10,9 @@ _SIZES_ONLY = {"Shape", "Size"}
 """Operators that read no numbers of their inputs."""
 
 
-def reads_values(value: ir.Value) -> bool:
-    """Whether a value depends on the numbers of an input, and not on its sizes alone."""
+def inputs_behind(value: ir.Value) -> set[str]:
+    """The inputs on whose numbers a value depends; those of which it reads the sizes alone are none of them."""
+    found: set[str] = set()
     seen: set[ir.Value] = set()
     waiting: list[ir.Value] = [value]
     while waiting:
@@ -20,11 +21,11 @@ def reads_values(value: ir.Value) -> bool:
             continue
         seen.add(value)
         if value.is_graph_input() and not value.is_initializer():
-            return True
+            found.add(str(value.name))
         node = value.producer()
         if node is not None and node.op_type not in _SIZES_ONLY:
             waiting += [read for read in _read_by(node) if read is not None]
-    return False
+    return found
 
 
 def _read_by(node: ir.Node) -> Iterator[ir.Value | None]:
