@@ -9,19 +9,20 @@ import pytest
 from edgekit.reporting.tiles import tiles
 
 
-def test_a_time_that_nothing_measured_names_what_measures_it() -> None:
-    """A bundle's check times nothing by itself."""
-    manifest = {
+def manifest_with(**accuracy: Any) -> dict[str, Any]:
+    """A manifest of three samples without labels, whose time nothing measured."""
+    return {
         "size": {"bytes": 1000, "source_bytes": 4000, "ratio": 0.25},
         "latency": {"of_device": False},
-        "accuracy": {
-            "task": None,
-            "data": {"kind": "samples", "samples": 3},
-            "outputs": [{"name": "y", "sqnr_db": 40.0, "worst_sample_db": 30.0, "worst_sample": 1, "exact": False}],
-        },
+        "accuracy": {"task": None, "data": {"kind": "samples", "samples": 3}, **accuracy},
         "stages": [],
     }
-    time = tiles(manifest)[1]
+
+
+def test_a_time_that_nothing_measured_names_what_measures_it() -> None:
+    """A bundle's check times nothing by itself."""
+    output = {"name": "y", "sqnr_db": 40.0, "worst_sample_db": 30.0, "worst_sample": 1, "exact": False}
+    time = tiles(manifest_with(outputs=[output]))[1]
     assert (time.value, time.note) == (
         "not measured",
         "`edgekit bench BUNDLE --device DEVICE` measures it on the device",
@@ -43,16 +44,7 @@ def test_a_time_that_nothing_measured_names_what_measures_it() -> None:
 def test_an_output_that_is_too_small_to_compare_is_no_figure(
     others: list[dict[str, Any]], value: str, note: str
 ) -> None:
-    manifest = {
-        "size": {"bytes": 1000, "source_bytes": 4000, "ratio": 0.25},
-        "latency": {"of_device": False},
-        "accuracy": {
-            "task": None,
-            "data": {"kind": "samples", "samples": 3},
-            "outputs": [{"name": "scores", "worst_sample_db": "-inf", "mismatch": 1.0}, *others],
-            "vanished": ["scores"],
-        },
-        "stages": [],
-    }
+    vanished = {"name": "scores", "worst_sample_db": "-inf", "mismatch": 1.0}
+    manifest = manifest_with(outputs=[vanished, *others], vanished=["scores"])
     accuracy = tiles(manifest)[2]
     assert (accuracy.value, accuracy.note) == (value, note)
