@@ -8,12 +8,15 @@ from dataclasses import KW_ONLY, dataclass, field
 from edgekit.quantizer import ChoiceError
 from edgekit_quantize.search.bench import AT_ONCE, Bench, Candidate, Trial, Write
 from edgekit_quantize.search.near_miss import ROUNDED_ADAPTIVELY, Costs, NearMiss, is_near_miss, rescue
+from edgekit_quantize.search.timing import AS_QUICK
 from edgekit_quantize.settings import Settings
 
 NOISE = 0.05
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
 SAME_SPEED = 0.02
 """Candidates whose gains over the float model, timed beside each, differ by less than this share are as fast."""
+MOST_IN_DOUBT = 0.15
+"""The share up to which that grows on a machine so busy that turns of one model do not agree."""
 LITTLE_SLOWER = 0.05
 """The share of the latency that may be given up for :data:`FAR_BETTER_DB`."""
 FAR_BETTER_DB = 2.0
@@ -260,6 +263,8 @@ def _best_first(trials: Sequence[Trial]) -> Iterator[Trial]:
 def _fastest(trials: Sequence[Trial]) -> Trial | None:
     """The fastest; of those that are as fast the smallest, of those that are as small the one with the least error.
 
+    Where the machine was busy, those count as fast whose times the noise may have turned around.
+
     One that is little slower and has two thirds of the error, or less, is preferred to it. If no latency counts,
     computing with integers is taken to be faster than storing them, and with integers of 8 bits faster than of 16.
     """
@@ -269,13 +274,20 @@ def _fastest(trials: Sequence[Trial]) -> Trial | None:
         with_integers = [trial for trial in trials if trial.written.quantized]
         narrow = [trial for trial in with_integers if not trial.settings.has_wide_activations]
         return _best_of(narrow or with_integers or trials)
-    fastest = max(trial.speedup for trial in trials)
+    fastest = max(trials, key=lambda trial: trial.speedup)
     near, little_slower = (
-        [trial for trial in trials if trial.speedup * (1 + share) >= fastest] for share in (SAME_SPEED, LITTLE_SLOWER)
+        [trial for trial in trials if trial.speedup * (1 + max(share, _doubt(trial, fastest))) >= fastest.speedup]
+        for share in (SAME_SPEED, LITTLE_SLOWER)
     )
     best = _best_of(near)
     far_better = [trial for trial in little_slower if trial.score.sqnr_db >= best.score.sqnr_db + FAR_BETTER_DB]
     return _best_of(far_better or [best])
+
+
+def _doubt(*trials: Trial) -> float:
+    """By which share the gains of trials may differ by the machine's noise alone: 0 where the turns of each agreed."""
+    spread = max(trial.spread for trial in trials)
+    return 0.0 if spread <= AS_QUICK else min(spread, MOST_IN_DOUBT)
 
 
 def _best_of(trials: Sequence[Trial]) -> Trial:

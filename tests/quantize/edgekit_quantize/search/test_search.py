@@ -192,6 +192,23 @@ def test_stored_weights_have_the_benefit_of_the_doubt_where_turns_do_not_agree(
     assert bool(outcome.held) is kept
 
 
+@pytest.mark.parametrize(
+    ("accurate", "best"),
+    [
+        (Unsteady(FLOAT_S / 4, 0.01), "accurate"),
+        (Unsteady(FLOAT_S / 4 * 1.05, 0.01), "accurate"),
+        (Slow(FLOAT_S / 4 * 1.1, 0.01), "fast"),
+        (Unsteady(FLOAT_S / 4 * 1.2, 0.01), "fast"),
+    ],
+)
+def test_the_one_with_the_least_error_is_chosen_where_noise_may_have_made_the_other_the_fastest(
+    accurate: Slow, best: str
+) -> None:
+    """The accurate one takes at least as much longer as is given; turns that do not agree leave 15 % in doubt."""
+    outcome = chosen({"fast": Slow(FLOAT_S / 4, 0.09), "accurate": accurate})
+    assert [trial.name for trial in outcome.held][0] == best
+
+
 def test_stored_weights_are_rounded_adaptively_though_they_seem_slower_than_float_at_first() -> None:
     stored = StoredCosts({"layer": 1.0}, {})
     outcome = chosen({"disturbed": Disturbed(FLOAT_S / 2, 0.0, runs=DISTURBED_LONG)}, stored=stored)
