@@ -206,7 +206,7 @@ def test_the_one_with_the_least_error_is_chosen_where_noise_may_have_made_the_ot
 ) -> None:
     """The accurate one takes at least as much longer as is given; turns that do not agree leave 15 % in doubt."""
     outcome = chosen({"fast": Slow(FLOAT_S / 4, 0.09), "accurate": accurate})
-    assert [trial.name for trial in outcome.held][0] == best
+    assert outcome.held[0].name == best
 
 
 def test_stored_weights_are_rounded_adaptively_though_they_seem_slower_than_float_at_first() -> None:
