@@ -36,25 +36,29 @@ class WarningsAlone(Progress):
 
 
 class Pace:
-    """Tells how far some steps are and, once it can be known, how long the rest of them takes."""
+    """Tells how far some steps are and, once it can be known, how long the rest of them takes.
+
+    The later half of the steps that are done tells it: the first one often compiles or loads what the others use.
+    """
 
     def __init__(self) -> None:
         self._what = ""
-        self._first = 0
-        self._start = 0.0
+        self._marks: list[tuple[int, float]] = []
 
     def text(self, what: str, done: int, total: int) -> str:
         """The step as people read it: ``calibrating 48/512, 12 s left``; what is one long step is named alone."""
         now = time.monotonic()
-        if what != self._what or done < self._first:
-            self._what, self._first, self._start = what, done, now
-        count = f"{done}/{total}" if total else str(done)
-        passed, steps = now - self._start, done - self._first
+        if what != self._what or done < self._marks[-1][0]:
+            self._what, self._marks = what, []
+        self._marks.append((done, now))
         if not total and not done:
             return what
-        if not total or not steps or passed < SECONDS_BEFORE_ESTIMATE:
+        count = f"{done}/{total}" if total else str(done)
+        first, start = self._marks[0]
+        if not total or done == first or now - start < SECONDS_BEFORE_ESTIMATE:
             return f"{what} {count}"
-        left = passed / steps * (total - done)
+        middle, since = next(mark for mark in reversed(self._marks) if mark[0] <= (first + done) / 2)
+        left = (now - since) / (done - middle) * (total - done)
         return f"{what} {count}, " + (f"{left:.0f} s left" if left < MOST_SECONDS else f"{left / 60:.0f} min left")
 
 

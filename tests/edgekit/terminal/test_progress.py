@@ -52,23 +52,27 @@ def test_the_time_that_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for seconds, what, done, total in [
         (100.0, "calibrating", 2, 42),
         (100.5, "calibrating", 3, 42),  # too early to tell
-        (102.0, "calibrating", 12, 42),  # ten in two seconds: thirty take six
+        (102.0, "calibrating", 12, 42),  # the last nine in 1.5 seconds: thirty take five
         (103.0, "searching", 1, 0),
         (110.0, "searching", 2, 0),
         (120.0, "rounding", 0, 40),
         (140.0, "rounding", 1, 40),  # 39 of 20 seconds each
-        (141.0, "timing", 0, 0),
+        (142.0, "rounding", 2, 40),  # the first one took 20 seconds, the second two, as the 38 others will
+        (144.0, "rounding", 3, 40),
+        (145.0, "timing", 0, 0),
     ]:
         now = seconds
         told.append(pace.text(what, done, total))
     assert told == [
         "calibrating 2/42",
         "calibrating 3/42",
-        "calibrating 12/42, 6 s left",
+        "calibrating 12/42, 5 s left",
         "searching 1",
         "searching 2",
         "rounding 0/40",
         "rounding 1/40, 13 min left",
+        "rounding 2/40, 76 s left",
+        "rounding 3/40, 74 s left",
         "timing",
     ]
 
