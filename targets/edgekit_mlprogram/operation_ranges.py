@@ -63,7 +63,7 @@ def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> dic
     ranges: dict[str, OperationRange] = {}
     writers: dict[int, str] = {}
     known = _Known()
-    reach = Reach(lambda array: known.of(array).largest > LARGEST)
+    reach = Reach(lambda array: known.of(array).largest, LARGEST)
 
     def observe(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> None:
         name = step.call.name

@@ -70,6 +70,24 @@ likelihoods (float[1, 3] x) => (float[1, 3] y)
     y = Exp(logarithms)
 }
 """
+TEMPERED = """
+<ir_version: 8, opset_import: ["": 18]>
+likelihoods (float[1, 3] x) => (float[1, 3] y)
+<float[1] gain = {1000.0}, float[1] temperature = {0.1}, int64[2] column = {-1, 1}> {
+    scores = Mul(x, gain)
+    greatest = ReduceMax<keepdims = 0>(scores)
+    best = Mul(greatest, temperature)
+    warmer = Mul(scores, temperature)
+    differences = Sub(warmer, best)
+    exponentials = Exp(differences)
+    total = ReduceSum<keepdims = 0>(exponentials)
+    logarithm = Log(total)
+    normalization = Add(best, logarithm)
+    shaped = Reshape(normalization, column)
+    logarithms = Sub(warmer, shaped)
+    y = Exp(logarithms)
+}
+"""
 
 
 def converted(text: str, folder: Path, precision: str, **options: object) -> tuple[Conversion, float]:
@@ -98,7 +116,7 @@ def test_what_float16_ruins_stays_in_float32(text: str, tmp_path: Path) -> None:
     assert mixed.kept_float32 or mixed.precision == "float32"
 
 
-@pytest.mark.parametrize("text", [LIKELIHOODS, LOG_SUM_EXP], ids=["nodes", "one node"])
+@pytest.mark.parametrize("text", [LIKELIHOODS, LOG_SUM_EXP, TEMPERED], ids=["nodes", "one node", "scaled"])
 def test_what_is_selected_from_large_numbers_may_be_as_large_on_other_inputs(text: str, tmp_path: Path) -> None:
     model = onnx.parser.parse_model(text)
     examples = [{"x": np.array([[first, -200, -300]], np.float32)} for first in (-0.001, 0.002, -0.003)]
@@ -106,7 +124,7 @@ def test_what_is_selected_from_large_numbers_may_be_as_large_on_other_inputs(tex
         ir.from_proto(model), tmp_path / "model", deployment_target_name="iOS18", precision="auto", examples=examples
     )
     unlike_all = {"x": np.array([[-1000.0, -1000.001, -2000]], np.float32)}
-    (expected,) = ReferenceEvaluator(onnx.parser.parse_model(LIKELIHOODS)).run(None, unlike_all)
+    (expected,) = ReferenceEvaluator(model).run(None, unlike_all)
     np.testing.assert_allclose(load(conversion.package).run(unlike_all)["y"], expected, atol=0.002)
 
 
