@@ -142,6 +142,30 @@ def _hard_sigmoids() -> Sequence[Rule]:
     ]
 
 
+def _asked_in_double() -> Sequence[Rule]:
+    """Asks a float32 itself whether it is infinite or no number, which exporters of PyTorch ask of it in float64.
+
+    A float32 is in float64 what it was, and some runtimes have no float64.
+    """
+
+    def rule(operator: str) -> Rule:
+        def asked(op: Any, x: Any) -> Any:
+            wide = op.Cast(x, to=ir.DataType.DOUBLE)
+            return getattr(op, operator)(wide, _allow_other_attributes=True, _outputs=["answer"])
+
+        def of_itself(op: Any, x: Any, answer: ir.Value, **_: Any) -> Any:
+            node = answer.producer()
+            return getattr(op, operator)(x, **({} if node is None else node.attributes))
+
+        def is_single(context: Any, x: ir.Value, **_: Any) -> bool:
+            del context
+            return x.dtype is ir.DataType.FLOAT
+
+        return rewriter.RewriteRule(asked, of_itself, is_single, remove_nodes=False)
+
+    return [rule("IsInf"), rule("IsNaN")]
+
+
 def _scalar(value: ir.Value | None) -> float | None:
     """The number that a constant without dimensions, or with one of one entry, holds."""
     tensor = ir.convenience.get_const_tensor(value) if value is not None else None
@@ -198,6 +222,7 @@ PATTERNS: Mapping[str, Sequence[Rule]] = {
     "scale and shift behind a convolution": common.conv_affine_fusion_rule.commute(),
     "scale and shift before a convolution": common.affine_conv_fusion_rule.commute(),
     "hard sigmoid in parts": _hard_sigmoids(),
+    "infinity of a cast to float64": _asked_in_double(),
     "bias of zeros": [
         common.remove_optional_bias_from_conv_rule,
         common.remove_optional_bias_from_conv_transpose_rule,

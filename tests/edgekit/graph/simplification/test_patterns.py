@@ -20,6 +20,29 @@ ANCHORS = """
         z = Abs (r)
     }
 """
+ASKED_IN_DOUBLE = """
+    <ir_version: 9, opset_import: ["" : 17]>
+    g (float[4] x) => (bool[4] a, bool[4] b, bool[4] c)
+    {
+        wide = Cast <to = 11> (x)
+        a = IsInf <detect_positive = 0> (wide)
+        b = IsInf (wide)
+        c = IsNaN (wide)
+    }
+"""
+
+
+def test_a_float32_is_infinite_or_no_number_without_float64() -> None:
+    fused = ir.from_proto(onnx.parser.parse_model(ASKED_IN_DOUBLE))
+    fuse(fused)
+    assert [node.inputs[0].name for node in fused.graph if node.op_type != "Cast" and node.inputs[0]] == ["x", "x", "x"]
+    session = onnxruntime.InferenceSession(ir.to_proto(fused).SerializeToString(), providers=["CPUExecutionProvider"])
+    found = session.run(None, {"x": np.array([np.inf, -np.inf, np.nan, 3e38], np.float32)})
+    assert [each.tolist() for each in found] == [
+        [False, True, False, False],
+        [True, True, False, False],
+        [False, False, True, False],
+    ]
 
 
 def test_constants_that_two_rules_call_by_one_name_are_both_there() -> None:
