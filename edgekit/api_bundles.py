@@ -87,10 +87,8 @@ def verify(
         declared = Declared() if given is None else declared_for(source, near, project)
         preprocessing = declared.preprocessing
         found = verify_bundle(opened, folder, source, told.step, preprocessing, where, layers=layers, witness=second)
-    if found.accuracy is not None:
-        for doubt in (found.accuracy.label_exchange, found.accuracy.label_doubt):
-            if doubt is not None:
-                told.warn(doubt)
+    for remark in found.remarks:
+        told.warn(remark)
     return found
 
 

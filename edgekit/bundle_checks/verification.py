@@ -12,6 +12,7 @@ import numpy as np
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
 from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.decided_alone import decided_alone
 from edgekit.comparison.fed_back import Sequel, compare_fed_back
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.inaccurate import blame_target, require_accuracy, require_sequel
@@ -20,10 +21,12 @@ from edgekit.comparison.metrics import Comparison, OutputAccuracy
 from edgekit.comparison.padding import padding_on
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.recorded import Recording, check_export
+from edgekit.comparison.remarks import lost_rows, remarks_on, unvaried
 from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import compare, meaning_on, ranked_on
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.comparison.trade_off import loss_text
+from edgekit.comparison.untaken_branches import untaken_branches
 from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, open_samples, sample_files
 from edgekit.data.samples_of_one_size import of_other_shapes
@@ -72,6 +75,8 @@ class Verification:
     """What a second runtime computes, where that was asked for."""
     fed_back: Sequel | None = None
     """How near it stays to the original where both go on with their own states, on further data that are a sequence."""
+    remarks: tuple[str, ...] = ()
+    """What people should know beside the figures of the accuracy."""
     further: Mapping[str, Verification] = field(default_factory=dict)
     """The same of the builds for further devices, by profile."""
 
@@ -87,6 +92,7 @@ class Verification:
             "layers": None if self.divergence is None else self.divergence.as_record(),
             "witness": None if self.testimony is None else self.testimony.as_record(),
             "fed_back": None if self.fed_back is None else self.fed_back.as_record(),
+            "warnings": [*self.remarks],
             "also": {profile: found.as_record() for profile, found in self.further.items()},
         }
 
@@ -209,12 +215,14 @@ def _verify_executed(
         of_other_shapes(inputs, sampled_shapes(data).for_inputs(inputs), bundle.open_dims) if leaves_out else (),
     )
     if model is not None:
-        accuracy, sequel = _against_original(bundle, runner, samples, original_of(bundle, model), step)
-        return Verification(runner.executed_by, golden, accuracy, None, fed_back=sequel)
+        original = original_of(bundle, model)
+        accuracy, sequel = _against_original(bundle, runner, samples, original, step)
+        remarks = (*_remarks(accuracy), *_remarks_beside(bundle, original, samples, accuracy))
+        return Verification(runner.executed_by, golden, accuracy, None, fed_back=sequel, remarks=remarks)
     recording = Recording(samples, tuple(each.spec for each in bundle.outputs))
     if recording.names():
         accuracy = _against_recorded(bundle, runner, recording, step)
-        return Verification(runner.executed_by, golden, accuracy, None)
+        return Verification(runner.executed_by, golden, accuracy, None, remarks=_remarks(accuracy))
     if not samples.has_labels:
         raise InputError(
             "the samples have no labels and no recorded outputs, and the bundle holds no original",
@@ -335,6 +343,21 @@ def _against_recorded(bundle: Bundle, runner: Runner, recording: Recording, step
     )
     require_accuracy(accuracy, kind, bundle.manifest["model"]["precision"], bundle.path)
     return accuracy
+
+
+def _remarks(accuracy: Accuracy) -> tuple[str, ...]:
+    doubts = [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
+    return (*remarks_on(accuracy), *doubts)
+
+
+def _remarks_beside(bundle: Bundle, original: Model, samples: Samples, accuracy: Accuracy) -> tuple[str, ...]:
+    """What the original and the samples leave unproven."""
+    return (
+        *decided_alone(accuracy, decisions_of(original)),
+        *(lost_rows(accuracy) if bundle.manifest["model"]["kind"] == Kind.FLOAT32 else []),
+        *unvaried(accuracy, original),
+        *untaken_branches(original, samples),
+    )
 
 
 def _labels_found(bundle: Bundle, runner: Runner, samples: Samples, step: Step | None) -> LabelsFound:
