@@ -121,9 +121,8 @@ class Search:
             edgekit.quantizer.ChoiceError: The choice is none of the candidates that hold the budget.
         """
         self._measure(candidates)
-        self._confirm_best()
+        self._time_again_if_slow()
         self._rescue_near_misses()
-        self._confirm_best()
         self._refine_best()
         self._try_half_precision()
         self._refine_best()
@@ -139,14 +138,18 @@ class Search:
             written = [(name, settings, self.write(settings, (), False)) for name, settings in some]
             self._outcome.curve += self.bench.measured(written)
 
-    def _confirm_best(self) -> None:
-        """If nothing is fit, time once more what is only slow; then judge the best one in all of its settings.
+    def _time_again_if_slow(self) -> None:
+        """If nothing is fit, time once more what is only slow.
 
         A few turns of a quick model, on a machine that does something else too, say little.
         """
         if not self._fit():
             held = [trial for trial in self._outcome.curve if trial.score.drop <= self.max_drop]
             self.bench.time_again([trial for trial in held if trial.is_smaller])
+
+    def _confirm_best(self) -> None:
+        """Time once more what is only slow; then judge the best one in all of its settings."""
+        self._time_again_if_slow()
         self._complete_best()
 
     def _complete_best(self) -> None:
@@ -156,15 +159,37 @@ class Search:
                 self._outcome.curve.remove(held[0])
 
     def _rescue_near_misses(self) -> None:
-        """Bring a fast near miss that computes with integers into the budget; if nothing is fit then, any other one."""
+        """Bring near misses into the budget, then judge the best one in all of its settings.
+
+        Judged before, it would often be one that a rescued near miss is faster than. If it does not hold the budget
+        there, a near miss that was not worth it may be now.
+        """
+        untried = {trial.name for trial in self._outcome.curve}
+        self._rescue(untried)
+        self._confirm_best()
+        while self._rescue(untried):
+            self._confirm_best()
+
+    def _rescue(self, untried: set[str]) -> bool:
+        """Bring a fast near miss that computes with integers into the budget; if nothing is fit then, any other one.
+
+        Args:
+            untried: The candidates that may be brought into it; those that were are taken out.
+
+        Returns:
+            Whether there was one.
+        """
         if self.choice is None:
             near = [trial for trial in self._outcome.curve if is_near_miss(trial, self.max_drop)]
-            first = self._worth_a_rescue(near)
         else:
-            near = first = self._made_into(self.choice)
+            near = self._made_into(self.choice)
+        near = [trial for trial in near if trial.name in untried]
+        first = self._worth_a_rescue(near) if self.choice is None else near
         rescue([self._near_miss(trial) for trial in first])
-        if not self._fit():
-            rescue([self._near_miss(trial) for trial in near if not trial.written.quantized])
+        others = [] if first is near or self._fit() else [trial for trial in near if not trial.written.quantized]
+        rescue([self._near_miss(trial) for trial in others])
+        untried.difference_update(trial.name for trial in (*first, *others))
+        return bool(first or others)
 
     def _made_into(self, choice: str) -> list[Trial]:
         """The candidate whose form the choice is by its name; none where the choice is a candidate itself."""
