@@ -44,6 +44,9 @@ BOLD_AIM = 0.95
 largest convolutions in float, and is 1.4 times as fast, not 0.8 times."""
 LEAST_NOISE = 0.01
 """Less of the noise than this share is not worth more layers in float."""
+LEAST_IN_INTEGERS = 0.1
+"""The share of the multiplications below which a form gains too little by its integers: were they for nothing, it would
+be 1.1 times as fast as a candidate that only stores weights."""
 LESS_NOISE = 3.0
 """By what factor less of the noise is left at most each time that the budget is not held."""
 LITTLE_LESS_NOISE = 1.5
@@ -152,6 +155,8 @@ class NearMiss:
         may_be_wrong = True
         while share >= LEAST_NOISE:
             in_float, left = cheapest_in_float(noises, share)
+            if self._is_as_good_as_stored(in_float, noises):
+                return
             less = LITTLE_LESS_NOISE
             if left < left_before and len(in_float) < len(noises):
                 form = self._measured_in_float(in_float)
@@ -167,6 +172,17 @@ class NearMiss:
                 else:
                     return
             share = aim if share > aim else share / less
+
+    def _is_as_good_as_stored(self, in_float: Collection[str], noises: Mapping[str, LayerNoise]) -> bool:
+        """Whether hardly any integers multiply, and a candidate is there that only stores them and loses less."""
+        in_integers = sum(each.work for name, each in noises.items() if name not in in_float)
+        if in_integers >= LEAST_IN_INTEGERS * sum(each.work for each in noises.values()):
+            return False
+        return any(
+            not other.written.quantized and other.score.drop <= self.trial.score.drop
+            for other in self.curve
+            if other.settings is not self.trial.settings
+        )
 
     def _spare_work(self, held: Trial, noises: Mapping[str, LayerNoise], share: float, too_much: float) -> None:
         """Try other layers in float that take fewer multiplications, if a form loses far less than it may.

@@ -120,6 +120,7 @@ def chosen(
     timed: bool = True,
     choice: str | None = None,
     activations: Mapping[str, str] | None = None,
+    only_stored: Collection[str] = (),
 ) -> Outcome:
     models = {name: model_of(SIZE if isinstance(form, Opened) else form.size) for name, form in candidates.items()}
     runners = {id(models[name]): runner for name, runner in candidates.items()}
@@ -135,6 +136,7 @@ def chosen(
     def write(of: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         written(keep_float, adaptive)
         done, its_layers = (INTEGERS, [*layers]) if stored is None else (STORED, [*stored.by_error])
+        done = STORED if names[of.block] in only_stored else done
         accounts = [LayerAccount(name, "Conv", done, "") for name in its_layers]
         return Written(models[names[of.block]], accounts, rounded_adaptively=its_layers if adaptive else ())
 

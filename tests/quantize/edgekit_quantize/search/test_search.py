@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import pytest
 
 from edgekit.quantizer import CandidateError, Opened
-from edgekit_quantize.search.in_float import StoredCosts
+from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from tests.quantize.edgekit_quantize.search.slow_runners import (
     FLOAT_S,
     FLOAT_SIZE,
@@ -150,6 +150,23 @@ def test_a_near_miss_gets_more_care_only_where_it_is_a_tenth_faster_than_what_ho
     assert len(outcome.curve) == tried
     assert outcome.best is not None
     assert outcome.best.name == "holds"
+
+
+@pytest.mark.parametrize(
+    ("layers", "only_stored", "tried"),
+    [
+        ({"large": LayerNoise(99, 95), "small": LayerNoise(1, 5)}, ["stored"], False),
+        ({"large": LayerNoise(99, 85), "small": LayerNoise(1, 15)}, ["stored"], True),
+        ({"large": LayerNoise(99, 95), "small": LayerNoise(1, 5)}, [], True),
+    ],
+)
+def test_integers_for_a_tenth_of_the_work_are_not_tried_where_weights_can_be_stored_alone(
+    layers: Mapping[str, LayerNoise], only_stored: Collection[str], tried: bool
+) -> None:
+    """Were the integers for nothing, the form would be 1.05 times as fast (Amdahl's law)."""
+    candidates = {"near": Slow(FLOAT_S / 2, 0.19), "stored": Slow(FLOAT_S, 0.15)}
+    outcome = chosen(candidates, layers=layers, only_stored=only_stored)
+    assert ("near, 1 layer in float" in [trial.name for trial in outcome.curve]) is tried
 
 
 def test_a_candidate_that_cannot_be_run_does_not_end_the_search() -> None:
