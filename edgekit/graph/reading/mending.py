@@ -42,7 +42,8 @@ def mend(proto: onnx.ModelProto) -> list[str]:
     """Names the graph, sorts its nodes, drops doc strings that are no text and odd unused tensors, in place.
 
     A file of an old version that has initializers which are no inputs becomes one of the version that allows it.
-    Outputs without a type get the one that ONNX's inference finds, and what else has none is dropped.
+    Outputs without a type get the one that ONNX's inference finds, and what else has none is dropped. An output that is
+    listed several times stays once: outputs are told apart by their names.
 
     Returns:
         What was mended, in words.
@@ -58,6 +59,7 @@ def mend(proto: onnx.ModelProto) -> list[str]:
         )
     if sort_nodes(proto.graph):
         told.append("nodes stood before what they read: they were put into the order in which they are computed")
+    told += _listed_once(proto.graph)
     told += _typed(proto)
     told += _stated(proto.graph)
     strange = [message for message in _documented(proto) if not _is_text(message)]
@@ -77,6 +79,16 @@ def _lone_initializers(proto: onnx.ModelProto) -> int:
         return 0
     inputs = {value.name for value in proto.graph.input}
     return sum(initializer.name not in inputs for initializer in proto.graph.initializer)
+
+
+def _listed_once(graph: onnx.GraphProto) -> Iterator[str]:
+    """Drops entries of outputs that are listed already."""
+    names = [value.name for value in graph.output]
+    repeated = [place for place, name in enumerate(names) if name in names[:place]]
+    for place in reversed(repeated):
+        del graph.output[place]
+    for name in dict.fromkeys(names[place] for place in repeated):
+        yield f"output {name!r} was listed {names.count(name)} times: it is one output"
 
 
 def _typed(proto: onnx.ModelProto) -> Iterator[str]:

@@ -49,6 +49,10 @@ def with_an_untyped_value(proto: onnx.ModelProto) -> None:
     proto.graph.value_info.add(name="y")
 
 
+def with_an_output_listed_twice(proto: onnx.ModelProto) -> None:
+    proto.graph.output.add().CopyFrom(proto.graph.output[0])
+
+
 def backwards(proto: onnx.ModelProto) -> None:
     node = helper.make_node
     (product,) = proto.graph.node
@@ -82,6 +86,7 @@ def backwards(proto: onnx.ModelProto) -> None:
         ),
         (with_an_untyped_output, "output 'y' had no type: it has the one that its node makes"),
         (with_an_untyped_value, "1 values had an entry without a type: it was dropped"),
+        (with_an_output_listed_twice, "output 'y' was listed 2 times: it is one output"),
         (with_unused, "initializer 'unused' is used by nothing and has another size than it says: it was dropped"),
     ],
 )
@@ -99,6 +104,13 @@ def test_sorted_nodes_compute_what_onnx_runtime_computes_of_the_file(tmp_path):
     (theirs,) = InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"]).run(None, {"x": x})
     np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(ours, -(x + 1))
+
+
+def test_an_output_that_onnx_runtime_takes_twice_is_one(tmp_path):
+    relu(tmp_path / "m.onnx", with_an_output_listed_twice)
+    theirs = InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    assert [each.name for each in theirs.get_outputs()] == ["y", "y"]
+    assert [spec.name for spec in Load()(tmp_path / "m.onnx").model.outputs] == ["y"]
 
 
 def test_nodes_in_a_circle_are_refused(tmp_path):
