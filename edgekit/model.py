@@ -126,6 +126,8 @@ class Model:
     """Shapes of the inputs in one of the samples: a model with free dimensions is tried at them first."""
     sample_values: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Values in one of the samples of the inputs by which tensors inside get their sizes: it is tried with them."""
+    sample_integers: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Values in one of the samples of the inputs that take integers: it is tried with them where drawn ones do not fit."""
 
     @property
     def graph(self) -> ir.Graph:

@@ -86,6 +86,14 @@ def index_limits(model: Model) -> dict[str, Limit]:
     return {**lengths, **told, **limits, **by_column, **numbered, **word_limits(model), **_values_of_sizes(model)}
 
 
+def with_sampled_integers(limits: Limits, model: Model) -> Limits:
+    """The limits of :func:`index_limits`, but for integers that a sample has: they are those.
+
+    Lengths that add up to another length, and the places within it, fit each other in samples alone.
+    """
+    return {**limits, **{name: Given(value) for name, value in model.sample_integers.items()}}
+
+
 def _with_columns(below: Mapping[int, int], of_all: int | None) -> Columns:
     """The limits of some columns, and of the others."""
     most = math.inf if of_all is None else of_all

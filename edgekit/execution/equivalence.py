@@ -11,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, battery_inputs
-from edgekit.data.limits import index_limits
+from edgekit.data.limits import index_limits, with_sampled_integers
 from edgekit.errors import InputError
 from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.inner_values import InnerValues, MeasuredShapes, returning
@@ -56,7 +56,8 @@ class Equivalence:
 
     Args:
         model: The model as it should stay. Its open dimensions get their default and their greatest sizes in turns,
-            other dynamic ones those of a sample, or the first of the `TRIAL_SIZES` that runs.
+            other dynamic ones those of a sample, or the first of the `TRIAL_SIZES` that runs. Where it does not run on
+            drawn integers, they are those of a sample.
 
     Raises:
         NotRunnableError: ONNX Runtime cannot execute the model, so nothing can be compared.
@@ -71,10 +72,10 @@ class Equivalence:
         self._moved: dict[tuple[str, bool], MovedOutputs] = {}
         self._kinds = KINDS[: max(LEAST_KINDS, BATTERY_MACS // (1 + cost(model).macs))]
         failure: NotRunnableError | None = None
-        for specs in trial_inputs(model):
-            self._specs = specs
+        limits = [self._limits, *([with_sampled_integers(self._limits, model)] if model.sample_integers else [])]
+        for self._specs, self._limits in ((specs, each) for specs in trial_inputs(model) for each in limits):
             try:
-                feeds = {kind: self._feeds(kind) for kind in KINDS[: len(specs)]}
+                feeds = {kind: self._feeds(kind) for kind in KINDS[: len(self._specs)]}
             except InputError as error:
                 raise NotRunnableError(str(error), None) from error
             try:

@@ -18,7 +18,7 @@ from edgekit.model import Model
 from edgekit.packaging.walk import Walk
 from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
-from edgekit.stages.fix_values import FixValues, first_values, sampled_values
+from edgekit.stages.fix_values import FixValues, first_integers, first_values, sampled_values
 from edgekit.stages.join_dimensions import JoinDimensions
 from edgekit.stages.simplify import Simplify
 from edgekit.stages.tell_apart import TellApart
@@ -55,7 +55,17 @@ def told_by_samples(
         loaded = walk.run_stage(JoinDimensions(alike, *folders), loaded).model
     if names := names_by_samples(loaded.inputs, sampled.each, shapes, unnamed=in_ranges):
         loaded = walk.run_stage(TellApart(names, *folders), loaded).model
-    return replace(loaded, sample_shapes=sampled.one, sample_values=first_values(loaded, sampled))
+    return _to_try(loaded, sampled)
+
+
+def _to_try(loaded: Model, sampled: SampledShapes) -> Model:
+    """The model with the sizes and values of a sample to try it at."""
+    return replace(
+        loaded,
+        sample_shapes=sampled.one,
+        sample_values=first_values(loaded, sampled),
+        sample_integers=first_integers(loaded, sampled),
+    )
 
 
 def fix_shapes_at(
@@ -113,9 +123,10 @@ def fixed_for(
             return False
 
     first, left_out = fix_shapes_at(device, loaded, shapes, sampled)
+    to_try = _to_try(loaded, sampled.without(left_out.files))
     fixed = None
     try:
-        fixed = walk.run_stage(first, loaded).model
+        fixed = walk.run_stage(first, to_try).model
         may_lack = bool(values) or _is_open(fixed)
         if not (others and may_lack and _lacks_operators(fixed, profiles, simplify, adapter)):
             return FixedShapes(fixed, device, left_out)
@@ -126,9 +137,10 @@ def fixed_for(
         fix, without = fix_shapes_at(holds, loaded, shapes, sampled)
         if suits(fix, with_values):
             walk.records.pop()
-            model = walk.run_stage(fix_values, loaded).model if with_values else loaded
+            kept = _to_try(loaded, sampled.without(without.files))
+            model = walk.run_stage(fix_values, kept).model if with_values else kept
             return FixedShapes(walk.run_stage(fix, model).model, device, without)
-    return FixedShapes(fixed or walk.run_stage(first, loaded).model, device, left_out)
+    return FixedShapes(fixed or walk.run_stage(first, to_try).model, device, left_out)
 
 
 def _is_open(model: Model) -> bool:

@@ -5,7 +5,7 @@ A device that has to know sizes when the model is built cannot take such an inpu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,8 +64,20 @@ def first_values(model: Model, sampled: SampledShapes) -> dict[str, np.ndarray]:
     Raises:
         InputError: The sample is damaged.
     """
-    names = inputs_of_sizes(model) if sampled.samples else []
-    arrays = read_npz(sampled.samples[0].file, model.nan_inputs) if names else {}
+    return _first(model, inputs_of_sizes(model), sampled)
+
+
+def first_integers(model: Model, sampled: SampledShapes) -> dict[str, np.ndarray]:
+    """The values in the first sample of the inputs that take integers.
+
+    Raises:
+        InputError: The sample is damaged.
+    """
+    return _first(model, [spec.name for spec in model.inputs if spec.dtype.startswith(("int", "uint"))], sampled)
+
+
+def _first(model: Model, names: Sequence[str], sampled: SampledShapes) -> dict[str, np.ndarray]:
+    arrays = read_npz(sampled.samples[0].file, model.nan_inputs) if names and sampled.samples else {}
     return {name: arrays[name] for name in names if name in arrays}
 
 

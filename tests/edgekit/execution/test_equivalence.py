@@ -85,6 +85,23 @@ def test_dynamic_sizes_are_tried_until_one_runs(model: Callable[..., Model]) -> 
     assert before.difference(model(graph, w=np.ones((64, 2), np.float32))) is None
 
 
+def test_where_no_drawn_integers_are_taken_those_of_a_sample_are(model: Callable[..., Model]) -> None:
+    """How long a singer's notes are tells where the next ones begin; what is drawn puts them outside of the song."""
+    song = model(
+        "g (float[4] x, int64[N] lengths) => (float[N] y) "
+        "{ zero = Constant <value_int = 0> () last = Constant <value_int = 24> () "
+        "ends = CumSum (lengths, zero) places = Sub (last, ends) y = Gather (x, places) }"
+    )
+    with pytest.raises(NotRunnableError, match="out of data bounds"):
+        Equivalence(song)
+    lengths = np.array([21, 2, 1])
+    sung = replace(song, sample_shapes={"x": (4,), "lengths": (3,)}, sample_integers={"lengths": lengths})
+    before = Equivalence(sung)
+    x = battery_inputs(sung.inputs[:1], KINDS[0])["x"]
+    np.testing.assert_array_equal(before.outputs["y"], x[[3, 1, 0]])
+    assert before.difference(sung) is None
+
+
 def test_first_axes_of_several_names_are_no_batch(model: Callable[..., Model]) -> None:
     graph = """f (float[nodes, 2] x, int64[2, edges] to, float[edges, 1] d) => (float[2, edges, 2] y) {{
         ends = Gather (x, to)

@@ -73,3 +73,24 @@ def test_what_shapes_are_fixed_to_twice_is_told_once(
     assert told.count("dimension 0 (batch) of input 'x' is 1, one sample") == 1
     texts = warnings(read_bundle(tmp_path / "out").manifest)
     assert len(texts) == len(set(texts))
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "intel-npu"])
+def test_a_model_that_takes_no_drawn_integers_is_compared_with_those_of_a_sample(
+    onnx_file: Callable[..., Path], tmp_path: Path, target: str
+) -> None:
+    """Where notes begin follows from how long they are; an NPU holds one size, which the first sample does not have."""
+    model = onnx_file(
+        "g (float[4] x, int64[N] lengths) => (float[N] y) "
+        "{ zero = Constant <value_int = 0> () last = Constant <value_int = 24> () "
+        "ends = CumSum (lengths, zero) places = Sub (last, ends) y = Gather (x, places) }"
+    )
+    data = tmp_path / "data"
+    data.mkdir()
+    for number, lengths in enumerate([[21, 2], [21, 1, 2], [22, 1, 1]]):
+        x = np.random.default_rng(number).standard_normal(4, np.float32)
+        np.savez(data / f"{number}.npz", x=x, lengths=np.array(lengths))
+    bundle = edgekit.package(model, target, tmp_path / "out", data=data, quantize="none")
+    assert not [text for text in warnings(bundle.manifest) if "compared" in text]
+    for feeds, outputs in bundle.golden():
+        np.testing.assert_array_equal(outputs["y"], feeds["x"][24 - np.cumsum(feeds["lengths"])])
