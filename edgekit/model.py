@@ -127,7 +127,7 @@ class Model:
     sample_values: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Values in one of the samples of the inputs by which tensors inside get their sizes: it is tried with them."""
     sample_integers: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Values in one of the samples of the inputs that take integers: it is tried with them where drawn ones do not fit."""
+    """Values in one of the samples of the inputs that take integers: it is tried with them where no drawn ones fit."""
 
     @property
     def graph(self) -> ir.Graph:
