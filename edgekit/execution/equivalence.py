@@ -221,10 +221,14 @@ def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec
     """The model's inputs with numbers for all dimensions, in every way that is worth a try until one runs.
 
     Returns:
-        Pairs: open dimensions have their default sizes in the first, their last in the second.
+        Pairs: open dimensions have their default sizes in the first, their last in the second; at last they have those
+        of a sample in both, whose integers may fit no other sizes.
     """
     smaller, larger = (_static_specs(model, sizes(model.open_dims)) for sizes in (defaults, last))
-    return zip(smaller, larger, strict=False)  # larger sizes may leave fewer ways
+    yield from zip(smaller, larger, strict=False)  # larger sizes may leave fewer ways
+    in_sample = _specs_in_sample(model, model.inputs) if model.open_dims and model.sample_integers else None
+    if in_sample is not None:
+        yield in_sample, in_sample
 
 
 def _watched(model: Model) -> list[str]:
@@ -265,15 +269,9 @@ def _static_specs(model: Model, chosen: Mapping[str, int]) -> Iterator[list[Valu
     if all(spec.is_static for spec in specs):
         yield list(specs)
         return
-    as_there = []
-    for spec in specs:
-        shape = model.sample_shapes.get(spec.name)
-        if not spec.is_static and shape is not None and spec.takes_shape(shape):
-            as_there.append(replace(spec, shape=shape))
-        elif spec.is_static:
-            as_there.append(spec)
-    if len(as_there) == len(specs):
-        yield as_there
+    in_sample = _specs_in_sample(model, specs)
+    if in_sample is not None:
+        yield in_sample
     if any(spec.shape is None for spec in specs):
         return
     firsts = {dim for spec in specs for dim in (spec.shape or ())[:1] if isinstance(dim, str)}
@@ -290,6 +288,17 @@ def _static_specs(model: Model, chosen: Mapping[str, int]) -> Iterator[list[Valu
             size == TRIAL_SIZES[0] or _most_elements_inside(model, tried) <= TRIAL_ELEMENTS_INSIDE
         ):
             yield tried
+
+
+def _specs_in_sample(model: Model, specs: Sequence[ValueSpec]) -> list[ValueSpec] | None:
+    """The inputs with the sizes of a sample for their dimensions; None where it has not all of them."""
+    found = []
+    for spec in specs:
+        shape = spec.shape if spec.is_static else model.sample_shapes.get(spec.name)
+        if shape is None or not spec.takes_shape(shape):
+            return None
+        found.append(replace(spec, shape=shape))
+    return found
 
 
 def _most_elements_inside(model: Model, specs: Sequence[ValueSpec]) -> int:

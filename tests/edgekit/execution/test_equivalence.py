@@ -100,6 +100,8 @@ def test_where_no_drawn_integers_are_taken_those_of_a_sample_are(model: Callable
     x = battery_inputs(sung.inputs[:1], KINDS[0])["x"]
     np.testing.assert_array_equal(before.outputs["y"], x[[3, 1, 0]])
     assert before.difference(sung) is None
+    in_ranges = replace(sung, open_dims={"N": range(2, 9)})
+    np.testing.assert_array_equal(Equivalence(in_ranges).outputs["y"], x[[3, 1, 0]])
 
 
 def test_first_axes_of_several_names_are_no_batch(model: Callable[..., Model]) -> None:
