@@ -118,7 +118,7 @@ def fixed_for(
     def suits(fix: FixShapes, with_values: bool) -> bool:
         try:
             model = fix_values.tried(loaded).model if with_values else loaded
-            return not _lacks_operators(fix.tried(model).model, profiles, simplify, adapter)
+            return _lacking(fix.tried(model).model, profiles, simplify, adapter) is None
         except InputError:
             return False
 
@@ -127,19 +127,24 @@ def fixed_for(
     fixed = None
     try:
         fixed = walk.run_stage(first, to_try).model
-        may_lack = bool(values) or _is_open(fixed)
-        if not (others and may_lack and _lacks_operators(fixed, profiles, simplify, adapter)):
+        may_lack = bool(others) and (bool(values) or _is_open(fixed))
+        why = _lacking(fixed, profiles, simplify, adapter) if may_lack else None
+        if why is None:
             return FixedShapes(fixed, device, left_out)
-    except InputError:
+    except InputError as error:
         if not others:
             raise
+        why = f"the model does not run where they are open: {error.message}"
     for holds, with_values in others:
         fix, without = fix_shapes_at(holds, loaded, shapes, sampled)
         if suits(fix, with_values):
             walk.records.pop()
             kept = _to_try(loaded, sampled.without(without.files))
             model = walk.run_stage(fix_values, kept).model if with_values else kept
-            return FixedShapes(walk.run_stage(fix, model).model, device, without)
+            fixed = walk.run_stage(fix, model).model
+            if holds is not device:
+                walk.warn(f"sizes of dimensions are those of the samples alone: {why}")
+            return FixedShapes(fixed, device, without)
     return FixedShapes(fixed or walk.run_stage(first, to_try).model, device, left_out)
 
 
@@ -148,21 +153,22 @@ def _is_open(model: Model) -> bool:
     return bool(model.open_dims) or any(True for _ in dynamic_dimensions(model))
 
 
-def _lacks_operators(
+def _lacking(
     model: Model, profiles: Sequence[tuple[Target, Profile]], simplify: Simplify, adapter: Adapter
-) -> bool:
-    """Whether a device lacks an operator at these sizes, or its runtime, which is here, cannot load the model.
+) -> str | None:
+    """An operator in words that a device lacks at these sizes, or that its runtime, which is here, cannot load.
 
     The model is asked about as it is to be built: simplification counts the turns of loops, say.
     """
     if needs_numbers(model, profiles):
         model = with_word_inputs(model).model
     simplified = simplify.tried(model).model
-    return any(
-        verdict.support is Support.UNSUPPORTED or (verdict.support is Support.UNKNOWN and profile.runs_here)
-        for target, profile in profiles
-        for verdict in adapter.adapted(simplified, target, profile).verdicts
-    )
+    for target, profile in profiles:
+        for verdict in adapter.adapted(simplified, target, profile).verdicts:
+            if verdict.support is Support.UNSUPPORTED or (verdict.support is Support.UNKNOWN and profile.runs_here):
+                detail = f" ({verdict.detail})" if verdict.detail else ""
+                return f"{profile.name} does not take {verdict.op_type} {verdict.node!r} where they are open{detail}"
+    return None
 
 
 def held_sizes(profiles: Sequence[tuple[Target, Profile]]) -> Holds:

@@ -265,6 +265,9 @@ def test_a_device_that_lacks_operators_of_open_sizes_gets_the_size_of_most_sampl
     assert bundle.manifest["accuracy"]["data"]["samples"] == 2
     (stage,) = (stage["record"] for stage in bundle.manifest["stages"] if stage["name"] == "fix shapes")
     assert stage["warnings"][0].startswith("2 of 4 samples are left out: dimension 2 (h) of input 'x' has sizes 9..15")
+    assert stage["warnings"][-1].startswith(
+        "sizes of dimensions are those of the samples alone: ios18 does not take MaxPool 'y' where they are open"
+    )
 
 
 # Copies rows of a table: what the indices are good for depends on how many rows a sample has.
