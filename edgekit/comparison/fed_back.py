@@ -39,6 +39,11 @@ SAFE_DB = 40.0
 RECORDED_DB = 20.0
 """How near the states in the samples have to be to those that the original gives, to be its own."""
 
+_NO_SEQUENCE = (
+    "; the states in the samples are not those that the original gives from step to step: where the samples are no steps "
+    "of a sequence in their order, this tells little"
+)
+
 
 @dataclass(frozen=True)
 class Sequel:
@@ -89,6 +94,7 @@ class Sequel:
             told.append(
                 f"fed its own states, output {self.worst!r} departs from the original's: SQNR {self.sqnr_db:.1f} "
                 f"dB over {self.text} (a single step has to reach {floors.sqnr_db:.0f} dB)"
+                + ("" if self.recorded else _NO_SEQUENCE)
             )
         early, late = self.early_db, self.late_db
         if early is not None and late is not None and late < early - SELF_MARGIN_DB and late < SAFE_DB:

@@ -248,6 +248,11 @@ def test_states_that_nobody_recorded_show_no_sequence(tmp_path: Path, onnx_model
     found = followed(tracked(tmp_path, model, recorded=False), model, 0.9)
     assert (found.recorded, found.steps, found.flaws) == (False, 400, ())
     assert found.sqnr_db < 10
+    departs = found.warnings(Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None))[0]
+    assert departs.endswith(
+        "dB over 400 steps, h by 'n' (a single step has to reach 20 dB); the states in the samples are not those that the "
+        "original gives from step to step: where the samples are no steps of a sequence in their order, this tells little"
+    )
 
 
 def test_a_floor_that_was_asked_for_counts_less_10_db(tmp_path: Path, onnx_model: OnnxModel) -> None:
