@@ -40,8 +40,8 @@ RECORDED_DB = 20.0
 """How near the states in the samples have to be to those that the original gives, to be its own."""
 
 _NO_SEQUENCE = (
-    "; the states in the samples are not those that the original gives from step to step: where the samples are no steps "
-    "of a sequence in their order, this tells little"
+    "; the states in the samples are not those that the original gives from step to step: where the samples are no "
+    "steps of a sequence in their order, this tells little"
 )
 
 

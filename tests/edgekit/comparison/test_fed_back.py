@@ -250,8 +250,9 @@ def test_states_that_nobody_recorded_show_no_sequence(tmp_path: Path, onnx_model
     assert found.sqnr_db < 10
     departs = found.warnings(Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None))[0]
     assert departs.endswith(
-        "dB over 400 steps, h by 'n' (a single step has to reach 20 dB); the states in the samples are not those that the "
-        "original gives from step to step: where the samples are no steps of a sequence in their order, this tells little"
+        "dB over 400 steps, h by 'n' (a single step has to reach 20 dB); the states in the samples are not those that "
+        "the original gives from step to step: where the samples are no steps of a sequence in their order, this tells "
+        "little"
     )
 
 
