@@ -39,6 +39,7 @@ from edgekit.graph.reading.onnx_file import (
 from edgekit.graph.reading.pooled_axes import pool_fewer_axes
 from edgekit.graph.reading.simplified_norms import write_out_simplified_norms
 from edgekit.graph.reading.sparse_tensors import write_dense
+from edgekit.graph.reading.tensorflow_operators import write_out_tensorflow_operators
 from edgekit.graph.reading.vetting import (
     check_depth,
     check_equations,
@@ -153,7 +154,8 @@ class Load(Stage[Path]):
                 hint="export the model again; an exporter folds what does not depend on the inputs into constants",
             )
         fed = feed_initializers(proto, self._fed)
-        mended = [*mend(proto), *look_compared_texts_up(proto), *name_known_locales(proto)]
+        mended = [*mend(proto), *write_out_tensorflow_operators(proto), *look_compared_texts_up(proto)]
+        mended += name_known_locales(proto)
         check_texts(proto, given)
         changed = write_out_simplified_norms(proto) | write_out_defaults(proto)
         changed |= renamed or densified or bool(mended or fed)
