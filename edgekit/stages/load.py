@@ -26,6 +26,7 @@ from edgekit.graph.reading.compared_texts import look_compared_texts_up
 from edgekit.graph.reading.fed_initializers import feed_initializers
 from edgekit.graph.reading.inlining import inline_functions
 from edgekit.graph.reading.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
+from edgekit.graph.reading.lost_constants import warn_of_lost_constants
 from edgekit.graph.reading.mending import mend, name_standard_domain, write_out_defaults
 from edgekit.graph.reading.negative_axes import with_positive_axes
 from edgekit.graph.reading.onnx_file import (
@@ -169,7 +170,7 @@ class Load(Stage[Path]):
         raised = raised_to_operators(model)
         function_count = len(raised.graph_model.functions)
         raised, widened = without_bfloat16(raised)
-        warnings = [*file.mended, *([widened] if widened else [])]
+        warnings = [*file.mended, *warn_of_lost_constants(file.proto), *([widened] if widened else [])]
         warnings += _check(given, raised, as_read=raised is model and not file.is_changed)
         original_opset, model = model.opset, raised
         inline_functions(model.graph_model)
