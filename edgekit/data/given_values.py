@@ -33,10 +33,13 @@ def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
         spec: The input.
 
     Raises:
-        InputError: Its element type or shape is not the input's, or the input's type cannot hold its numbers.
+        InputError: Its element type or shape is not the input's, the input's type cannot hold its numbers, or something
+            among texts is none.
     """
     text = spec.dtype == "str"
     subject = f"input {spec.name!r}"
+    if text or spec.vocabulary is not None:
+        value = _checked_texts(value, subject, spec)
     if spec.vocabulary is not None and are_texts(given := _plain(value, subject, spec)):
         value = numbers_for(given, spec.vocabulary, spec.tokens, subject)
     array = value if isinstance(value, np.ndarray) else _converted(value, spec, subject)
@@ -103,9 +106,7 @@ def _narrows(array: np.ndarray) -> bool:
 
 
 def _converted(value: Any, spec: ValueSpec, subject: str) -> np.ndarray:
-    """Python's own numbers or texts in the input's type."""
-    if spec.dtype == "str":
-        return np.asarray(value, dtype=object)
+    """Python's own numbers in the input's type."""
     given = _plain(value, subject, spec)
     if given.dtype.kind in "US":
         raise _unfit(value, subject, spec)
@@ -119,19 +120,43 @@ def _converted(value: Any, spec: ValueSpec, subject: str) -> np.ndarray:
     return array
 
 
-def _plain(value: Any, subject: str, spec: ValueSpec) -> np.ndarray:
-    """The value as NumPy takes it by itself."""
+def _checked_texts(value: Any, subject: str, spec: ValueSpec) -> Any:
+    """Texts of which each is one, since NumPy and the runtimes make a text of anything: ``None`` becomes ``"None"``.
+
+    Arrays of a type of their own and, in lists, the numbers of words stay as they are.
+    """
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value
+    if spec.dtype != "str" and not are_texts(_plain(value, subject, spec)):
+        return value
+    elements = _plain(value, subject, spec, object)
+    texts = str if spec.vocabulary is None else (str, bytes)
+    strays = [each for each in elements.flat if not isinstance(each, texts)]
+    if strays:
+        raise InputError(
+            "holds what is no text",
+            subject=subject,
+            expected=str(spec),
+            found=_shortened(strays[0]),
+            hint="give texts as the training had them: str(value), bytes.decode(), its text for a missing one",
+        )
+    return elements
+
+
+def _plain(value: Any, subject: str, spec: ValueSpec, dtype: type | None = None) -> np.ndarray:
+    """The value as NumPy takes it, by itself or as a type."""
     try:
-        return np.asarray(value)
+        return np.asarray(value, dtype)
     except (ValueError, TypeError, OverflowError) as error:  # lists of several lengths
         raise _unfit(value, subject, spec) from error
 
 
 def _unfit(value: Any, subject: str, spec: ValueSpec) -> InputError:
-    shown = reprlib.repr(value)
     return InputError(
-        "cannot be made an array of the input's type",
-        subject=subject,
-        expected=str(spec),
-        found=shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…",
+        "cannot be made an array of the input's type", subject=subject, expected=str(spec), found=_shortened(value)
     )
+
+
+def _shortened(value: Any) -> str:
+    shown = reprlib.repr(value)
+    return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"

@@ -136,9 +136,10 @@ def _begun(name: str, samples: Iterator[tuple[str, Any]]) -> SampleList:
 
 
 def _array(value: Any, spec: ValueSpec | None, where: str) -> np.ndarray:
-    """What a sample holds for one name; arrays stay as they are."""
-    if spec is not None and isinstance(value, list | tuple | int | float):
-        return _told_with(where, lambda: fitting_array(_for_one(value, spec), spec))
+    """What a sample holds for one name; arrays of numbers stay as they are, texts become an array of a fixed width."""
+    if spec is not None and (isinstance(value, list | tuple | int | float | str) or _is_of_objects(value)):
+        array = _told_with(where, lambda: fitting_array(_for_one(value, spec), spec))
+        return array.astype(np.str_) if array.dtype == object else array
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:  # lists of several lengths
@@ -148,8 +149,14 @@ def _array(value: Any, spec: ValueSpec | None, where: str) -> np.ndarray:
     return array
 
 
+def _is_of_objects(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == object
+
+
 def _for_one(value: Any, spec: ValueSpec) -> Any:
-    """Lists for one sample, of which nothing counts samples, as the only one of their kind."""
+    """Lists for one sample, of which nothing counts samples, as the only one of their kind; arrays as they are."""
+    if isinstance(value, np.ndarray):
+        return value
     try:
         shape = np.shape(value)
     except ValueError:  # lists of several lengths, which are told of where they become an array

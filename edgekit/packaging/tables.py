@@ -37,8 +37,8 @@ def sample_folders(
         InputError: A table does not fit the model, or a column is named and there is no table.
     """
     tables = [None if one is None else _opened(one, in_memory) for one in given]
-    names = {name for one in tables if isinstance(one, Table | SampleList) for name in one.columns}
-    if label is not None and not names:
+    in_rows = [one for one in tables if isinstance(one, Table | SampleList)]
+    if label is not None and not in_rows:
         raise InputError(
             "names a column, and there is no table",
             subject=f"--label {label}",
@@ -46,10 +46,10 @@ def sample_folders(
             hint="samples in a folder have labels of their own: an array 'label', labels.csv, or sub-folders",
         )
     with ExitStack() as folders:
-        if not names:
+        if not in_rows:
             yield tuple(one if isinstance(one, Path) else None for one in tables)
             return
-        loaded = Load(names)(model).model
+        loaded = Load({name for one in in_rows for name in one.columns})(model).model
         classes = loaded.class_names if labels is None else read_class_names(labels)
         takes = Takes(loaded.inputs, loaded.nan_inputs, classes, loaded.metadata)
         yield tuple(

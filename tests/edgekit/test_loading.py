@@ -169,6 +169,27 @@ def test_no_cast_is_told_that_makes_zeros_of_a_sound(array: np.ndarray, hint: st
     assert refused.value.hint == hint
 
 
+@pytest.mark.parametrize("values", [[["Bern"], [None]], [["Bern"], [3]], [["Bern"], [float("nan")]], [[None], [None]]])
+@pytest.mark.parametrize("make", [list, lambda values: np.array(values, object)], ids=["lists", "objects"])
+@pytest.mark.parametrize(
+    "spec",
+    [ValueSpec("city", "str", (2, 1)), ValueSpec("city", "int64", (2, 1), vocabulary=("Bern", "3", "None", "nan"))],
+    ids=["texts", "words"],
+)
+def test_what_is_no_text_becomes_none(spec: ValueSpec, make: Callable[[Any], Any], values: list[list[Any]]) -> None:
+    """NumPy makes "None" of None, and "3" of 3: an answer for another word would come back."""
+    with pytest.raises(InputError, match="input 'city': holds what is no text\nexpected: city: ") as refused:
+        fitting_array(make(values), spec)
+    assert refused.value.hint is not None
+    assert refused.value.hint.startswith("give texts as the training had them")
+
+
+def test_words_are_texts_or_their_numbers() -> None:
+    spec = ValueSpec("city", "int64", (2, 1), vocabulary=("Bern", "Graz"))
+    for given in ([["Graz"], ["Köln"]], [[1], [2]], np.array([["Graz"], ["Köln"]], object), [[b"Graz"], [b"x"]]):
+        assert fitting_array(given, spec).tolist() == [[1], [2]]
+
+
 def test_a_sample_that_was_packaged_with_is_taken(tmp_path: Path, onnx_model: Callable[..., Any]) -> None:
     """It may hold the state that the built model keeps, what the framework computed, and a label."""
     import onnx

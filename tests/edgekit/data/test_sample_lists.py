@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import edgekit
-from edgekit.data.sample_lists import read_lines
+from edgekit.data.npz import read_npz
+from edgekit.data.sample_lists import list_as_folder, list_of, read_lines
 from edgekit.errors import InputError
+from edgekit.model import ValueSpec
 
 GRAPH = """
 g (int64[1, seq] ids, float[1, seq, 2] x) => (float[1, seq, 2] y)
@@ -110,3 +113,61 @@ def test_lines_that_are_no_samples(onnx_file: Callable[..., Path], tmp_path: Pat
 def test_what_is_no_list_of_samples(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="samples one by one, each a mapping of arrays by the inputs' names"):
         edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=[1, 2])
+
+
+CITIES = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 2]> g (string[n, 1] city) => (int64[n, 1] place) {
+   place = ai.onnx.ml.LabelEncoder <keys_strings = ["Bern", "Graz"], values_int64s = [4, 7], default_int64 = 9> (city)
+}"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["Köln", ["Köln"], [["Köln"]], np.array([["Köln"]]), np.array([["Köln"]], object)],
+    ids=["text", "list for one sample", "list", "array", "objects"],
+)
+def test_texts_become_an_array(given: Any) -> None:
+    city = ValueSpec("city", "str", (None, 1))
+    if isinstance(given, str):
+        city = ValueSpec("city", "str", (None,))
+    samples = list_of([{"city": given}], "list")
+    assert samples is not None
+    with list_as_folder(samples, [city], None) as folder:
+        (arrays,) = map(read_npz, folder.iterdir())
+    assert arrays["city"].tolist() == (["Köln"] if isinstance(given, str) else [["Köln"]])
+    assert arrays["city"].dtype.kind == "U"
+
+
+def test_texts_are_samples(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(CITIES), tmp_path / "cities.onnx")
+    file = tmp_path / "cities.jsonl"
+    file.write_text("".join(json.dumps({"city": [city]}) + "\n" for city in ("Graz", "Bern", "Köln")))
+    bundle = edgekit.package(tmp_path / "cities.onnx", "ort", tmp_path / "out", data=file, quantize="none")
+    assert [outputs["place"].item() for _, outputs in bundle.golden()] == [7, 4, 9]
+
+
+@pytest.mark.parametrize("stray", [None, 7, float("nan"), b"Bern", True, ["Bern"]])
+def test_what_is_no_text_is_refused(stray: Any) -> None:
+    samples = list_of([{"city": [["Bern"], [stray]]}], "list")
+    assert samples is not None
+    with (
+        pytest.raises(InputError) as caught,
+        list_as_folder(samples, [ValueSpec("city", "str", (None, 1))], None),
+    ):
+        pass
+    assert str(caught.value).startswith(
+        f"list, sample 0, 'city': holds what is no text\nexpected: city: str ?×1\nfound: {stray!r}\nhint: give texts"
+    )
+
+
+@pytest.mark.parametrize("given", ["[1]", "1", "null", '"a"'])
+def test_lines_that_are_no_samples_are_not_taken_for_none(
+    given: str, onnx_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "texts.jsonl").write_text(f"{given}\n")
+    with pytest.raises(InputError, match=r"texts\.jsonl:1: is no sample\nexpected: arrays by the names of the inputs"):
+        edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=tmp_path / "texts.jsonl", quantize="none")
+
+
+def test_an_object_without_arrays_is_not_taken_for_no_samples(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"not named as the model's inputs\nexpected: ids, x\nfound: no array"):
+        edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=[{}], quantize="none")
