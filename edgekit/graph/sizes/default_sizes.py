@@ -113,11 +113,11 @@ def with_default_sizes(
     """A request completed by the sizes of free dimensions that it leaves out.
 
     Of an input the first dimension that is called as batches are is 1, unless several samples are there that all have
-    one other size, or several. 1 is also one that stands first of two or more and is free, unless its name says that it
-    counts steps, another dimension of the input is called as batches are, or several samples are there of which one has
-    more. Height and width of a picture are those of the samples, else what the file states. Others are what the
-    samples have where the device does not take any size: one size where all samples have the same, else the range of
-    them if the device takes ranges and the dimension has a name.
+    one other size, or several. 1 is also one that stands first of two or more (of texts, of one or more) and is free,
+    unless its name says that it counts steps, another dimension of the input is called as batches are, or several
+    samples are there of which one has more. Height and width of a picture are those of the samples, else what the file
+    states. Others are what the samples have where the device does not take any size: one size where all samples have
+    the same, else the range of them if the device takes ranges and the dimension has a name.
 
     Args:
         request: What was asked for, which always wins.
@@ -212,7 +212,8 @@ def _of_batch(spec: ValueSpec, inputs: Sequence[ValueSpec], sampled: SampledSize
     if batch is not None:
         one = known.get((spec.name, batch))
         return {batch: _batch_size(one, sampled)} if one is None or one.agreed is not None else {}
-    if len(shape) <= 1 or isinstance(shape[0], int) or not _may_count_samples(shape[0], inputs):
+    alone = len(shape) == 1 and spec.dtype != "str"  # texts alone are a sample each
+    if not shape or alone or isinstance(shape[0], int) or not _may_count_samples(shape[0], inputs):
         return {}
     several = sampled is not None and sampled.count > 1
     has_more = several and (spec.name, 0) in known and known[spec.name, 0].greatest > 1

@@ -75,6 +75,14 @@ def test_what_counts_steps_stays_free(shape: Shape) -> None:
     assert found == tuple(1 if dim == "batch" else dim for dim in shape)
 
 
+@pytest.mark.parametrize(("dtype", "shape"), [("str", (1,)), ("float32", (None,))])
+def test_texts_alone_are_a_sample_each_and_numbers_are_not(dtype: str, shape: Shape) -> None:
+    inputs = [ValueSpec("text", dtype, (None,))]
+    whole, found = with_default_sizes(ShapeRequest(), inputs, {})
+    assert whole.shape(inputs[0], whole.sizes(inputs)) == shape
+    assert [each.why for each in found] == (["one sample"] if dtype == "str" else [])
+
+
 def test_behind_a_batch_there_is_no_second_one() -> None:
     assert completed(("batch_size", "N"), ("batch_size",))[0] == [(1, "N"), (1,)]
     assert completed(("N", "T", 80), (2, "N", 64), ("N",))[0] == [(1, "T", 80), (2, 1, 64), (1,)]
