@@ -15,6 +15,9 @@ import onnx_ir as ir
 
 from edgekit.comparison.metrics import json_number
 from edgekit.errors import InputError
+from edgekit.files.atomic import temporary_folder
+from edgekit.graph.reading.onnx_file import write_model
+from edgekit.model import Model
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult, timed_of
 from edgekit.target import Runner
 from edgekit_quantize.calibration.statistics import Calibration
@@ -196,10 +199,11 @@ class Sizing:
         )
 
     def _built_bytes(self, place: int) -> int | None:
-        """What the target builds of an allocation takes; None where nothing builds."""
+        """What the target builds of an allocation takes, or without a target its ONNX file; None if that is not told."""
+        model = self._model_of(self._frontier[place])[0]
         if self.request.execute is None:
-            return None
-        opened = self.request.execute(self._model_of(self._frontier[place])[0])
+            return _file_bytes(model)
+        opened = self.request.execute(model)
         return opened.bytes if isinstance(opened, Opened) else None
 
     def _on_target(self, place: int) -> QuantizationResult:
@@ -217,10 +221,12 @@ class Sizing:
             try:
                 opened = judge.open(model)
                 size = opened.bytes if isinstance(opened, Opened) else None
+                if self.request.execute is None:
+                    size = _file_bytes(model)
                 score = judge.worst_score_of(opened)
             except CandidateError as error:
                 score = error
-            name = f"{self._name(place)}, on the target"
+            name = f"{self._name(place)}, {'as written' if self.request.execute is None else 'on the target'}"
             if isinstance(score, CandidateError):
                 failures.append(score.message)
             else:
@@ -334,3 +340,11 @@ class Sizing:
     def _tell(self, what: str, done: int, total: int) -> None:
         if self.request.progress is not None:
             self.request.progress(what, done, total)
+
+
+def _file_bytes(model: Model) -> int:
+    """What the model takes as an ONNX file, with the files that hold its tensors."""
+    with temporary_folder() as folder:
+        file = folder / "model.onnx"
+        write_model(model, file)
+        return sum(one.stat().st_size for one in folder.iterdir())

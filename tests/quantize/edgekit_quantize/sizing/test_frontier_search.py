@@ -13,6 +13,7 @@ import pytest
 
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError
+from edgekit.graph.reading.onnx_file import write_model
 from edgekit.model import Model
 from edgekit.quantizer import CandidateError, Opened, QuantizationRequest, QuantizationResult
 from edgekit_quantize.graph.session import SessionRunner
@@ -212,6 +213,16 @@ def test_the_most_accurate_of_a_size_is_as_large_as_it_may_be(ask: Ask, network:
     decibels = [_sqnr(network, result) for result in found]
     assert decibels == sorted(decibels)
     assert decibels[-1] > decibels[0] + 3
+
+
+def test_without_a_target_the_size_is_that_of_the_file(ask: Ask, tmp_path: Path) -> None:
+    for most in (16_000, 20_000):
+        result = ask(max_bytes=most, max_drop=0.9, integers_alone=True)
+        write_model(result.model, tmp_path / "small.onnx")
+        assert (tmp_path / "small.onnx").stat().st_size <= most
+        last = result.record["curve"][-1]
+        assert last["candidate"].endswith(", as written")
+        assert last["bytes"] == (tmp_path / "small.onnx").stat().st_size
 
 
 def test_a_size_that_nothing_has_is_refused(ask: Ask) -> None:
