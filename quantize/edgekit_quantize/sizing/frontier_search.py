@@ -199,7 +199,7 @@ class Sizing:
         )
 
     def _built_bytes(self, place: int) -> int | None:
-        """What the target builds of an allocation takes, or without a target its ONNX file; None where nothing builds."""
+        """What the target builds of an allocation takes, without a target its ONNX file; None where nothing builds."""
         model = self._model_of(self._frontier[place])[0]
         if self.request.execute is None:
             return _file_bytes(model)
