@@ -67,6 +67,24 @@ def test_a_project_that_builds_and_is_judged(edgekit: RunEdgeKit, folder: Path, 
     assert (folder / "ci" / "edgekit-baseline.json").is_file()
 
 
+def test_each_budget_that_is_proposed_can_be_measured(
+    edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path]
+) -> None:
+    """With the remarks taken as they stand, the gate asks no latency of a target whose runtime is not here."""
+    onnx_file(PICTURE)
+    assert edgekit("init", "model.onnx", "--target", "ios18", "--target", "ort", "--target", "web").code == 0
+    config = folder / "edgekit.toml"
+    proposed = config.read_text().partition("# [budget]")
+    config.write_text(proposed[0] + "".join(proposed[1:]).replace("\n# ", "\n").removeprefix("# "))
+    budgets = {bundle.name: bundle.budget for bundle in read_config(config).bundles}
+    assert {name: budget.latency_ratio for name, budget in budgets.items()} == {
+        "model-ios18": None,
+        "model-onnxruntime": 1.0,
+        "model-web": None,
+    }
+    assert {budget.size for budget in budgets.values()} == {5_000_000}
+
+
 def test_sizes_that_nothing_tells(edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path]) -> None:
     onnx_file(SEQUENCE)
     finished = edgekit("init", "model.onnx")
