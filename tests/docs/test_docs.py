@@ -23,6 +23,7 @@ import typer
 import edgekit
 from edgekit.cli import COMMANDS, app
 from edgekit.config import Budget, read_config
+from edgekit.data.tables import SUFFIXES
 from edgekit.registry import KINDS, installed_targets
 from edgekit.stages import Stage
 from edgekit.target import Target
@@ -119,6 +120,22 @@ def test_every_command_has_a_page_that_tells_every_option_and_no_other(name: str
     assert page.startswith(f"# edgekit {name}\n")
     told = set(re.findall(r"`(-{1,2}[a-z][a-z-]*)", "\n".join(re.findall(r"^\| `-[^|]*\|", page, re.MULTILINE))))
     assert told == options_of(name)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "targets"])  # which tells of others' options
+def test_help_of_a_command_names_its_own_options_alone(name: str) -> None:
+    """Options are declared once for several commands, of which one may call another option otherwise."""
+    command = CLI.commands[name]
+    texts = [command.help, *(getattr(each, "help", None) for each in command.params)]
+    of_others = re.compile(r"`edgekit [^`]*`")
+    named = {option for text in texts for option in re.findall(r"--[a-z][a-z-]+", of_others.sub("", text or ""))}
+    assert named <= options_of(name)
+
+
+@pytest.mark.parametrize("name", ["package", "quantize", "verify"])
+def test_help_of_data_names_every_kind_of_file_with_samples(name: str) -> None:
+    told = next(each.help for each in CLI.commands[name].params if "--data" in each.opts)
+    assert set(re.findall(r"\.[a-z]+", told)) == SUFFIXES
 
 
 @pytest.mark.parametrize("name", NAMES)
