@@ -78,8 +78,8 @@ MaxSizeOption = Annotated[
     typer.Option(
         "--max-size",
         metavar="SIZE",
-        help="The most accurate model of at most this size, such as 3MB: a form for each weight; with the scheme auto and "
-        "--data.",
+        help="The most accurate model of at most this size, such as 3MB: a form for each weight; with the scheme auto "
+        "and --data.",
         show_default=False,
     ),
 ]
@@ -87,8 +87,8 @@ SmallestOption = Annotated[
     bool,
     typer.Option(
         "--smallest",
-        help="The smallest model that holds --max-drop, in place of the fastest: a form for each weight; with the scheme "
-        "auto and --data.",
+        help="The smallest model that holds --max-drop, in place of the fastest: a form for each weight; with the "
+        "scheme auto and --data.",
     ),
 ]
 DeviceTimeoutOption = Annotated[

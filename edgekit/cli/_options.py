@@ -31,8 +31,8 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="A folder of samples: .npz files, or images or WAV files; a table with a row a sample: .csv, .tsv, .parquet, "
-        ".npy or .npz; or a sample a line: .jsonl.",
+        help="A folder of samples: .npz files, or images or WAV files; a table with a row a sample: .csv, .tsv, "
+        ".parquet, .npy or .npz; or a sample a line: .jsonl.",
     ),
 ]
 LabelOption = Annotated[
