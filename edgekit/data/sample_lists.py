@@ -19,7 +19,7 @@ import numpy as np
 from edgekit.data.given_values import fitting_array
 from edgekit.data.npz import LABEL_ARRAY, write_npz
 from edgekit.data.tables import LINES_SUFFIX, MOST_ROWS
-from edgekit.errors import InputError
+from edgekit.errors import EdgeKitError, InputError
 from edgekit.files.atomic import temporary_folder
 from edgekit.files.lines import lines_of
 from edgekit.files.regular_file import DOCUMENT_BYTES, read_text
@@ -100,7 +100,7 @@ def list_as_folder(given: SampleList, inputs: Iterable[ValueSpec], label: str | 
         label: What the class is called in a sample; None: ``label``, where there is one.
 
     Yields:
-        The folder. Errors of later stages name its files: the list's name, and the number of the sample.
+        The folder. Errors about its files name the sample: the line of the file, or the list and the number.
 
     Raises:
         InputError: A sample is no mapping, or what it holds is no array; which one, and what was expected, is told.
@@ -109,6 +109,7 @@ def list_as_folder(given: SampleList, inputs: Iterable[ValueSpec], label: str | 
     with temporary_folder() as parent:
         folder = parent / (Path(given.name).name or "samples")
         folder.mkdir()
+        places = {}
         for number, (where, sample) in enumerate(given.samples):
             if not isinstance(sample, Mapping):
                 raise InputError(
@@ -121,8 +122,14 @@ def list_as_folder(given: SampleList, inputs: Iterable[ValueSpec], label: str | 
                 raise InputError("there are too many samples", subject=given.name, expected=f"{MOST_ROWS} at most")
             called = {LABEL_ARRAY if str(name) == label else str(name): value for name, value in sample.items()}
             arrays = {name: _array(value, specs.get(name), f"{where}, {name!r}") for name, value in called.items()}
-            write_npz(folder / f"{number:0{_DIGITS}}.npz", arrays)
-        yield folder
+            file = folder / f"{number:0{_DIGITS}}.npz"
+            write_npz(file, arrays)
+            places[str(file)] = where
+        try:
+            yield folder
+        except EdgeKitError as error:
+            error.subject = places.get(error.subject or "", error.subject)
+            raise
 
 
 def _begun(name: str, samples: Iterator[tuple[str, Any]]) -> SampleList:

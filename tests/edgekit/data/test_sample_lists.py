@@ -168,6 +168,18 @@ def test_lines_that_are_no_samples_are_not_taken_for_none(
         edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=tmp_path / "texts.jsonl", quantize="none")
 
 
+def test_errors_about_a_sample_name_its_line(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    file = tmp_path / "texts.jsonl"
+    file.write_text(f"{json.dumps(plain([1, 2]))}\n\n{json.dumps({'ids': [1, 2]})}\n")
+    with pytest.raises(InputError) as caught:
+        edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=file, quantize="none")
+    assert str(caught.value).startswith(
+        f"{file}:3: the sample's arrays are not named as the model's inputs\nexpected: ids, x\nfound: ids"
+    )
+
+
 def test_an_object_without_arrays_is_not_taken_for_no_samples(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"not named as the model's inputs\nexpected: ids, x\nfound: no array"):
+    with pytest.raises(
+        InputError, match=r"list, sample 0: .* not named as the model's inputs\nexpected: ids, x\nfound: no array"
+    ):
         edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=[{}], quantize="none")
