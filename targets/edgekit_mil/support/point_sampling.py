@@ -14,6 +14,7 @@ import numpy as np
 
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.values import Unsupported
+from edgekit_mil.support.bounds import bounded
 
 CUBIC_COEFFICIENT = -0.75
 """Keys' coefficient that GridSample prescribes."""
@@ -50,7 +51,7 @@ class Surroundings:
         if self.padding == "zeros":
             return mb.clip(x=places, alpha=float(-MARGIN), beta=float(self.size + MARGIN))
         if self.padding == "border":
-            return mb.clip(x=places, alpha=0.0, beta=float(self.size - 1))
+            return bounded(places, 0.0, self.size - 1)
         if self.padding != "reflection":
             raise Unsupported(f"unknown padding_mode {self.padding!r}")
         low, high = (0.0, self.size - 1.0) if self.reflects_at_centres else (-0.5, self.size - 0.5)
@@ -69,7 +70,7 @@ class Surroundings:
             weights = mb.mul(x=weights, y=mb.cast(x=inside, dtype="fp32"))
         else:
             places = self.brought_inside(places)
-        near = mb.clip(x=mb.round(x=places), alpha=0.0, beta=float(self.size - 1))
+        near = bounded(mb.round(x=places), 0.0, self.size - 1)
         return Neighbours(mb.cast(x=near, dtype="int32"), weights)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.support.bounds import bounded
 from edgekit_mil.support.runtime_shapes import size_of, zeros
 
 States = tuple[Var, ...]
@@ -34,7 +35,7 @@ class Activation:
 
     def __call__(self, x: Var) -> Var:
         """Apply it to the clipped argument."""
-        return self.function(x if self.clip is None else mb.clip(x=x, alpha=-self.clip, beta=self.clip))
+        return self.function(x if self.clip is None else bounded(x, -self.clip, self.clip))
 
 
 def activations_of(

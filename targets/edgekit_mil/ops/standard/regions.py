@@ -10,6 +10,7 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.support.bounds import bounded
 from edgekit_mil.support.point_sampling import Neighbours, elements_at, flat_neighbours
 from edgekit_mil.support.runtime_shapes import is_number
 
@@ -209,7 +210,7 @@ def _largest_sample(images: Var, axes: Sequence[Neighbours], bins: Sequence[int]
 def _bordering(places: Var, size: int) -> Neighbours:
     """The two elements around each of the places [R, P]; none where it is over one element outside."""
     inside = mb.logical_and(x=mb.greater_equal(x=places, y=-1.0), y=mb.less_equal(x=places, y=float(size)))
-    near = mb.clip(x=places, alpha=0.0, beta=float(size - 1))
+    near = bounded(places, 0.0, size - 1)
     base = mb.floor(x=near)
     offset = mb.sub(x=near, y=base)
     weights = mb.stack(values=[mb.sub(x=1.0, y=offset), offset], axis=1)

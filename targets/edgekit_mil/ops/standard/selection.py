@@ -10,6 +10,7 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Value
+from edgekit_mil.support.bounds import bounded
 from edgekit_mil.support.movement import choose
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -46,8 +47,8 @@ def clip(ctx: Context, x: Value, low: Value | None = None, high: Value | None = 
 
 def limited(x: Value, low: float | None, high: float | None) -> Var:
     """Floats within constant limits."""
-    if low is not None and high is not None and -math.inf < low <= high < math.inf:
-        return mb.clip(x=x.var, alpha=np.float32(low), beta=np.float32(high))
+    if low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
+        return bounded(x.var, low, high)
     result = x.var
     if low is not None:
         result = mb.maximum(x=result, y=np.float32(low))

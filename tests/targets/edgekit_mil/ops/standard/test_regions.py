@@ -27,6 +27,13 @@ def test_roi_align(agrees, rng, mode, transformation):
     )
 
 
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_roi_align_of_one_row(agrees, rng, mode):
+    x = rng.uniform(0, 1, (2, 3, 1, 8)).astype(np.float32)
+    settings = {"output_height": 2, "output_width": 3, "sampling_ratio": 2}
+    agrees("RoiAlign", [x, REGIONS, IMAGES], fed=(0, 1), against="reference", mode=mode, **settings)
+
+
 @pytest.mark.parametrize("opset", [10, 16])
 def test_roi_align_of_one_image_by_the_defaults_of_each_version(agrees, rng, opset):
     x = rng.uniform(0, 1, (1, 2, 6, 7)).astype(np.float32)

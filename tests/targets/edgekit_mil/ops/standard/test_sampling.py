@@ -41,6 +41,15 @@ def test_grid_sample_of_volumes(agrees, rng, mode, padding):
     agrees("GridSample", [x, grid], fed=(0, 1), against="reference", mode=mode, padding_mode=padding)
 
 
+@pytest.mark.parametrize("align_corners", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_grid_sample_of_one_row(agrees, rng, mode, padding, align_corners):
+    x = rng.standard_normal((1, 2, 1, 4)).astype(np.float32)
+    settings = {"mode": mode, "padding_mode": padding, "align_corners": align_corners}
+    agrees("GridSample", [x, grid_for(rng, 1, 3, 2, 2)], fed=(0, 1), **settings)
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 def test_grid_sample_by_the_names_of_version_16(agrees, rng, mode):
     x = rng.standard_normal((1, 2, 3, 4)).astype(np.float32)

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+
+import edgekit_coreml
 
 X = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
 
@@ -29,7 +32,7 @@ def test_infinite_alternative_does_not_spread(lower):
     np.testing.assert_array_equal(y, [[0.0, -np.inf]])
 
 
-@pytest.mark.parametrize(("low", "high"), [(-1.0, 2.0), (None, 1.0), (0.0, None), (None, None), (2.0, -1.0)])
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 2.0), (None, 1.0), (0.0, None), (None, None), (2.0, -1.0), (1.0, 1.0)])
 @pytest.mark.parametrize("fed", [[0], [0, 1, 2]])
 def test_limits_from_inputs_agree(agrees, low, high, fed):
     limits = [None if limit is None else np.array(limit, np.float32) for limit in (low, high)]
@@ -40,6 +43,15 @@ def test_limits_from_inputs_agree(agrees, low, high, fed):
 @pytest.mark.parametrize("attributes", [{"min": -1.0, "max": 2.0}, {"max": 0.5}, {}], ids=str)
 def test_limits_from_attributes_agree(agrees, attributes):
     agrees("Clip", [X], opset=6, **attributes)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1.0001), (-1e-9, 1e-9)])
+def test_limits_that_are_one_number_in_half_precision(low, high, tmp_path):
+    body = f"(float[3, 4] x) => (float[3, 4] y) {{ y = Clip <min = {low:.9f}, max = {high:.9f}> (x) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 6]> agraph {body}')
+    package = edgekit_coreml.convert(model, tmp_path / "model", precision="float16")
+    result = edgekit_coreml.load(package).run({"x": X})["y"]
+    np.testing.assert_allclose(result, np.full(X.shape, low), atol=1e-3)
 
 
 def test_integers_are_limited(agrees):
