@@ -242,6 +242,11 @@ def _pads_an_output_shape_behind(node: ir.Node, _: int) -> bool:
     return "output_shape" in node.attributes and node.attributes.get_string("auto_pad", "NOTSET") == "SAME_UPPER"
 
 
+def _cuts_groups_to_a_shape(node: ir.Node, _: int) -> bool:
+    """Whether an output shape is given for channels in groups."""
+    return "output_shape" in node.attributes and node.attributes.get_int("group", 1) > 1
+
+
 def _pads_where_sizes_are_open(node: ir.Node, _: int) -> bool:
     """Whether the pads follow from a shape, and a size is open, be it the batch's alone."""
     is_same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
@@ -425,6 +430,7 @@ MISREADINGS = (
     Departure(("BitShift",), _rounds_what_is_shifted, "it rounds shifted 8-bit integers of open sizes"),
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more before than behind"),
+    Departure(("ConvTranspose",), _cuts_groups_to_a_shape, "it cuts off groups behind alone where an output shape is given"),
     Departure(("ConvTranspose",), _pads_where_sizes_are_open, "it leaves out the padding where a size is open"),
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),

@@ -321,6 +321,20 @@ def test_a_transposed_convolution_of_an_output_shape(shape: str, tmp_path: Path)
     assert near(got, expected)
 
 
+@pytest.mark.parametrize(("group", "padding"), [(1, "NOTSET"), (2, "NOTSET"), (2, "SAME_LOWER")])
+def test_a_transposed_convolution_in_groups_of_an_output_shape(group: int, padding: str, tmp_path: Path) -> None:
+    """Half of what is cut off stands before: OpenVINO cuts off groups behind."""
+    call = f'ConvTranspose <strides = [3], output_shape = [9], group = {group}, auto_pad = "{padding}"> (x, w)'
+    model = parsed(f"(float[1, 2, 4] x) => (float[1, {2 * group}, 9] y) {{ y = {call} }}", 11)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(floats(2, 2, 3), "w"))
+    feeds = {"x": floats(1, 2, 4)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, feeds)
+    assert near(as_openvino_reads_it(model, feeds), expected) == (group == 1)
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    assert near(got, expected)
+
+
 def test_lengths_that_follow_from_sizes_are_taken() -> None:
     """tf2onnx writes the number of steps for each sequence."""
     body = (
