@@ -11,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from edgekit.data.battery import KINDS, battery_inputs
-from edgekit.data.limits import index_limits, with_sampled_integers
+from edgekit.data.limits import Limits, index_limits, with_sampled_integers
 from edgekit.errors import InputError
 from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.inner_values import InnerValues, MeasuredShapes, returning
@@ -65,7 +65,7 @@ class Equivalence:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._limits = index_limits(model)
+        self._limits: Limits = index_limits(model)
         self._watched = _watched(model)
         self._reference = Reference(with_blocks_in_floats(returning(model, self._watched)))
         self._expected: dict[str, Arrays | None] = {}
@@ -294,10 +294,13 @@ def _specs_in_sample(model: Model, specs: Sequence[ValueSpec]) -> list[ValueSpec
     """The inputs with the sizes of a sample for their dimensions; None where it has not all of them."""
     found = []
     for spec in specs:
-        shape = spec.shape if spec.is_static else model.sample_shapes.get(spec.name)
-        if shape is None or not spec.takes_shape(shape):
+        shape = model.sample_shapes.get(spec.name)
+        if spec.is_static:
+            found.append(spec)
+        elif shape is not None and spec.takes_shape(shape):
+            found.append(replace(spec, shape=shape))
+        else:
             return None
-        found.append(replace(spec, shape=shape))
     return found
 
 
