@@ -430,7 +430,9 @@ MISREADINGS = (
     Departure(("BitShift",), _rounds_what_is_shifted, "it rounds shifted 8-bit integers of open sizes"),
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more before than behind"),
-    Departure(("ConvTranspose",), _cuts_groups_to_a_shape, "it cuts off groups behind alone where an output shape is given"),
+    Departure(
+        ("ConvTranspose",), _cuts_groups_to_a_shape, "it cuts off groups behind alone where an output shape is given"
+    ),
     Departure(("ConvTranspose",), _pads_where_sizes_are_open, "it leaves out the padding where a size is open"),
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), _is_set("onesided"), "it gives the one-sided transform another shape"),

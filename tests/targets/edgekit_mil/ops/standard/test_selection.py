@@ -32,7 +32,9 @@ def test_infinite_alternative_does_not_spread(lower):
     np.testing.assert_array_equal(y, [[0.0, -np.inf]])
 
 
-@pytest.mark.parametrize(("low", "high"), [(-1.0, 2.0), (None, 1.0), (0.0, None), (None, None), (2.0, -1.0), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(-1.0, 2.0), (None, 1.0), (0.0, None), (None, None), (2.0, -1.0), (1.0, 1.0)]
+)
 @pytest.mark.parametrize("fed", [[0], [0, 1, 2]])
 def test_limits_from_inputs_agree(agrees, low, high, fed):
     limits = [None if limit is None else np.array(limit, np.float32) for limit in (low, high)]
