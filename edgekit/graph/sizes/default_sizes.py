@@ -115,9 +115,10 @@ def with_default_sizes(
     Of an input the first dimension that is called as batches are is 1, unless several samples are there that all have
     one other size, or several. 1 is also one that stands first of two or more (of texts, of one or more) and is free,
     unless its name says that it counts steps, another dimension of the input is called as batches are, or several
-    samples are there of which one has more. Height and width of a picture are those of the samples, else what the file
-    states. Others are what the samples have where the device does not take any size: one size where all samples have
-    the same, else the range of them if the device takes ranges and the dimension has a name.
+    samples are there of which one has more; a single one of several texts tells that they go together. Height and width
+    of a picture are those of the samples, else what the file states. Others are what the samples have where the device
+    does not take any size: one size where all samples have the same, else the range of them if the device takes ranges
+    and the dimension has a name.
 
     Args:
         request: What was asked for, which always wins.
@@ -212,11 +213,12 @@ def _of_batch(spec: ValueSpec, inputs: Sequence[ValueSpec], sampled: SampledSize
     if batch is not None:
         one = known.get((spec.name, batch))
         return {batch: _batch_size(one, sampled)} if one is None or one.agreed is not None else {}
-    alone = len(shape) == 1 and spec.dtype != "str"  # texts alone are a sample each
-    if not shape or alone or isinstance(shape[0], int) or not _may_count_samples(shape[0], inputs):
+    are_texts_alone = len(shape) == 1 and spec.dtype == "str"
+    may_have_one = len(shape) > 1 or are_texts_alone
+    if not may_have_one or isinstance(shape[0], int) or not _may_count_samples(shape[0], inputs):
         return {}
-    several = sampled is not None and sampled.count > 1
-    has_more = several and (spec.name, 0) in known and known[spec.name, 0].greatest > 1
+    told = sampled is not None and (sampled.count > 1 or are_texts_alone)
+    has_more = told and (spec.name, 0) in known and known[spec.name, 0].greatest > 1
     return {} if has_more else {0: (1, "one sample")}
 
 
