@@ -13,8 +13,9 @@ Written by `python -m edgekit_coreai.table` from the registry of lowerings. A ro
 the [reference runtime](coreml-runtime.md) executes; *since* names the iOS versions whose operator sets give it another
 meaning. Which ONNX operators become these operations is in [coreml-operators.md](coreml-operators.md).
 
-An operation without a translation is a gap: random numbers, for which Core AI has no operation; the class labels of
-classifiers, which are texts; and what coremltools itself no longer writes.
+An operation without a translation is a gap: random numbers, for which Core AI has no operation; and what coremltools
+itself no longer writes. Of `classify` nothing is left: Core AI has neither texts nor dictionaries, and the probabilities
+that it tells the class from are a tensor.
 
 | operation | since | translated |
 |---|---|---|

@@ -122,3 +122,29 @@ def test_a_witness_executes_what_is_packaged(tmp_path: Path) -> None:
     assert caught.value.subject == "--witness coreai"
     assert caught.value.found == "model.onnx"
     assert not (tmp_path / "other").exists()
+
+
+def test_a_witness_executes_a_classifier_but_for_the_class_as_a_text(tmp_path: Path) -> None:
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Softmax", ["x"], ["y"])],
+            "test",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+        ),
+        opset_imports=[helper.make_opsetid("", 19)],
+        ir_version=9,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    (tmp_path / "labels.txt").write_text("cat\ndog\nbird\n", encoding="utf-8")
+    request = PackageRequest(
+        tmp_path / "model.onnx", "ios18", tmp_path / "bundle", labels=tmp_path / "labels.txt", witness="coreai"
+    )
+    bundle = run_pipeline(request, Progress())
+    assert stage_record(bundle.manifest, "build")["classifier"]
+    assert stage_record(bundle.manifest, "witness")["executed_by"].startswith("Apple's Core AI runtime")
+    feeds = {"x": np.log(np.array([[1, 2, 5]], np.float32))}
+    results = CoreAIWitness().load(bundle.main).run(feeds)
+    np.testing.assert_allclose(results["y"], [[0.125, 0.25, 0.625]], atol=1e-3)
+    assert not any(isinstance(value, str | dict) for value in results.values())
+    assert CoreAIWitness().parting(bundle.main, feeds) is None

@@ -3,6 +3,7 @@
 from edgekit_coreai.translation.ops import (  # noqa: F401 - the families register themselves
     activation,
     assembly,
+    classification,
     compression,
     control_flow,
     convolution,
