@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -52,3 +53,26 @@ def test_weights_that_are_mostly_zeros_are_a_mask_and_numbers(tmp_path: Path, sy
     x = RANDOM.standard_normal((4, 256)).astype(np.float32)
     expected = x @ numpy_helper.to_array(model.graph.initializer[0])
     np.testing.assert_allclose(edgekit_coreai.load(translated).run({"x": x})["y"], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(("layer", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_weights_of_half_precision_are_stored_so(tmp_path: Path, layer: str, gates: int) -> None:
+    """They are multiplied in float32, as Core ML multiplies them."""
+    hidden, width = 128, 96
+    weights = {
+        "w": RANDOM.standard_normal((1, gates * hidden, width)).astype(np.float32) / 10,
+        "r": RANDOM.standard_normal((1, gates * hidden, hidden)).astype(np.float32) / 10,
+    }
+    graph = helper.make_graph(
+        [helper.make_node(layer, ["x", "w", "r"], ["y"], hidden_size=hidden)],
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 1, width])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 1, 1, hidden])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    translated = edgekit_coreai.convert(model, tmp_path / "model", precision="float16")
+    assert size(translated) < 2 * gates * hidden * (width + hidden) + 16384
+    x = RANDOM.standard_normal((5, 1, width)).astype(np.float32)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(edgekit_coreai.load(translated).run({"x": x})["y"], expected, atol=2e-3)
