@@ -157,6 +157,8 @@ def test_a_scheme_that_the_target_lacks_is_refused_with_those_it_has(target: str
         ("ios17", "int4-weights", "iOS stores 4-bit integers from version 18 on"),
         ("ios18", "int8-dynamic", "Core ML has no product of integers whose ranges are found as it runs"),
         ("ios18", "float16", "--precision float16"),
+        ("ios27", "int8-dynamic", "Core AI models have no product of integers whose ranges are found as it runs"),
+        ("ios27", "float16", "--precision float16"),
         ("intel-cpu", "int8-dynamic", "OpenVINO computes it in float"),
     ],
 )
