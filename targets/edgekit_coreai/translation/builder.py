@@ -137,14 +137,14 @@ class Builder:
         if x.array is not None and x.array.size <= 4096 and not (x.is_float and target.kind in "iu"):
             return self.constant(x.array.astype(target))
         if x.array is not None and (x.dtype, target) == (np.float16, np.float32):
-            x = self._kept_as_stored(x)
+            x = self.unfolded(x)
         return self._call(lambda value: dialect.cast(value, tensor_type(x.shape, target)), x)
 
-    def _kept_as_stored(self, x: Tensor) -> Tensor:
-        """A constant, stored backwards and reversed by the model.
+    def unfolded(self, x: Tensor) -> Tensor:
+        """A constant of which the model stores nothing but itself: it lies there backwards, and the model reverses it.
 
-        Of a cast of a constant the compiler of coreai-core 1.0.0b3 stores the result, in twice the bytes for float32
-        from float16. What is reversed it leaves.
+        Of what is computed of constants alone the compiler of coreai-core 1.0.0b3 stores the result, which may take
+        many times the bytes. What is reversed it leaves.
         """
         assert x.array is not None
         return self.op("reverse", self.constant(np.ascontiguousarray(x.array[::-1])), np.array([0], np.int32))
