@@ -31,9 +31,7 @@ def taken(boxes: np.ndarray, scores: np.ndarray, least_overlap: float, most: int
 
 @pytest.mark.parametrize("most", [20, 100])
 def test_boxes_are_chosen_as_by_taking_one_after_the_other(tmp_path: Path, most: int) -> None:
-    @mb.program(
-        input_specs=[mb.TensorSpec((2, 4, COUNT)), mb.TensorSpec((2, 1, COUNT))], opset_version=ct.target.iOS17
-    )
+    @mb.program(input_specs=[mb.TensorSpec((2, 4, COUNT)), mb.TensorSpec((2, 1, COUNT))], opset_version=ct.target.iOS17)
     def program(boxes, scores):  # type: ignore[no-untyped-def]
         return mb.non_maximum_suppression(
             boxes=boxes, scores=scores, iou_threshold=0.3, max_boxes=most, per_class_suppression=False

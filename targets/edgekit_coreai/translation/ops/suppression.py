@@ -1,8 +1,7 @@
-"""The choice of boxes that do not overlap, by products of matrices: which boxes are taken, and the place of each.
+"""The choice of boxes that do not overlap: turns of a loop, which each take the best box left and drop what it covers.
 
-A box is taken where no taken box that comes before it overlaps it. Starting from all, each round of a loop settles at
-least one box more; it ends once a round changes nothing. In a loop that takes one box after the other coreai-core
-1.0.0b3 computes other boxes.
+What the turns read passes through the loop: captured, coreai-core 1.0.0b3 computes other boxes. All is spread over the
+boxes, and nothing over pairs of them: of 8,400 these would take gigabytes.
 """
 
 from __future__ import annotations
@@ -12,6 +11,9 @@ import numpy as np
 from edgekit_coreai.translation.builder import Builder
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
 from edgekit_coreai.translation.tensors import Tensor
+
+GONE = float(np.finfo(np.float32).min)
+"""The score of a box that is not to be taken."""
 
 
 @lowering("non_maximum_suppression", opset=17)
@@ -61,18 +63,9 @@ def _suppressed(
     plain, ranks = b.wide(boxes), b.wide(scores)
     best = b.squeeze(b.reduce("reduce_max", ranks, [2]), [2])
     classes = b.cast(b.squeeze(b.op("argmax", ranks, np.array(2, np.int32)), [2]), np.int32)
-    overlapping = b.greater(_overlaps(b, plain), iou_threshold)
-    if per_class:
-        same = b.equal(b.expand(classes, [2]), b.expand(classes, [1]))
-        overlapping = b.spread("and", overlapping, same)
-    before = _before(b, best)
-    taken = _taken(b, b.spread("and", overlapping, before), _candidates(b, best, score_threshold))
-    rank = b.matmul(b.cast(before, np.float32), taken)
-    places = b.constant(np.arange(max_boxes, dtype=np.float32).reshape(1, 1, -1))
-    at_place = b.mul(b.cast(b.equal(rank, places), np.float32), taken)
-    exists = b.squeeze(b.greater(b.reduce("reduce_max", at_place, [1]), 0), [1])
-    top = b.cast(b.squeeze(b.op("argmax", at_place, np.array(1, np.int32)), [1]), np.int32)
-    indices = b.select(exists, top, -1)
+    spaces = [*_corners(b, plain), *([b.cast(classes, np.float32)] if per_class else [])]
+    remaining = _candidates(b, best, score_threshold)
+    indices = _taken_in_turn(b, remaining, spaces, iou_threshold, max_boxes)
     is_real = b.op("not_", b.less(indices, 0))
     safe = b.maximum(indices, 0)
     picked = []
@@ -84,56 +77,77 @@ def _suppressed(
     return picked[0], picked[1], indices, total
 
 
-def _before(b: Builder, best: Tensor) -> Tensor:
-    """Whether each box [n, B, 1] comes after another [n, 1, B]: that scores higher, or as high and stands before it."""
-    own, other = b.expand(best, [2]), b.expand(best, [1])
-    places = b.unfolded(b.constant(np.arange(best.sizes[1], dtype=np.int32)))
-    stands_before = b.less(b.reshape(places, [1, 1, -1]), b.reshape(places, [1, -1, 1]))
-    return b.spread("or", b.greater(other, own), b.spread("and", b.equal(other, own), stands_before))
-
-
 def _candidates(b: Builder, best: Tensor, score_threshold: float | None) -> Tensor:
-    """1 for each box whose score is enough, else 0: [n, B]. If none is, the best box is chosen anyway."""
+    """The scores [n, B] of the boxes that may be taken, GONE for others. If none is enough, the best may be."""
     if score_threshold is None:
-        return b.broadcast(b.constant(np.ones((1, 1), np.float32)), best.sizes)
-    enough = b.op("not_", b.less(best, score_threshold))
+        return best
     none = b.less(b.reduce("reduce_max", best, [1]), score_threshold)
     first = b.cast(b.op("argmax", best, np.array(1, np.int32)), np.int32)
     is_first = b.equal(b.reshape(b.positions(best.sizes[1]), [1, -1]), first)
-    return b.cast(b.spread("or", enough, b.spread("and", none, is_first)), np.float32)
+    is_out = b.spread("and", b.less(best, score_threshold), b.op("not_", b.spread("and", none, is_first)))
+    return b.select(is_out, GONE, best)
 
 
-def _taken(b: Builder, hides: Tensor, candidates: Tensor) -> Tensor:
-    """1 for each candidate that no taken one hides: [n, B, 1].
+def _corners(b: Builder, boxes: Tensor) -> list[Tensor]:
+    """Left, top, right and bottom of boxes [n, B, 4], each [n, B]."""
+    x, y, width, height = (b.squeeze(b.narrow(boxes, 2, place, place + 1), [2]) for place in range(4))
+    across, down = b.mul(width, 0.5), b.mul(height, 0.5)
+    return [b.sub(x, across), b.sub(y, down), b.add(x, across), b.add(y, down)]
+
+
+def _taken_in_turn(b: Builder, scores: Tensor, spaces: list[Tensor], iou_threshold: float, most: int) -> Tensor:
+    """Indices [n, most] of the boxes that are taken, the best first, filled up with -1.
 
     Args:
         b: Writes the operations.
-        hides: Whether a box [n, B, 1] is hidden by another [n, 1, B], which comes before it.
-        candidates: 1 for each, else 0: [n, B].
+        scores: Of each box, [n, B]; GONE for those that are not to be taken.
+        spaces: Left, top, right and bottom of each box, and its class where boxes of one class hide each other alone.
+        iou_threshold: A box that overlaps a taken one by more is not taken.
+        most: How many are taken at most.
     """
-    weights, every = b.cast(hides, np.float32), b.expand(candidates, [2])
+    n, count = scores.sizes
+    places = b.unfolded(b.constant(np.arange(count, dtype=np.float32)))
+    slots = b.unfolded(b.constant(np.arange(most, dtype=np.float32)))
+    fixed = [b.reshape(places, [1, -1]), b.reshape(slots, [1, -1]), *spaces]
 
     def body(values: list[Tensor]) -> list[Tensor]:
-        taken, _, weights, every = values
-        hidden = b.greater(b.matmul(weights, taken), 0)
-        after = b.select(hidden, b.like(0, taken), every)
-        changed = b.reduce("reduce_max", b.cast(b.op("not_", b.equal(after, taken)), np.float32), [0, 1, 2])
-        return [after, b.reshape(changed, [])]
+        remaining, taken, turn, _, places, slots, *spaces = values
+        peak = b.reduce("reduce_max", remaining, [1])
+        exists = b.greater(peak, GONE)
+        top = b.reduce("reduce_min", b.select(b.equal(remaining, peak), places, float(count)), [1])
+        is_top = b.equal(places, top)
+        own = [b.reduce("reduce_max", b.select(is_top, space, GONE), [1]) for space in spaces]
+        hidden = b.greater(_overlap(b, spaces[:4], own[:4]), iou_threshold)
+        if len(spaces) > 4:
+            hidden = b.spread("and", hidden, b.equal(spaces[4], own[4]))
+        after = b.select(b.spread("or", hidden, is_top), GONE, remaining)
+        at_slot = b.spread("and", b.equal(slots, turn), exists)
+        turn = b.add(turn, 1)
+        goes_on = b.spread(
+            "and", b.greater(b.reduce("reduce_max", after, [0, 1], keep=False), GONE), b.less(turn, most)
+        )
+        return [after, b.select(at_slot, top, taken), turn, b.cast(goes_on, np.float32)]
 
-    kinds = [(every.shape, every.dtype), ((), np.dtype(np.float32))]
-    initial = [every, b.constant(np.float32(1))]
-    return b.loop(initial, kinds, lambda values: b.greater(values[1], 0), body, fixed=[weights, every])[0]
+    initial = [
+        scores,
+        b.constant(np.full((n, most), -1, np.float32)),
+        b.constant(np.float32(0)),
+        b.constant(np.float32(1)),
+    ]
+    kinds = [(item.shape, item.dtype) for item in initial]
+    found = b.loop(initial, kinds, lambda values: b.greater(values[3], 0), body, fixed)
+    return b.cast(found[1], np.int32)
 
 
-def _overlaps(b: Builder, boxes: Tensor) -> Tensor:
-    """Intersection over union of each box with each other: [n, B, B]; 0 where both are empty."""
-    centres, extents = b.narrow(boxes, 2, 0, 2), b.narrow(boxes, 2, 2, 4)
-    half = b.mul(extents, 0.5)
-    low, high = b.sub(centres, half), b.add(centres, half)
-    tops = b.maximum(b.expand(low, [2]), b.expand(low, [1]))
-    ends = b.minimum(b.expand(high, [2]), b.expand(high, [1]))
-    shared = b.reduce("reduce_product", b.maximum(b.sub(ends, tops), 0), [3], keep=False)
-    areas = b.reduce("reduce_product", extents, [2])
-    union = b.sub(b.add(areas, b.transpose(areas, [0, 2, 1])), shared)
+def _overlap(b: Builder, boxes: list[Tensor], others: list[Tensor]) -> Tensor:
+    """Intersection over union of each box with another, by left, top, right and bottom; 0 where both are empty."""
+
+    def area(left: Tensor, top: Tensor, right: Tensor, bottom: Tensor) -> Tensor:
+        return b.mul(b.sub(right, left), b.sub(bottom, top))
+
+    low = [b.maximum(box, other) for box, other in zip(boxes[:2], others[:2], strict=True)]
+    high = [b.minimum(box, other) for box, other in zip(boxes[2:], others[2:], strict=True)]
+    shared = b.mul(b.maximum(b.sub(high[0], low[0]), 0), b.maximum(b.sub(high[1], low[1]), 0))
+    union = b.sub(b.add(area(*boxes), area(*others)), shared)
     some = b.greater(union, 0)
     return b.select(some, b.div(shared, b.select(some, union, 1)), 0)
