@@ -14,8 +14,8 @@ the [reference runtime](coreml-runtime.md) executes; *since* names the iOS versi
 meaning. Which ONNX operators become these operations is in [coreml-operators.md](coreml-operators.md).
 
 An operation without a translation is a gap: random numbers, for which Core AI has no operation; and what coremltools
-itself no longer writes. Of `classify` nothing is left: Core AI has neither texts nor dictionaries, and what it tells the
-class from is a tensor.
+itself no longer writes. Of `classify` nothing is left: Core AI has neither texts nor dictionaries, and what it tells
+the class from is a tensor.
 
 | operation | since | translated |
 |---|---|---|

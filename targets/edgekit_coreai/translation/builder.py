@@ -136,7 +136,7 @@ class Builder:
             return x
         if x.array is not None and x.array.size <= 4096 and not (x.is_float and target.kind in "iu"):
             return self.constant(x.array.astype(target))
-        if x.array is not None and (x.dtype, target) == (np.float16, np.float32):
+        if x.array is not None and x.dtype == np.float16 and target == np.float32:
             x = self.unfolded(x)
         return self._call(lambda value: dialect.cast(value, tensor_type(x.shape, target)), x)
 
