@@ -228,7 +228,9 @@ def _rebuilding(device: Device | None, session: Session, bundle: Bundle, referen
             "this device cannot show what the model computes inside",
             subject="--layers",
             found=session.executed_by + (", and the original is not what was quantized" if quantized_since else ""),
-            hint="compare the layers where the bundle runs on this machine, with --device local",
+            hint="package the model with --quantize none to compare its layers"
+            if quantized_since and device is not None
+            else "compare the layers where the bundle runs on this machine, with --device local",
         )
     return device
 

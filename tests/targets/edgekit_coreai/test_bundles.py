@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgekit.bundle import Bundle
 from edgekit.bundle_checks.verification import verify_bundle
+from edgekit.errors import RequirementError
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
@@ -66,6 +67,14 @@ def test_layers_are_compared_inside_apples_runtime(model: Path, tmp_path: Path) 
     assert divergence.executed_by.startswith("Apple's Core AI runtime")
     assert [layer.value for layer in divergence.layers] == ["c", "s", "p", "f", "y"]
     assert divergence.first is None
+
+
+def test_layers_of_a_quantized_bundle_are_to_be_seen_in_one_that_is_not(model: Path, tmp_path: Path) -> None:
+    bundle = package(PackageRequest(model, "ios27", tmp_path / "bundle", quantize="int8-weights"), Progress())
+    with pytest.raises(RequirementError, match="cannot show what the model computes inside") as caught:
+        verify_bundle(bundle, model=model, layers=True)
+    assert "the original is not what was quantized" in str(caught.value.found)
+    assert caught.value.hint == "package the model with --quantize none to compare its layers"
 
 
 def test_the_swift_package_holds_what_each_system_loads() -> None:
