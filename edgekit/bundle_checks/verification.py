@@ -21,12 +21,11 @@ from edgekit.comparison.metrics import Comparison, OutputAccuracy
 from edgekit.comparison.padding import padding_on
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.recorded import Recording, check_export
-from edgekit.comparison.remarks import lost_rows, remarks_on, unvaried
+from edgekit.comparison.remarks import lost_rows, remarks_on, unproven
 from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import compare, meaning_on, ranked_on
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.comparison.trade_off import loss_text
-from edgekit.comparison.untaken_branches import untaken_branches
 from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, open_samples, sample_files
 from edgekit.data.samples_of_one_size import of_other_shapes
@@ -217,12 +216,12 @@ def _verify_executed(
     if model is not None:
         original = original_of(bundle, model)
         accuracy, sequel = _against_original(bundle, runner, samples, original, step)
-        remarks = (*_remarks(accuracy), *_remarks_beside(bundle, original, samples, accuracy))
+        remarks = _remarks(bundle, original, samples, accuracy)
         return Verification(runner.executed_by, golden, accuracy, None, fed_back=sequel, remarks=remarks)
     recording = Recording(samples, tuple(each.spec for each in bundle.outputs))
     if recording.names():
         accuracy = _against_recorded(bundle, runner, recording, step)
-        return Verification(runner.executed_by, golden, accuracy, None, remarks=_remarks(accuracy))
+        return Verification(runner.executed_by, golden, accuracy, None, remarks=tuple(remarks_on(accuracy)))
     if not samples.has_labels:
         raise InputError(
             "the samples have no labels and no recorded outputs, and the bundle holds no original",
@@ -345,18 +344,12 @@ def _against_recorded(bundle: Bundle, runner: Runner, recording: Recording, step
     return accuracy
 
 
-def _remarks(accuracy: Accuracy) -> tuple[str, ...]:
-    doubts = [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
-    return (*remarks_on(accuracy), *doubts)
-
-
-def _remarks_beside(bundle: Bundle, original: Model, samples: Samples, accuracy: Accuracy) -> tuple[str, ...]:
-    """What the original and the samples leave unproven."""
+def _remarks(bundle: Bundle, original: Model, samples: Samples, accuracy: Accuracy) -> tuple[str, ...]:
     return (
+        *remarks_on(accuracy),
         *decided_alone(accuracy, decisions_of(original)),
         *(lost_rows(accuracy) if bundle.manifest["model"]["kind"] == Kind.FLOAT32 else []),
-        *unvaried(accuracy, original),
-        *untaken_branches(original, samples),
+        *unproven(accuracy, original, samples),
     )
 
 

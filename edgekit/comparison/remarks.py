@@ -9,13 +9,14 @@ from edgekit.comparison.bounded import ROUNDING
 from edgekit.comparison.ranked import FEW_LOST
 from edgekit.comparison.side_by_side import Executor
 from edgekit.comparison.trade_off import loss_text
+from edgekit.comparison.untaken_branches import untaken_branches
 from edgekit.data.samples import Samples
 from edgekit.graph.dependence import inputs_behind
 from edgekit.model import Model
 
 
 def remarks_on(accuracy: Accuracy) -> list[str]:
-    """Warnings of outputs that are hardly determined, numbers out of order, and columns and classes that are lost."""
+    """Warnings of outputs hardly determined, numbers out of order, lost columns and classes, and labels in doubt."""
     remarks = [
         f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
         "original agree whose inputs and weights differ by half a unit in the last place"
@@ -47,13 +48,14 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
         if output.order is not None and output.order.broken
     ]
     remarks += _of_one_answer(accuracy)
-    return remarks + [
+    remarks += [
         f"output {output.name!r}: {output.worst_class}: if these are scores of classes, that class is lost; names "
         "of the classes (--labels FILE) have them judged so"
         for output in accuracy.outputs
         if accuracy.task is None and accuracy.floors.agreement is not None
         if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.told
     ]
+    return remarks + [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
 
 
 def _of_one_answer(accuracy: Accuracy) -> list[str]:
@@ -78,13 +80,19 @@ def _of_one_answer(accuracy: Accuracy) -> list[str]:
     return texts
 
 
-def unvaried(accuracy: Accuracy, model: Model) -> list[str]:
-    """Warnings of outputs that depend on the inputs, and are the same for all samples: whatever becomes of them passes.
+def unproven(accuracy: Accuracy, model: Model, samples: Samples) -> list[str]:
+    """Warnings of what samples prove nothing of: outputs that are the same for all, and branches that none takes.
 
     Args:
-        accuracy: As measured on samples; random inputs are told of by :func:`told_nothing`.
+        accuracy: As measured on the samples; random inputs are told of by :func:`told_nothing`.
         model: The original.
+        samples: What the accuracy was measured on.
     """
+    return [*_unvaried(accuracy, model), *untaken_branches(model, samples)]
+
+
+def _unvaried(accuracy: Accuracy, model: Model) -> list[str]:
+    """Warnings of outputs that depend on the inputs, and are the same for all: whatever becomes of them passes."""
     outputs = {output.name: output for output in accuracy.outputs}
     return [
         f"the original's output {value.name!r} is the same in all of the samples, which prove nothing of it: give "

@@ -21,11 +21,10 @@ from edgekit.comparison.metrics import OtherFormError, json_number
 from edgekit.comparison.padding import Padding, padding_on
 from edgekit.comparison.quantized_outputs import quantized_outputs
 from edgekit.comparison.recorded import ExportCheck, check_export
-from edgekit.comparison.remarks import lost_rows, remarks_on, told_nothing, unvaried
+from edgekit.comparison.remarks import lost_rows, remarks_on, told_nothing, unproven
 from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import Executor, compare, meaning_on, ranked_on, unread_boxes
 from edgekit.comparison.told_decisions import decisions_of
-from edgekit.comparison.untaken_branches import untaken_branches
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.errors import RequestError
@@ -179,10 +178,8 @@ class Verify(Stage[Built]):
         warnings += lost_rows(accuracy) if given.kind is Kind.FLOAT32 else []
         if self._samples.has_labels and accuracy.task is None and self._evaluation is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")
-        warnings += [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
         if not self._seeded:
-            warnings += unvaried(accuracy, self._original)
-            warnings += untaken_branches(self._original, self._samples)
+            warnings += unproven(accuracy, self._original, self._samples)
             warnings += unread_boxes(self._samples, reference, self._original, accuracy.meaning)
         by_signal = tuple(out.name for out in accuracy.outputs if out.name not in accuracy.judged_otherwise)
         warnings += lost_by_default(self._samples, reference, runner, given.artifact.settings, by_signal)

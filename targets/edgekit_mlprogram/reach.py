@@ -54,6 +54,8 @@ CHOOSES = "select"
 """Chooses from two; a constant among these, as what masks a position, is not what other inputs make larger."""
 SUMS = frozenset({"add", "sub"})
 """Operations whose result is large where one of the numbers that they read is, and the other is not."""
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""What a divisor is taken for that is smaller, or zero."""
 SCALES = {"mul": {"x", "y"}, "real_div": {"y"}}
 """Operations that scale by a constant, and the inputs that may be that constant."""
 
@@ -118,7 +120,9 @@ class Reach:
             name = argument.name
             if argument.is_constant and name != scaled and name in SCALES[step.call.op_type]:
                 sizes = np.abs(inputs[name])
-                return float(sizes.max() if step.call.op_type == "mul" else 1 / sizes.min())
+                if step.call.op_type == "mul":
+                    return float(sizes.max(initial=0.0))
+                return 1 / max(float(sizes.min(initial=np.inf)), SMALLEST)
         return 0.0
 
     def _magnitude(self, value: Any) -> float:

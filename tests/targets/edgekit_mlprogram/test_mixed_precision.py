@@ -88,6 +88,7 @@ likelihoods (float[1, 3] x) => (float[1, 3] y)
     y = Exp(logarithms)
 }
 """
+COOLED = TEMPERED.replace("{0.1}", "{10.0}").replace("Mul(greatest", "Div(greatest").replace("Mul(scores", "Div(scores")
 
 
 def converted(text: str, folder: Path, precision: str, **options: object) -> tuple[Conversion, float]:
@@ -116,7 +117,9 @@ def test_what_float16_ruins_stays_in_float32(text: str, tmp_path: Path) -> None:
     assert mixed.kept_float32 or mixed.precision == "float32"
 
 
-@pytest.mark.parametrize("text", [LIKELIHOODS, LOG_SUM_EXP, TEMPERED], ids=["nodes", "one node", "scaled"])
+@pytest.mark.parametrize(
+    "text", [LIKELIHOODS, LOG_SUM_EXP, TEMPERED, COOLED], ids=["nodes", "one node", "scaled", "divided"]
+)
 def test_what_is_selected_from_large_numbers_may_be_as_large_on_other_inputs(text: str, tmp_path: Path) -> None:
     model = onnx.parser.parse_model(text)
     examples = [{"x": np.array([[first, -200, -300]], np.float32)} for first in (-0.001, 0.002, -0.003)]
