@@ -73,9 +73,10 @@ class Equivalence:
         self._kinds = KINDS[: max(LEAST_KINDS, BATTERY_MACS // (1 + cost(model).macs))]
         failure: NotRunnableError | None = None
         limits = [self._limits, *([with_sampled_integers(self._limits, model)] if model.sample_integers else [])]
-        for self._specs, self._limits in ((specs, each) for specs in trial_inputs(model) for each in limits):
+        for specs, drawn_within in ((specs, each) for specs in trial_inputs(model) for each in limits):
+            self._specs, self._limits = specs, drawn_within
             try:
-                feeds = {kind: self._feeds(kind) for kind in KINDS[: len(self._specs)]}
+                feeds = {kind: self._feeds(kind) for kind in KINDS[: len(specs)]}
             except InputError as error:
                 raise NotRunnableError(str(error), None) from error
             try:
