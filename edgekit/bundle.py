@@ -101,6 +101,11 @@ class Bundle:
         return str(self.manifest["target"]["profile"])
 
     @property
+    def target_name(self) -> str:
+        """The target that built it."""
+        return str(self.manifest["target"]["name"])
+
+    @property
     def main(self) -> Path:
         """The file or folder that the device loads."""
         return self.path / str(self.manifest["model"]["main"])

@@ -10,6 +10,7 @@ from edgekit.device import Device
 from edgekit.quantizer import Quantizer, Scheme
 from edgekit.rewrite import Rewrite, RewriteSet
 from edgekit.target import Profile, Target
+from edgekit.witness import Witness
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """A profile's name is that of a folder in bundles, too."""
@@ -41,6 +42,10 @@ def _flaws(plugin: Any) -> Iterator[str]:
         yield from _others("its schemes", plugin.schemes, Scheme)
     if isinstance(plugin, RewriteSet):
         yield from _others("its rewrites", plugin.rewrites, Rewrite)
+    if isinstance(plugin, Witness):
+        targets = getattr(plugin, "targets", _ABSENT)
+        if not isinstance(targets, frozenset):
+            yield f"its targets are no frozenset: {'there are none' if targets is _ABSENT else repr(targets)}"
 
 
 def _profile_flaws(profile: Profile) -> Iterator[str]:

@@ -208,6 +208,26 @@ class BudgetError(RequirementError):
         return {**super().as_record(), **self.record}
 
 
+def require_search_of_sizes(scheme: str, *, sampled: bool, smallest: bool) -> None:
+    """Checks that a size that is asked for can be searched.
+
+    Args:
+        scheme: The scheme that is asked for.
+        sampled: Whether there are samples.
+        smallest: Whether the smallest model is asked for, rather than one of a size.
+
+    Raises:
+        InputError: Sizes are searched by the scheme ``auto`` alone, and with samples.
+    """
+    if scheme != "auto" or not sampled:
+        raise InputError(
+            "sizes are searched with samples, by the scheme auto",
+            subject="--smallest" if smallest else "--max-size",
+            expected="--data DIR, and no other scheme",
+            found="no samples" if scheme == "auto" else scheme,
+        )
+
+
 class Quantizer(ABC):
     """Turns a float model into one with 8-bit (or narrower) weights and activations."""
 

@@ -14,9 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from edgekit.errors import InputError
 from edgekit.target import Runner
 
-CONTRACT_VERSION = 1
+CONTRACT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,8 @@ class Witness(ABC):
     contract_version: ClassVar[int]
     """The version of this contract that it is written for: :data:`CONTRACT_VERSION` as its author found it."""
 
-    @abstractmethod
-    def takes(self, main: Path) -> bool:
-        """Whether it can execute what this file or folder is."""
+    targets: ClassVar[frozenset[str]]
+    """Names of the targets whose artifacts it can execute."""
 
     @abstractmethod
     def load(self, main: Path) -> Runner:
@@ -55,3 +55,22 @@ class Witness(ABC):
     @abstractmethod
     def parting(self, main: Path, feeds: Mapping[str, np.ndarray]) -> Parting | None:
         """Where the values inside part from those of the target's own runtime; None: nowhere."""
+
+
+def require_executed(witness: Witness, targets: Mapping[str, str]) -> None:
+    """Checks that a witness executes one at least of the builds that are asked for.
+
+    Args:
+        witness: The witness.
+        targets: The target's name for each device profile.
+
+    Raises:
+        InputError: It executes none of them.
+    """
+    if witness.targets.isdisjoint(targets.values()):
+        raise InputError(
+            "the witness executes none of these builds",
+            subject=f"--witness {witness.name}",
+            expected=f"a profile of target {' or '.join(sorted(witness.targets))}",
+            found=", ".join(f"{profile}, of target {target}" for profile, target in targets.items()),
+        )

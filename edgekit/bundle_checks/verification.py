@@ -45,7 +45,7 @@ from edgekit.registry import canonical_of
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes
 from edgekit.target import Runner
-from edgekit.witness import Witness
+from edgekit.witness import Witness, require_executed
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,16 @@ def verify_bundle(
         raise InputError(
             "the original is of use with data or --layers only", subject="--model", hint="give --data DIR too"
         )
-    check_integrity(bundle, canonical_of(bundle.profile_name))
     where = device or LocalDevice()
     builds = where.builds(bundle)
-    heard = [] if witness is None else [build for build in builds if witness.takes(build.main)] or builds
+    if witness is not None:
+        require_executed(witness, {build.profile_name: build.target_name for build in builds})
+    check_integrity(bundle, canonical_of(bundle.profile_name))
+    heard = frozenset[str]() if witness is None else witness.targets
     first, *others = [
-        _verify_build(build, where, data, model, step, declared, layers, witness if build in heard else None)
+        _verify_build(
+            build, where, data, model, step, declared, layers, witness if build.target_name in heard else None
+        )
         for build in builds
     ]
     names = [build.profile_name for build in builds[1:]]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.comparison.metrics import Comparison, OutputAccuracy, json_number
-from edgekit.errors import InputError, RequirementError
+from edgekit.errors import RequirementError
 from edgekit.execution.recurrence import restart
 from edgekit.target import Runner
 from edgekit.witness import Parting, Witness
@@ -64,13 +64,8 @@ def testify(
         is_sequence: Whether the samples are the steps of one sequence, which a model with states runs.
 
     Raises:
-        InputError: The witness executes other kinds of model.
         edgekit.errors.EdgeKitError: The witness cannot execute the model.
     """
-    if not witness.takes(main):
-        raise InputError(
-            "the witness does not execute such models", subject=f"--witness {witness.name}", found=main.name
-        )
     second = witness.load(main)
     names = tuple(samples[0][1])
     original, runtime = Comparison(names), Comparison(names)

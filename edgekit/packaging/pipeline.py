@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import islice
@@ -37,7 +36,7 @@ from edgekit.stages.testify import Testify
 from edgekit.stages.verify import Verified
 from edgekit.target import BuildOptions, Profile, Target
 from edgekit.timing.latency import enough_seconds
-from edgekit.witness import Witness
+from edgekit.witness import Witness, require_executed
 
 
 def package(request: PackageRequest, progress: Progress, executor: Executor | None = None) -> Bundle:
@@ -58,6 +57,8 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     require_possible(request, profiles)
     enough_seconds()  # what is no time is refused before the long work
     witness = None if request.witness is None else find_witness(request.witness)
+    if witness is not None:
+        require_executed(witness, {profile.name: target.name for target, profile in profiles})
     require_replaceable(request.output, request.output_chosen_with)
     walk, fates = Walk(progress), Fates()
     if request.like is not None:
@@ -78,13 +79,11 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         if request.like is not None:
             floats = request.like.first(floats)
         verified = forms.first_that_holds(quantized, (floats, others_of_quantized), fates)
-        testified = _testified(walk, verified, witness, model.verification)
+        _testified(walk, target, verified, witness, model.verification)
         further = [
             _built_further(*other, forms.shipped, request, folder, model.options, held_to, witness, progress)
             for other in others
         ]
-        if not testified:
-            _require_testimony(witness, verified, further)
         bench = Bench(model.original, profile, model.verification, progress.step)
         measured = walk.run_stage(bench, verified, Measured)
         measured = walk.run_stage(MeasureLayers(model.fixed, model.verification), measured, Measured)
@@ -153,21 +152,6 @@ def _held_to(request: PackageRequest, model: Prepared) -> HeldTo:
         accept=request.accept,
         any_speed=request.is_sized or request.like is not None,
         sizes_of_samples=not request.shapes.open_dims,
-    )
-
-
-def _require_testimony(witness: Witness | None, verified: Verified, further: Sequence[FurtherBuild]) -> None:
-    """Checks that a witness that was asked for executed one of the builds.
-
-    Raises:
-        InputError: It executes none of them.
-    """
-    if witness is None or any(build.testified for build in further):
-        return
-    raise InputError(
-        "the witness does not execute such models",
-        subject=f"--witness {witness.name}",
-        found=", ".join(build.artifact.main.name for build in (verified, *(one.verified for one in further))),
     )
 
 
@@ -244,13 +228,13 @@ def _built_further(
     own = request.own_options(target)
     forms = Forms(walk, target, profile, place, replace(options, options=own), held_to, request.scheme, others=True)
     verified = forms.first_that_holds(form, request.precisions(target, profile), fates)
-    testified = _testified(walk, verified, witness, held_to.samples)
+    testified = _testified(walk, target, verified, witness, held_to.samples)
     return FurtherBuild(target, profile, verified, fates.as_record(), walk.records, testified)
 
 
-def _testified(walk: Walk, verified: Verified, witness: Witness | None, samples: Samples) -> bool:
+def _testified(walk: Walk, target: Target, verified: Verified, witness: Witness | None, samples: Samples) -> bool:
     """Whether there is a witness that executes what was built; if so, it agreed."""
-    if witness is None or not witness.takes(verified.artifact.main):
+    if witness is None or target.name not in witness.targets:
         return False
     walk.run_stage(Testify(witness, samples), verified)
     return True

@@ -37,7 +37,7 @@ from edgekit.packaging.tables import sample_folders
 from edgekit.packaging.walk import Walk
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
-from edgekit.quantizer import BudgetError, QuantizationRequest
+from edgekit.quantizer import BudgetError, QuantizationRequest, require_search_of_sizes
 from edgekit.registry import find_profile, installed_quantizer, installed_rewrites
 from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.fix_shapes import FixShapes
@@ -156,6 +156,8 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         quantizer=order.quantizer,
         may_stay_float=False,
     )
+    if order.smallest or order.max_bytes is not None:
+        require_search_of_sizes(order.scheme, sampled=order.data is not None, smallest=order.smallest)
     walk = Walk(progress)
     if order.like is not None:
         _hold_choice(order.like, order, walk)

@@ -22,6 +22,7 @@ from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.packaging.candidates import Choice
 from edgekit.packaging.float_form import AUTO, FLOAT32
 from edgekit.preprocessing import Preprocessing
+from edgekit.quantizer import require_search_of_sizes
 from edgekit.registry import find_profile
 from edgekit.stages.quantize import NONE, refused, require_scheme
 from edgekit.suggestions import near_names
@@ -262,16 +263,10 @@ def _require_searched(request: PackageRequest) -> None:
     Raises:
         InputError: It is not.
     """
-    searched = request.scheme == "auto" and request.data is not None
+    named = None if request.quantize in (None, "auto") else request.scheme
     only_checked = not request.smallest and (request.quantize is not None or bool(request.states))
-    if not request.is_sized or searched or only_checked:
-        return
-    raise InputError(
-        "sizes are searched with samples, by the scheme auto",
-        subject="--smallest" if request.smallest else "--max-size",
-        expected="--data DIR, and no other scheme",
-        found="no samples" if request.quantize in (None, "auto") and request.data is None else request.scheme,
-    )
+    if request.is_sized and not only_checked:
+        require_search_of_sizes(named or "auto", sampled=request.data is not None, smallest=request.smallest)
 
 
 def _require_states(request: PackageRequest, target: Target, profile: Profile) -> None:

@@ -37,7 +37,6 @@ class Testify(Stage[Verified]):
 
         Raises:
             RequirementError: The witness misses the floors that the build holds.
-            InputError: The witness executes other kinds of model.
         """
         states = given.artifact.states
         restart(given.reference)

@@ -29,6 +29,7 @@ from edgekit.quantizer import (
     QuantizationResult,
     Quantizer,
     Scheme,
+    require_search_of_sizes,
 )
 from edgekit_quantize.accounts.account import largest_error_first
 from edgekit_quantize.accounts.errors import by_error_for_cost
@@ -109,13 +110,8 @@ class PostTrainingQuantizer(Quantizer):
         elif request.model.has_half_floats:
             request = replace(request, placement=with_float_weights(request.placement, HALF))
         sized = request.smallest or request.max_bytes is not None
-        if sized and (request.scheme != "auto" or request.samples is None):
-            raise InputError(
-                "sizes are searched with samples, by the scheme auto",
-                subject="--smallest" if request.smallest else "--max-size",
-                expected="--data DIR, and no other scheme",
-                found=request.scheme if request.samples is not None else "no samples",
-            )
+        if sized:
+            require_search_of_sizes(request.scheme, sampled=request.samples is not None, smallest=request.smallest)
         asked = placement_of("int8-weights" if sized else request.scheme, request.placement)
         model = _prepared(request, asked)
         tried = each_sample_alone(asked.candidates, model.graph) if request.scheme == "auto" else asked.candidates

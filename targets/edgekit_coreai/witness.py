@@ -14,7 +14,6 @@ from edgekit.witness import Parting, Witness
 from edgekit_coreai.conversion import SUFFIX
 from edgekit_coreai.process import shared
 from edgekit_coreai.runner import load
-from edgekit_mlprogram.conversion import is_package
 from edgekit_mlprogram.sequence import SequenceRunner
 from edgekit_mlruntime.executor import Step
 from edgekit_mlruntime.package import read_package
@@ -29,11 +28,8 @@ class CoreAIWitness(Witness):
     """Executes ML Programs with Apple's Core AI runtime."""
 
     name: ClassVar[str] = "coreai"
-    contract_version = 1
-
-    def takes(self, main: Path) -> bool:
-        """Whether it is an ``.mlpackage``."""
-        return is_package(main)
+    contract_version = 2
+    targets: ClassVar[frozenset[str]] = frozenset({"coreml"})
 
     def load(self, main: Path) -> Runner:
         """What executes the package, translated, with Apple's runtime."""

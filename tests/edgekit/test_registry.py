@@ -284,21 +284,23 @@ def test_devices_quantizers_and_witnesses_that_do_not_fit_are_listed(
         "    contract_version, name, schemes = 1, 'unfit', ('int8',)\n"
         "    def quantize(self, request): ...\n"
         "class Second(Witness):\n"
-        "    contract_version, name = 1, 'unfit'\n"
+        "    contract_version, name = 2, 'unfit'\n"
+        "    targets = ('toy',)\n"
+        "class Third(Second):\n"
+        "    load = parting = None\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     entry_points += [
         EntryPoint("board", "edgekit_unfit:Board", registry.DEVICES.group),
         EntryPoint("unfit", "edgekit_unfit:Schemes", registry.QUANTIZERS.group),
         EntryPoint("unfit", "edgekit_unfit:Second", registry.WITNESSES.group),
+        EntryPoint("untold", "edgekit_unfit:Third", registry.WITNESSES.group),
     ]
     assert registry.device_forms() == ["board (it lacks open)"]
     assert [(noun, str(plugin)) for noun, plugin in registry.broken_others()] == [
         ("quantizer", "unfit (edgekit_unfit:Schemes): its schemes are no edgekit.quantizer.Scheme: 'int8'"),
-        (
-            "witness",
-            "unfit (edgekit_unfit:Second): it lacks load, parting, takes",
-        ),
+        ("witness", "unfit (edgekit_unfit:Second): it lacks load, parting"),
+        ("witness", "untold (edgekit_unfit:Third): its targets are no frozenset: ('toy',)"),
     ]
 
 

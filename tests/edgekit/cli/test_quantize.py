@@ -256,6 +256,24 @@ def test_what_candidates_cannot_be_judged_by(
     assert text.startswith(f"error: {message}")
 
 
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--smallest", "--scheme", "int8"], "int8"),
+        (["--max-size", "10kB", "--scheme", "int8-weights"], "int8-weights"),
+    ],
+)
+def test_a_size_with_another_scheme_is_refused_before_the_model_is_read(
+    edgekit: RunEdgeKit, data: Path, tmp_path: Path, options: list[str], found: str
+) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"no model")
+    text = refusal(edgekit, tmp_path / "broken.onnx", "--data", data, *options, "-o", tmp_path / "small.onnx")
+    assert text == (
+        f"error: {options[0]}: sizes are searched with samples, by the scheme auto\n"
+        f"expected: --data DIR, and no other scheme\nfound: {found}\n"
+    )
+
+
 def test_every_layer_is_explained(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
     options = ["--data", data, "--scheme", "int8", "--dim", "N=1", "--max-drop", "10%", "--explain"]
     options += ["-o", tmp_path / "int8.onnx"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import coremltools as ct
@@ -14,6 +13,7 @@ from coremltools.converters.mil.mil import types
 from onnx import TensorProto, helper, numpy_helper
 
 import edgekit_coreml
+from edgekit.bundle_checks.verification import verify_bundle
 from edgekit.errors import InputError
 from edgekit.packaging.pipeline import package as run_pipeline
 from edgekit.packaging.request import PackageRequest
@@ -52,7 +52,6 @@ def test_both_witnesses_agree_on_a_package(tmp_path: Path) -> None:
     feeds = {"x": RANDOM.standard_normal((1, 2, 8, 8)).astype(np.float32)}
     for precision, tolerance in (("float32", 1e-5), ("float16", 5e-3)):
         path = package(tmp_path, precision)
-        assert witness.takes(path)
         theirs, ours = witness.load(path).run(feeds)["y"], edgekit_coreml.load(path).run(feeds)["y"]
         np.testing.assert_allclose(theirs, ours, atol=tolerance)
     assert witness.parting(path.with_name("float32.mlpackage"), feeds) is None
@@ -91,10 +90,6 @@ def test_a_refusal_of_apples_runtime_names_the_model_and_its_reason(tmp_path: Pa
         runner.run({"x": np.arange(4, dtype=np.float32), "i": np.array([9], np.int32)})
 
 
-def test_what_is_no_package_is_not_taken(tmp_path: Path) -> None:
-    assert not CoreAIWitness().takes(tmp_path / "model.xml")
-
-
 def test_a_witness_executes_what_is_packaged(tmp_path: Path) -> None:
     model = helper.make_model(
         helper.make_graph(
@@ -116,12 +111,26 @@ def test_a_witness_executes_what_is_packaged(tmp_path: Path) -> None:
     assert record["parting"] is None
     assert float(record["against_runtime"][0]["sqnr_db"]) > 100
     assert dict(summary_rows(bundle.manifest))["and by"].startswith("Apple's Core AI runtime")
-    refused = replace(request, target="onnxruntime", output=tmp_path / "other")
-    with pytest.raises(InputError, match="the witness does not execute such models") as caught:
-        run_pipeline(refused, Progress())
-    assert caught.value.subject == "--witness coreai"
-    assert caught.value.found == "model.onnx"
-    assert not (tmp_path / "other").exists()
+
+
+def test_what_no_build_of_is_executed_by_the_witness_is_refused_before_the_model_is_read(tmp_path: Path) -> None:
+    request = PackageRequest(tmp_path / "none.onnx", "onnxruntime", tmp_path / "bundle", witness="coreai")
+    with pytest.raises(InputError) as caught:
+        run_pipeline(request, Progress())
+    assert str(caught.value) == (
+        "--witness coreai: the witness executes none of these builds\n"
+        "expected: a profile of target coreml\n"
+        "found: onnxruntime, of target onnxruntime"
+    )
+
+
+def test_a_bundle_that_the_witness_does_not_execute_is_not_verified_by_it(tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8]) for name in "xy")
+    onnx.save(helper.make_model(helper.make_graph([node], "test", [x], [y])), tmp_path / "model.onnx")
+    bundle = run_pipeline(PackageRequest(tmp_path / "model.onnx", "onnxruntime", tmp_path / "bundle"), Progress())
+    with pytest.raises(InputError, match="the witness executes none of these builds"):
+        verify_bundle(bundle, witness=CoreAIWitness())
 
 
 def test_a_witness_executes_a_classifier_but_for_the_class_as_a_text(tmp_path: Path) -> None:
