@@ -42,7 +42,7 @@ def prelu(ctx: Context, x: Value, slope: Value) -> Var:
 @lowering("ThresholdedRelu", versions=[10, 22], elementwise=True)
 def thresholded_relu(ctx: Context, x: Value, *, alpha: float = 1.0) -> Var:
     """X where it is over alpha, else 0."""
-    return mb.select(cond=mb.greater(x=x.var, y=np.float32(alpha)), a=x.var, b=mb.mul(x=0.0, y=x.var))
+    return mb.select(cond=mb.greater(x=x.var, y=np.float32(alpha)), a=x.var, b=np.float32(0))
 
 
 @lowering("Elu", versions=[6, 22], elementwise=True)
@@ -62,6 +62,9 @@ def selu(
 @lowering("Celu", versions=[12, 28], elementwise=True)
 def celu(ctx: Context, x: Value, *, alpha: float = 1.0) -> Var:
     """max(0, x) + min(0, alpha (exp(x / alpha) - 1))."""
+    if alpha < 0:
+        raised = mb.sub(x=mb.exp(x=mb.real_div(x=x.var, y=np.float32(alpha))), y=1.0)
+        return mb.add(x=mb.relu(x=x.var), y=mb.minimum(x=mb.mul(x=raised, y=np.float32(alpha)), y=0.0))
     scaled = mb.elu(x=mb.real_div(x=x.var, y=np.float32(alpha)), alpha=1.0)
     return mb.mul(x=scaled, y=np.float32(alpha))
 
@@ -112,11 +115,10 @@ def softsign(ctx: Context, x: Value) -> Var:
 
 @lowering("Shrink", versions=[9], elementwise=True)
 def shrink(ctx: Context, x: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Var:
-    """X moved by the bias towards 0 where it is farther than lambd from 0, else 0."""
+    """X plus the bias where it is under -lambd, else minus the bias where it is over lambd, else 0."""
     number = x.var if x.is_float else mb.cast(x=x.var, dtype="fp32")
-    low = mb.cast(x=mb.less(x=number, y=np.float32(-lambd)), dtype="fp32")
-    high = mb.cast(x=mb.greater(x=number, y=np.float32(lambd)), dtype="fp32")
-    lower = mb.mul(x=low, y=mb.add(x=number, y=np.float32(bias)))
-    upper = mb.mul(x=high, y=mb.sub(x=number, y=np.float32(bias)))
-    result = mb.add(x=lower, y=upper)
+    is_high = mb.greater(x=number, y=np.float32(lambd))
+    high = mb.select(cond=is_high, a=mb.sub(x=number, y=np.float32(bias)), b=np.float32(0))
+    is_low = mb.less(x=number, y=np.float32(-lambd))
+    result = mb.select(cond=is_low, a=mb.add(x=number, y=np.float32(bias)), b=high)
     return result if x.is_float else mb.cast(x=result, dtype="int32")

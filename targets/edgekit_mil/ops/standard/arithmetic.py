@@ -11,6 +11,7 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Value
+from edgekit_mil.support.bounds import reachable
 from edgekit_mil.support.integer_arithmetic import truncated_quotient, wrapped
 
 BINARY: dict[str, Callable[..., Var]] = {"Add": mb.add, "Mul": mb.mul, "Sub": mb.sub}
@@ -78,6 +79,8 @@ def power(ctx: Context, base: Value, exponent: Value) -> Var:
 @lowering("Sum", versions=[8, 13], elementwise=True)
 def variadic(ctx: Context, *xs: Value) -> Var:
     """One after the other."""
+    if ctx.op_type != "Sum":
+        xs = tuple(reachable(x, upper=ctx.op_type == "Min") for x in xs)
     if len(xs) == 1:
         return mb.identity(x=xs[0].var)
     return reduce(lambda x, y: VARIADIC[ctx.op_type](x=x, y=y), [x.var for x in xs])

@@ -43,12 +43,17 @@ def acosh(ctx: Context, x: Value) -> Var:
 
 @lowering("Asinh", versions=[9, 22], elementwise=True)
 def asinh(ctx: Context, x: Value) -> Var:
-    """sign(x) ln(|x| + sqrt(x² + 1)), and atanh(x / sqrt(x² + 1)) near 0, where the logarithm cancels."""
+    """sign(x) (ln|x| + ln(1 + sqrt(1 + 1 / x²))), and atanh(x / sqrt(x² + 1)) near 0, where logarithms cancel.
+
+    No x² overflows: in float16 it would from 256 on.
+    """
     magnitude = mb.abs(x=x.var)
     small = mb.less(x=magnitude, y=0.5)
-    root = mb.sqrt(x=mb.add(x=mb.square(x=x.var), y=1.0))
-    far = mb.mul(x=mb.sign(x=x.var), y=mb.log(x=mb.add(x=magnitude, y=root), epsilon=0.0))
-    near = mb.atanh(x=mb.real_div(x=mb.clip(x=x.var, alpha=-0.5, beta=0.5), y=root))
+    root = mb.sqrt(x=mb.add(x=mb.square(x=mb.real_div(x=1.0, y=magnitude)), y=1.0))
+    logarithm = mb.add(x=mb.log(x=magnitude, epsilon=0.0), y=mb.log(x=mb.add(x=root, y=1.0), epsilon=0.0))
+    far = mb.mul(x=mb.sign(x=x.var), y=logarithm)
+    within = mb.clip(x=x.var, alpha=-0.5, beta=0.5)
+    near = mb.atanh(x=mb.real_div(x=within, y=mb.sqrt(x=mb.add(x=mb.square(x=within), y=1.0))))
     return mb.select(cond=small, a=near, b=far)
 
 

@@ -34,7 +34,12 @@ BIT_WEIGHTS = np.array([*(1 << place for place in range(CARRIER_BITS - 1)), -(1 
 @lowering("Greater", "Less", versions=[7, 9, 13], elementwise=True)
 @lowering("GreaterOrEqual", "LessOrEqual", versions=[12, 16], elementwise=True)
 def compare(ctx: Context, a: Value, b: Value) -> Value:
-    """An order of numbers."""
+    """An order of numbers; a constant that does not fit int32 is beyond every integer of the program."""
+    for x, y in ((a, b), (b, a)):
+        if is_beyond(y, x):
+            assert y.constant is not None
+            a_is_less = (int(y.constant.reshape(())) > 0) == (y is b)
+            return always(x, y, truth=a_is_less == ctx.op_type.startswith("Less"))
     return computed(COMPARISONS[ctx.op_type](x=a.var, y=b.var), ir.DataType.BOOL)
 
 
@@ -44,9 +49,22 @@ def equal(ctx: Context, a: Value, b: Value) -> Value:
     if a.dtype is ir.DataType.BOOL:
         return computed(mb.logical_not(x=mb.logical_xor(x=a.var, y=b.var)), ir.DataType.BOOL)
     for x, y in ((a, b), (b, a)):
-        if y.constant is not None and y.constant.size == 1 and x.constant is None and is_beyond_int32(y.constant):
-            return computed(mb.not_equal(x=x.var, y=x.var), ir.DataType.BOOL)  # no integer of the program's equals it
+        if is_beyond(y, x):
+            return always(x, y, truth=False)
     return computed(mb.equal(x=a.var, y=b.var), ir.DataType.BOOL)
+
+
+def is_beyond(one: Value, other: Value) -> bool:
+    """Whether one is a constant number that no integer of the program's reaches, and the other is computed."""
+    known = one.constant is not None and one.constant.size == 1 and other.constant is None
+    return known and one.constant is not None and is_beyond_int32(one.constant)
+
+
+def always(x: Value, number: Value, *, truth: bool) -> Value:
+    """One truth value in the shape of a computed tensor broadcast with a number: [..., *x]."""
+    missing = list(range(number.rank - x.rank))
+    var = mb.expand_dims(x=x.var, axes=missing) if missing else x.var
+    return computed((mb.equal if truth else mb.not_equal)(x=var, y=var), ir.DataType.BOOL)
 
 
 @lowering("And", "Or", "Xor", versions=[7], elementwise=True)

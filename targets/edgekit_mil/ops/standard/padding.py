@@ -10,7 +10,7 @@ import numpy as np
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, carrier_name, computed
+from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, computed, to_carrier
 from edgekit_mil.ops.standard.slicing import sliced
 from edgekit_mil.support.high_ranks import one_axis_at_a_time
 from edgekit_mil.support.movement import empty, normalized_axis, through_int32
@@ -121,9 +121,12 @@ def padded(x: Value, pads: Sequence[int], axes: Sequence[int], mode: str, fillin
 
 
 def filled(x: Value, shape: Sequence[int], filling: np.ndarray) -> Var:
-    """A constant tensor of one number."""
-    carriers = {"fp32": np.float32, "int32": np.int32, "bool": np.bool_}
-    return mb.const(val=np.full(tuple(shape), filling, carriers[carrier_name(x.dtype)]))
+    """A constant tensor of one number.
+
+    Raises:
+        Unsupported: An integer does not fit int32.
+    """
+    return mb.const(val=to_carrier(np.full(tuple(shape), filling), x.dtype))
 
 
 def with_margins(x: Value, before: Sequence[int], after: Sequence[int], filling: np.ndarray) -> Var:

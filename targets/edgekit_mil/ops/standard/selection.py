@@ -10,7 +10,7 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Value
-from edgekit_mil.support.bounds import bounded
+from edgekit_mil.support.bounds import bounded, reachable
 from edgekit_mil.support.movement import choose
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -39,9 +39,9 @@ def clip(ctx: Context, x: Value, low: Value | None = None, high: Value | None = 
         return limited(x, *limits)
     result = x.var
     if low is not None:
-        result = mb.maximum(x=result, y=low.var)
+        result = mb.maximum(x=result, y=reachable(low, upper=False).var)
     if high is not None:
-        result = mb.minimum(x=result, y=high.var)
+        result = mb.minimum(x=result, y=reachable(high, upper=True).var)
     return mb.identity(x=result) if result is x.var else result
 
 

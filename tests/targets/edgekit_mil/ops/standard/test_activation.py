@@ -30,6 +30,30 @@ def test_activation_agrees(agrees, op_type, attributes):
     agrees(op_type, [X], opset=20, rtol=2e-5, **attributes)
 
 
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("ThresholdedRelu", {}),
+        ("ThresholdedRelu", {"alpha": -1.0}),
+        ("Shrink", {"bias": 0.5}),
+        ("Celu", {"alpha": 0.5}),
+    ],
+    ids=str,
+)
+def test_infinities_stay_numbers(agrees, op_type, attributes):
+    agrees(
+        op_type, [np.array([-np.inf, np.inf, -2.0, 0.0, 2.0], np.float32)], opset=20, against="reference", **attributes
+    )
+
+
+def test_shrink_of_a_negative_limit_moves_each_number_once(agrees):
+    agrees("Shrink", [X], against="reference", lambd=-1.0, bias=0.3)
+
+
+def test_celu_of_a_negative_alpha_agrees(agrees):
+    agrees("Celu", [X], opset=20, against="reference", alpha=-1.0)
+
+
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
 def test_swish_agrees(agrees, alpha):
     agrees("Swish", [X], opset=24, against="reference", alpha=alpha)

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+
+import edgekit_coreml
 
 INSIDE_ONE = np.linspace(-0.95, 0.95, 24, dtype=np.float32).reshape(2, 3, 4)
 WIDE = np.linspace(-3.3, 3.3, 24, dtype=np.float32).reshape(2, 3, 4)
@@ -42,6 +45,19 @@ def test_logarithm_and_reciprocal_of_zero_are_infinite(lower):
 
 def test_asinh_is_exact_near_zero_and_far_from_it(agrees):
     agrees("Asinh", [np.array([1e-6, -3e-4, 0.0, 0.49, 0.51, 1e4, -1e6], np.float32)], rtol=1e-6, atol=0)
+
+
+def test_asinh_is_finite_where_squares_are_not(agrees):
+    agrees("Asinh", [np.array([1e20, -3e38, np.inf, -np.inf], np.float32)], rtol=1e-6, atol=0)
+
+
+def test_asinh_in_half_precision_is_finite(tmp_path):
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Asinh(x) }'
+    )
+    x = np.array([0.25, -3.0, 300.0, -60000.0], np.float32)
+    package = edgekit_coreml.convert(model, tmp_path / "model", precision="float16")
+    np.testing.assert_allclose(edgekit_coreml.load(package).run({"x": x})["y"], np.arcsinh(x), rtol=3e-3)
 
 
 @pytest.mark.parametrize("op_type", ["Abs", "Neg", "Sign"])

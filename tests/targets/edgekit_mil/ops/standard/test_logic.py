@@ -13,11 +13,17 @@ def test_comparisons_agree(agrees, op_type, dtype):
     agrees(op_type, [a, b], fed=[0, 1], outputs=["bool"], against="reference")
 
 
+@pytest.mark.parametrize("op_type", ["Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"])
 @pytest.mark.parametrize("beyond", [2**40, -(2**63), 2**31])
 @pytest.mark.parametrize("first", [True, False])
-def test_no_integer_equals_one_that_does_not_fit_int32(agrees, beyond, first):
+def test_order_to_an_integer_that_does_not_fit_int32_is_known(agrees, op_type, beyond, first):
     x, constant = np.array([[0, -(2**31), 2**31 - 1]]), np.array([beyond])
-    agrees("Equal", [constant, x] if first else [x, constant], fed=[int(first)], outputs=["bool"])
+    agrees(op_type, [constant, x] if first else [x, constant], fed=[int(first)], outputs=["bool"])
+
+
+@pytest.mark.parametrize("op_type", ["Less", "Equal"])
+def test_shape_of_a_known_order_is_that_of_both(agrees, op_type):
+    agrees(op_type, [np.array([0, 1, 2]), np.array([[[2**40]]])], outputs=["bool"])
 
 
 @pytest.mark.parametrize("op_type", ["And", "Or", "Xor", "Equal"])

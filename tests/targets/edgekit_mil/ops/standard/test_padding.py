@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edgekit.errors import UnsupportedOpsError
+
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 
 
@@ -35,6 +37,11 @@ def test_margins_of_images_agree(agrees, rng):
 @pytest.mark.parametrize("fed", [[0], [0, 2]])
 def test_value_is_taken(agrees, fed):
     agrees("Pad", [X, np.array([1, 0, 0, -1, 2, 1]), np.array(-7.5, np.float32)], fed=fed)
+
+
+def test_integer_beyond_int32_is_not_taken_for_another(lower):
+    with pytest.raises(UnsupportedOpsError, match="int64 constant 1099511627776 does not fit int32"):
+        lower("Pad", [np.ones((2, 2), np.int64), np.array([1, 0, 0, 2]), np.array(2**40)], outputs=["int64"])
 
 
 def test_axes_are_taken(agrees):

@@ -5,6 +5,7 @@ import onnx
 import pytest
 
 import edgekit_coreml
+from edgekit.errors import UnsupportedOpsError
 
 X = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
 
@@ -58,3 +59,19 @@ def test_limits_that_are_one_number_in_half_precision(low, high, tmp_path):
 
 def test_integers_are_limited(agrees):
     agrees("Clip", [np.array([-5, 0, 9]), np.array(-1), np.array(4)], outputs=["int64"])
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 2**63 - 1), (-(2**63), 4), (-(2**40), 2**40)])
+def test_limits_that_no_integer_reaches_limit_nothing(agrees, low, high):
+    agrees("Clip", [np.array([-(2**31), 0, 2**31 - 1]), np.array(low), np.array(high)], outputs=["int64"])
+
+
+@pytest.mark.parametrize(("op_type", "end"), [("Min", 2**63 - 1), ("Max", -(2**63))])
+def test_extremes_with_an_end_of_int64_are_the_other_number(agrees, op_type, end):
+    agrees(op_type, [np.array([-(2**31), 0, 2**31 - 1]), np.array([end])], outputs=["int64"])
+
+
+@pytest.mark.parametrize(("op_type", "end"), [("Min", -(2**63)), ("Max", 2**40)])
+def test_extremes_that_do_not_fit_int32_are_refused(lower, op_type, end):
+    with pytest.raises(UnsupportedOpsError, match=f"int64 constant {end} does not fit int32"):
+        lower(op_type, [np.array([1, 2]), np.array([end])], outputs=["int64"])
