@@ -189,6 +189,7 @@ def _crop(
     for total, more in zip(totals, added, strict=True):
         # Where windows lie apart, ONNX Runtime and ONNX's shapes add nothing behind for the sizes of SAME.
         cut = total + more if output_shape is not None else max(total + more, 0)
-        before, after = halves(cut, extra_at_end=auto_pad == "SAME_UPPER")
+        # What an output shape lacks comes behind, as in ONNX Runtime and in ONNX's reference implementation.
+        before, after = (0, cut) if cut < 0 else halves(cut, extra_at_end=auto_pad == "SAME_UPPER")
         crop.append((before, after - more))
     return tuple(crop)

@@ -69,6 +69,8 @@ def test_four_spatial_dimensions_are_refused(lower, rng):
         {"strides": [3, 3], "output_padding": [1, 2]},
         {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
         {"strides": [2, 2], "output_shape": [11, 13]},
+        {"strides": [3, 4], "output_shape": [17, 26]},
+        {"strides": [3, 4], "output_shape": [16, 25], "auto_pad": "SAME_UPPER"},
         {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
         {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
         {"strides": [4, 5], "auto_pad": "SAME_UPPER"},
