@@ -126,16 +126,22 @@ def _is_narrow(node: ir.Node) -> bool:
 
 
 def _reaches_beyond_32_bits(node: ir.Node, _: int) -> bool:
-    """Whether a constant of 64 bits leaves the range of 32; the ends of its own stand for infinity."""
-    return any(_is_wide(constant_input(node, place)) for place in range(len(node.inputs)))
+    """Whether a constant leaves the range of 32 bits with a sign; the ends of 64 bits stand for infinity.
+
+    Of a limit counts what lies on the side where it decides.
+    """
+    numbers = [constant_input(node, place) for place in range(len(node.inputs))]
+    below, above = node.op_type != "Max", node.op_type != "Min"
+    return any(_is_wide(each, below=below, above=above) for each in numbers)
 
 
-def _is_wide(numbers: np.ndarray | None) -> bool:
-    if numbers is None or numbers.dtype not in (np.int64, np.uint64):
+def _is_wide(numbers: np.ndarray | None, *, below: bool, above: bool) -> bool:
+    if numbers is None or numbers.dtype not in (np.int64, np.uint32, np.uint64):
         return False
     narrow, wide = np.iinfo(np.int32), np.iinfo(numbers.dtype)
-    is_outside = (numbers < narrow.min) | (numbers > narrow.max)
-    return bool(np.any(is_outside & (numbers > wide.min) & (numbers < wide.max)))
+    is_outside = ((numbers < narrow.min) & below) | ((numbers > narrow.max) & above)
+    is_end = (numbers == wide.min) | (numbers == wide.max) if numbers.itemsize > narrow.dtype.itemsize else False
+    return bool(np.any(is_outside & ~np.asarray(is_end)))
 
 
 def _repeats_by_the_rounded_size(node: ir.Node, _: int) -> bool:
@@ -411,7 +417,11 @@ KEEPS_ELEMENTS = frozenset(
     {"Clip", "Concat", "Identity", "MaxPool", "Relu", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 )
 """Operators behind which the plugin still computes in integers."""
-WHOLE = ("Add", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mul", "Sub")
+WHOLE = (
+    *("Add", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "CumSum", "Div", "MatMul", "Max", "Min", "Mod", "Mul", "Sub"),
+    *("Concat", "Expand", "Gather", "GatherElements", "GatherND", "OneHot", "Pad", "ScatterElements", "ScatterND"),
+    *("Tile", "Where"),
+)
 """Operators that give other integers where a constant is cut off at the greatest of 32 bits."""
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
 """Of recurrent layers, in small letters."""

@@ -202,6 +202,44 @@ def test_integers_beyond_32_bits_are_refused(op: str) -> None:
         convert_model(Model(ir.from_proto(model)))
 
 
+BEYOND = {
+    "Concat": "(int64[2] x) => (int64[3] y) <int64[1] p = {1099511627776}> { y = Concat <axis = 0> (x, p) }",
+    "Gather": "(int64[2] x) => (int64[2] y) <int64[6] p = {1099511627776, 2, 3, 4, 5, 6}> { y = Gather (p, x) }",
+    "Max": "(int64[2] x) => (int64[2] y) <int64 p = {1099511627776}> { y = Max (x, p) }",
+    "Min": "(int64[2] x) => (int64[2] y) <int64 p = {-1099511627776}> { y = Min (x, p) }",
+    "Pad": "(int64[2] x) => (int64[3] y) <int64[2] n = {1, 0}, int64 p = {1099511627776}> { y = Pad (x, n, p) }",
+    "Where": (
+        "(int64[2] x) => (int64[2] y) <int64 o = {1}, int64 p = {1099511627776}> "
+        "{ c = Equal (x, o) y = Where (c, x, p) }"
+    ),
+}
+
+
+@pytest.mark.parametrize("op", BEYOND)
+def test_integers_beyond_32_bits_that_are_handed_on_are_refused(op: str) -> None:
+    model = parsed(BEYOND[op], 18)
+    feeds = {"x": np.array([0, 1])}
+    assert np.any(by_openvino(model, feeds) != right(model, feeds))
+    with pytest.raises(UnsupportedOpsError, match="it computes in 32 bits, and a constant needs more"):
+        convert_model(Model(ir.from_proto(model)))
+
+
+def test_unsigned_integers_of_32_bits_beyond_the_signed_ones_are_refused() -> None:
+    model = parsed("(uint32[2] x) => (uint32[2] y) <uint32 p = {4294967291}> { y = Add (x, p) }", 18)
+    feeds = {"x": np.array([1, 2], np.uint32)}
+    assert np.any(by_openvino(model, feeds) != right(model, feeds))
+    with pytest.raises(UnsupportedOpsError, match="it computes in 32 bits, and a constant needs more"):
+        convert_model(Model(ir.from_proto(model)))
+
+
+@pytest.mark.parametrize(("op", "limit"), [("Max", -(2**40)), ("Min", 2**40)])
+def test_a_limit_that_no_integer_of_32_bits_reaches_limits_nothing(op: str, limit: int) -> None:
+    model = parsed(f"(int64[2] x) => (int64[2] y) <int64 p = {{{limit}}}> {{ y = {op} (x, p) }}", 18)
+    feeds = {"x": np.array([-3, 5])}
+    convert_model(Model(ir.from_proto(model)))
+    np.testing.assert_array_equal(by_openvino(model, feeds), feeds["x"])
+
+
 def test_the_greatest_integer_stands_for_infinity() -> None:
     model = parsed("(int64[2] x) => (int64[2] y) <int64 p = {9223372036854775807}> { y = Add (x, p) }", 18)
     convert_model(Model(ir.from_proto(model)))
