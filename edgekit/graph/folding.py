@@ -30,9 +30,22 @@ _UNBOUNDED = frozenset(
     ["CenterCropPad", "Einsum", "EyeLike", "Loop", "OneHot", "Pad", "Resize", "Scan", "SequenceMap", "Upsample"]
 )
 """Operators that do the same, and are folded only where the size of the output is known."""
-FOLDED_BY_EXECUTION = frozenset(["BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"])
-"""Operators of which the folder's arithmetic gives other numbers than ONNX Runtime; see
-:mod:`edgekit.execution.signal_tables`."""
+SOFTMAXES = frozenset(["Hardmax", "LogSoftmax", "Softmax"])
+"""Operators that are along one axis since version 13, and over all from one on before."""
+MISCOMPUTED = frozenset(
+    ["AveragePool", "ConvTranspose", "GRU", "GlobalMaxPool", "GridSample", "LRN", "LSTM", "LpPool", "MaxPool", "RNN"]
+)
+"""Operators that ONNX's evaluator, by which constants are folded, computes otherwise than ONNX defines them (1.23):
+it leaves out attributes and inputs of recurrent layers, and takes a tensor of other ranks, batches or groups for the
+usual ones. So it does :data:`SOFTMAXES` of old versions."""
+FOLDED_BY_EXECUTION = MISCOMPUTED | SOFTMAXES | {"BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"}
+"""Operators that :mod:`edgekit.execution.executed_constants` folds; of the last four the evaluator's numbers are near
+those of ONNX Runtime."""
+
+
+def is_miscomputed(op_type: str, version: int) -> bool:
+    """Whether ONNX's evaluator computes an operator of the standard domain otherwise than ONNX defines this version."""
+    return op_type in MISCOMPUTED or (op_type in SOFTMAXES and version < 13)
 
 
 def growth_allowed(weight_bytes: int) -> float:

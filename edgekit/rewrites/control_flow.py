@@ -11,9 +11,11 @@ import onnx.reference
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
+from edgekit.graph.folding import FOLDED_BY_EXECUTION
 from edgekit.graph.nodes import constant
 from edgekit.model import bodies
 from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.randomness import RANDOM
 
 MOST_STEPS = 512
 MOST_NODES = 6000
@@ -276,6 +278,8 @@ class _Writer:
 
     def _folded(self, node: ir.Node, given: Sequence[ir.Value | None]) -> list[ir.Value] | None:
         """The node's outputs as constants, where its inputs are small constants."""
+        if node.op_type in RANDOM | FOLDED_BY_EXECUTION:
+            return None
         arrays = [None if value is None else constant(value) for value in given]
         unknown = any(array is None and value is not None for array, value in zip(arrays, given, strict=True))
         if unknown or any(bodies(node)) or any(array is not None and array.size > SMALL for array in arrays):

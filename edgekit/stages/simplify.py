@@ -20,8 +20,8 @@ from onnx_ir.passes.common import (
 )
 
 from edgekit.execution.equivalence import Equivalence
+from edgekit.execution.executed_constants import execute_constants
 from edgekit.execution.reference import NotRunnableError
-from edgekit.execution.signal_tables import tabulate_signals
 from edgekit.execution.tree_tables import tabulate_trees
 from edgekit.files.room import is_for_want_of_room
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
@@ -192,7 +192,7 @@ _PASSES: dict[str, Rewrite] = {
     "remove what nothing uses": _remove_unused,
     "turn constant nodes into initializers": _lift_constants,
     "answer what is known of optional values": unwrap_known_optionals,
-    "compute windows and mel filters once": tabulate_signals,
+    "execute constants that the evaluator gets wrong": execute_constants,
     "fold constants": _fold_constants,
     "remove identities": remove_identities,
     "compute sizes in 64 bits": widen_sizes,

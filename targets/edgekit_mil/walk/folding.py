@@ -1,7 +1,7 @@
 """Folding: a node whose inputs are all known is evaluated now, with ONNX's own semantics.
 
 The evaluator is the ONNX project's reference implementation, so integer widths, type promotion and corner cases are
-the specification's, not MIL's.
+the specification's, not MIL's. What it gets wrong itself is left to the operator's lowering.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
+from edgekit.graph.folding import is_miscomputed
 from edgekit.rewrites.randomness import RANDOM
 from edgekit_mil.core.values import Value, constant
 from edgekit_mil.walk.stored_weights import kept
@@ -37,6 +38,8 @@ def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequen
     if schema is None or node.op_type in RANDOM | KEPT | CONSTANTS:
         return False
     if any(value is not None and not value.is_constant for value in inputs):
+        return False
+    if not schema.domain and is_miscomputed(node.op_type, schema.since_version):
         return False
     if node.op_type == "Dropout" and any(value is not None for value in inputs[2:]):
         return False  # in training mode it is random

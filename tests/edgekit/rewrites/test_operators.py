@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from edgekit.graph.building import NodeBuilder
 from edgekit.model import Model, node_name
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.application import rewritten
-from edgekit.rewrites.control_flow import may_compute_both
+from edgekit.rewrites.control_flow import UnrolledLoop, may_compute_both
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 RNG = np.random.default_rng(3)
@@ -106,6 +108,28 @@ def test_a_loop_whose_body_takes_the_number_of_the_turn_as_a_vector(assert_rewri
     proto = model([node], {"x": (FLOAT, [5, 3])}, {"rows": FLOAT}, constants)
     result = assert_rewritten(proto, {"x": numbers(5, 3)}, refused=("Loop",))
     assert [each.rewrite for each in result.applied] == ["loop written out"]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "given", "attributes", "opset"),
+    [("RandomNormal", [], {"shape": [3]}, 17), ("Softmax", ["k"], {}, 11)],
+)
+def test_a_loop_written_out_keeps_what_is_random_and_what_the_evaluator_gets_wrong(op_type, given, attributes, opset):
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Identity", ["go"], ["on"]),
+        helper.make_node(op_type, given, ["r"], **attributes),
+        helper.make_node("Add", ["s", "r"], ["t"]),
+    ]
+    ins = [value("i", INT64, []), value("go", BOOL, []), value("s", FLOAT, [3])]
+    body = helper.make_graph(nodes, "body", ins, [value("on", BOOL, []), value("t", FLOAT, [3])])
+    node = helper.make_node("Loop", ["two", "yes", "x"], ["y"], body=body)
+    constants = {"two": np.array(2), "yes": np.array(True), "k": numbers(1, 3)}
+    proto = model([node], {"x": (FLOAT, [3])}, {"y": FLOAT}, constants, opset=opset)
+    (loop_node,) = ir.from_proto(proto).graph
+    build = NodeBuilder(opset, "loop")
+    UnrolledLoop().replacement(loop_node, build)
+    assert [each.op_type for each in build.nodes if each.op_type == op_type] == [op_type] * 2
 
 
 TWO_BRANCHES = """<ir_version: 9, opset_import: ["": 17]>

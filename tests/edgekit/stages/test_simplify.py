@@ -57,6 +57,17 @@ def test_batch_normalization_goes_into_the_convolution(onnx_file: WriteOnnx) -> 
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_an_old_softmax_of_constants_is_folded(onnx_file: WriteOnnx) -> None:
+    numbers = RNG.standard_normal((2, 3, 4)).astype(np.float32)
+    text = "g (float[2, 3, 4] x) => (float[2, 3, 4] y) { s = Softmax (w) y = Mul (x, s) }"
+    result = Simplify()(load(onnx_file(text, opset=11, w=numbers)))
+    assert operators(result) == ["Mul"]
+    assert result.warnings == ()
+    shares = np.exp(numbers) / np.exp(numbers).sum(axis=(1, 2), keepdims=True)
+    found = ReferenceEvaluator(result.model.proto()).run(None, {"x": np.ones((2, 3, 4), np.float32)})[0]
+    np.testing.assert_allclose(found, shares, rtol=1e-5)
+
+
 def test_what_nothing_uses_and_what_is_there_twice_goes(onnx_file: WriteOnnx) -> None:
     graph = """g (float[1, 4] x) => (float[1, 4] y) {
         unused = Exp (x)

@@ -74,3 +74,34 @@ def test_what_the_evaluator_refuses_is_a_gap_of_its_node(convert_graph):
     nodes = [make_node("Reshape", ["k", "shape"], ["other"]), make_node("Add", ["x", "other"], ["y"])]
     with pytest.raises(UnsupportedOpsError, match="Reshape"):
         convert_graph(nodes, {"x": X}, {"y": "float32"}, {"k": np.ones(6, np.float32), "shape": np.array([4, 2])})
+
+
+@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_an_old_softmax_of_constants_is_over_all_axes_from_one_on(graph_agrees, op_type):
+    nodes = [make_node(op_type, ["k"], ["s"]), make_node("Add", ["x", "s"], ["y"])]
+    k = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    graph_agrees(nodes, {"x": np.zeros((2, 3, 4), np.float32)}, {"y": "float32"}, {"k": k}, opset=11)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "shape", "attributes"),
+    [
+        ("GlobalMaxPool", (2, 3, 4), {}),
+        ("MaxPool", (1, 2, 7, 6), {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "SAME_LOWER"}),
+    ],
+)
+def test_pools_of_constants_agree(graph_agrees, op_type, shape, attributes):
+    nodes = [make_node(op_type, ["k"], ["p"], **attributes), make_node("Mul", ["x", "p"], ["y"])]
+    k = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    graph_agrees(nodes, {"x": np.ones(1, np.float32)}, {"y": "float32"}, {"k": k})
+
+
+def test_a_clipped_recurrence_of_constants_agrees(graph_agrees):
+    rng = np.random.default_rng(0)
+    shapes = {"k": (3, 1, 4), "w": (1, 2, 4), "r": (1, 2, 2)}
+    constants = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    nodes = [
+        make_node("RNN", ["k", "w", "r"], ["steps"], hidden_size=2, clip=0.3),
+        make_node("Add", ["x", "steps"], ["y"]),
+    ]
+    graph_agrees(nodes, {"x": np.zeros(2, np.float32)}, {"y": "float32"}, constants)

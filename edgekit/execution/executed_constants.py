@@ -1,7 +1,6 @@
-"""Windows and mel filters of constant sizes, as ONNX Runtime computes them.
+"""Nodes of constants as ONNX Runtime computes them: windows, mel filters, and what ONNX's own evaluator gets wrong.
 
-ONNX's reference implementation, by which other constants are folded, gives slightly other numbers for these operators.
-Folding was left out as a whole where the model's outputs showed it.
+By that evaluator other constants are folded. Folding was left out as a whole where the model's outputs showed it.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from edgekit.graph.folding import FOLDED_BY_EXECUTION
 from edgekit.model import Model
 
 MOST_ELEMENTS = 1 << 20
-"""Of a table that is put into the model: a mel matrix of 4097 bins by 256 bands."""
+"""Of a tensor that is put into the model: a mel matrix of 4097 bins by 256 bands."""
 
 
-def tabulate_signals(graph_model: ir.Model) -> bool:
-    """Puts the numbers of windows and mel filters into the model, in place, where what they depend on is constant.
+def execute_constants(graph_model: ir.Model) -> bool:
+    """Puts what such nodes give into the model, in place, where all that they read is constant.
 
     Returns:
         Whether there were any.
@@ -43,7 +42,9 @@ def tabulate_signals(graph_model: ir.Model) -> bool:
 
 
 def _table(node: ir.Node, graph_model: ir.Model) -> ir.TensorProtocol | None:
-    """What the node gives; None where it depends on an input, cannot be executed, or is large."""
+    """What the node gives; None where that is several, depends on an input, cannot be executed, or is large."""
+    if len(node.outputs) > 1:
+        return None
     constants = {}
     for value in node.inputs:
         tensor = ir.convenience.get_const_tensor(value) if value is not None else None
