@@ -182,10 +182,10 @@ class SignedShift(Rewrite):
 
 
 class NarrowArithmetic(Rewrite):
-    """Sums, differences, products and shifts of 8-bit integers, which wrap around, in 32 bits."""
+    """Sums, differences, products, quotients and shifts of 8-bit integers, which wrap around, in 32 bits."""
 
     name: ClassVar[str] = "8-bit integers in 32 bits"
-    op_types: ClassVar[Sequence[str]] = ("Add", "Sub", "Mul", "BitShift")
+    op_types: ClassVar[Sequence[str]] = ("Add", "Sub", "Mul", "Div", "BitShift")
 
     def matches(self, node: ir.Node) -> bool:
         """Integers of 8 bits."""

@@ -31,6 +31,8 @@ IOU_THRESHOLD = 3
 """The input of NonMaxSuppression from which on boxes overlap; the plugin drops boxes that overlap by just as much."""
 HALF_A_STEP = np.float32(0.75 * 2.0**-23)
 """Times a float32: between half of the distance to the next greater one and less than one and a half of it."""
+AXES_AT_ONCE = 2
+"""Along how many axes the plugin repeats a tensor as often as computed numbers say."""
 LEAST_OVERLAP = np.float32(1e-30)
 
 
@@ -54,6 +56,8 @@ def corrected(network: Any) -> Any:
             store_operands(operation, constants)
         elif kind == "TopK" and operation.get_output_element_type(0).is_integral():
             _keep_the_order_of_equals(operation)
+        elif kind == "Tile":
+            _repeat_two_axes_at_once(operation)
         elif kind == "NonMaxSuppression" and operation.get_input_size() > IOU_THRESHOLD:
             _keep_at_threshold(operation)
         elif kind == "If":
@@ -179,6 +183,30 @@ def _keep_the_order_of_equals(greatest: Any) -> None:
     """
     if greatest.get_attributes().get("sort") == "value":
         greatest.set_attribute("stable", True)
+
+
+def _repeat_two_axes_at_once(tile: Any) -> None:
+    """Repeats a tensor along two axes after the other where computed numbers say how often.
+
+    Of more than two the plugin leaves parts of the result unwritten.
+    """
+    from openvino import opset13
+
+    value, counts, result = tile.input_value(0), tile.input_value(1), tile.output(0)
+    rank = value.get_partial_shape().rank
+    if counts.get_node().get_type_name() == "Constant" or rank.is_dynamic or rank.get_length() <= AXES_AT_ONCE:
+        return
+    axes, one = np.arange(rank.get_length()), opset13.constant(np.array(1, counts.get_element_type().to_dtype()))
+    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    *groups, last = (axes // AXES_AT_ONCE == group for group in range(-(-len(axes) // AXES_AT_ONCE)))
+    for group in groups:
+        value = opset13.tile(value, opset13.select(opset13.constant(group), counts, one)).output(0)
+    repeated = opset13.tile(value, opset13.select(opset13.constant(last), counts, one))
+    result.get_tensor().set_names(set())
+    for reader in readers:
+        reader.replace_source_output(repeated.output(0))
+    repeated.output(0).get_tensor().set_names(names)
+    repeated.set_friendly_name(tile.get_friendly_name())
 
 
 def _compare_in_other_order(comparison: Any, other: str) -> None:

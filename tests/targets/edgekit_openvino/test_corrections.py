@@ -204,3 +204,42 @@ def test_a_reduction_that_meets_no_constants_is_left_as_it_is(tmp_path):
     centered = x - x.mean(axis=-1, keepdims=True)
     expected = centered / np.sqrt((centered**2).mean(axis=-1, keepdims=True) + 0.1) * np.arange(1, 6)
     np.testing.assert_allclose(edgekit_openvino.load(path).run({"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("counts", [[2, 3, 2, 3], [1, 2, 2, 2], [1, 1, 1, 1]], ids=str)
+def test_repetitions_along_several_axes_by_computed_numbers(tmp_path, counts):
+    proto = parsed("(float[2, 3, 4, 5] x, int64[4] n) => (float[A, B, C, D] y) { y = Tile(x, n) }")
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
+    feeds = {"x": x, "n": np.array(counts)}
+    np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], np.tile(x, counts))
+
+
+def test_openvino_itself_leaves_parts_of_what_is_repeated_unwritten(tmp_path):
+    proto = parsed("(float[2, 3, 4, 5] x, int64[4] n) => (float[A, B, C, D] y) { y = Tile(x, n) }")
+    x = np.ones((2, 3, 4, 5), np.float32)
+    found = as_read(proto, {"x": x, "n": np.array([2, 3, 2, 3])}, tmp_path)[0]
+    assert np.any(found != 1)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_quotients_of_8_bits_in_a_branch_are_cut_off(tmp_path, dtype):
+    proto = parsed(
+        f"(bool c, {dtype}[4] x, {dtype}[4] d) => ({dtype}[4] y) {{ y = If (c) <"
+        f" then_branch = t () => ({dtype}[4] q) {{ q = Div(x, d) }},"
+        f" else_branch = e () => ({dtype}[4] k) {{ k = Identity(x) }}> }}"
+    )
+    feeds = {"c": np.array(True), "x": np.array([7, 5, 3, 100], dtype), "d": np.array([2, 7, 5, 3], dtype)}
+    assert as_read(proto, feeds, tmp_path)[0].tolist() != [3, 0, 0, 33]  # still: it rounds them
+    assert converted(proto, feeds, tmp_path)[0].tolist() == [3, 0, 0, 33]
+
+
+def test_a_pool_in_a_branch_that_is_rounded_up(tmp_path):
+    pool = "MaxPool <kernel_shape = [1, 1], strides = [2, 2], ceil_mode = 1>"
+    proto = parsed(
+        "(bool c, float[1, 1, 2, 2] x) => (float[1, 1, 1, 1] y) { y = If (c) <"
+        f" then_branch = t () => (float[1, 1, 1, 1] p) {{ p = {pool}(x) }},"
+        " else_branch = e () => (float[1, 1, 1, 1] g) { g = GlobalAveragePool(x) }> }"
+    )
+    feeds = {"c": np.array(True), "x": np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)}
+    assert as_read(proto, feeds, tmp_path)[0].shape == (1, 1, 2, 2)  # still: a window that begins behind counts
+    np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], [[[[0]]]])
