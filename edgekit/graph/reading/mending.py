@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableSequence
 from typing import Any
 
 import onnx
@@ -11,7 +11,7 @@ import onnx
 from edgekit.graph.reading.ir_version import INITIALIZERS_ALONE
 from edgekit.graph.reading.node_order import read_names, sort_nodes
 from edgekit.graph.reading.onnx_file import STANDARD_DOMAINS
-from edgekit.graph.reading.subgraphs import nodes_inside, written_nodes
+from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside, written_nodes
 
 GRAPH_NAME = "graph"
 
@@ -110,10 +110,11 @@ def _typed(proto: onnx.ModelProto) -> Iterator[str]:
 
 
 def write_out_defaults(proto: onnx.ModelProto) -> bool:
-    """Writes out, in place, defaults that ONNX's shape inference takes for others.
+    """Writes out, in place, defaults that ONNX's shape inference takes for others, or that passes lose.
 
     STFT is one-sided where it does not say; onnx 1.23 infers the shape of a two-sided one, and every product behind it
-    seems to contradict itself.
+    seems to contradict itself. A loop without states has an empty condition as its last input, which onnx_ir's passes
+    take away; nobody reads it then.
 
     Returns:
         Whether there was one.
@@ -122,6 +123,23 @@ def write_out_defaults(proto: onnx.ModelProto) -> bool:
     for node in nodes_inside(written_nodes(proto)):
         if node.op_type == "STFT" and not node.domain and all(given.name != "onesided" for given in node.attribute):
             node.attribute.append(onnx.helper.make_attribute("onesided", 1))
+            found = True
+    for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
+        found |= _write_conditions(nodes)
+    return found
+
+
+def _write_conditions(nodes: MutableSequence[onnx.NodeProto]) -> bool:
+    """Puts a constant in the place of the condition that loops without states leave empty; whether there are any."""
+    found = False
+    for place, node in reversed(list(enumerate(nodes))):
+        for graph in graphs_of(node):
+            found |= _write_conditions(graph.node)
+        if node.op_type == "Loop" and not node.domain and list(node.input[1:]) in ([], [""]):
+            name = f"{node.output[0]}/goes_on"
+            node.input[1:] = [name]
+            always = onnx.helper.make_tensor(name, onnx.TensorProto.BOOL, [], [True])
+            nodes.insert(place, onnx.helper.make_node("Constant", [], [name], name, value=always))
             found = True
     return found
 

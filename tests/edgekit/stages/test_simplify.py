@@ -68,6 +68,21 @@ def test_an_old_softmax_of_constants_is_folded(onnx_file: WriteOnnx) -> None:
     np.testing.assert_allclose(found, shares, rtol=1e-5)
 
 
+def test_a_loop_without_condition_and_states_is_simplified(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2] x, int64 n) => (float[N, 2] y) { y = Loop (n, go) <'
+        "body = b (int64 i, bool on) => (bool more, float[2] s) "
+        "{ more = Identity(on) t = Identity(x) s = Add(t, x) }> }"
+    )
+    proto.graph.node[0].input[1] = ""
+    onnx.save(proto, tmp_path / "loop.onnx")
+    result = Simplify()(load(tmp_path / "loop.onnx"))
+    assert result.warnings == ()
+    feeds = {"x": np.float32([1, 2]), "n": np.array(3)}
+    found = ReferenceEvaluator(result.model.proto()).run(None, feeds)[0]
+    np.testing.assert_array_equal(found, [[2, 4]] * 3)
+
+
 def test_what_nothing_uses_and_what_is_there_twice_goes(onnx_file: WriteOnnx) -> None:
     graph = """g (float[1, 4] x) => (float[1, 4] y) {
         unused = Exp (x)
