@@ -103,3 +103,18 @@ def test_different_quantizations_stay(build):
     drop_repeated_quantization(program)
     pool = next(operation for operation in program.functions["main"].operations if operation.op_type == "max_pool")
     assert pool.x.op.op_type == "dequantize"
+
+
+def test_quantizations_around_different_zero_points_stay(build):
+    def pair(x, zero_point):
+        options = {"scale": np.float32(0.5), "zero_point": np.int8(zero_point)}
+        return mb.dequantize(input=mb.quantize(input=x, output_dtype="int8", **options), **options)
+
+    def pooled(x):
+        pool = mb.max_pool(x=pair(x, 3), kernel_sizes=[2, 2], strides=[2, 2], pad_type="valid")
+        return mb.relu(x=pair(pool, -5))
+
+    program = build(pooled)
+    drop_repeated_quantization(program)
+    pool = next(operation for operation in program.functions["main"].operations if operation.op_type == "max_pool")
+    assert pool.x.op.op_type == "dequantize"

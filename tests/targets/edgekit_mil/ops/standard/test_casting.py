@@ -28,6 +28,17 @@ def test_truth_values_are_converted(agrees, target):
     agrees("Cast", [np.array([True, False])], outputs=[target], to=element_type(target))
 
 
+@pytest.mark.parametrize(("wide", "narrow"), [("uint8", "int8"), ("int8", "uint8"), ("uint16", "int16")])
+def test_signs_change_before_they_are_read(convert_graph, wide, narrow):
+    nodes = [
+        onnx.helper.make_node("Cast", ["x"], ["n"], to=element_type(narrow)),
+        onnx.helper.make_node("Cast", ["n"], ["y"], to=onnx.TensorProto.FLOAT),
+    ]
+    x = np.array([np.iinfo(wide).max, 5, np.iinfo(wide).min], wide)
+    found = convert_graph(nodes, {"x": x}, {"y": "float32"}).run({"x": x})["y"]
+    np.testing.assert_array_equal(found, x.view(narrow).astype(np.float32))
+
+
 def test_half_rounds(lower):
     (half,) = lower("Cast", [np.array([1.0001, 2049.0], np.float32)], outputs=["float16"], to=element_type("float16"))
     np.testing.assert_array_equal(half, np.array([1.0, 2048.0], np.float16))

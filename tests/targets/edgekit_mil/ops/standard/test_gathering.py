@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
@@ -61,6 +62,16 @@ def test_scatter_nd_agrees(agrees, rng, reduction):
 def test_truth_values_are_scattered(agrees):
     data = np.zeros((2, 3), np.bool_)
     agrees("ScatterND", [data, np.array([[1]]), np.array([[True, False, True]])], fed=[0, 2], outputs=["bool"])
+
+
+def test_bytes_scattered_wrap_before_they_are_read(convert_graph):
+    nodes = [
+        onnx.helper.make_node("ScatterElements", ["x", "places", "added"], ["s"], reduction="add"),
+        onnx.helper.make_node("Cast", ["s"], ["y"], to=onnx.TensorProto.INT32),
+    ]
+    feeds = {"x": np.array([250, 1], np.uint8)}
+    constants = {"places": np.array([0]), "added": np.array([10], np.uint8)}
+    np.testing.assert_array_equal(convert_graph(nodes, feeds, {"y": "int32"}, constants).run(feeds)["y"], [4, 1])
 
 
 def test_bytes_scattered_wrap_around(lower):

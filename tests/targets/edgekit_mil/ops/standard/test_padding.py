@@ -21,6 +21,11 @@ def test_negative_margins_crop(agrees, mode):
     agrees("Pad", [X, np.array([0, -1, 2, 0, 1, -2])], mode=mode)
 
 
+@pytest.mark.parametrize("mode", ["reflect", "edge"])
+def test_negative_margins_behind_alone_crop(agrees, mode):
+    agrees("Pad", [X, np.array([0, 0, 1, 0, 0, -2])], mode=mode)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.bool_])
 def test_negative_margins_of_other_types_crop(lower, dtype):
     x = (X % 2).astype(dtype)

@@ -68,3 +68,9 @@ def test_max_unpool_agrees(agrees, rng, output_shape):
     shape = None if output_shape is None else np.array(output_shape)
     inputs = [x, positions, shape]
     agrees("MaxUnpool", inputs, fed=(0, 1), kernel_shape=[2, 2], strides=[2, 2], against="reference")
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+def test_a_window_that_begins_just_behind_is_left_out(agrees, op_type):
+    x = np.arange(4, dtype=np.float32).reshape(1, 1, 4)
+    agrees(op_type, [x], opset=19, kernel_shape=[2], strides=[4], pads=[0, 1], ceil_mode=1)

@@ -54,6 +54,11 @@ def test_no_axes_reduce_nothing_where_asked(agrees, rng, op_type):
     agrees(op_type, [x, np.array([], np.int64)], opset=18, noop_with_empty_axes=1)
 
 
+@pytest.mark.parametrize("row", [[-np.inf, -np.inf], [np.inf, 1.0], [np.inf, -np.inf]], ids=str)
+def test_infinite_exponents_agree(agrees, row):
+    agrees("ReduceLogSumExp", [np.array([row, [1.0, 2.0]], np.float32), np.array([1])], opset=18)
+
+
 def test_large_exponents_do_not_overflow(agrees):
     agrees("ReduceLogSumExp", [np.array([[1000.0, 1001.0, -np.inf]], np.float32)], opset=18)
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
+import edgekit_coreml
 from edgekit.errors import UnsupportedOpsError
 
 X = np.arange(120, dtype=np.float32).reshape(4, 5, 6)
@@ -54,6 +56,24 @@ def test_empty_range_has_no_elements(lower):
 def test_bounds_computed_at_run_time_agree(agrees):
     inputs = [X, np.array([-3, 0]), np.array([FAR >> 40, 2]), np.array([2, 0])]
     agrees("Slice", inputs, fed=[0, 1, 2])
+
+
+@pytest.mark.parametrize(("starts", "ends"), [([-9, 1], [2, 9]), ([0, -9], [-9, -1]), ([9, 0], [9, 1])], ids=str)
+def test_computed_bounds_beyond_the_tensor_agree(agrees, starts, ends):
+    agrees("Slice", [X, np.array(starts), np.array(ends), np.array([2, 1])], fed=[0, 1, 2])
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 1), (-2, -4), (2, 0), (-1, -(2**63))])
+def test_open_size_backwards_to_an_end(tmp_path, start, end):
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g (float[N, 2] x) => (float[M, 2] y) <int64[1] s = {{{start}}}, '
+        f"int64[1] e = {{{end}}}, int64[1] a = {{0}}, int64[1] back = {{-1}}> {{ y = Slice (x, s, e, a, back) }}"
+    )
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"N": range(4, 7)})
+    for size in (4, 6):
+        x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+        found = edgekit_coreml.load(package).run({"x": x})["y"]
+        np.testing.assert_array_equal(found, x[start : None if end == -(2**63) else end : -1])
 
 
 def test_attributes_of_opset_1_agree(agrees):
