@@ -48,3 +48,10 @@ def test_the_last_axis_of_several(operator: str) -> None:
 def test_several_axes_together_stay() -> None:
     model = read(newer("Softmax", 1))
     assert not compute_softmax_in_place(model)
+
+
+def test_a_part_of_the_sizes_is_not_the_shape() -> None:
+    proto = newer("Softmax", 2)
+    proto.graph.node[1].attribute.append(onnx.helper.make_attribute("start", 1))
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    assert not compute_softmax_in_place(read(proto))
