@@ -14,6 +14,7 @@ from edgekit.model import Model, node_name, op_name
 from edgekit.operators.hints import replacement_hint
 from edgekit.operators.measured import MeasuredTable
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
+from edgekit_openvino.cores import new_core
 
 MEASURED = Path(__file__).with_name("measured")
 """Tables of devices, by the names that OpenVINO has for them."""
@@ -25,8 +26,6 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
 
     The plugin is asked which operations it takes, and then has to compile the model: a claim alone does not count.
     """
-    import openvino
-
     from edgekit_openvino.frontend import convert_model
 
     nodes = list(model.graph.all_nodes())
@@ -36,11 +35,11 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     except UnsupportedOpsError as error:
         gaps = {gap.node: gap for gap in error.gaps}
         judged = [_by_frontend(node, gaps, model.opset) for node in nodes]
-        if device in openvino.Core().available_devices:
+        if device in new_core().available_devices:
             return judged
         known = zip(judged, _by_table(model, device), strict=True)
         return [verdict if verdict.support is Support.UNSUPPORTED else told for verdict, told in known]
-    core = openvino.Core()
+    core = new_core()
     if device not in core.available_devices:
         return _by_table(model, device)
     try:

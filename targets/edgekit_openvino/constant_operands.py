@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.cores import new_core
+
 PRODUCTS = ("Einsum", "MatMul")
 TAKEN_APART = frozenset({"Constant", "Einsum", "Result"})
 """What is left of an operand where folding has numbers for all of it; an Einsum becomes products, which it knows."""
@@ -49,8 +51,8 @@ def _is_folded(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> np.ndarray:
-    from openvino import Core, Model
+    from openvino import Model
 
     options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    compiled = Core().compile_model(Model([value], []).clone(), "CPU", options)
+    compiled = new_core().compile_model(Model([value], []).clone(), "CPU", options)
     return np.array(compiled([])[0])

@@ -11,6 +11,7 @@ import numpy as np
 
 from edgekit.errors import InputError
 from edgekit.model import Arrays
+from edgekit_openvino.cores import new_core
 
 SETTINGS = {"INFERENCE_PRECISION_HINT": "f32"}
 """Without it the plugin computes in bfloat16 or float16 on processors that have instructions for it."""
@@ -33,7 +34,7 @@ class CompiledRunner:
 
         from edgekit_openvino.report import last_line
 
-        core = openvino.Core()
+        core = new_core()
         config = {**settings, **_on_threads(threads)}
         try:
             model = core.read_model(path)
@@ -68,9 +69,7 @@ class CompiledRunner:
 
     def by_default(self) -> CompiledRunner | None:
         """What executes the model in the precision that the plugin chooses; None where that is float32 here."""
-        import openvino
-
-        chosen = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT").to_string()
+        chosen = new_core().get_property("CPU", "INFERENCE_PRECISION_HINT").to_string()
         same = chosen == SETTINGS["INFERENCE_PRECISION_HINT"]
         return None if same else CompiledRunner(self._path, threads=self._threads, settings={})
 
@@ -101,12 +100,10 @@ class CompiledRunner:
         Raises:
             edgekit.errors.InputError: A name, shape or dtype is not the model's, or OpenVINO cannot show the values.
         """
-        import openvino
-
         from edgekit_openvino.report import last_line
 
         self._require_inputs(feeds)
-        core = openvino.Core()
+        core = new_core()
         model = core.read_model(self._path)
         _exchange_doubles_as_floats(model)
         ports = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from edgekit_openvino.cores import new_core
+
 WIDENING = ("Convert", "Multiply", "Subtract", "Reshape")
 """Operations between integers as they are stored and the float weights that they stand for."""
 
@@ -47,7 +49,7 @@ def _constant(value: Any) -> Any:
     from openvino import opset13
 
     part = openvino.Model([opset13.result(value)], [], "weights")
-    (computed,) = openvino.Core().compile_model(part, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})({}).values()
+    (computed,) = new_core().compile_model(part, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})({}).values()
     made = opset13.constant(computed)
     made.set_friendly_name(value.get_node().get_friendly_name())
     return made

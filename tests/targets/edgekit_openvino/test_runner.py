@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -153,3 +156,27 @@ def test_it_shows_values_inside_the_model_and_outputs(tmp_path: Path) -> None:
     np.testing.assert_allclose(shown["b"], np.exp(-x), rtol=1e-6)
     np.testing.assert_allclose(shown["y"], np.exp(-x) + x, rtol=1e-6)
     assert set(runner.run({"x": x})) == {"y"}
+
+
+SIGNALLED = """
+import signal
+from pathlib import Path
+from edgekit_openvino.runner import CompiledRunner
+
+signal.signal(signal.SIGTERM, lambda number, frame: print("handled"))
+first, second = (CompiledRunner(Path({path!r})) for _ in range(2))
+del first
+del second
+signal.raise_signal(signal.SIGTERM)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_signal_is_handled_after_models_were_closed_in_the_order_of_their_opening(
+    tmp_path: Path, runner: CompiledRunner
+) -> None:
+    """The plugin's own signal stack, left behind after it is freed, would end the process instead."""
+    path = str(runner._path)
+    program = SIGNALLED.format(path=path)
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stdout) == (0, "handled\n"), signal.strsignal(abs(finished.returncode))
