@@ -136,7 +136,7 @@ def _write_conditions(nodes: MutableSequence[onnx.NodeProto]) -> bool:
         for graph in graphs_of(node):
             found |= _write_conditions(graph.node)
         if node.op_type == "Loop" and not node.domain and list(node.input[1:]) in ([], [""]):
-            name = f"{node.output[0]}/goes_on"
+            name = f"{next(filter(None, node.output), node.name)}/goes_on"
             node.input[1:] = [name]
             always = onnx.helper.make_tensor(name, onnx.TensorProto.BOOL, [], [True])
             nodes.insert(place, onnx.helper.make_node("Constant", [], [name], name, value=always))
