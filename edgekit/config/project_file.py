@@ -294,7 +294,9 @@ def _bundle(
     if "postprocess" in values:
         values["postprocess"] = Suppression.parse(values["postprocess"], f"{path} postprocess")
     values["also"] = tuple(values.get("also", ()))
-    values["shapes"] = ShapeRequest.declared(values.pop("dims", {}), values.get("shapes", {}))
+    values["shapes"] = ShapeRequest.declared(
+        values.pop("dims", {}), values.get("shapes", {}), f"{path} bundle {values['name']} dims"
+    )
     return DeclaredBundle(**values)
 
 

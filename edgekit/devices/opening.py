@@ -11,9 +11,16 @@ from edgekit.errors import InputError
 from edgekit.progress import Step
 from edgekit.registry import device_class, device_forms
 
+FLAG = "--device"
+"""What names a device on the command line."""
+
 
 def open_device(
-    url: str, timeout: float | None = None, step: Step | None = None, results: Path | None = None
+    url: str,
+    timeout: float | None = None,
+    step: Step | None = None,
+    results: Path | None = None,
+    named_by: str = FLAG,
 ) -> Device:
     """The device that ``url`` names; nothing is started or connected yet.
 
@@ -22,6 +29,7 @@ def open_device(
         timeout: Seconds that the device may be silent, where its own default is not what is wanted.
         step: Told how far the bundle's way to the device is.
         results: What the device wrote, where it is not reached from here.
+        named_by: The flag that holds the URL, or the place in a project file; errors name it.
 
     Raises:
         InputError: There is no such scheme, or the URL is not written as its scheme asks; the time is none; or results
@@ -32,9 +40,14 @@ def open_device(
     found = device_class(url.partition(":")[0])
     if found is None:
         raise InputError(
-            "there is no such kind of device", subject="--device", expected=", ".join(device_forms()), found=url
+            "there is no such kind of device", subject=named_by, expected=", ".join(device_forms()), found=url
         )
-    device = found.from_url(url)
+    try:
+        device = found.from_url(url)
+    except InputError as error:
+        if error.subject == FLAG:
+            error.subject = named_by
+        raise
     if timeout is not None:
         device.timeout = timeout
     device.step = step

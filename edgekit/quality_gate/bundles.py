@@ -10,7 +10,7 @@ from typing import Any
 from edgekit.bundle import Bundle, check_integrity, is_bundle, read_bundle
 from edgekit.config import Budget, Config, DeclaredBundle, Inconclusive
 from edgekit.devices import LOCAL
-from edgekit.devices.opening import open_device
+from edgekit.devices.opening import FLAG, open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.faults import as_edgekit_error
 from edgekit.files import lfs
@@ -142,6 +142,8 @@ class Gate:
     """Samples on which they are executed; None where nothing is asked."""
     updating: bool = False
     """Whether the bundles become the baseline, so that there is none to compare with."""
+    usual_named_by: str = FLAG
+    """The place in a project file that holds ``usual_device``."""
 
     def judge(self, candidate: Candidate) -> Judged:
         """The verdicts on the bundle, or the error that keeps it from being judged."""
@@ -168,7 +170,7 @@ class Gate:
     def _verdicts(self, bundle: Bundle, candidate: Candidate) -> tuple[list[Verdict], list[Ratio]]:
         asked = candidate.budget
         named = self.device or (candidate.declared and candidate.declared.device)
-        clock = self._clock(named or self.usual_device)
+        clock = self._clock(named or self.usual_device, self._named_by(candidate))
         verdicts = list(judge_manifest(bundle, asked))
         if named or self.results is not None:
             verdicts.append(judge_device_outputs(bundle, clock.device, clock.called, self.progress.step))
@@ -225,8 +227,17 @@ class Gate:
             hint="--update adds it",
         )
 
-    def _clock(self, url: str) -> DeviceClock:
-        device = open_device(url, self.device_timeout, self.progress.step, self.results)
+    def _named_by(self, candidate: Candidate) -> str:
+        """The flag or the place in the project file that names the bundle's device."""
+        if self.device:
+            return FLAG
+        declared = candidate.declared
+        if declared is not None and declared.device:
+            return f"{declared.file} bundle {declared.name} device"
+        return self.usual_named_by
+
+    def _clock(self, url: str, named_by: str) -> DeviceClock:
+        device = open_device(url, self.device_timeout, self.progress.step, self.results, named_by)
         return DeviceClock(device, url.partition("?")[0], self.seconds, self.progress.step)
 
     def _stopwatch(self) -> Stopwatch:

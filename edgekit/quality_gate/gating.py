@@ -10,6 +10,7 @@ from typing import Any
 from edgekit.bundle import read_bundle
 from edgekit.config import Config, GateSettings, read_config
 from edgekit.devices import LOCAL
+from edgekit.devices.opening import FLAG
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.progress import Progress
 from edgekit.quality_gate.annotations import annotation_lines
@@ -160,6 +161,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         order.instruction_sets or (),
         order.data,
         order.update,
+        FLAG if project is None else f"{project.path} [gate] device",
     )
     declared_as = {} if project is None else {one.name: one.declared_as for one in project.bundles}
     judged: list[Judged] = []

@@ -66,16 +66,21 @@ class ShapeRequest:
 
     @classmethod
     def declared(
-        cls, dims: Mapping[str, int | str | Sizes], shapes: Mapping[str, Sequence[int | None]]
+        cls, dims: Mapping[str, int | str | Sizes], shapes: Mapping[str, Sequence[int | None]], place: str = "dimension"
     ) -> ShapeRequest:
         """The request that a project file, a manifest or a program holds: sizes, or texts as ``--dim`` takes them.
+
+        Args:
+            dims: Sizes by the names of dimensions.
+            shapes: Shapes by the names of inputs.
+            place: What an error puts before a dimension's name.
 
         Raises:
             InputError: A text has another form.
         """
         return cls(
             {
-                name: parse_sizes(sizes, f"dimension {name!r}") if isinstance(sizes, str) else sizes
+                name: parse_sizes(sizes, f"{place} {name!r}") if isinstance(sizes, str) else sizes
                 for name, sizes in dims.items()
             },
             shapes,

@@ -193,13 +193,19 @@ def test_budgets_on_a_device(edgekit: RunEdgeKit, packaged_digits: Path, project
     project(budget + '[gate]\ndevice = "toaster"\n')
     finished = edgekit("gate", packaged_digits)
     assert finished.code == 2
-    assert "error: --device: there is no such kind of device\nexpected: " in finished.err
+    assert re.search(
+        r"error: .*edgekit\.toml \[gate\] device: there is no such kind of device\nexpected: ", finished.err
+    )
     assert edgekit("gate", packaged_digits, "--device", "local").code == 0
     bundle = '[[bundle]]\nname = "own"\nmodel = "m"\ntarget = "onnxruntime"\n'
     bundle += f'output = "{packaged_digits}"\ndevice = "local"\n'
     project(f'[gate]\ndevice = "toaster"\n{bundle}[bundle.budget]\nlatency_ms = 60000\n')
     kept = outcomes(edgekit("gate", packaged_digits, "--json"))
     assert kept == {"outputs on local": "kept", "latency on local": "kept", "declaration": "inconclusive"}
+    project(bundle.replace('"local"', '"ssh:pi"'))
+    finished = edgekit("gate", packaged_digits)
+    assert re.search(r"error: .*edgekit\.toml bundle own device: is no address of a device\n", finished.err)
+    assert "error: --device: is no address" in edgekit("gate", packaged_digits, "--device", "ssh:pi").err
     finished = edgekit("gate", packaged_digits, packaged_digits, "--results", "results.json")
     assert "--results: tell of one bundle\nexpected: one BUNDLE\nfound: 2" in finished.err
 

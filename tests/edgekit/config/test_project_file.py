@@ -438,3 +438,11 @@ def test_a_path_of_windows_in_double_quotes(line: str, hint: str | None, tmp_pat
         read_config(file)
     assert refused.value.message.startswith("is not TOML: ")
     assert refused.value.hint == hint
+
+
+def test_a_size_that_is_none_is_told_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "edgekit.toml"
+    file.write_text('[[bundle]]\nname = "a"\nmodel = "m.onnx"\ntarget = "web"\ndims = { batch = "one" }\n')
+    with pytest.raises(InputError) as raised:
+        read_config(file)
+    assert str(raised.value) == (f"{file} bundle a dims 'batch': 'one' is not a size\nexpected: a whole number from 1")
