@@ -26,7 +26,7 @@ from edgekit.rewrites.arithmetic import MASK_KEEPS
 from edgekit.rewrites.control_flow import may_compute_both
 from edgekit.rewrites.ml.features import Normalizer
 from edgekit.rewrites.quantized_operators import MICROSOFT, QuantizedChoice, QuantizedElementwise
-from edgekit_openvino.bodies import with_bodies
+from edgekit_openvino.branches import with_branches
 
 AXES_FORGOTTEN = range(13, 18)
 """Opsets in which two reductions have their axes as an attribute, and OpenVINO looks for an input."""
@@ -58,7 +58,7 @@ def misread_nodes(model: Model) -> list[OpGap]:
 def misshapen_nodes(converted: Any, model: Model) -> list[OpGap]:
     """The nodes whose outputs have another shape in OpenVINO than the ONNX standard gives them, in graph order."""
     shapes: dict[str, set[tuple[int, ...]]] = {}
-    for operation in with_bodies(converted):
+    for operation in with_branches(converted):
         for port in operation.outputs():
             for name in port.names if port.get_partial_shape().is_static else ():
                 shapes.setdefault(name, set()).add(tuple(port.get_shape()))

@@ -243,3 +243,12 @@ def test_a_pool_in_a_branch_that_is_rounded_up(tmp_path):
     feeds = {"c": np.array(True), "x": np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)}
     assert as_read(proto, feeds, tmp_path)[0].shape == (1, 1, 2, 2)  # still: a window that begins behind counts
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], [[[[0]]]])
+
+
+def test_what_a_scan_takes_has_an_axis_more_inside(tmp_path):
+    proto = parsed(
+        "(float[2] s, float[3, 2] x) => (float[2] t, float[3, 2] y) { t, y = Scan <num_scan_inputs = 1,"
+        " body = b (float[2] u, float[2] v) => (float[2] w, float[2] z) { w = Add(u, v) z = Identity(w) }> (s, x) }"
+    )
+    feeds = {"s": np.zeros(2, np.float32), "x": np.arange(6, dtype=np.float32).reshape(3, 2)}
+    np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[1], np.cumsum(feeds["x"], 0))
