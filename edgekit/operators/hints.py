@@ -8,6 +8,8 @@ from shlex import quote
 import onnx
 import onnx_ir as ir
 
+from edgekit.execution.processor_layouts import OPTIMIZE_LESS, is_laid_out
+
 _ON_THIS_SYSTEM = "install "
 """How a hint begins that has nothing to do with the device."""
 
@@ -42,6 +44,8 @@ def refusal_hint(hints: Collection[str], dimensions: Collection[str]) -> str:
     of_this_system = {hint for hint in hints if hint.startswith(_ON_THIS_SYSTEM)}
     if of_this_system and of_this_system == {*hints}:
         return "; ".join(sorted(of_this_system))
+    if {*hints} == {OPTIMIZE_LESS}:
+        return OPTIMIZE_LESS
     if fix_sizes not in hints:
         return CUT_OUT
     return fix_sizes if {*hints} == {fix_sizes} else f"{fix_sizes}; for the other nodes, {CUT_OUT}"
@@ -111,6 +115,8 @@ def replacement_hint(node: ir.Node, opset: int, takes: Callable[[str], bool] | N
         opset: The version of the standard operators that the model imports.
         takes: Whether the device takes an operator of the standard, by its name; None where that is not known.
     """
+    if is_laid_out(node):
+        return OPTIMIZE_LESS
     text, needs = _REPLACEMENTS.get(node.op_type, ("", ())) if node.domain == "" else ("", ())
     if text and (takes is None or all(map(takes, needs))):
         return text

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import ShapeInferencePass
 
 from edgekit.errors import OpGap, UnsupportedOpsError
+from edgekit.execution.processor_layouts import laid_out_nodes
 from edgekit.model import Model, node_name, op_name
 from edgekit.target import Evidence, NodeVerdict, Profile, Support
 from edgekit_onnxruntime import qnn, webgpu
@@ -30,8 +31,15 @@ SAME_KERNELS = "the same kernels' source, built for another processor, as this m
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     """What becomes of every node on the profile's device, subgraphs' nodes included, where they stand.
 
-    A device whose provider can be had here is asked; of another one its table tells, if it has one.
+    A device whose provider can be had here is asked; of another one its table tells, if it has one. What is laid out
+    for one processor goes to no device: this machine may be that processor, and its user's another.
     """
+    laid_out = {gap.node: gap for gap in laid_out_nodes(model.graph_model)}
+    found = zip(model.graph_model.graph.all_nodes(), _verdicts_of_device(model, profile), strict=True)
+    return [_refused(node, gap) if (gap := laid_out.get(node_name(node))) else verdict for node, verdict in found]
+
+
+def _verdicts_of_device(model: Model, profile: Profile) -> list[NodeVerdict]:
     local = cpu_verdicts(model)
     if profile.runs_here and "device" not in profile.options:
         return local

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from edgekit.errors import OpGap
+from edgekit.execution.processor_layouts import LAID_OUT, OPTIMIZE_LESS, is_laid_out
 from edgekit.model import node_name, op_name
 
 NO_RULE = re.compile(r"^-- No conversion rule found for operations: (?P<ops>.+)$", re.MULTILINE)
@@ -47,7 +48,9 @@ def gaps_in(report: str, model: ir.Model) -> list[OpGap]:
     for node in model.graph.all_nodes():
         known = len(gaps)
         operator = op_name(node)
-        if operator in missing:
+        if operator in missing and is_laid_out(node):
+            gaps.append(OpGap(op_type=operator, node=node_name(node), reason=LAID_OUT, hint=OPTIMIZE_LESS))
+        elif operator in missing:
             gaps.append(
                 OpGap(
                     op_type=operator, node=node_name(node), reason="OpenVINO's ONNX frontend has no conversion for it"

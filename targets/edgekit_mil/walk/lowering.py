@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from edgekit.errors import EdgeKitError, InputError, InternalError, OpGap
+from edgekit.execution.processor_layouts import LAID_OUT, OPTIMIZE_LESS, is_laid_out
 from edgekit_mil.core.context import Context, output_values
 from edgekit_mil.core.mil import ct, drop_unfinished
 from edgekit_mil.core.registry import Lowering
@@ -42,10 +43,6 @@ from edgekit_mil.walk.nodes import (
     rebound,
     schema_of,
 )
-
-PROCESSOR_LAYOUTS = frozenset({"com.microsoft.nchwc", "com.ms.internal.nhwc"})
-"""Domains of operators that ONNX Runtime puts in for the processor that it optimizes a model on."""
-
 
 NO_NUMBER = ("Cannot convert symbols to int", "'Symbol' object cannot be interpreted as an integer")
 """What sympy says where a lowering takes an open size for a number."""
@@ -288,11 +285,8 @@ class GraphLowering:
         if known:
             listed = ", ".join(map(str, known))
             return f"version {version} has no lowering; there are: {listed}", "convert the model to another opset"
-        if node.domain in PROCESSOR_LAYOUTS:
-            return (
-                "computes in a memory layout of one processor",
-                "save the optimized model at ONNX Runtime's level extended or lower",
-            )
+        if is_laid_out(node):
+            return LAID_OUT, OPTIMIZE_LESS
         if node.domain not in function_bodies.STANDARD_DOMAINS:
             return f"no lowering in domain {node.domain}", "export the model with standard operators only"
         return "no lowering", "replace the operator, or cut the model with `edgekit extract`"

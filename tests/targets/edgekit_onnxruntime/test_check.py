@@ -11,7 +11,7 @@ import pytest
 
 from edgekit.model import Model
 from edgekit.operators.hints import refusal_hint
-from edgekit.target import Evidence, NodeVerdict, Support
+from edgekit.target import Evidence, NodeVerdict, Profile, Support
 from edgekit_onnxruntime import by_session, check, qnn
 from edgekit_onnxruntime.assignment import Assignment, SilentCompilerError
 from edgekit_onnxruntime.devices import NOT_STARTED, devices, read_device
@@ -41,6 +41,22 @@ def test_the_model_that_is_judged_keeps_its_names() -> None:
     model = Model(ir.from_proto(onnx.parser.parse_model(text)))
     ONNXRuntimeTarget().check(model, ONNXRuntimeTarget().profiles[0])
     assert [node.name for node in model.graph] == ["first", ""]
+
+
+@pytest.mark.parametrize("profile", ONNXRuntimeTarget().profiles, ids=lambda profile: str(profile.name))
+def test_what_is_laid_out_for_one_processor_goes_to_no_device(profile: Profile) -> None:
+    """A file saved where blocks have 16 channels loads where they have 8, and reaches 2 dB there."""
+    text = (
+        '<ir_version: 9, opset_import: ["" : 18, "com.microsoft.nchwc" : 1]> '
+        "g (float[1, 16, 4, 4] x) => (float[1, 16, 4, 4] z) { h = com.microsoft.nchwc.ReorderInput (x) "
+        "y = com.microsoft.nchwc.ReorderOutput <channels = 16> (h) z = Relu (y) }"
+    )
+    first, second, _ = check.verdicts(Model(ir.from_proto(onnx.parser.parse_model(text))), profile)
+    for verdict in (first, second):
+        assert verdict.support is Support.UNSUPPORTED
+        assert verdict.detail == "computes in a memory layout of one processor"
+        assert verdict.hint == "save the optimized model at ONNX Runtime's level extended or lower"
+    assert refusal_hint([first.hint, second.hint], []) == first.hint
 
 
 def test_nodes_inside_branches_are_judged_too() -> None:

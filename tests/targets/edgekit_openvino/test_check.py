@@ -50,6 +50,19 @@ def test_nodes_that_the_frontend_cannot_convert_are_unsupported_on_every_device(
         assert found == {"bad": Support.UNSUPPORTED, "fine": Support.UNKNOWN, "worse": Support.UNSUPPORTED}
 
 
+def test_what_is_laid_out_for_one_processor_says_what_can_be_done() -> None:
+    text = (
+        '<ir_version: 9, opset_import: ["" : 18, "com.microsoft.nchwc" : 1]> '
+        "g (float[1, 16, 4, 4] x) => (float[1, 16, 4, 4] y) { y = com.microsoft.nchwc.ReorderInput (x) }"
+    )
+    target = OpenVINOTarget()
+    cpu = next(profile for profile in target.profiles if profile.name == "intel-cpu")
+    (verdict,) = target.check(Model(ir.from_proto(onnx.parser.parse_model(text))), cpu)
+    assert verdict.support is Support.UNSUPPORTED
+    assert verdict.detail == "computes in a memory layout of one processor"
+    assert verdict.hint == "save the optimized model at ONNX Runtime's level extended or lower"
+
+
 def test_an_operator_that_is_replaced_by_its_definition_is_decomposed() -> None:
     found = verdicts("(float16[4] x) => (float16[4] y) { h = Relu(x) y = Celu(h) }", "intel-cpu", opset=28)
     assert [verdict.support for verdict in found] == [Support.SUPPORTED, Support.DECOMPOSED]
