@@ -48,6 +48,8 @@ VANISHING = 1e-3
 """An operation makes numbers vanish where float16 holds zeros in place of more than this share of them."""
 DOWNSTREAM = 2
 """How many operations that read what would vanish stay in float32 too, until something adds to it."""
+RATIOS = frozenset({"inverse", "log", "rsqrt"})
+"""Operations that tell how small a number is: what counts is by how many times the number is wrong."""
 MOST_KEPT = 0.8
 """Of how many operations at most it is worth while to keep single ones in float32, as a share."""
 RESOLUTION = 8
@@ -77,7 +79,28 @@ def must_stay(ranges: Mapping[str, OperationRange], threshold_db: float, depth: 
     for _ in range(depth):
         front = set[str]().union(*(ranges[name].producers for name in front)) - kept
         kept = kept | front
-    return frozenset(kept | {name for name, found in ranges.items() if found.may_overflow})
+    overflowing = {name for name, found in ranges.items() if found.may_overflow}
+    return frozenset(kept | overflowing) | of_vanishing_magnitudes(ranges)
+
+
+def of_vanishing_magnitudes(ranges: Mapping[str, OperationRange]) -> frozenset[str]:
+    """Logarithms and the like of numbers that vanish in float16, with what makes these numbers.
+
+    Next to loud ones the squares of a quiet spectrum are nothing, and their logarithms half of a picture: no
+    operation's own signal-to-noise ratio shows it. What makes the numbers is followed back to where they have signs:
+    numbers whose squares vanish in float16 do not vanish themselves.
+    """
+    vanishing = {name for name, found in ranges.items() if found.vanishing > VANISHING}
+    readers = {name for name, found in ranges.items() if found.op_type in RATIOS and found.producers & vanishing}
+    before, front = set[str](), readers
+    while front:
+        producers = set[str]().union(*(ranges[name].producers for name in front))
+        front = {name for name in producers - before if ranges[name].gives_magnitudes}
+        before |= front
+    kept = before & vanishing
+    while further := {name for name in before - kept if ranges[name].producers & kept}:
+        kept |= further
+    return frozenset(kept | readers)
 
 
 def with_readers(names: frozenset[str], ranges: Mapping[str, OperationRange], depth: int) -> frozenset[str]:

@@ -37,6 +37,8 @@ class OperationRange:
     op_type: str
     largest: float = 0.0
     """Largest magnitude among its float inputs and results."""
+    lowest: float = math.inf
+    """The least of its float results; infinite where it has none."""
     signal: float = 0.0
     noise: float = 0.0
     """Energy of its results, and of what rounding its inputs and results to float16 changes in them."""
@@ -51,6 +53,11 @@ class OperationRange:
     def may_overflow(self) -> bool:
         """Whether what it reads or gives may leave float16's range on other inputs."""
         return self.reaches or self.largest > LARGEST
+
+    @property
+    def gives_magnitudes(self) -> bool:
+        """Whether its results are floats none of which is negative."""
+        return 0 <= self.lowest < math.inf
 
     @property
     def local_db(self) -> float:
@@ -79,6 +86,7 @@ def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> dic
             found.largest = max(found.largest, known.of(array).largest)
         for array in floats(results):
             found.vanishing = max(found.vanishing, known.of(array).vanishing)
+            found.lowest = min(found.lowest, float(array.min(initial=math.inf)))
         if step.call.op_type.startswith(NOT_REPEATABLE) or not any(True for _ in floats(results)):
             return
         rounded = step.evaluate({key: known.halved(value) for key, value in inputs.items()})

@@ -291,3 +291,43 @@ def test_what_is_too_small_for_float16_stays_in_float32_until_it_is_larger(tmp_p
     assert conversion.precision == "float16"
     assert "squares" in conversion.kept_float32
     np.testing.assert_allclose(load(conversion.package).run(x)["y"], expected, rtol=0.02)
+
+
+SPECTRUM = """
+<ir_version: 8, opset_import: ["": 18]>
+spectrum (float[1, 256] x) => (float[1, 256] y) <float[1] offset = {1e-10}> {
+    squares = Mul(x, x)
+    magnitudes = Sqrt(squares)
+    powers = Mul(magnitudes, magnitudes)
+    positive = Add(powers, offset)
+    y = Log(positive)
+}
+"""
+EXPONENTIALS = """
+<ir_version: 8, opset_import: ["": 18]>
+exponentials (float[1, 256] x) => (float[1, 1] y) {
+    summands = Exp(x)
+    total = ReduceSum(summands)
+    y = Log(total)
+}
+"""
+
+
+def test_a_logarithm_of_quiet_numbers_is_right_where_the_examples_are_loud(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(SPECTRUM)
+    rng = np.random.default_rng(5)
+    loud = rng.uniform(90, 110, (1, 256)).astype(np.float32)
+    loud[0, 7] = 1e-4
+    options = {"deployment_target_name": "iOS18", "precision": "auto", "examples": [{"x": loud}]}
+    conversion = convert_graph(ir.from_proto(model), tmp_path / "mixed", **options)  # type: ignore[arg-type]
+    quiet = {"x": rng.uniform(1e-4, 2e-4, (1, 256)).astype(np.float32)}
+    (expected,) = ReferenceEvaluator(model).run(None, quiet)
+    np.testing.assert_allclose(load(conversion.package).run(quiet)["y"], expected, atol=0.02)
+
+
+def test_a_logarithm_of_a_sum_in_which_summands_vanish_stays_in_float16(tmp_path: Path) -> None:
+    x = {"x": np.linspace(-30, 0, 256, dtype=np.float32)[None]}
+    graph = ir.from_proto(onnx.parser.parse_model(EXPONENTIALS))
+    options = {"deployment_target_name": "iOS18", "precision": "auto", "examples": [x]}
+    conversion = convert_graph(graph, tmp_path / "mixed", **options)  # type: ignore[arg-type]
+    assert (conversion.precision, conversion.kept_float32) == ("float16", ())
