@@ -113,6 +113,9 @@ class Accuracy:
     self_agreement_db: Mapping[str, float] = field(default_factory=dict)
     """Least SQNR between executions of the original, of the outputs on which that limits what can be asked: on the
     worst sample for a float32 build, over all samples for others."""
+    in_single_db: Mapping[str, float] = field(default_factory=dict)
+    """SQNR on the worst sample of an original that computes in float64 when it computes in float32, of the outputs that
+    miss their floor then; only where a float32 build misses one, too."""
     pooled_agreement_db: Mapping[str, float] = field(default_factory=dict)
     """Least SQNR between executions of an original that multiplies integers, over all samples: of the same outputs, and
     of pictures of 8-bit integers; only of a float32 build."""

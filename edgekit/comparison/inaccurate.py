@@ -87,6 +87,12 @@ def require_sequel(sequel: Sequel | None, accuracy: Accuracy, kind: Kind, precis
 def _hint(accuracy: Accuracy, kind: Kind) -> str:
     if accuracy.label_doubt is not None:
         return accuracy.label_doubt
+    if accuracy.in_single_db:
+        reached = ", ".join(f"{name!r} {db:.1f} dB" for name, db in accuracy.in_single_db.items())
+        return (
+            f"the original computes in float64, and reaches no more in float32 itself ({reached}): export it for "
+            "smaller numbers, a time since a recent day in place of 1970, or package it for a device that has float64"
+        )
     if accuracy.seeded:
         undetermined = [name for name in accuracy.self_agreement_db if f"{name!r}" in "; ".join(accuracy.shortfalls())]
         if undetermined:

@@ -6,12 +6,17 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
+import onnx_ir as ir
+
 from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB, Accuracy
 from edgekit.comparison.bounded import ROUNDING, bounded_outputs
 from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.ranked import RankedRows
+from edgekit.comparison.side_by_side import compare
 from edgekit.data.samples import Samples
+from edgekit.execution.recurrence import reference_of
 from edgekit.graph.integer_products import multiplies_integers
+from edgekit.graph.single_precision import in_single_precision
 from edgekit.model import Model
 from edgekit.progress import Step
 
@@ -55,13 +60,29 @@ def with_self_agreement(
     }
     rounded = {*limited, *(output.name for output in accuracy.outputs if output.picture_db is not None)}
     pooled = {name: db for name, db in limits.pooled_db.items() if name in rounded and multiplies_integers(original)}
-    return replace(
+    accuracy = replace(
         accuracy,
         self_agreement_db=limited,
         pooled_agreement_db=pooled,
         self_mismatch=unequal,
         vanished=_vanished(accuracy, silent | undetermined, original),
     )
+    return replace(accuracy, in_single_db=_in_single_db(accuracy, original, samples, step))
+
+
+def _in_single_db(accuracy: Accuracy, original: Model, samples: Samples, step: Step | None) -> dict[str, float]:
+    """How near the original is to itself in float32, of the outputs that miss their floor then too."""
+    single = in_single_precision(original.graph_model, {ir.DataType.DOUBLE})
+    if single is original.graph_model or not accuracy.shortfalls():
+        return {}
+    names = tuple(output.name for output in accuracy.outputs)
+    outputs, _ = compare(samples, reference_of(original), reference_of(original.with_graph(single)), names, step)
+    missed = replace(accuracy, outputs=outputs).shortfalls()
+    return {
+        output.name: output.worst_sample_db
+        for output in outputs
+        if output.worst_sample_db is not None and any(repr(output.name) in shortfall for shortfall in missed)
+    }
 
 
 def _vanished(accuracy: Accuracy, names: Collection[str], original: Model) -> tuple[str, ...]:

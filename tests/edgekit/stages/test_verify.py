@@ -139,6 +139,34 @@ class TestWhatTheOriginalDoesNotReproduce:
             verified(model, model)
 
 
+class TestAnOriginalInFloat64:
+    """Numbers of about 1 beside 1e9 are zeros in float32, whose numbers are 64 apart there."""
+
+    TEXT = """f (float[1, 8] x) => (float[1, 8] y)
+        { double_x = Cast<to = 11>(x)  far = Add(double_x, c)  back = Sub(far, c)  y = Cast<to = 1>(back) }"""
+
+    def test_that_needs_it_is_to_blame_itself(
+        self, verified: Callable[..., Verified], onnx_file: Callable[..., Path]
+    ) -> None:
+        original = onnx_file(self.TEXT, c=np.array(1e9))
+        single = "f (float[1, 8] x) => (float[1, 8] y) { far = Add(x, c)  y = Sub(far, c) }"
+        with pytest.raises(InaccurateError) as caught:
+            verified(original, onnx_file(single, name="single.onnx", c=np.array(1e9, np.float32)))
+        assert caught.value.hint == (
+            "the original computes in float64, and reaches no more in float32 itself ('y' 0.0 dB): export it for "
+            "smaller numbers, a time since a recent day in place of 1970, or package it for a device that has float64"
+        )
+
+    def test_that_float32_would_do_for_is_not(
+        self, verified: Callable[..., Verified], onnx_file: Callable[..., Path]
+    ) -> None:
+        original = onnx_file(self.TEXT, c=np.array(0.5))
+        other = onnx_file(ORIGINAL, name="other.onnx", c=np.array(1.02, np.float32))
+        with pytest.raises(InaccurateError) as caught:
+            verified(original, other)
+        assert "float64" not in (caught.value.hint or "")
+
+
 def test_the_kind_decides_the_floor(verified: Callable[..., Verified], onnx_file: Callable[..., Path]) -> None:
     original = onnx_file(ORIGINAL, c=np.array(2, np.float32))
     other = onnx_file(ORIGINAL, name="other.onnx", c=np.array(2.02, np.float32))
