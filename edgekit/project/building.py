@@ -20,6 +20,7 @@ from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.processes.workers import Explain, Failure, run_jobs
 from edgekit.progress import Progress
+from edgekit.project.keys import KeysTold, explained_with_keys
 from edgekit.quality_gate.baseline import kept_bundle, read_baseline
 from edgekit.quantizer import ChoiceError
 from edgekit.registry import canonical_of, find_profile
@@ -91,6 +92,7 @@ def build_project(
             hint='for instance name = "digits-ios", model = "digits.onnx", target = "ios18"',
         )
     _require_each_device_once(config)
+    explain = partial(explained_with_keys, explain)
     baseline = config.gate.baseline
     results = {declared.name: _unless_up_to_date(declared, baseline, explain, force) for declared in config.bundles}
     requests = {name: result for name, result in results.items() if isinstance(result, PackageRequest)}
@@ -173,6 +175,7 @@ def _unless_up_to_date(
 
 def _package(request: PackageRequest, progress: Progress) -> None:
     """The job of one process."""
+    progress = KeysTold(progress)
     with blamed_on_model(request.model):
         try:
             package(request, progress)
