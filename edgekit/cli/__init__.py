@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -28,9 +28,13 @@ from edgekit.cli import (
     targets,
     verify,
 )
+from edgekit.cli._completion import asks_for_completion
 from edgekit.cli._console import results_alone_on_stdout
 from edgekit.cli._plugin_texts import fill_help
 from edgekit.cli._signals import interrupted_by_signals
+
+if TYPE_CHECKING:
+    from typer.core import TyperGroup
 
 COMMANDS = (
     package.package,
@@ -98,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger().addHandler(logging.NullHandler())  # libraries' remarks are not for who runs a command
     try:
         with interrupted_by_signals() as interruption:
-            group = typer.main.get_group(app)
+            group = cast("TyperGroup", typer.main.get_command(app))
             asks_for_help = not {"-h", "--help"}.isdisjoint(arguments)
             if asks_for_help:
                 fill_help(group, arguments[0])
@@ -107,6 +111,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if code and interruption.told is not None:  # Typer makes an exit code of Ctrl-C, without a word
                 raise KeyboardInterrupt
             return code
+    except SystemExit as ended:
+        if not asks_for_completion(arguments) or not isinstance(ended.code, int):
+            raise
+        return ended.code  # Typer's completion ends the process itself
     except Exception as failure:
         return _errors.report(failure, as_json="--json" in arguments)
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from edgekit.cli._completion import device_schemes
+
 BundleArgument = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="A bundle that `edgekit package` wrote.", show_default=False)
 ]
@@ -50,6 +52,7 @@ DeviceOption = Annotated[
     str,
     typer.Option(
         "--device",
+        autocompletion=device_schemes,
         metavar="DEVICE",
         help="Where to execute it: {devices}.",
     ),

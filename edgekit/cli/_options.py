@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgekit.cli._completion import profile_names
+
 if TYPE_CHECKING:
     from edgekit.graph.sizes.shape_request import ShapeRequest
 
@@ -24,7 +26,10 @@ ModelOutputOption = Annotated[
     Path, typer.Option("--output", "-o", metavar="OUT", help="The ONNX file to write.", show_default=False)
 ]
 TargetOption = Annotated[
-    str, typer.Option("--target", metavar="NAME", help="A device profile; `edgekit targets` lists them.")
+    str,
+    typer.Option(
+        "--target", metavar="NAME", autocompletion=profile_names, help="A device profile; `edgekit targets` lists them."
+    ),
 ]
 DataOption = Annotated[
     Path | None,

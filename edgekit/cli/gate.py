@@ -19,6 +19,7 @@ from edgekit.cli._bundle_options import (
 )
 from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
+from edgekit.cli._completion import device_schemes
 from edgekit.cli._console import Console
 from edgekit.cli._github import append_summary, in_actions, require_appendable
 from edgekit.cli._junit import JUnitOption, error_in_junit, write_junit
@@ -67,6 +68,7 @@ GateDeviceOption = Annotated[
     str | None,
     typer.Option(
         "--device",
+        autocompletion=device_schemes,
         metavar="DEVICE",
         help="Where each bundle has to compute its golden outputs, and where budgets in milliseconds and bytes of "
         "memory are measured: {devices}. By default as the project file says, or this machine.",

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from edgekit.cli._command import command
+from edgekit.cli._completion import profile_names
 from edgekit.cli._console import Console
 from edgekit.cli._options import LabelOption, ModelArgument
 
@@ -21,6 +22,7 @@ TargetsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--target",
+        autocompletion=profile_names,
         metavar="TARGET",
         help="A device profile, as often as there are some; by default the first one of each target that builds here.",
         show_default=False,

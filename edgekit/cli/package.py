@@ -17,6 +17,7 @@ from edgekit.cli._bundle_options import (
 )
 from edgekit.cli._bundle_view import show_summary
 from edgekit.cli._command import command
+from edgekit.cli._completion import profile_names
 from edgekit.cli._console import Console
 from edgekit.cli._options import (
     DataOption,
@@ -109,6 +110,7 @@ AlsoOption = Annotated[
     list[str],
     typer.Option(
         "--also",
+        autocompletion=profile_names,
         metavar="NAME",
         help="A further device profile: the bundle holds a build for it beside the first, and a device takes the one "
         "that it can load. May be given more than once.",

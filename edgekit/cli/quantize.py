@@ -15,6 +15,7 @@ from edgekit.cli._bundle_options import (
     SmallestOption,
 )
 from edgekit.cli._command import command
+from edgekit.cli._completion import profile_names
 from edgekit.cli._console import Console
 from edgekit.cli._explain import print_layers
 from edgekit.cli._options import (
@@ -47,6 +48,7 @@ OptionalTargetOption = Annotated[
     str | None,
     typer.Option(
         "--target",
+        autocompletion=profile_names,
         metavar="NAME",
         help="A device profile to quantize for and to score candidates on; by default, what suits most devices.",
         show_default=False,
