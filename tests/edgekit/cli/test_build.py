@@ -261,6 +261,15 @@ def test_one_that_fails_does_not_stop_the_others(edgekit: RunEdgeKit, project: P
     assert [one.as_record() for one in api.build(project)] == finished.json["bundles"]
 
 
+def test_errors_tell_the_keys_of_the_flags_that_they_name(edgekit: RunEdgeKit, project: Path) -> None:
+    project.write_text(
+        project.read_text().replace('target = "onnxruntime"', 'target = "onnxruntime"\nquantize = "int8"')
+    )
+    finished = edgekit("build", "first")
+    assert finished.code == 2
+    assert "in the project file --quantize is `quantize`, --data is `data`" in finished.err
+
+
 def test_a_target_that_does_not_exist_is_named_by_its_place_in_the_file(edgekit: RunEdgeKit, project: Path) -> None:
     bundle = '[[bundle]]\nname = "{}"\nmodel = "model.onnx"\n{}\n'
     project.write_text(bundle.format("a", 'target = "wbe"') + bundle.format("b", 'target = "web"\nalso = ["ios80"]'))
