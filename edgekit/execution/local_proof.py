@@ -32,6 +32,8 @@ TOLERANCE = 1 / 128
 HEAVY_MACS = 1 << 22
 HEAVY_ELEMENTS = 1 << 20
 HEAVY_KINDS = 3
+_TAKES_EVERY_THEN = "constant"
+"""The kind whose conditions are all true, as those of zeros are all false: no branch is left out."""
 LOOP_STEPS = 512
 """Claims that multiply more often, or start from more numbers, are tried on the first of the kinds alone. A loop counts
 as if it took 512 steps: how many it takes is often computed."""
@@ -264,7 +266,10 @@ class _Trial:
     def _kinds(self, claims: Sequence[Claim], arrays: Mapping[int, np.ndarray]) -> Sequence[str]:
         if not any(array.dtype.kind in "fcb" or array.dtype.itemsize == 1 for array in arrays.values()):
             return KINDS[:1]  # nothing would be drawn
-        return KINDS[:HEAVY_KINDS] if self._is_heavy(claims[0]) else KINDS
+        if not self._is_heavy(claims[0]):
+            return KINDS
+        has_branches = any(node.op_type == "If" for claim in claims for node in claim.before.nodes)
+        return KINDS[:HEAVY_KINDS] + (_TAKES_EVERY_THEN,) * has_branches
 
     def _one_by_one(self, claims: Sequence[Claim], error: NotRunnableError) -> dict[str, str | None]:
         if len(claims) == 1:

@@ -80,6 +80,8 @@ class _Axis(GatheredAxis):
 
     factor: Number
     """Output elements per input element."""
+    exact: Number | None
+    """How many elements the scale comes to, of which `count` is the whole part; None where sizes are given."""
 
     def places(self, transformation: str) -> ir.Value:
         """Where each output element lies in the input, at its border for what lies outside: [count]."""
@@ -92,13 +94,19 @@ class _Axis(GatheredAxis):
         if transformation == "asymmetric":
             return build("Div", steps, self.factor)
         if transformation == "align_corners":
-            return build("Div", build("Mul", steps, self.last), self.gaps())
+            gaps = self.gaps() if self.exact is None else _gaps_of_part(build, self.exact)
+            return build("Div", build("Mul", steps, self.last), gaps)
         spread = build("Sub", build("Div", build("Add", steps, HALF), self.factor), HALF)
         if transformation == "half_pixel":
             return spread
         if isinstance(self.count, int):
             return spread if self.count > 1 else np.zeros(1, np.float32)
         return build("Where", build("Equal", self.count, [1]), none, spread)
+
+
+def _gaps_of_part(build: NodeBuilder, exact: Number) -> Number:
+    """How many gaps lie between so many elements, the last of which may be a part of one; 1 where there is none."""
+    return build("Max", build("Sub", exact, np.float32(1)), np.float32(1))
 
 
 def _given(node: ir.Node) -> int:
@@ -126,15 +134,17 @@ def _axes(node: ir.Node, build: NodeBuilder, x: ir.Value) -> Sequence[_Axis]:
         length, one = length_of(build, x, axis), build.slice(numbers, [number], [number + 1], [0])
         count: ir.Value | int
         factor: Number
+        exact: Number | None = None
         if by_scale:
             factor = np.float32(element) if isinstance(element, int | float) else one
-            scaled = wanted if isinstance(wanted, int) else build("Floor", build("Mul", length, factor))
-            count = scaled if isinstance(scaled, int) else build.cast(_list(build, scaled), INT64)
+            exact = build("Mul", length, factor)
+            count = wanted if isinstance(wanted, int) else build.cast(_list(build, build("Floor", exact)), INT64)
         else:
             count = wanted if isinstance(wanted, int) else build.cast(one, INT64)
             factor = _ratio(build, count, length)
         last = last_of(build, length)
-        found.append(_Axis(build=build, axis=axis, rank=len(x.shape or ()), last=last, count=count, factor=factor))
+        rank = len(x.shape or ())
+        found.append(_Axis(build=build, axis=axis, rank=rank, last=last, count=count, factor=factor, exact=exact))
     return found
 
 

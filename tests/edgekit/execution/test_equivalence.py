@@ -235,6 +235,18 @@ def test_a_small_model_is_tried_on_every_kind_of_input_and_a_large_one_on_three(
     assert set(drawn) == set(KINDS[:3])
 
 
+def test_both_branches_of_a_large_change_are_executed(model: Callable[..., Model], monkeypatch) -> None:
+    """The first three kinds of inputs, which are all that large ones get, draw no for this name."""
+    monkeypatch.setattr("edgekit.execution.equivalence.BATTERY_MACS", 0)
+    monkeypatch.setattr("edgekit.execution.local_proof.HEAVY_ELEMENTS", 1)
+    graph = """g (float[4] x, bool flag) => (float[4] y) {
+        y = If (flag) <then_branch = t () => (float[4] a) { THEN }, else_branch = e () => (float[4] b) { b = Neg (x) }>
+    }"""
+    before = Equivalence(model(graph.replace("THEN", "a = Abs (x)")))
+    assert before.difference(model(graph.replace("THEN", "z = Neg (x) a = Max (x, z)"))) is None
+    assert before.difference(model(graph.replace("THEN", "z = Neg (x) a = Min (x, z)"))) is not None
+
+
 def test_a_loop_that_changed_is_executed_once_however_many_values_come_from_it(
     model: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:

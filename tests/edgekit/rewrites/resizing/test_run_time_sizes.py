@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import onnx.parser
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 from edgekit.model import node_name
 from edgekit.rewrites.resizing.run_time_sizes import GatheredResize
@@ -19,6 +20,7 @@ KNOWN, OPEN = "1,2,9,11", "N,2,H,W"
 SHAPES = {KNOWN: [(1, 2, 9, 11)], OPEN: [(1, 2, 9, 11), (3, 2, 6, 30), (1, 2, 1, 8)]}
 WANTED = [(4, 5), (1, 5), (1, 1), (20, 30), (9, 11), (13, 2)]
 FACTORS = [(0.45, 0.37), (2.6, 1.3), (1.0, 2.0), (3.0, 0.5), (1.0, 0.13)]
+WHOLE_FACTORS = [(2.0, 3.0), (1.0, 2.0), (4.0, 1.0)]
 
 
 def floats(*shape):
@@ -57,13 +59,15 @@ def by_scales(shape, mode="linear", transformation="half_pixel", rounding="round
     """)
 
 
-def size_feeds(shape):
+def size_feeds(shape, transformation="half_pixel"):
+    del transformation
     pairs = itertools.product(SHAPES[shape], WANTED)
     return [{"x": floats(*each), "like": floats(*wanted)} for each, wanted in pairs]
 
 
-def scale_feeds(shape):
-    pairs = itertools.product(SHAPES[shape], FACTORS)
+def scale_feeds(shape, transformation="half_pixel"):
+    """ONNX Runtime aligns corners by the rounded size: there it is the standard's for whole sizes alone."""
+    pairs = itertools.product(SHAPES[shape], WHOLE_FACTORS if transformation == "align_corners" else FACTORS)
     return [
         {"x": floats(*each), "factors": np.array(factors, np.float32)}
         for each, factors in pairs
@@ -79,7 +83,8 @@ MADE = {"sizes": (to_sizes, size_feeds), "scales": (by_scales, scale_feeds)}
 @pytest.mark.parametrize("given", MADE)
 def test_linear(assert_rewritten, given, shape, transformation):
     made, feeds = MADE[given]
-    result = assert_rewritten(made(shape, "linear", transformation), *feeds(shape), refused=("Resize",))
+    proto = made(shape, "linear", transformation)
+    result = assert_rewritten(proto, *feeds(shape, transformation), refused=("Resize",))
     assert [each.rewrite for each in result.applied] == [NAME]
 
 
@@ -89,8 +94,22 @@ def test_linear(assert_rewritten, given, shape, transformation):
 def test_nearest(assert_rewritten, given, transformation, rounding):
     made, feeds = MADE[given]
     proto = made(OPEN, "nearest", transformation, rounding)
-    result = assert_rewritten(proto, *feeds(OPEN), refused=("Resize",))
+    result = assert_rewritten(proto, *feeds(OPEN, transformation), refused=("Resize",))
     assert [each.rewrite for each in result.applied] == [NAME]
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_corners_are_aligned_by_the_scale(assert_rewritten, mode):
+    """As the standard has it, whose reference implementation is asked: by a size that need not be whole."""
+    proto = by_scales(OPEN, mode, "align_corners", "floor")
+    changed = assert_rewritten(proto, refused=("Resize",)).model.proto()
+    reference, rewritten = ReferenceEvaluator(proto), ReferenceEvaluator(changed)
+    for shape, factors in itertools.product(SHAPES[OPEN], [(2.6, 1.17), (0.45, 0.37)]):
+        if min(int(size * factor) for size, factor in zip(shape[2:], factors, strict=True)) == 0:
+            continue
+        feeds = {"x": floats(*shape), "factors": np.array(factors, np.float32)}
+        (expected,), (found,) = reference.run(None, feeds), rewritten.run(None, feeds)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
