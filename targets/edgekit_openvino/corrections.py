@@ -12,6 +12,8 @@ import numpy as np
 
 from edgekit_openvino.amplified import keep_difference
 from edgekit_openvino.constant_operands import PRODUCTS, store_operands
+from edgekit_openvino.integer_quotients import KINDS as DIVISIONS
+from edgekit_openvino.integer_quotients import keep_integer_quotient
 from edgekit_openvino.quotients import keep_quotient
 
 EXTREMES = {"ReduceMax": -np.inf, "ReduceMin": np.inf}
@@ -43,6 +45,8 @@ def corrected(network: Any) -> Any:
         kind = operation.get_type_name()
         if kind in REDUCTIONS and _is_fused_wrong(operation) and _meets_constants(operation, constants):
             _reduce_with_two_axes(operation)
+        if kind in DIVISIONS and keep_integer_quotient(operation):
+            continue
         if kind in EXTREMES and operation.get_element_type().is_real():
             if operation.input_value(0).get_node().get_type_name() not in NEVER:
                 _keep_infinite(operation, EXTREMES[kind])

@@ -1,0 +1,106 @@
+"""Quotients and remainders of 32-bit integers, which OpenVINO's CPU plugin divides in float32, made exact.
+
+Of 2147483647 and 2 it makes 1073741824, and of integers up to 2^24 the right quotient (seen in OpenVINO 2026.4). What
+is left of the dividend is divided again, and a quotient that is one too far or too short then is moved by one. Products
+that leave 32 bits wrap around, and so do the differences, which are right again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+KINDS = ("Divide", "FloorMod", "Mod")
+DIVIDED_IN_FLOATS = ("i32", "i64")
+SMALL = ("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Range", "ShapeOf")
+"""Operations whose integers are sizes, or places along an axis."""
+PLACES_OF_GREATEST = 1
+"""The output of a TopK that is places."""
+
+
+def keep_integer_quotient(operation: Any) -> bool:
+    """Makes a quotient or a remainder of integers exact where they may be large; names stay.
+
+    Args:
+        operation: One of :data:`KINDS` of an ``openvino.Model``.
+
+    Returns:
+        Whether it was changed.
+    """
+    from openvino import opset13
+
+    if operation.get_element_type().get_type_name() not in DIVIDED_IN_FLOATS or not _may_be_large(operation):
+        return False
+    dividend, divisor = operation.input_value(0), operation.input_value(1)
+    kind, result = operation.get_type_name(), operation.output(0)
+    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    quotient, left = _divided(dividend, divisor)
+    if kind == "FloorMod":
+        none = _number(divisor, 0)
+        is_other = opset13.logical_xor(opset13.less(left, none), opset13.less(divisor, none))
+        # Not the divisor itself is selected: the plugin selects in float32.
+        is_moved = opset13.logical_and(opset13.not_equal(left, none), is_other)
+        moved = opset13.multiply(opset13.select(is_moved, _number(divisor, 1), none), divisor)
+        left = opset13.add(left, moved)
+    exact = quotient if kind == "Divide" else left
+    result.get_tensor().set_names(set())
+    for reader in readers:
+        reader.replace_source_output(exact.output(0))
+    exact.output(0).get_tensor().set_names(names)
+    exact.set_friendly_name(operation.get_friendly_name())
+    return True
+
+
+def _divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:
+    """The quotient, cut off towards zero, and what is left, which has the dividend's sign."""
+    from openvino import opset13
+
+    none = _number(divisor, 0)
+
+    def left_by(quotient: Any) -> Any:
+        return opset13.subtract(dividend, opset13.multiply(quotient, divisor))
+
+    quotient = opset13.divide(dividend, divisor)
+    quotient = opset13.add(quotient, opset13.divide(left_by(quotient), divisor))
+    left = left_by(quotient)
+    is_negative = opset13.less(dividend, none)
+    is_too_far = opset13.less(opset13.select(is_negative, opset13.negative(left), left), none)
+    below = opset13.subtract(_below_zero(left), _number(divisor, 1))  # of 0 and the least integer it stays in 32 bits
+    is_too_short = opset13.less(opset13.subtract(below, _below_zero(divisor)), none)
+    outwards = opset13.select(
+        opset13.logical_xor(is_negative, opset13.less(divisor, none)), _number(divisor, -1), _number(divisor, 1)
+    )
+    short = opset13.select(is_too_short, outwards, none)
+    moved = opset13.select(is_too_far, opset13.negative(outwards), short)
+    quotient = opset13.add(quotient, moved)
+    return quotient, left_by(quotient)
+
+
+def _below_zero(numbers: Any) -> Any:
+    """The numbers' negative amounts: the least integer has no positive one."""
+    from openvino import opset13
+
+    return opset13.minimum(numbers, opset13.negative(numbers))
+
+
+def _number(like: Any, number: int) -> Any:
+    from openvino import opset13
+
+    return opset13.constant(np.asarray(number, like.get_element_type().to_dtype()))
+
+
+def _may_be_large(operation: Any) -> bool:
+    """Whether more than constants, sizes and places along an axis tell the dividend or the divisor."""
+    waiting, seen = [operation.input_value(place) for place in range(2)], set()
+    while waiting:
+        port = waiting.pop()
+        node = port.get_node()
+        kind, key = node.get_type_name(), (node.get_name(), port.get_index())
+        if key in seen or kind in SMALL or (kind == "TopK" and port.get_index() == PLACES_OF_GREATEST):
+            continue
+        seen.add(key)
+        if kind in ("Parameter", "ReadValue"):
+            return True
+        waiting.extend(inner.get_source_output() for inner in node.inputs())
+    return False
