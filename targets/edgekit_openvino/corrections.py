@@ -12,9 +12,12 @@ import numpy as np
 
 from edgekit_openvino.amplified import keep_difference
 from edgekit_openvino.constant_operands import PRODUCTS, store_operands
+from edgekit_openvino.integer_comparisons import KINDS as COMPARISONS
+from edgekit_openvino.integer_comparisons import keep_integer_choice, keep_integer_comparison
 from edgekit_openvino.integer_quotients import KINDS as DIVISIONS
 from edgekit_openvino.integer_quotients import keep_integer_quotient
 from edgekit_openvino.quotients import keep_quotient
+from edgekit_openvino.replacing import put_in_place_of
 
 EXTREMES = {"ReduceMax": -np.inf, "ReduceMin": np.inf}
 """What of nothing but this is made the number of float32 that is next to it."""
@@ -47,6 +50,8 @@ def corrected(network: Any) -> Any:
             _reduce_with_two_axes(operation)
         if kind in DIVISIONS and keep_integer_quotient(operation):
             continue
+        if kind in COMPARISONS and keep_integer_comparison(operation):
+            continue
         if kind in EXTREMES and operation.get_element_type().is_real():
             if operation.input_value(0).get_node().get_type_name() not in NEVER:
                 _keep_infinite(operation, EXTREMES[kind])
@@ -60,6 +65,8 @@ def corrected(network: Any) -> Any:
             store_operands(operation, constants)
         elif kind == "TopK" and operation.get_output_element_type(0).is_integral():
             _keep_the_order_of_equals(operation)
+        elif kind == "Select":
+            keep_integer_choice(operation)
         elif kind == "Tile":
             _repeat_two_axes_at_once(operation)
         elif kind == "NonMaxSuppression" and operation.get_input_size() > IOU_THRESHOLD:
@@ -196,21 +203,15 @@ def _repeat_two_axes_at_once(tile: Any) -> None:
     """
     from openvino import opset13
 
-    value, counts, result = tile.input_value(0), tile.input_value(1), tile.output(0)
+    value, counts = tile.input_value(0), tile.input_value(1)
     rank = value.get_partial_shape().rank
     if counts.get_node().get_type_name() == "Constant" or rank.is_dynamic or rank.get_length() <= AXES_AT_ONCE:
         return
     axes, one = np.arange(rank.get_length()), opset13.constant(np.array(1, counts.get_element_type().to_dtype()))
-    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
     *groups, last = (axes // AXES_AT_ONCE == group for group in range(-(-len(axes) // AXES_AT_ONCE)))
     for group in groups:
         value = opset13.tile(value, opset13.select(opset13.constant(group), counts, one)).output(0)
-    repeated = opset13.tile(value, opset13.select(opset13.constant(last), counts, one))
-    result.get_tensor().set_names(set())
-    for reader in readers:
-        reader.replace_source_output(repeated.output(0))
-    repeated.output(0).get_tensor().set_names(names)
-    repeated.set_friendly_name(tile.get_friendly_name())
+    put_in_place_of(tile, opset13.tile(value, opset13.select(opset13.constant(last), counts, one)))
 
 
 def _compare_in_other_order(comparison: Any, other: str) -> None:
@@ -218,15 +219,8 @@ def _compare_in_other_order(comparison: Any, other: str) -> None:
     from openvino import opset13
 
     first, second = comparison.input_value(0), comparison.input_value(1)
-    result = comparison.output(0)
-    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
     broadcast = comparison.get_attributes()["auto_broadcast"]
-    swapped = getattr(opset13, other)(second, first, broadcast)
-    result.get_tensor().set_names(set())
-    for reader in readers:
-        reader.replace_source_output(swapped.output(0))
-    swapped.output(0).get_tensor().set_names(names)
-    swapped.set_friendly_name(comparison.get_friendly_name())
+    put_in_place_of(comparison, getattr(opset13, other)(second, first, broadcast))
 
 
 def _keep_at_threshold(suppression: Any) -> None:

@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.replacing import put_in_place_of
+
 KINDS = ("Divide", "FloorMod", "Mod")
-DIVIDED_IN_FLOATS = ("i32", "i64")
+IN_FLOATS = ("i32", "i64")
+"""Types that the plugin divides and compares in float32; of 64 bits it keeps 32."""
 SMALL = ("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Range", "ShapeOf")
 """Operations whose integers are sizes, or places along an axis."""
 PLACES_OF_GREATEST = 1
@@ -30,11 +33,10 @@ def keep_integer_quotient(operation: Any) -> bool:
     """
     from openvino import opset13
 
-    if operation.get_element_type().get_type_name() not in DIVIDED_IN_FLOATS or not _may_be_large(operation):
+    if operation.get_element_type().get_type_name() not in IN_FLOATS or not may_be_large(operation):
         return False
     dividend, divisor = operation.input_value(0), operation.input_value(1)
-    kind, result = operation.get_type_name(), operation.output(0)
-    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    kind = operation.get_type_name()
     quotient, left = _divided(dividend, divisor)
     if kind == "FloorMod":
         none = _number(divisor, 0)
@@ -43,12 +45,7 @@ def keep_integer_quotient(operation: Any) -> bool:
         is_moved = opset13.logical_and(opset13.not_equal(left, none), is_other)
         moved = opset13.multiply(opset13.select(is_moved, _number(divisor, 1), none), divisor)
         left = opset13.add(left, moved)
-    exact = quotient if kind == "Divide" else left
-    result.get_tensor().set_names(set())
-    for reader in readers:
-        reader.replace_source_output(exact.output(0))
-    exact.output(0).get_tensor().set_names(names)
-    exact.set_friendly_name(operation.get_friendly_name())
+    put_in_place_of(operation, quotient if kind == "Divide" else left)
     return True
 
 
@@ -90,9 +87,9 @@ def _number(like: Any, number: int) -> Any:
     return opset13.constant(np.asarray(number, like.get_element_type().to_dtype()))
 
 
-def _may_be_large(operation: Any) -> bool:
-    """Whether more than constants, sizes and places along an axis tell the dividend or the divisor."""
-    waiting, seen = [operation.input_value(place) for place in range(2)], set()
+def may_be_large(operation: Any) -> bool:
+    """Whether more than constants, sizes and places along an axis tell what an operation reads."""
+    waiting, seen = [inner.get_source_output() for inner in operation.inputs()], set()
     while waiting:
         port = waiting.pop()
         node = port.get_node()
