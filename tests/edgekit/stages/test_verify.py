@@ -166,6 +166,27 @@ class TestAnOriginalInFloat64:
             verified(original, other)
         assert "float64" not in (caught.value.hint or "")
 
+    def test_that_does_not_run_in_float32_keeps_the_error_of_its_floor(
+        self, verified: Callable[..., Verified], onnx_file: Callable[..., Path]
+    ) -> None:
+        """2**24 + 3 is 2**24 + 4 in float32, and the table has no fourth row."""
+        original = onnx_file(
+            """f (float[1, 8] x) => (float[1, 8] y) {
+                first = Slice(x, zero, one, one)  double_first = Cast<to = 11>(first)
+                nothing = Mul(double_first, zeros)  late = Add(nothing, c)  since = Sub(late, start)
+                row = Cast<to = 7>(since)  factor = Gather(table, row)  y = Mul(x, factor) }""",
+            zero=np.array([0]),
+            one=np.array([1]),
+            zeros=np.zeros((1, 1)),
+            c=np.array(2.0**24 + 3),
+            start=np.array(2.0**24),
+            table=np.array([1, 1, 1, 2], np.float32),
+        )
+        other = onnx_file(ORIGINAL, name="other.onnx", c=np.array(2.5, np.float32))
+        with pytest.raises(InaccurateError, match="'y'") as caught:
+            verified(original, other)
+        assert "float64" not in (caught.value.hint or "")
+
 
 def test_the_kind_decides_the_floor(verified: Callable[..., Verified], onnx_file: Callable[..., Path]) -> None:
     original = onnx_file(ORIGINAL, c=np.array(2, np.float32))
