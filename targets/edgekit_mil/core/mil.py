@@ -11,14 +11,20 @@ _level = _log.level
 _log.setLevel(logging.CRITICAL)
 
 import coremltools as ct  # noqa: E402 - the logger has to be quiet first
-from coremltools.converters.mil.backend.mil.load import load as export_proto  # noqa: E402
+from coremltools.converters.mil.backend.mil import load as mil_export  # noqa: E402
 from coremltools.converters.mil.mil import Builder as mb  # noqa: E402, N813 - the name that every MIL text uses
 from coremltools.converters.mil.mil import Function, Program, Symbol, Var, get_new_symbol, types  # noqa: E402
 from coremltools.converters.mil.mil.block import curr_block  # noqa: E402
 from coremltools.converters.mil.mil.passes.helper import block_context_manager  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
 
+from edgekit_mil.core.weight_file import WeightFile  # noqa: E402
+
 _log.setLevel(max(_level, logging.ERROR))
+
+if mil_export.BlobWriter is None:
+    mil_export.BlobWriter = WeightFile
+export_proto = mil_export.load
 
 __all__ = [
     "PASS_REGISTRY",
