@@ -18,8 +18,9 @@ import numpy as np
 
 from edgekit.data.given_values import fitting_array
 from edgekit.data.npz import LABEL_ARRAY, write_npz
+from edgekit.data.origins import named_by_origin
 from edgekit.data.tables import LINES_SUFFIX, MOST_ROWS
-from edgekit.errors import EdgeKitError, InputError
+from edgekit.errors import InputError
 from edgekit.files.atomic import temporary_folder
 from edgekit.files.lines import lines_of
 from edgekit.files.regular_file import DOCUMENT_BYTES, read_text
@@ -109,7 +110,7 @@ def list_as_folder(given: SampleList, inputs: Iterable[ValueSpec], label: str | 
     with temporary_folder() as parent:
         folder = parent / (Path(given.name).name or "samples")
         folder.mkdir()
-        places = {}
+        origins = {folder: given.name}
         for number, (where, sample) in enumerate(given.samples):
             if not isinstance(sample, Mapping):
                 raise InputError(
@@ -124,12 +125,9 @@ def list_as_folder(given: SampleList, inputs: Iterable[ValueSpec], label: str | 
             arrays = {name: _array(value, specs.get(name), f"{where}, {name!r}") for name, value in called.items()}
             file = folder / f"{number:0{_DIGITS}}.npz"
             write_npz(file, arrays)
-            places[str(file)] = where
-        try:
+            origins[file] = where
+        with named_by_origin(origins):
             yield folder
-        except EdgeKitError as error:
-            error.subject = places.get(error.subject or "", error.subject)
-            raise
 
 
 def _begun(name: str, samples: Iterator[tuple[str, Any]]) -> SampleList:

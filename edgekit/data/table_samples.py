@@ -17,6 +17,7 @@ import numpy as np
 
 from edgekit.data.labels import check_label
 from edgekit.data.npz import LABEL_ARRAY, write_npz
+from edgekit.data.origins import named_by_origin
 from edgekit.data.stated import feature_names
 from edgekit.data.table_cells import Column
 from edgekit.data.tables import Cells, Table
@@ -54,7 +55,7 @@ def rows_as_folder(table: Table, takes: Takes, label: str | None, warn: Callable
         warn: Told of columns that are not used, and of digits that are lost.
 
     Yields:
-        The folder. Errors of later stages name its files: the table's name, and the number of the row.
+        The folder. Errors about its files name the row: the line of the file, or the table and the number.
 
     Raises:
         InputError: A column is missing or a cell does not fit; file, row, column, what was expected and what was found
@@ -64,13 +65,17 @@ def rows_as_folder(table: Table, takes: Takes, label: str | None, warn: Callable
     with temporary_folder() as parent:
         folder = parent / (Path(table.name).name or "table")
         folder.mkdir()
+        origins = {folder: table.name}
         digits = len(str(len(table)))
         for row in range(len(table)):
             sample = {name: array[row : row + 1] for name, array in arrays.items()}
             if labels is not None:
                 sample[LABEL_ARRAY] = np.array(labels[row])
-            write_npz(folder / f"{row:0{digits}}.npz", sample)
-        yield folder
+            file = folder / f"{row:0{digits}}.npz"
+            write_npz(file, sample)
+            origins[file] = table.at(row)
+        with named_by_origin(origins):
+            yield folder
 
 
 def feeds_of(table: Table, takes: Takes, label: str | None = None) -> dict[str, np.ndarray]:

@@ -320,3 +320,13 @@ def test_inputs_that_are_called_as_arguments_of_numpy() -> None:
     assert table is not None
     (first, _), (second, _) = samples(table, takes)
     assert (first["file"].item(), second["allow_pickle"].item()) == (1.5, 4.0)
+
+
+def test_errors_about_what_is_written_for_a_row_name_the_row(csv_file: Path) -> None:
+    """A file of its own is written for each row; no one who gave a table knows it."""
+    table = read_table(csv_file)
+    takes = Takes(COLUMNS, nan_inputs=frozenset({"age"}))
+    for file, subject in ((None, str(csv_file)), ("0.npz", f"{csv_file}:2"), ("1.npz", f"{csv_file}:3")):
+        with pytest.raises(InputError) as caught, rows_as_folder(table, takes, None, lambda _: None) as folder:
+            raise InputError("does not do", subject=folder if file is None else folder / file)
+        assert caught.value.subject == subject
