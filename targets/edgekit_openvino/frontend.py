@@ -23,6 +23,7 @@ from edgekit_openvino.integer_products import keep_weights_of_integer_products
 from edgekit_openvino.loop_weights import widen_ahead_of_loops
 from edgekit_openvino.matrix_chains import end_chains
 from edgekit_openvino.misread import misread_nodes, misshapen_nodes
+from edgekit_openvino.missing_values import keep_missing_values
 from edgekit_openvino.refused import refused_nodes
 from edgekit_openvino.report import gaps_in, last_line
 from edgekit_openvino.rounding import keep_activations
@@ -88,6 +89,7 @@ def read_by_openvino(model: Model) -> Conversion | None:
 
 def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     fuse_hard_sigmoids(network)
+    keep_missing_values(network)
     round_ahead_of_concats(network)
     end_chains(network)
     integer_products = keep_weights_of_integer_products(network)
