@@ -14,6 +14,7 @@ from edgekit_openvino.amplified import keep_difference
 from edgekit_openvino.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.integer_comparisons import KINDS as COMPARISONS
 from edgekit_openvino.integer_comparisons import keep_integer_choice, keep_integer_comparison
+from edgekit_openvino.integer_kernels import KERNELS, keep_integer_kernel
 from edgekit_openvino.integer_quotients import KINDS as DIVISIONS
 from edgekit_openvino.integer_quotients import keep_integer_quotient
 from edgekit_openvino.quotients import keep_quotient
@@ -51,6 +52,8 @@ def corrected(network: Any) -> Any:
         if kind in DIVISIONS and keep_integer_quotient(operation):
             continue
         if kind in COMPARISONS and keep_integer_comparison(operation):
+            continue
+        if kind in KERNELS and keep_integer_kernel(operation):
             continue
         if kind in EXTREMES and operation.get_element_type().is_real():
             if operation.input_value(0).get_node().get_type_name() not in NEVER:

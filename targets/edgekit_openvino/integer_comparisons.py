@@ -34,7 +34,7 @@ def keep_integer_comparison(operation: Any) -> bool:
     from openvino import opset13
 
     operands = [operation.input_value(place) for place in range(2)]
-    if operation.get_input_element_type(0).get_type_name() not in IN_FLOATS or any(map(_is_small, operands)):
+    if operation.get_input_element_type(0).get_type_name() not in IN_FLOATS or any(map(is_small, operands)):
         return False
     if not may_be_large(operation):
         return False
@@ -57,12 +57,12 @@ def keep_integer_choice(select: Any) -> None:
     condition, chosen, other = (select.input_value(place) for place in range(3))
     kind = select.get_element_type().get_type_name()
     is_compared = condition.get_node().get_type_name() in KINDS
-    if is_compared and kind in IN_FLOATS and not (_is_small(chosen) and _is_small(other)) and may_be_large(select):
+    if is_compared and kind in IN_FLOATS and not (is_small(chosen) and is_small(other)) and may_be_large(select):
         difference = opset13.subtract(chosen, other)
         put_in_place_of(select, opset13.add(other, opset13.multiply(opset13.convert(condition, kind), difference)))
 
 
-def _is_small(value: Any) -> bool:
+def is_small(value: Any) -> bool:
     """Whether a value is a constant of numbers that float32 has and that no greater integer is rounded to."""
     node = value.get_node()
     return node.get_type_name() == "Constant" and bool(np.all(np.abs(node.data.astype(np.int64)) < EXACT_IN_FLOATS))
