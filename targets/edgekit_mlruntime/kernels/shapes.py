@@ -28,7 +28,7 @@ def reshape(call: Call, x: Array, shape: Ints) -> Array:
             expected=f"{x.ndim} sizes",
             found=shape,
         )
-    return x.reshape([x.shape[axis] if size == 0 else size for axis, size in enumerate(shape)])
+    return _reshaped(call, x, [x.shape[axis] if size == 0 else size for axis, size in enumerate(shape)])
 
 
 @kernel("reshape", opset=17, raw=True)
@@ -36,7 +36,21 @@ def reshape_aligned(call: Call, x: Array, shape: Ints) -> Array:
     """As before, but 0 keeps the size of the same dimension counted from the right; beyond the rank it means 1."""
     offset = x.ndim - len(shape)
     kept = [x.shape[axis + offset] if axis + offset >= 0 else 1 for axis in range(len(shape))]
-    return x.reshape([kept[axis] if size == 0 else size for axis, size in enumerate(shape)])
+    return _reshaped(call, x, [kept[axis] if size == 0 else size for axis, size in enumerate(shape)])
+
+
+def _reshaped(call: Call, x: Array, sizes: list[int]) -> Array:
+    """The elements in a shape whose sizes may come from an input."""
+    known, open_sizes = math.prod(size for size in sizes if size >= 0), sum(size < 0 for size in sizes)
+    fits = known == x.size if open_sizes == 0 else open_sizes == 1 and known > 0 and x.size % known == 0
+    if not fits:
+        raise ExecutionError(
+            "reshape to another number of elements",
+            operation=call.name,
+            expected=f"sizes of {x.size} elements",
+            found=sizes,
+        )
+    return x.reshape(sizes)
 
 
 @kernel("reshape_like", raw=True)

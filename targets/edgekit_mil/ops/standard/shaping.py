@@ -31,6 +31,8 @@ def identity(ctx: Context, x: Value) -> Value:
 def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var | Value:
     """0 keeps a size (unless ``allowzero``), -1 takes what is left."""
     if shape.constant is None and shape.elements is None:
+        if allowzero and 0 in x.shape:
+            raise Unsupported("a size of 0 in a computed shape (allowzero), which Core ML reads as one to keep")
         return runtime_shapes.reshaped(x, shape)
     sizes = shape.ints("the shape") if shape.elements is None else list(shape.elements)
     if not (x.is_static and shape.is_constant):

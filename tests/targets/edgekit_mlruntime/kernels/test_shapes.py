@@ -47,6 +47,13 @@ def test_reshape_refuses_a_zero_that_names_no_dimension_before_ios_17(run_op):
         run_op("reshape", ios=16, x=numbered(2, 50), shape=[1, 0, -1, 0])
 
 
+@pytest.mark.parametrize("target", [[4, 2], [4, -1], [-1, -1], [-1, 0, 0, 3, 5]])
+@pytest.mark.parametrize("ios", [15, 17])
+def test_reshape_refuses_another_number_of_elements(run_op, ios, target):
+    with pytest.raises(ExecutionError, match="reshape"):
+        run_op("reshape", ios=ios, x=numbered(2, 3), shape=target)
+
+
 def test_reshape_like_joins_slices_of_shapes(run_op):
     x, references = numbered(30, 6), (numbered(2, 3, 4), numbered(1, 5, 6))
     actual = run_op(

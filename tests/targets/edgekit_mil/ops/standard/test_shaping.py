@@ -25,6 +25,15 @@ def test_zero_is_a_size_where_allowed(lower):
     assert y.shape == (3, 4, 0)
 
 
+def test_a_computed_shape_with_sizes_of_zero_is_refused(lower):
+    with pytest.raises(UnsupportedOpsError, match="which Core ML reads as one to keep"):
+        lower("Reshape", [np.zeros((0, 3, 4), np.float32), np.array([3, 4, 0])], fed=[0, 1], allowzero=1)
+
+
+def test_a_computed_shape_of_elements_is_taken(agrees):
+    agrees("Reshape", [tensor(2, 3, 4), np.array([4, -1])], fed=[0, 1], allowzero=1)
+
+
 def test_shape_of_another_size_is_refused(lower):
     with pytest.raises(UnsupportedOpsError, match=r"\[2, 3\] cannot be reshaped to \[4, 2\]"):
         lower("Reshape", [tensor(2, 3), np.array([4, 2])])
