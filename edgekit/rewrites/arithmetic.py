@@ -182,10 +182,10 @@ class SignedShift(Rewrite):
 
 
 class NarrowArithmetic(Rewrite):
-    """Sums, differences, products, quotients and shifts of 8-bit integers, which wrap around, in 32 bits."""
+    """Arithmetic of 8-bit integers, which wraps around, in 32 bits."""
 
     name: ClassVar[str] = "8-bit integers in 32 bits"
-    op_types: ClassVar[Sequence[str]] = ("Add", "Sub", "Mul", "Div", "BitShift")
+    op_types: ClassVar[Sequence[str]] = ("Abs", "Add", "Sub", "Mul", "Div", "Neg", "BitShift")
 
     def matches(self, node: ir.Node) -> bool:
         """Integers of 8 bits."""
@@ -194,15 +194,44 @@ class NarrowArithmetic(Rewrite):
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """The low 8 bits of what 32 bits hold; a shift by 8 or more leaves none."""
-        x, y = (build.cast(value, ir.DataType.INT32) for value in node.inputs)
+        operands = [build.cast(value, ir.DataType.INT32) for value in node.inputs]
         _, dtype = typed(node.inputs[0])
         if node.op_type == "BitShift":
+            x, y = operands
             powers = np.array([1 << places for places in range(9)], np.int32)
             last = np.array(len(powers) - 1, np.int32)
             y = build("Gather", powers, build("Where", build("Less", y, last), y, last), axis=0)
             operator = "Mul" if node.attributes.get_string("direction") == "LEFT" else "Div"
             return [build.cast(build(operator, x, y), dtype)]
-        return [build.cast(build(node.op_type, x, y), dtype)]
+        return [build.cast(build(node.op_type, *operands), dtype)]
+
+
+class ChosenByThreshold(Rewrite):
+    """``Shrink`` and ``ThresholdedRelu`` by choices, which infinite numbers pass: times zero they are NaN."""
+
+    name: ClassVar[str] = "threshold by a choice"
+    op_types: ClassVar[Sequence[str]] = ("Shrink", "ThresholdedRelu")
+
+    def matches(self, node: ir.Node) -> bool:
+        """Floating-point numbers."""
+        value = node.inputs[0]
+        return value is not None and value.dtype in _FLOATS
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Zero for what lies within the threshold, and for NaN."""
+        x, dtype = typed(node.inputs[0])
+
+        def number(value: float) -> np.ndarray:
+            return np.asarray(value, dtype.numpy())
+
+        if node.op_type == "ThresholdedRelu":
+            is_above = build("Less", number(node.attributes.get_float("alpha", 1.0)), x)
+            return [build("Where", is_above, x, number(0))]
+        bias, threshold = (
+            node.attributes.get_float(name, default) for name, default in (("bias", 0.0), ("lambd", 0.5))
+        )
+        above = build("Where", build("Less", number(threshold), x), build("Sub", x, number(bias)), number(0))
+        return [build("Where", build("Less", x, number(-threshold)), build("Add", x, number(bias)), above)]
 
 
 class WholeBias(Rewrite):

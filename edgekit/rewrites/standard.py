@@ -76,6 +76,7 @@ class StandardRewrites(RewriteSet):
             arithmetic.CumulativeProduct(),
             arithmetic.SignedShift(),
             arithmetic.NarrowArithmetic(),
+            arithmetic.ChosenByThreshold(),
             arithmetic.WholeBias(),
             arithmetic.StableLogSumExp(),
             arithmetic.SummedReduction(),

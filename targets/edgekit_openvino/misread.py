@@ -113,6 +113,25 @@ def _saturates(node: ir.Node, _: int) -> bool:
     return _is_narrow(node) and node.attributes.get_string("direction", "LEFT") == "LEFT"
 
 
+def _has_no_opposite(node: ir.Node, _: int) -> bool:
+    """Whether the least integer of 8 bits may be negated, which is itself."""
+    value = node.inputs[0]
+    return value is not None and value.dtype == ir.DataType.INT8
+
+
+def _may_be_infinite(node: ir.Node, _: int) -> bool:
+    value = node.inputs[0]
+    return value is None or value.dtype is None or value.dtype.is_floating_point()
+
+
+def _scales_integers(node: ir.Node, _: int) -> bool:
+    """Whether integers are multiplied with a fraction."""
+    value = node.inputs[0]
+    if value is None or value.dtype is None or not value.dtype.is_integer():
+        return False
+    return not all(node.attributes.get_float(factor, 1.0).is_integer() for factor in ("alpha", "beta"))
+
+
 def _rounds_what_is_shifted(node: ir.Node, _: int) -> bool:
     """Whether integers of 8 bits and of open sizes are shifted to the right."""
     is_right = node.attributes.get_string("direction", "LEFT") == "RIGHT"
@@ -434,6 +453,7 @@ MISREADINGS = (
     ),
     Departure(("Attention",), _has_own_scale, "it ignores the scale", MICROSOFT),
     Departure(WHOLE, _reaches_beyond_32_bits, "it computes in 32 bits, and a constant needs more"),
+    Departure(("Abs", "Neg"), _has_no_opposite, "8-bit integers stop at their limits, and do not wrap"),
     Departure(("Add", "BitShift", "Mul", "Sub"), _saturates, "8-bit integers stop at their limits, and do not wrap"),
     Departure(("AveragePool",), _counts_other_padding, "it counts other padding than is there"),
     Departure(("BitShift",), _rounds_what_is_shifted, "it rounds shifted 8-bit integers of open sizes"),
@@ -452,6 +472,7 @@ MISREADINGS = (
     ),
     Departure(("FusedGemm",), _ends_otherwise, "it ends with a rectifier whatever the activation", MICROSOFT),
     Departure(("FusedMatMul",), _rows_come_first, "it ignores that the rows come before the batch", MICROSOFT),
+    Departure(("Gemm",), _scales_integers, "it cuts off the fractions of factors where it multiplies integers"),
     Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),
     Departure(("GRU", "LSTM", "RNN"), _has_lengths_of_open_sizes, "it ignores lengths of sequences of open sizes"),
     Departure(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
@@ -488,6 +509,7 @@ MISREADINGS = (
         "it counts positions from 0 where a single one is given, and turns all elements",
         MICROSOFT,
     ),
+    Departure(("Shrink", "ThresholdedRelu"), _may_be_infinite, "it makes NaN of infinite numbers"),
     Departure(("Softmax",), _spans_several_axes, "it takes one axis, not all from there on"),
     Departure(("SpaceToDepth",), _mode_is("CRD"), "it ignores the mode"),
     Departure(("Split",), _splits_an_open_size, "it makes the first parts too small where a size is open"),

@@ -43,6 +43,22 @@ NUMBERS: dict[str, tuple[str, int, Arrays]] = {
         11,
         {"a": BYTES.astype(np.uint8), "b": BITS.astype(np.uint8)},
     ),
+    **{
+        f"{op} of the least int8": (
+            f"(int8[4] x) => (int8[4] y) {{ y = {op} (x) }}",
+            13,
+            {"x": np.array([-128, -127, 0, 127], np.int8)},
+        )
+        for op in ("Abs", "Neg")
+    },
+    **{
+        f"{op} of infinite numbers": (
+            f"(float[6] x) => (float[6] y) {{ y = {op} (x) }}",
+            10,
+            {"x": np.array([-np.inf, np.inf, 0.25, -3, 3, 3e38], np.float32)},
+        )
+        for op in ("Shrink", "ThresholdedRelu")
+    },
     "LRN": (
         "(float[2, 6, 2, 3] x) => (float[2, 6, 2, 3] y)"
         " { y = LRN <size = 3, alpha = 0.3, beta = 0.6, bias = 1.5> (x) }",
@@ -183,6 +199,13 @@ def test_their_siblings_are_taken_as_they_are(body: str, opset: int, feeds: Arra
     model = parsed(body, opset)
     convert_model(Model(ir.from_proto(model)))
     np.testing.assert_allclose(by_openvino(model, feeds), right(model, feeds), rtol=1e-4)
+
+
+@pytest.mark.parametrize("factor", ["alpha", "beta"])
+def test_integers_times_a_fraction_are_refused(factor: str) -> None:
+    body = f"(int32[1, 2] a, int32[2, 1] b, int32[1] c) => (int32[1, 1] y) {{ y = Gemm <{factor} = 0.5> (a, b, c) }}"
+    with pytest.raises(UnsupportedOpsError, match="it cuts off the fractions of factors"):
+        convert_model(Model(ir.from_proto(parsed(body, 13))))
 
 
 def test_a_gather_without_indices_is_refused() -> None:
