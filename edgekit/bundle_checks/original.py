@@ -27,6 +27,7 @@ from edgekit.fingerprint import model_files
 from edgekit.graph.reading.onnx_file import sha256
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.graph.sizes.shared_names import with_own_names
+from edgekit.graph.sizes.size_inputs import inputs_of_sizes
 from edgekit.model import Model
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.fix_shapes import FixShapes
@@ -72,7 +73,7 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     labels = tuple(bundle.manifest["labels"] or ())
     declared = options.get("outputs")
     outputs = None if declared is None else DeclaredOutputs.parse(declared, bundle.path)
-    loaded = replace(loaded, class_names=labels or loaded.class_names, declared=outputs)
+    loaded = _to_try(replace(loaded, class_names=labels or loaded.class_names, declared=outputs), bundle)
     completed = stage_record(bundle.manifest, FixShapes.name).get("request")
     request = completed or {key: options[key] for key in ("dims", "shapes")}  # older bundles hold what was asked alone
     fixed = FixShapes(ShapeRequest.declared(**request), defaults=completed is None)(loaded).model
@@ -85,6 +86,22 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     if suppressed := stage_record(bundle.manifest, SuppressBoxes.name):
         fixed = with_recorded(fixed, suppressed)
     return with_states(fixed, bundle.states)
+
+
+def _to_try(loaded: Model, bundle: Bundle) -> Model:
+    """The model with the sizes and values of a golden sample to try it at, as it was packaged with those of a sample.
+
+    Sizes of several names may have to fit each other, and integers to point into what has these sizes: few that are
+    drawn do, and every try takes seconds.
+    """
+    golden, _ = next(bundle.golden(), ({}, {}))
+    given = {spec.name: golden[spec.name] for spec in loaded.inputs if spec.name in golden}
+    return replace(
+        loaded,
+        sample_shapes={name: array.shape for name, array in given.items()},
+        sample_values={name: given[name] for name in inputs_of_sizes(loaded) if name in given},
+        sample_integers={name: array for name, array in given.items() if array.dtype.kind in "iu"},
+    )
 
 
 def _require_same(file: Path, source: Mapping[str, Any], what: str) -> None:

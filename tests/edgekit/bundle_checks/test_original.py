@@ -8,7 +8,7 @@ import pytest
 
 from edgekit.bundle import read_bundle
 from edgekit.bundle_checks.benchmark import bench_bundle
-from edgekit.bundle_checks.original import open_original
+from edgekit.bundle_checks.original import open_original, original_of
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
@@ -55,3 +55,26 @@ def test_tensors_in_files_are_found_where_they_lie(tmp_path: Path, onnx_model: O
     with open_original(read_bundle(tmp_path / "bundle"), tmp_path / "model.onnx") as session:
         (y,) = session.run({"x": np.ones((1, 4), np.float32)}).values()
     np.testing.assert_array_equal(y, weights + 1)
+
+
+def test_it_is_tried_at_the_sizes_of_a_golden_sample(tmp_path: Path, onnx_model: OnnxModel) -> None:
+    """It runs with three times as many edges as nodes alone."""
+    text = """f (float[nodes, 4] x, float[edges, 4] e, float[3, 4] w) => (float[nodes, 3, 4] y) {
+        shape = Shape(w) sizes = Concat<axis = 0>(all, shape) per_node = Reshape(e, sizes)
+        row = Unsqueeze(x, ones) weighted = Mul(row, w) y = Add(per_node, weighted)
+    }"""
+    model = onnx_model(text)
+    for name, value in {"all": [-1], "ones": [1]}.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(value, np.int64), name))
+    onnx.save(model, tmp_path / "model.onnx")
+    (tmp_path / "data").mkdir()
+    for number, nodes in enumerate((5, 7)):
+        shapes = {"x": (nodes, 4), "e": (3 * nodes, 4), "w": (3, 4)}
+        arrays = {name: np.full(shape, number + 1, np.float32) for name, shape in shapes.items()}
+        np.savez(tmp_path / "data" / f"{number}.npz", **arrays)
+    order = PackageRequest(
+        tmp_path / "model.onnx", "onnxruntime", tmp_path / "bundle", data=tmp_path / "data", quantize="none"
+    )
+    package(order, Progress())
+    original = original_of(read_bundle(tmp_path / "bundle"), tmp_path / "model.onnx")
+    assert [node.op_type for node in original.graph] == ["Reshape", "Unsqueeze", "Mul", "Add"]  # no sizes
