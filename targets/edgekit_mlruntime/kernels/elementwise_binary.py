@@ -60,11 +60,24 @@ def power(call: Call, x: Array, y: Array) -> Array:
     if y.size == 1 and y.flat[0] == 2:
         return np.broadcast_to(np.square(x), np.broadcast_shapes(x.shape, y.shape))
     if x.dtype.kind == "f" or y.dtype.kind == "f":
-        return np.power(x, y)
+        return _power_of_signed(x, y) if _is_whole(y) else np.power(x, y)
     positive = np.power(x, np.maximum(y, 0))
     # Only 1 and -1 have negative powers that are whole numbers other than 0.
     negative = np.where(np.abs(x) == 1, np.where(y % 2 == 0, 1, x), 0)
     return np.where(y >= 0, positive, negative)
+
+
+def _is_whole(exponent: Array) -> bool:
+    return exponent.size == 1 and bool(np.isfinite(exponent)) and bool(exponent == np.floor(exponent))
+
+
+def _power_of_signed(x: Array, exponent: Array) -> Array:
+    """``np.power`` by one whole exponent; of numbers below zero that alone takes 30 times as long (NumPy 2.4).
+
+    The cube in the tanh form of GELU is such a power.
+    """
+    magnitudes = np.power(np.abs(x), exponent)
+    return np.copysign(magnitudes, x) if exponent % 2 else magnitudes
 
 
 @kernel("select", raw=True)

@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import time
+import timeit
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
+
+from edgekit_mlruntime.kernels.elementwise_binary import power
+from edgekit_mlruntime.registry import Call
 
 TORCH = {
     "add": torch.add,
@@ -90,6 +97,26 @@ def test_power_agrees_with_torch(run_op, rng):
 def test_power_of_two_broadcasts_like_any_other(run_op):
     actual = run_binary(run_op, "pow", np.float32([-3, 4]), np.float32([[[2]]]))
     np.testing.assert_array_equal(actual, [[[9, 16]]])
+
+
+@pytest.mark.parametrize("exponent", [-3, -2, -1, 0, 1, 3, 4])
+def test_power_of_signed_numbers_agrees_with_torch(run_op, rng, exponent):
+    x = np.concatenate([rng.uniform(-4, 4, 50), [0.0, -0.0, np.inf, -np.inf, np.nan]]).astype(np.float32)
+    expected = torch.pow(torch.tensor(x), torch.tensor(exponent, dtype=torch.float32)).numpy()
+    actual = run_binary(run_op, "pow", x, np.float32(exponent))
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
+    defined = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(actual[defined]), np.signbit(expected[defined]))
+
+
+def test_a_cube_of_signed_numbers_takes_no_longer_than_one_of_positive_ones(rng):
+    x, three = rng.normal(size=1 << 18).astype(np.float32), np.float32(3)
+    call = Mock(spec=Call)
+    signed, positive = (
+        min(timeit.repeat(lambda given=given: power(call, given, three), number=1, repeat=9, timer=time.process_time))
+        for given in (x, np.abs(x))
+    )
+    assert signed < 5 * positive
 
 
 def test_integer_power_wraps_around_and_truncates_fractions(run_op):
