@@ -16,6 +16,7 @@ inputs alone to go by, or where its outputs change as much when the inputs chang
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -231,8 +232,14 @@ def choose(
     if first is not None and first.everything:
         return first
 
+    runs = itertools.count(1)
+
+    def tell() -> None:
+        if progress is not None:
+            progress(f"looking for what has to stay in float32, run {next(runs)}", 0, 0)
+
     def opened(package: Path) -> _Told:
-        return _Told(load(package), progress, compared)
+        return _Told(load(package), tell, compared)
 
     runner = opened(float32_package)
     if decides_shapes(runner) and any(trial.further for trial in trials):
@@ -302,18 +309,17 @@ class _Told:
 
     Args:
         runner: Executes the program.
-        progress: Told of every run.
+        tell: Called before every run.
         compared: What stands for some of the outputs.
     """
 
-    def __init__(self, runner: Runner, progress: Progress | None, compared: BeforeChoices | None = None) -> None:
-        self._runner, self._progress, self._compared = runner, progress, compared
+    def __init__(self, runner: Runner, tell: Callable[[], None], compared: BeforeChoices | None = None) -> None:
+        self._runner, self._tell, self._compared = runner, tell, compared
         self.inputs, self.outputs = runner.inputs, runner.outputs
 
     def run(self, feeds: Arrays, *, observer: Observer | None = None) -> dict[str, np.ndarray]:
         """The outputs, or what is compared in place of them; see :meth:`edgekit_mlruntime.runner.Runner.run`."""
-        if self._progress is not None:
-            self._progress("trying float16", 0, 0)
+        self._tell()
         compared = self._compared
         if compared is None:
             return self._runner.run(feeds, observer=observer)

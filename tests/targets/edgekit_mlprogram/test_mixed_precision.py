@@ -170,6 +170,13 @@ def test_a_draft_starts_from_what_was_chosen_for_the_one_before(
     assert written == [None, frozenset()]
 
 
+def test_progress_counts_the_runs(tmp_path: Path) -> None:
+    told: list[str] = []
+    converted(CANCELS, tmp_path, "auto", progress=lambda what, done, total: told.append(what))
+    assert len(told) > 2
+    assert told == [f"looking for what has to stay in float32, run {number + 1}" for number in range(len(told))]
+
+
 def test_an_output_of_another_shape_is_as_wrong_as_can_be() -> None:
     long, short = np.ones((1, 5), np.float32), np.ones((1, 4), np.float32)
     assert worst_db({"y": long}, {"y": short}) == -np.inf
