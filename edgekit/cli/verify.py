@@ -173,7 +173,15 @@ def _testimony_rows(testimony: Testimony) -> list[tuple[str, str]]:
 
 
 def _rows(verification: Verification) -> list[tuple[str, str]]:
-    from edgekit.reporting.accuracy_texts import data_text, meaning_text, task_text, worst_output_text
+    from edgekit.reporting.accuracy_texts import (
+        class_texts,
+        data_text,
+        meaning_text,
+        padding_texts,
+        sizes_texts,
+        task_text,
+        worst_output_text,
+    )
     from edgekit.reporting.summary import fed_back_text
     from edgekit.reporting.units import decibel_text
 
@@ -190,6 +198,9 @@ def _rows(verification: Verification) -> list[tuple[str, str]]:
             rows.append(("accuracy", task_text(record)))
         if record["meaning"] is not None:
             rows.append((record["meaning"]["kind"], meaning_text(record["meaning"])))
+        rows += [("classes", text) for text in class_texts(record)]
+        rows += [("at sizes", text) for text in sizes_texts(record)]
+        rows += [("not judged", text) for text in padding_texts(record)]
     if verification.fed_back is not None:
         rows.append(("fed back", fed_back_text(verification.fed_back.as_record())))
     if verification.labels is not None:

@@ -52,10 +52,10 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
     reduced = accuracy["floors"]["agreement"] is not None
     for output in accuracy["outputs"]:
         worst = output.get("worst_class")
-        least = worst and f"{worst['kept']} of {worst['places']} places, overlap {worst['overlap']:.2f}"
+        least = worst and f"{worst['kept']} of {worst['places']} places kept, overlap {worst['overlap']:.2f}"
         if worst is not None and worst["told"] and output["agreement"] is not None:
             equal = round(output["agreement"] * output["decisions"])
-            told = f"; class {worst['number']} keeps the least, {least}" if equal < output["decisions"] else ""
+            told = f"; the least alike is class {worst['number']}, {least}" if equal < output["decisions"] else ""
             texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal{told}")
         elif worst is not None and output["agreement"] is None and (worst["told"] or reduced):
             kept = (

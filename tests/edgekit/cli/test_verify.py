@@ -47,6 +47,23 @@ def test_accuracy_against_the_original(
     assert accuracy["outputs"][0]["worst_sample_db"] > 50
 
 
+def test_decisions_of_a_tagger_are_counted_as_in_the_summary(
+    edgekit: RunEdgeKit, onnx_model: Callable[..., onnx.ModelProto], tmp_path: Path
+) -> None:
+    text = "tagger (float[1, 6, 8] x) => (float[1, 6, 8] tags) { tags = Softmax(x) }"
+    onnx.save(onnx_model(text), tmp_path / "tagger.onnx")
+    (tmp_path / "data").mkdir()
+    for number in range(20):
+        words = np.random.default_rng(number).permuted(np.tile(np.arange(8, dtype=np.float32), (1, 6, 1)), axis=2)
+        np.savez(tmp_path / "data" / f"{number}.npz", x=words)
+    data = ("--data", tmp_path / "data")
+    packaged = edgekit("package", tmp_path / "tagger.onnx", "--target", "ios18", *data, "-o", tmp_path / "bundle")
+    verified = edgekit("verify", tmp_path / "bundle", "--model", tmp_path / "tagger.onnx", *data)
+    for finished in (packaged, verified):
+        (row,) = [line for line in finished.out.splitlines() if line.startswith("classes")]
+        assert " ".join(row.split()) == "classes tags: 120 of 120 decisions equal"
+
+
 def test_labels_that_prove_nothing(
     edgekit: RunEdgeKit, packaged_digits: Path, labelled_digits: Path, digits: Path, tmp_path: Path
 ) -> None:

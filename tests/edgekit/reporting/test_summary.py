@@ -208,7 +208,7 @@ def test_the_class_that_keeps_the_least_is_told() -> None:
         {"name": "all", "agreement": 1.0, "decisions": 60, "worst_class": {**worst, "kept": 40, "overlap": 1.0}},
     ]
     assert class_texts({"floors": {"agreement": None}, "outputs": outputs}) == [
-        "map: 1990 of 2000 decisions equal; class 3 keeps the least, 36 of 40 places, overlap 0.86",
+        "map: 1990 of 2000 decisions equal; the least alike is class 3, 36 of 40 places kept, overlap 0.86",
         "all: 60 of 60 decisions equal",
     ]
 
@@ -217,7 +217,7 @@ def test_the_class_that_keeps_the_least_is_told() -> None:
 def test_the_map_that_keeps_the_least_is_told(floor: float | None, named: bool, is_told: bool) -> None:
     worst = {"number": 2, "places": 40, "kept": 36, "overlap": 36 / 42, "told": named, "is_map": True}
     outputs = [{"name": "masks", "agreement": None, "decisions": None, "worst_class": worst}]
-    text = "masks: least kept of what is above a half: map 2, 36 of 40 places, overlap 0.86"
+    text = "masks: least kept of what is above a half: map 2, 36 of 40 places kept, overlap 0.86"
     assert class_texts({"floors": {"agreement": floor}, "outputs": outputs}) == [text] * is_told
 
 
@@ -225,7 +225,7 @@ def test_the_channel_that_keeps_the_least_is_told() -> None:
     worst = {"number": 2, "places": 40, "kept": 36, "overlap": 36 / 42, "told": False}
     outputs = [{"name": "logits", "agreement": None, "decisions": None, "worst_class": worst}]
     assert class_texts({"floors": {"agreement": 0.95}, "outputs": outputs}) == [
-        "logits: least kept of where one channel is surely the largest: channel 2, 36 of 40 places, overlap 0.86"
+        "logits: least kept of where one channel is surely the largest: channel 2, 36 of 40 places kept, overlap 0.86"
     ]
 
 
