@@ -33,7 +33,7 @@ from edgekit.model import Model
 from edgekit.packaging.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
 from edgekit.quantizer import is_smaller
 from edgekit.reporting.summary import stage_record
-from edgekit.reporting.units import bytes_text
+from edgekit.reporting.units import bytes_texts
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.quantize import NONE, Quantize, Quantized
@@ -73,6 +73,8 @@ class Candidate:
 class Fates:
     """What became of every candidate, in the order in which they were tried."""
 
+    given: str = "the float model"
+    """What candidates are held against, in words."""
     _records: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def measured(self, record: Mapping[str, Any]) -> None:
@@ -85,7 +87,7 @@ class Fates:
         for failure in record.get("failed", ()):
             self.told(failure["candidate"], Fate.FAILED, failure["reason"])
         for trial in record.get("curve", ()):
-            fate, reason = _of_trial(trial, max_drop)
+            fate, reason = _of_trial(trial, max_drop, self.given)
             self._records[trial["candidate"]] = {**_row(trial["candidate"], fate, reason), **_figures(trial)}
 
     def measured_since(self, before: Mapping[str, Any], record: Mapping[str, Any]) -> None:
@@ -123,7 +125,7 @@ def _figures(trial: Mapping[str, Any]) -> dict[str, Any]:
     return {key: trial[key] for key in kept if trial.get(key) is not None}
 
 
-def _of_trial(trial: Mapping[str, Any], max_drop: float | None) -> tuple[Fate, str]:
+def _of_trial(trial: Mapping[str, Any], max_drop: float | None, given: str) -> tuple[Fate, str]:
     if max_drop is not None and trial["drop"] > max_drop:
         return Fate.REFUSED, _lost_text(trial, max_drop)
     size, float_size = trial["weight_bytes"], trial.get("float_weight_bytes")
@@ -132,10 +134,10 @@ def _of_trial(trial: Mapping[str, Any], max_drop: float | None) -> tuple[Fate, s
     has_integers = trial.get("integer_layers") != 0
     if float_size is not None and not is_smaller(size, float_size, multiplies_integers=has_integers):
         hardly = "hardly" if size < float_size else "no"
-        return Fate.REFUSED, f"{hardly} smaller than the float model: {bytes_text(size)}, not {bytes_text(float_size)}"
+        return Fate.REFUSED, f"{hardly} smaller than {given}: {', not '.join(bytes_texts(size, float_size))}"
     latency, of_float = trial.get("latency_ms"), trial.get("float_latency_ms")
     if latency and of_float and latency > of_float * SAME_SPEED:
-        return Fate.REFUSED, "slower than the float model"  # by how much is a measurement
+        return Fate.REFUSED, f"slower than {given}"  # by how much is a measurement
     return Fate.SPARE, ""
 
 
@@ -229,11 +231,12 @@ def require_size(built: Built, most: int, *, searched: bool = False) -> None:
     """
     size = loaded_bytes(built.artifact)
     if size > most:
+        found, allowed = bytes_texts(size, most)
         raise NotWorthItError(
             "is larger than --max-size allows",
             subject=built.artifact.main.name,
-            expected=f"at most {bytes_text(most)}",
-            found=bytes_text(size),
+            expected=f"at most {allowed}",
+            found=found,
             hint="no form of that size was accurate enough when it was built; allow more bytes, or a larger --max-drop"
             if searched
             else "--quantize auto with samples in --data searches for a model of that size",

@@ -17,8 +17,9 @@ from edgekit.devices.local import LocalDevice
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import RequirementError
 from edgekit.files.atomic import temporary_folder
+from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Model
-from edgekit.reporting.units import bytes_text
+from edgekit.reporting.units import bytes_texts
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.target import Artifact, BuildOptions, Profile, Target
@@ -38,6 +39,11 @@ LOOKS = 3
 
 class NotWorthItError(RequirementError):
     """A quantized model is no better than the float model, or a model is too large."""
+
+
+def name_of_given(model: Model) -> str:
+    """What the model that is quantized is called: one that multiplies integers already is no float model."""
+    return "the model as it came" if multiplies_integers(model) else "the float model"
 
 
 class FloatForm:
@@ -73,10 +79,9 @@ class FloatForm:
         with self._built(self._smallest, draft=False) as artifact:  # a draft may be larger than what ships
             of_float = loaded_bytes(artifact)
         if size >= of_float:
+            found, most = bytes_texts(size, of_float)
             raise NotWorthItError(
-                "is no smaller than the float model",
-                expected=f"less than {bytes_text(of_float)}",
-                found=bytes_text(size),
+                f"is no smaller than {name_of_given(self._model)}", expected=f"less than {most}", found=found
             )
 
     def require_as_fast(self, built: Artifact, samples: Samples) -> None:
@@ -102,7 +107,9 @@ class FloatForm:
                     return
                 slower += ratio[0] > 1 and math.sqrt(ratio[0] * ratio[1]) > SAME_SPEED
         if slower > LOOKS / 2:
-            raise NotWorthItError("is slower than the float model")  # by how much would differ from run to run
+            raise NotWorthItError(
+                f"is slower than {name_of_given(self._model)}"
+            )  # by how much would differ from run to run
 
     def _ratio(self, built: Artifact, of_float: Artifact, feeds: Mapping[str, np.ndarray]) -> Interval | None:
         """In which interval lies how many times as long one takes as the other, each in a process of its own.

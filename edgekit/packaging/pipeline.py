@@ -21,6 +21,7 @@ from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.files.regular_file import read_json
 from edgekit.model import Model
 from edgekit.packaging.candidates import Fates
+from edgekit.packaging.float_form import name_of_given
 from edgekit.packaging.forms import Forms, HeldTo
 from edgekit.packaging.preparation import Prepared, prepared
 from edgekit.packaging.request import PackageRequest, require_possible
@@ -72,6 +73,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     ):
         model = prepared(replace(request, data=folders[0], verify_data=folders[1]), profiles, walk, progress)
         quantized = _quantized(request, target, profile, model, walk, progress, executor)
+        fates.given = name_of_given(quantized.of_float)
         fates.measured(quantized.record)
         held_to = _held_to(request, model)
         forms = Forms(walk, target, profile, folder, model.options, held_to, request.scheme)

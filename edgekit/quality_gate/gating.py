@@ -21,7 +21,7 @@ from edgekit.quality_gate.junit import junit_xml
 from edgekit.quality_gate.machine import Machine, this_machine
 from edgekit.quality_gate.markdown import markdown_summary
 from edgekit.quality_gate.no_earlier import NO_EARLIER
-from edgekit.reporting.units import bytes_text
+from edgekit.reporting.units import bytes_texts
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ def _change(name: str, before: Figures, after: Figures) -> str:
     if before.fingerprint == after.fingerprint and before == after:
         return f"{name}: as before"
     accuracy = ["no labels" if one.accuracy is None else f"{one.accuracy:.2%}" for one in (before, after)]
-    sizes = [bytes_text(one.size) for one in (before, after)]
+    sizes = bytes_texts(before.size, after.size)
     return f"{name}: size {' → '.join(sizes)}, accuracy {' → '.join(accuracy)}"
 
 

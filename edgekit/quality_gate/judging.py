@@ -14,7 +14,7 @@ from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.reporting.accuracy_texts import no_signal_text, worst_db
 from edgekit.reporting.summary import stage_record
-from edgekit.reporting.units import bytes_text
+from edgekit.reporting.units import bytes_texts
 from edgekit.stages.check import CheckOperators
 from edgekit.stages.verify import Verify
 
@@ -38,20 +38,21 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
     evaluation = stage_record(manifest, Verify.name).get("evaluation")
     if budget.size is not None:
         size = manifest["size"]["bytes"]
+        most, found = bytes_texts(budget.size, size)
         yield verdict_on(
             "size",
-            f"at most {bytes_text(budget.size)}",
-            bytes_text(size),
+            f"at most {most}",
+            found,
             size <= budget.size,
             Figure("size", "bytes", budget.size, size),
         )
     if budget.download is not None:
         size = download_size(bundle)
-        found = f"{bytes_text(size)} compressed"
+        most, found = bytes_texts(budget.download, size)
         yield verdict_on(
             "download",
-            f"at most {bytes_text(budget.download)}",
-            found,
+            f"at most {most}",
+            f"{found} compressed",
             size <= budget.download,
             Figure("download", "bytes", budget.download, size),
         )
@@ -114,10 +115,11 @@ def judge_growth(figures: Figures, asked: Budget, earlier: Figures) -> Iterator[
     """Verdicts on size and accuracy against those of an earlier build, by :data:`GROWTH` where ``asked`` is silent."""
     budget = asked.over(GROWTH)
     if budget.size_growth is not None:
-        limit = f"at most {budget.size_growth:.1%} above {bytes_text(earlier.size)}"
+        before, found = bytes_texts(earlier.size, figures.size)
+        limit = f"at most {budget.size_growth:.1%} above {before}"
         most = earlier.size * (1 + budget.size_growth)
         figure = Figure("size_growth", "bytes", most, figures.size)
-        yield verdict_on("size growth", limit, bytes_text(figures.size), figures.size <= most, figure)
+        yield verdict_on("size growth", limit, found, figures.size <= most, figure)
     if budget.accuracy_fall is not None and earlier.accuracy is not None:
         least = earlier.accuracy - budget.accuracy_fall
         yield replace(

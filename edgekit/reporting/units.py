@@ -21,6 +21,14 @@ def bytes_text(count: int) -> str:
     return f"{value:.4g} GB"
 
 
+def bytes_texts(*counts: int) -> tuple[str, ...]:
+    """Sizes that stand beside each other: all in bytes where different ones would read the same."""
+    texts = tuple(map(bytes_text, counts))
+    if len(set(texts)) == len(set(counts)):
+        return texts
+    return tuple(f"{count:,} B" for count in counts)
+
+
 def time_text(milliseconds: float) -> str:
     """A latency: milliseconds, and seconds from one second on."""
     return f"{milliseconds:.3g} ms" if milliseconds < 999.5 else f"{milliseconds / 1000:.3g} s"

@@ -331,6 +331,14 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     assert rows[0]["sqnr_db"] == 20.0
 
 
+def test_sizes_that_differ_in_a_few_bytes_are_told_in_bytes() -> None:
+    told = Fates("the model as it came")
+    trial = {"candidate": "a", "metric": "accuracy", "value": 1.0, "float_value": 1.0, "drop": 0.0, "sqnr_db": 20.0}
+    told.measured({"curve": [{**trial, "weight_bytes": 4_521_300, "float_weight_bytes": 4_521_004}]})
+    (row,) = told.as_record()
+    assert row["reason"] == "no smaller than the model as it came: 4,521,300 B, not 4,521,004 B"
+
+
 def test_a_floor_may_be_asked_for_and_what_misses_it_accepted(perceptron: Path, data: Path) -> None:
     asked = {"quantize": "int8-weights", "floor_db": 90.0}
     with pytest.raises(InaccurateError, match="not accurate enough") as failure:

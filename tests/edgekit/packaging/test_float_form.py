@@ -14,7 +14,7 @@ import pytest
 from edgekit.data.samples import FolderSamples, open_samples
 from edgekit.model import Model
 from edgekit.packaging import float_form
-from edgekit.packaging.float_form import LOOKS, FloatForm, NotWorthItError
+from edgekit.packaging.float_form import LOOKS, FloatForm, NotWorthItError, name_of_given
 from edgekit.registry import find_profile
 from edgekit.stages.build import Build, Built
 from edgekit.stages.load import Load
@@ -152,3 +152,12 @@ def test_what_saves_nothing_beside_sparse_weights_in_half_precision_is_not_worth
     assert isinstance(built, Built)
     with nullcontext() if worth_it else pytest.raises(NotWorthItError, match="is no smaller than the float model"):
         FloatForm(model, target, profile, BuildOptions()).require_smaller(built)
+
+
+def test_a_model_that_is_quantized_already_is_no_float_model(onnx_file: OnnxFile, model: Model) -> None:
+    text = """f (float[1, 64] x) => (float[1, 64] y) {
+        q = QuantizeLinear(x, scale, zero)
+        y = DequantizeLinear(q, scale, zero)
+    }"""
+    quantized = Load()(onnx_file(text, scale=np.array(0.1, np.float32), zero=np.array(0, np.int8))).model
+    assert (name_of_given(quantized), name_of_given(model)) == ("the model as it came", "the float model")

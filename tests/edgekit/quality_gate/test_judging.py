@@ -134,6 +134,12 @@ def test_the_download_is_what_the_device_loads_compressed(packaged_digits: Path,
     assert kept.found == f"{zipped / 1000:.4g} kB compressed"
 
 
+def test_a_size_that_is_a_few_bytes_over_its_budget_does_not_read_as_kept() -> None:
+    told = {**manifest(), "size": {"bytes": 4_521_300, "source_bytes": 9_000_000, "ratio": 0.5}}
+    (verdict,) = judge_manifest(Bundle(Path("bundle"), told), Budget(size=4_521_004))
+    assert (verdict.outcome, verdict.found, verdict.limit) == ("broken", "4,521,300 B", "at most 4,521,004 B")
+
+
 def test_growth_over_an_earlier_build() -> None:
     earlier = Figures("a" * 64, 1000, 0.9)
 
