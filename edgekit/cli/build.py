@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -137,6 +137,15 @@ def _board(console: Console) -> Board:
     return Board() if console.as_json else board_on(sys.stderr, quiet=console.quiet)
 
 
+def _of_time(latency: Mapping[str, Any]) -> str:
+    """What a time is worth, where it is not what the device takes."""
+    from edgekit.reporting.summary import unsteady_ratio
+
+    if not latency["of_device"]:
+        return " (stand-in)"
+    return "" if unsteady_ratio(latency) is None else " (unsteady)"
+
+
 def _row(one: ProjectBundle) -> tuple[str, ...]:
     from edgekit.reporting.accuracy_texts import accuracy_text, worst_db
     from edgekit.reporting.summary import built_as
@@ -155,5 +164,5 @@ def _row(one: ProjectBundle) -> tuple[str, ...]:
         bytes_text(manifest["size"]["bytes"]),
         accuracy_text(manifest["accuracy"]),
         "" if worst is None else decibel_text(worst),
-        f"{latency['built']['p50_ms']:.3g} ms" + ("" if latency["of_device"] else " (stand-in)"),
+        f"{latency['built']['p50_ms']:.3g} ms" + _of_time(latency),
     )

@@ -12,7 +12,7 @@ from edgekit.comparison.beside_boxes import BesideAccuracy
 from edgekit.comparison.embeddings import LEAST_EXPLAINED
 from edgekit.comparison.meaning import FEWEST
 from edgekit.reporting.accuracy_texts import data_text, worst_output_text
-from edgekit.reporting.summary import Manifest, stage_record, warnings
+from edgekit.reporting.summary import Manifest, stage_record, unsteady_ratio, warnings
 from edgekit.reporting.units import decibel_text
 
 
@@ -54,6 +54,11 @@ def _findings(manifest: Manifest) -> Iterator[Finding]:
             Weight.CAUTION,
             f"The device itself has executed nothing: {manifest['accuracy']['executed_by']} stood in for it. "
             f"On the device run `{manifest['check']['command']}`.",
+        )
+    elif (interval := unsteady_ratio(manifest["latency"])) is not None:
+        yield Finding(
+            Weight.CAUTION,
+            f"Its latency was unsteady, {interval}, as beside other work. `edgekit bench` measures it again.",
         )
     elif manifest["latency"]["ratio"] > 1:
         yield Finding(Weight.CAUTION, f"It takes {manifest['latency']['ratio']:.2f} times as long as the original.")

@@ -25,6 +25,8 @@ MUCH_LARGER = 1.5
 """From this multiple of the original's size on, what made a build grow is told."""
 STAND_IN = "of a stand-in on the machine that packaged it: says nothing about the device"
 
+UNSTEADY = 1.5
+"""From this quotient of the ends of a ratio's interval on, the ratio says little."""
 _SLOWER = 1.05
 """From this multiple of the original's latency on, a form is slower: timings of one form differ by as much."""
 _MOST_ERRORS = 4
@@ -316,13 +318,24 @@ def latency_text(latency: Mapping[str, Any]) -> str:
         f"P50 {time_text(built['p50_ms'])}, P90 {time_text(built['p90_ms'])}, P99 {time_text(built['p99_ms'])}; "
         f"{latency['ratio']:.2f} of the original's P50 {time_text(reference['p50_ms'])}"
     )
-    return text if latency["of_device"] else f"{text}; {STAND_IN}"
+    if not latency["of_device"]:
+        return f"{text}; {STAND_IN}"
+    interval = unsteady_ratio(latency)
+    return text if interval is None else f"{text}; unsteady: {interval}"
+
+
+def unsteady_ratio(latency: Mapping[str, Any]) -> str | None:
+    """In which interval the ratio to the original lies, where that says little; None where it is steady, or unknown."""
+    lower, upper = latency.get("ratio_interval", (1.0, 1.0))
+    if upper < UNSTEADY * lower:
+        return None
+    return f"{lower:.2f} to {upper:.2f} of the original's"
 
 
 def if_slower(manifest: Manifest) -> str:
     """What to do about a quantized form that was asked for, and that is slower than float on its device's runtime."""
     latency = manifest["latency"]
     chosen = manifest["model"]["kind"] == "quantized" and manifest["options"]["quantize"] != "auto"
-    if not chosen or not latency["of_device"] or latency["ratio"] <= _SLOWER:
+    if not chosen or not latency["of_device"] or latency["ratio"] <= _SLOWER or unsteady_ratio(latency) is not None:
         return ""
     return "; slower than float, which `--quantize auto` avoids"

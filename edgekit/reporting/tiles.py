@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from edgekit.reporting.accuracy_texts import data_text, no_signal_text, without_vanished, worst_db
-from edgekit.reporting.summary import Manifest, stage_record
+from edgekit.reporting.summary import Manifest, stage_record, unsteady_ratio
 from edgekit.reporting.units import bytes_text, decibel_text, time_text
 from edgekit.target import Support
 
@@ -37,6 +37,9 @@ def _time(manifest: Manifest) -> Tile:
     latency = manifest["latency"]
     if not latency["of_device"]:
         return Tile("Time", "not measured", "`edgekit bench BUNDLE --device DEVICE` measures it on the device")
+    interval = unsteady_ratio(latency)
+    if interval is not None:
+        return Tile("Time", time_text(latency["built"]["p50_ms"]), f"unsteady: {interval}")
     note = f"{latency['ratio']:.2f} of the original's {time_text(latency['reference']['p50_ms'])}"
     return Tile("Time", time_text(latency["built"]["p50_ms"]), note, latency["ratio"])
 

@@ -13,7 +13,7 @@ from edgekit.stages import Stage
 from edgekit.stages.build import extend
 from edgekit.stages.verify import Verified
 from edgekit.target import Profile
-from edgekit.timing.latency import MOST_SECONDS, STAND_IN_SECONDS, measure_in_turns
+from edgekit.timing.latency import MOST_SECONDS, STAND_IN_SECONDS, measure_in_turns, ratio_interval
 
 
 @dataclass(frozen=True)
@@ -59,4 +59,7 @@ class Bench(Stage[Verified]):
             "reference": times["reference"].as_record(),
             "ratio": times["built"].percentile(50) / times["reference"].percentile(50),
         }
+        interval = ratio_interval(times["built"], times["reference"])
+        if interval is not None:
+            latency["ratio_interval"] = list(interval)
         return extend(Measured, given, record={"ratio": latency["ratio"]}, latency=latency)

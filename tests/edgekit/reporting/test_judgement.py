@@ -13,7 +13,7 @@ from edgekit.reporting.judgement import Weight, judge
 def manifest(bundle: Path) -> dict[str, Any]:
     """Of a bundle that nothing speaks against."""
     found: dict[str, Any] = dict(read_bundle(bundle).manifest)
-    found["latency"]["ratio"] = 0.5
+    found["latency"].update(ratio=0.5, ratio_interval=[0.49, 0.51])
     for stage in found["stages"]:
         stage["record"].pop("warnings", None)
     return found
@@ -67,6 +67,13 @@ def test_reservations(manifest: dict[str, Any]) -> None:
     assert "fall back" in texts
     manifest["target"]["runs_here"] = False
     assert manifest["check"]["command"] in " ".join(reasons(manifest, Weight.CAUTION))
+
+
+def test_an_unsteady_latency_is_a_reservation_whatever_its_ratio_is(manifest: dict[str, Any]) -> None:
+    manifest["latency"]["ratio_interval"] = [0.4, 4.0]
+    text = "Its latency was unsteady, 0.40 to 4.00 of the original's, as beside other work."
+    assert f"{text} `edgekit bench` measures it again." in reasons(manifest, Weight.CAUTION)
+    assert not any("time" in reason for reason in reasons(manifest, Weight.GOOD))
 
 
 def test_what_is_not_supported_does_not_ship(manifest: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from edgekit.reporting.summary import (
     expansion_texts,
     if_slower,
     instruction_texts,
+    latency_text,
     poor_fit_texts,
     probability_texts,
     size_text,
@@ -340,3 +341,27 @@ def test_integers_that_were_asked_for_and_are_slower_are_told(
         "options": {"quantize": scheme},
     }
     assert if_slower(manifest) == ("; slower than float, which `--quantize auto` avoids" if is_told else "")
+
+
+@pytest.mark.parametrize(
+    ("interval", "told"),
+    [
+        ([3.02, 259.7], "; unsteady: 3.02 to 259.70 of the original's"),
+        ([85.0, 93.0], ""),
+        (None, ""),
+    ],
+)
+def test_a_latency_whose_ratio_says_little_is_told_with_its_interval(interval: list[float] | None, told: str) -> None:
+    """Twenty runs beside other work took from 0.11 to 567 ms."""
+    latency: dict[str, Any] = {
+        "of_device": True,
+        "ratio": 89.34,
+        "built": {"p50_ms": 8.37, "p90_ms": 209.0874, "p99_ms": 560.0},
+        "reference": {"p50_ms": 0.0937},
+    }
+    if interval is not None:
+        latency["ratio_interval"] = interval
+    text = "P50 8.37 ms, P90 209 ms, P99 560 ms; 89.34 of the original's P50 0.0937 ms"
+    assert latency_text(latency) == text + told
+    manifest = {"latency": latency, "model": {"kind": "quantized"}, "options": {"quantize": "int8"}}
+    assert bool(if_slower(manifest)) is not bool(told)
