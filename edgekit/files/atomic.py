@@ -71,6 +71,23 @@ def require_writable(path: Path, *, chosen_with: str | None = _CHOSEN_WITH) -> N
         pass
 
 
+def require_another_file(output: Path, given: Path, *, what: str = "the model") -> None:
+    """Checks that a command does not write over the file that it reads.
+
+    Args:
+        output: The file to write.
+        given: The file that is read.
+        what: What that is called.
+
+    Raises:
+        InputError: It is the same file, by whatever name.
+    """
+    if output.exists() and output.samefile(given):
+        raise InputError(
+            f"is {what} itself, which would be lost", subject=f"{_CHOSEN_WITH} {output}", hint="name another file"
+        )
+
+
 def _file_place(path: Path) -> Path:
     """Where a file goes, without links.
 

@@ -23,6 +23,8 @@ def hint_for_missing(path: Path) -> str | None:
     capital letters alone.
     """
     text = str(path)
+    if path.is_symlink():
+        return f"it is a link to {path.readlink()}, which leads to nothing"
     if text == "-":
         return "commands read no stdin: write it to a file, and give that"
     if _URL.match(text):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.errors import InputError
+from edgekit.files.atomic import require_another_file
 from edgekit.graph.cost import cost, parameter_count
 from edgekit.graph.extraction import extract_part
 from edgekit.graph.random_inputs import draws_numbers
@@ -261,6 +262,7 @@ def extract_model(
     """
     walk = Walk(progress)
     loaded = walk.run_stage(Load(), model).model
+    require_another_file(output, model)
     part = extract_part(loaded, outputs=outputs, inputs=inputs)
     write_model(part, output)
     nodes, nodes_before = (sum(1 for _ in one.graph.all_nodes()) for one in (part, loaded))

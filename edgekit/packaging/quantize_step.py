@@ -20,7 +20,7 @@ from edgekit.devices.instruction_set import cannot_execute, held_here, require_e
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.dimensions import defaults
-from edgekit.files.atomic import require_writable
+from edgekit.files.atomic import require_another_file, require_writable
 from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.fingerprint import model_files
@@ -136,10 +136,8 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     """
     if order.scheme == NONE:
         raise InputError("would leave the model as it is", subject=f"--scheme {NONE}")
-    if order.output.exists() and order.output.samefile(order.model):
-        raise InputError(
-            "is the float model itself, which would be lost", subject=f"-o {order.output}", hint="name another file"
-        )
+    if order.model.exists():
+        require_another_file(order.output, order.model, what="the float model")
     require_outside_bundles(order.output)
     require_name_for_libraries(order.output)
     require_writable(order.output)

@@ -52,3 +52,15 @@ def test_an_unknown_name(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> No
         "hint: `edgekit inspect` shows inputs and outputs; a viewer such as Netron shows what lies between\n"
     )
     assert not (tmp_path / "part.onnx").exists()
+
+
+def test_the_model_is_not_overwritten_by_a_part_of_it(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
+    before = model.read_bytes()
+    (tmp_path / "link.onnx").symlink_to(model)
+    for output in (model, tmp_path / "link.onnx"):
+        finished = edgekit("extract", model, "--outputs", "b", "-o", output, "--quiet")
+        assert finished.code == 2
+        assert (
+            finished.err == f"error: -o {output}: is the model itself, which would be lost\nhint: name another file\n"
+        )
+    assert model.read_bytes() == before

@@ -17,6 +17,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Modelle").mkdir()
     (tmp_path / "Modelle" / "netz.ONNX").touch()
+    (tmp_path / "Modelle" / "link.onnx").symlink_to("../moved/netz.onnx")
     return tmp_path
 
 
@@ -30,6 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "put the path in single quotes",
         ),
         ("modelle/NETZ.onnx", "capital letters count: Modelle/netz.ONNX is there"),
+        ("Modelle/link.onnx", "it is a link to ../moved/netz.onnx, which leads to nothing"),
         ("Modelle/other.onnx", None),
         ("nowhere/netz.onnx", None),
         ("-", "commands read no stdin: write it to a file, and give that"),
