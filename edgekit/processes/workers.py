@@ -135,7 +135,7 @@ def run_jobs(
                 board.finished(one.name, seconds, None if failure is None else failure.text)
     except BaseException as problem:
         with suppress(KeyboardInterrupt):  # another interrupt: what is below ends the processes at once
-            if isinstance(problem, KeyboardInterrupt):
+            if isinstance(problem, KeyboardInterrupt) and running:
                 board.ending(len(running))
             _end_in_order(running)
         raise

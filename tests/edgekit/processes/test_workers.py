@@ -50,6 +50,26 @@ def test_jobs_tell_of_themselves_and_one_that_fails_does_not_end_the_others() ->
     assert ("bad", failure.text) in board.told
 
 
+class Interrupted(Board):
+    """Is interrupted when the last process has ended."""
+
+    def __init__(self) -> None:
+        self.ended: list[int] = []
+
+    def finished(self, name: str, seconds: float, error: str | None) -> None:
+        raise KeyboardInterrupt
+
+    def ending(self, count: int) -> None:
+        self.ended.append(count)
+
+
+def test_an_interrupt_between_two_processes_ends_none_and_tells_of_none() -> None:
+    board = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([("only", methodcaller("warn", "beware"))], 1, board, as_edgekit_error)
+    assert board.ended == []
+
+
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
