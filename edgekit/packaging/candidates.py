@@ -145,7 +145,8 @@ def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
     """What a trial lost, in numbers of what was counted where that was counted."""
     count, metric = trial.get("count"), trial["metric"]
     if (head := trial.get("head")) is not None:
-        return f"{loss_text(trial['drop'])} of the decisions of output {head!r} lost"
+        what = "signal" if trial["heads"][head]["decisions"] is None else "decisions"
+        return f"{loss_text(trial['drop'])} of the {what} of output {head!r} lost, {loss_text(max_drop)} is allowed"
     if count is None:
         return f"{loss_text(trial['drop'])} of {metric} lost, {loss_text(max_drop)} is allowed"
     counted = COUNTED.get(metric, metric)

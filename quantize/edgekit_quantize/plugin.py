@@ -48,7 +48,13 @@ from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import HALF, SCHEMES, different, each_sample_alone, placement_of, with_float_weights
 from edgekit_quantize.search.bench import Bench, Candidate, Trial
 from edgekit_quantize.search.choices import decides, tells_words
-from edgekit_quantize.search.choices_beside import choices_beside, is_first_made_into
+from edgekit_quantize.search.choices_beside import (
+    choices_beside,
+    choosing_like,
+    heads_of,
+    is_first_made_into,
+    signals_of,
+)
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS
@@ -205,7 +211,9 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
             meaning=meaning,
             choice=model.class_choice,
             decision=decision,
-            beside=beside,
+            beside={name: each for name, each in heads_of(model.graph, decisions).items() if name != first},
+            signals=signals_of(model.graph, decisions),
+            alike=functools.partial(choosing_like, model.graph),
         )
         return replace(scorer, padding=padding)
     original = SessionRunner(request.model.graph_model)

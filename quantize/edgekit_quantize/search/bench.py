@@ -66,11 +66,11 @@ class Trial:
         return {
             "candidate": self.name,
             "metric": self.score.metric,
-            "value": self.score.value,
+            "value": self.score.share,
             "float_value": self.score.reference,
             "drop": self.score.drop,
             "count": self.score.count,
-            **({} if self.score.head is None else {"head": self.score.head}),
+            **self.score.heads_record,
             "sqnr_db": json_number(self.score.sqnr_db),
             "latency_ms": self.latency_ms,
             "float_latency_ms": self.float_ms,

@@ -22,17 +22,22 @@ def decides(graph: ir.Graph) -> bool:
 
     Softmax, ArgMax, and what a Gemm, or a MatMul with a bias, gives.
     """
-    node = graph.outputs[0].producer() if graph.outputs else None
-    while node is not None and is_standard(node, *FORMS):
-        value = node.inputs[0]
-        node = value.producer() if value is not None else None
-    if node is None:
+    if not graph.outputs:
         return False
-    if is_standard(node, "ArgMax"):
+    node = _maker(graph.outputs[0])
+    if node is not None and is_standard(node, "ArgMax"):
         return True
-    if not _has_classes(graph.outputs[0]):
+    if node is not None and is_standard(node, "Softmax", "LogSoftmax"):
+        return _has_classes(graph.outputs[0])
+    return decides_by_product(graph.outputs[0])
+
+
+def decides_by_product(output: ir.Value) -> bool:
+    """Whether an output is what a Gemm, or a MatMul with a bias, gives: logits, if its numbers may be scores."""
+    node = _maker(output)
+    if node is None or not _has_classes(output):
         return False
-    if is_standard(node, "Softmax", "LogSoftmax", "Gemm"):
+    if is_standard(node, "Gemm"):
         return True
     operands = [value.producer() for value in node.inputs if value is not None]
     return is_standard(node, "Add") and any(n is not None and is_standard(n, "MatMul", "Gemm") for n in operands)
@@ -55,6 +60,15 @@ def tells_words(model: Model) -> bool:
     if node is None or not is_standard(node, "MatMul"):
         return False
     return any(isinstance(limit, int) and limit == shape[-1] for limit in index_limits(model).values())
+
+
+def _maker(output: ir.Value) -> ir.Node | None:
+    """The node that made an output's numbers, in front of those that hand them on."""
+    node = output.producer()
+    while node is not None and is_standard(node, *FORMS):
+        value = node.inputs[0]
+        node = value.producer() if value is not None else None
+    return node
 
 
 def _has_classes(value: ir.Value) -> bool:

@@ -1,26 +1,31 @@
 """What outputs decide that stand beside the one that candidates are judged by.
 
 Heads of one network choose between classes each: the digits of a code, the root and the bass of a chord, the face
-beside its box. A candidate that loses one of them is no better for keeping the other.
+beside its box, the parity beside the digit. Each has the whole budget: a candidate that loses one of them is no better
+for keeping the others.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.decisions import DecidedBy, Decision
+from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
 from edgekit.model import Arrays
+from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import is_standard
-from edgekit_quantize.search.choices import FORMS
+from edgekit_quantize.search.choices import FORMS, decides_by_product, has_decisions
+from edgekit_quantize.search.margins import Margins
+from edgekit_quantize.search.score import FEW_DECISIONS, HeadKept
 
-MOST_CHANGED = 0.01
-"""The share of an output's decisions that may change."""
 ONE_SIDED = 1.645
 """Standard deviations below which a count lies once in 20 times."""
+_CHOOSING = ("ArgMax", "LogSoftmax", "Sigmoid", "Softmax")
+"""Operators behind which the decision is that of what they read."""
 
 
 def choices_beside(graph: ir.Graph, decisions: Mapping[str, Decision | None]) -> dict[str, Decision]:
@@ -35,9 +40,57 @@ def choices_beside(graph: ir.Graph, decisions: Mapping[str, Decision | None]) ->
     found = {}
     for output in graph.outputs[1:]:
         decision = decisions.get(output.name or "")
-        if decision is not None and decision.told and not any(is_standard(use.node, "MatMul") for use in output.uses()):
+        if decision is not None and decision.told and not _is_multiplied(output):
             found[str(output.name)] = decision
     return found
+
+
+def heads_of(graph: ir.Graph, decisions: Mapping[str, Decision | None]) -> dict[str, Decision]:
+    """All outputs that may decide: those that the graph tells, yes and no, tags, and products with a bias.
+
+    Where a Softmax or an ArgMax tells some outputs to be classes, a product beside them is none: a box, say.
+
+    Args:
+        graph: The model's.
+        decisions: See :func:`choices_beside`.
+    """
+    told = {
+        str(output.name): each for output in graph.outputs if (each := decisions.get(output.name or "")) is not None
+    }
+    classes = any(each.told for each in told.values())
+    found = {}
+    for output in graph.outputs:
+        name = str(output.name)
+        decision = told.get(name) if name in decisions else Decision()
+        if decision is None or decision.is_map or decision.are_channels or _is_multiplied(output):
+            continue
+        known = decision.told or decision.independent or decision.by is DecidedBy.CROSSING
+        if known or (not classes and not decision.one_each and decides_by_product(output)):
+            found[name] = decision
+    return found
+
+
+def signals_of(graph: ir.Graph, decisions: Mapping[str, Decision | None]) -> list[str]:
+    """The outputs of floats that are judged by their signal where they are no heads: all but weights of an attention.
+
+    Args:
+        graph: The model's.
+        decisions: See :func:`choices_beside`.
+    """
+    told = {name for name, each in decisions.items() if each is not None and each.told}
+    floats = [output for output in graph.outputs if output.dtype is not None and output.dtype.is_floating_point()]
+    return [name for output in floats if (name := str(output.name)) not in told]
+
+
+def choosing_like(graph: ir.Graph, name: str) -> set[str]:
+    """The outputs that tell the same choice as one of them: logits, their softmax, and the largest one's number.
+
+    Args:
+        graph: The model's.
+        name: One of its outputs.
+    """
+    roots = {str(output.name): _root(output) for output in graph.outputs}
+    return {other for other, root in roots.items() if root is roots.get(name)}
 
 
 def is_first_made_into(graph: ir.Graph, outputs: Mapping[str, Decision]) -> bool:
@@ -54,6 +107,22 @@ def is_first_made_into(graph: ir.Graph, outputs: Mapping[str, Decision]) -> bool
     return False
 
 
+def is_decided(references: References, decision: Decision, output: str) -> bool:
+    """Whether the float model decides something in an output that is a head.
+
+    Args:
+        references: Samples with its answers; at least one.
+        decision: What decides in the output.
+        output: Its name.
+    """
+    count = DecisionCount(decision)
+    for reference in references.answers():
+        count.add(reference.outputs[output], reference.outputs[output])
+    if decision.by is DecidedBy.CROSSING:
+        return count.shared()[0] is not None
+    return not count.tells_one and has_decisions(references, decision, output)
+
+
 class ChoicesKept:
     """Counts, output by output, how many decisions are the float model's.
 
@@ -62,31 +131,97 @@ class ChoicesKept:
     """
 
     def __init__(self, decisions: Mapping[str, Decision]) -> None:
-        self._decisions = decisions
-        self._changed = dict.fromkeys(decisions, 0)
-        self._all = dict.fromkeys(decisions, 0)
+        self._heads = {name: _Head.of(decision) for name, decision in decisions.items()}
 
     def add(self, expected: Arrays, found: Arrays) -> None:
         """Takes the outputs for one more sample."""
-        for name, decision in self._decisions.items():
-            wanted, got = _decided(expected[name], decision), _decided(np.asarray(found[name]), decision)
-            self._all[name] += wanted.size
-            self._changed[name] += int((wanted != got).sum()) if wanted.shape == got.shape else wanted.size
+        for name, head in self._heads.items():
+            head.add(expected[name], np.asarray(found[name]))
 
     @property
-    def worst(self) -> tuple[float, str | None]:
-        """The share that is kept of the output that loses the most, and its name.
+    def kept(self) -> dict[str, HeadKept]:
+        """What each output keeps, by name; those of which nothing was counted are left out.
 
-        1 and no name where no more than :data:`MOST_CHANGED` change surely.
+        Of few numbers of classes all outputs of such count together as well: nothing tells how near they are to
+        changing.
         """
-        counted = [name for name, count in self._all.items() if count]
-        surely, worst = max(((self._surely_changed(name), name) for name in counted), default=(0.0, ""))
-        return (1.0, None) if surely <= MOST_CHANGED else (1 - self._changed[worst] / self._all[worst], worst)
-
-    def _surely_changed(self, name: str) -> float:
-        changed = self._changed[name]
-        return (changed - ONE_SIDED * math.sqrt(changed)) / self._all[name]
+        numbers = [head for head in self._heads.values() if head.margins is None]
+        changed, everything = sum(head.changed for head in numbers), sum(head.positions for head in numbers)
+        together = 1 - changed / everything if everything else 1.0
+        return {name: found for name, head in self._heads.items() if (found := head.kept(together)) is not None}
 
 
-def _decided(output: np.ndarray, decision: Decision) -> np.ndarray:
-    return output if decision.by is DecidedBy.NUMBER else np.asarray(output.argmax(decision.axis))
+@dataclass
+class _Head:
+    """The decisions of one output."""
+
+    decision: Decision
+    count: DecisionCount
+    margins: Margins | None
+    """None where the output holds numbers of classes."""
+    positions: int = 0
+    changed: int = 0
+    has_other_shape: bool = False
+
+    @classmethod
+    def of(cls, decision: Decision) -> _Head:
+        return cls(decision, DecisionCount(decision), None if decision.by is DecidedBy.NUMBER else Margins())
+
+    def add(self, expected: np.ndarray, found: np.ndarray) -> None:
+        if expected.shape != found.shape:
+            self.has_other_shape = True
+            return
+        self.count.add(expected, found)
+        if self.margins is None:
+            self.positions += expected.size
+            self.changed += int((expected != found).sum())
+            return
+        axis = self.decision.axis
+        if self.decision.by is DecidedBy.LARGEST:
+            wanted, got = expected.argmax(axis), found.argmax(axis)
+            self.positions += wanted.size
+            self.changed += int((wanted != got).sum())
+        if self._is_yes_or_no:
+            expected, found = (np.stack([1 - array, array], -1) for array in (expected, found))
+            axis = -1
+        self.margins.add(*(np.moveaxis(array, axis, -1) for array in (expected, found)))
+
+    @property
+    def _is_yes_or_no(self) -> bool:
+        return self.decision.by is DecidedBy.CROSSING or self.decision.independent
+
+    def kept(self, together: float) -> HeadKept | None:
+        """The share that is kept; of few the expected one, unless more change surely."""
+        share, count = self.count.shared() if self._is_yes_or_no else (None, None)
+        if share is None or count is None:
+            share, count = 1 - self.changed / max(self.positions, 1), self.positions
+        if self.has_other_shape:
+            return HeadKept(0.0, count)
+        if not count:
+            return None
+        worst = self.count.worst_class()
+        if worst is not None and worst.is_lost:
+            return HeadKept(0.0, count)
+        if count >= FEW_DECISIONS:
+            return HeadKept(share, count)
+        changed = round((1 - share) * count)
+        surely = max(0.0, changed - ONE_SIDED * math.sqrt(changed)) / count
+        if self.margins is None:
+            return HeadKept(min(1 - surely, together), count)
+        rarer = self.margins.count / count if self._is_yes_or_no else 1.0
+        expected = max(self.margins.expected_agreement(), self.margins.expected_of_these())
+        return HeadKept(max(0.0, min(1 - surely, 1 - (1 - expected) * rarer)), count)
+
+
+def _is_multiplied(output: ir.Value) -> bool:
+    return any(is_standard(use.node, "MatMul") for use in output.uses())
+
+
+def _root(output: ir.Value) -> object:
+    """What an output's decision is that of: behind what hands numbers on or keeps the largest where it is."""
+    value: ir.Value = output
+    while (
+        (node := value.producer()) is not None and is_standard(node, *_CHOOSING, *FORMS) and node.inputs[0] is not None
+    ):
+        value = node.inputs[0]
+    return value if node is None or not node.domain else node

@@ -38,6 +38,32 @@ class Margins:
         self._margins.append(margin)
         self._noises.append(made[rows, first] - made[rows, second] - margin)
 
+    @property
+    def count(self) -> int:
+        """Of how many decisions margins are known."""
+        return sum(len(each) for each in self._margins)
+
+    def expected_of_these(self) -> float:
+        """The share of decisions that stay, if noise is normal and margins are those of the samples.
+
+        The mean of ``Phi(margin / deviation)``, with the deviation that :meth:`expected_agreement` takes. Where a model
+        is sure of all of its decisions, few margins are as small as in an exponential law.
+        """
+        if not self._margins:
+            return 1.0
+        margins, deviation = np.concatenate(self._margins), self._deviation()
+        if not math.isfinite(deviation):
+            return 0.0
+        if deviation == 0:
+            return 1.0
+        return float(np.mean([0.5 * math.erfc(-each / deviation / math.sqrt(2)) for each in margins]))
+
+    def _deviation(self) -> float:
+        """The standard deviation of the noise, of the half of the decisions that are nearest to changing."""
+        margins, noises = np.concatenate(self._margins), np.concatenate(self._noises)
+        near = np.argsort(margins, kind="stable")[: (len(margins) + 1) // 2]
+        return math.sqrt(float(np.mean(np.square(noises[near]))))
+
     def expected_agreement(self) -> float:
         """The share of decisions that stay, if noise is normal and margins are as often small as in an exponential law.
 
@@ -47,9 +73,7 @@ class Margins:
         """
         if not self._margins:
             return 1.0
-        margins, noises = np.concatenate(self._margins), np.concatenate(self._noises)
-        near = np.argsort(margins, kind="stable")[: (len(margins) + 1) // 2]
-        deviation = math.sqrt(float(np.mean(np.square(noises[near]))))
+        margins, deviation = np.concatenate(self._margins), self._deviation()
         if not math.isfinite(deviation):
             return 0.0
         mean = float(np.median(margins)) / math.log(2)

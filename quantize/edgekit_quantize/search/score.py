@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from edgekit.comparison.custom_metric import share_lost
 from edgekit.comparison.meaning import BOXES, TEXT
@@ -18,6 +19,17 @@ DIGITS = 9
 
 
 @dataclass(frozen=True)
+class HeadKept:
+    """What an output keeps that stands beside the one that a candidate is judged by."""
+
+    share: float
+    """Of its decisions that are the float model's, of few the share that is expected; of an output that decides nothing
+    the share of its power that is no error, or 1 where that is as much as a bundle needs."""
+    decisions: int | None
+    """How many there are; None of an output that decides nothing."""
+
+
+@dataclass(frozen=True)
 class Score:
     """How a candidate did."""
 
@@ -26,10 +38,9 @@ class Score:
     that outputs tell of these (:mod:`edgekit.comparison.meaning`); ``embeddings``: the rank correlation of cosines
     (:mod:`edgekit.comparison.embeddings`), or what is explained of the outputs beside them, whichever is less;
     ``agreement``: positions of the first output with the float model's class, 0 where a class is lost
-    (:mod:`edgekit.comparison.decisions`), or those of an output beside it that loses more than may change
-    (:mod:`edgekit_quantize.search.choices_beside`), which limit this as well; ``explained``: 1 - power of the
-    error / variance of the float model's output, for the worst output, so that an answer that is the same for every
-    sample scores 0 (:mod:`edgekit_quantize.search.variances`); else the name of the project's evaluation function."""
+    (:mod:`edgekit.comparison.decisions`); ``explained``: 1 - power of the error /
+    variance of the float model's output, for the worst output, so that an answer that is the same for every sample
+    scores 0 (:mod:`edgekit_quantize.search.variances`); else the name of the project's evaluation function."""
     value: float
     """0 to 1, but for the project's function."""
     reference: float
@@ -46,8 +57,8 @@ class Score:
     """Whether it was judged in all of its settings, and on as many samples as its metric needs."""
     class_drop: float = 0.0
     """What the loss of a single class is evidence of (:mod:`edgekit.comparison.recalls`); 0 without labels."""
-    head: str | None = None
-    """The output beside the first whose decisions the value is a share of; None where it is no such share."""
+    heads: Mapping[str, HeadKept] = field(default_factory=dict)
+    """What other outputs keep, by name (:mod:`edgekit_quantize.search.choices_beside`): each has the whole budget."""
 
     @property
     def is_of_few(self) -> bool:
@@ -58,10 +69,44 @@ class Score:
     def drop(self) -> float:
         """What was lost, without the last digits: 1 - 0.99 is a little more than 0.01.
 
-        Of labels that is the share over all samples, or what the loss of a single class tells, whichever is more.
+        Of labels that is the share over all samples, or what the loss of a single class tells, whichever is more; of
+        several heads that of the one that loses the most.
         """
+        head = self._worst_head
+        return self._own_drop if head is None else max(self._own_drop, _lost(self.heads[head]))
+
+    @property
+    def head(self) -> str | None:
+        """The output beside the first that sets :attr:`drop`; None where the metric itself does."""
+        head = self._worst_head
+        return head if head is not None and _lost(self.heads[head]) > max(self._own_drop, 0.0) else None
+
+    @property
+    def share(self) -> float:
+        """The value, or what the worst of the heads keeps, where both are shares of what the float model gives."""
+        kept = [] if self.relative or self.metric == LABELS else [head.share for head in self.heads.values()]
+        return min([self.value, *kept])
+
+    @property
+    def heads_record(self) -> dict[str, Any]:
+        """What the heads keep, and which of them sets what is lost, as plain data; empty without heads."""
+        if not self.heads:
+            return {}
+        kept = {name: {"kept": head.share, "decisions": head.decisions} for name, head in self.heads.items()}
+        return {**({} if self.head is None else {"head": self.head}), "heads": kept}
+
+    @property
+    def _own_drop(self) -> float:
         lost = share_lost(self.reference, self.value) if self.relative else self.reference - self.value
         return round(max(lost, self.class_drop) if self.class_drop else lost, DIGITS)
+
+    @property
+    def _worst_head(self) -> str | None:
+        return min(self.heads, key=lambda name: self.heads[name].share, default=None)
+
+
+def _lost(head: HeadKept) -> float:
+    return round(1 - head.share, DIGITS)
 
 
 def worst_of(scores: Sequence[Score]) -> Score:
@@ -79,4 +124,14 @@ def with_more(score: Score, of_others: Score) -> Score:
     first, second = score.count or 0, of_others.count or 0
     value = (score.value * first + of_others.value * second) / max(first + second, 1)
     in_settings = dict.fromkeys(score.in_settings, value)
-    return replace(score, value=value, count=first + second, in_settings=in_settings)
+    heads = {name: _together(head, of_others.heads.get(name)) for name, head in score.heads.items()}
+    return replace(score, value=value, count=first + second, in_settings=in_settings, heads=heads)
+
+
+def _together(head: HeadKept, of_others: HeadKept | None) -> HeadKept:
+    if of_others is None:
+        return head
+    if head.decisions is None or of_others.decisions is None:
+        return min(head, of_others, key=lambda each: each.share)
+    count = head.decisions + of_others.decisions
+    return HeadKept((head.share * head.decisions + of_others.share * of_others.decisions) / count, count)

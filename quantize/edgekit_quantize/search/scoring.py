@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,11 +15,12 @@ from edgekit.comparison.label_accuracy import LabelCount, TaskAccuracy, class_ou
 from edgekit.comparison.meaning import EmbeddingMeaning, Meaning, MeaningAccuracy, choice_beside
 from edgekit.comparison.padding import Padding
 from edgekit.data.samples import Samples
-from edgekit.features.class_scores import ClassChoice
+from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.model import Arrays
 from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.choices import has_decisions, only_ranks
+from edgekit_quantize.search.choices_beside import is_decided
 from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, LABELS, Score, worst_of
 from edgekit_quantize.search.tally import DEFAULT_DECISION, Tally
 from edgekit_quantize.search.variances import variances
@@ -58,8 +59,10 @@ class Scorer:
     """Whether the first output holds probabilities that give nearly all samples one class
     (:func:`edgekit_quantize.search.choices.only_ranks`), where the metric is the labels."""
     beside: Mapping[str, Decision] = field(default_factory=dict)
-    """What other outputs decide (:mod:`edgekit_quantize.search.choices_beside`), where the metric is agreement or what
-    is explained."""
+    """What outputs decide beside the one that the metric is of (:mod:`edgekit_quantize.search.choices_beside`): each of
+    them may lose as much as that."""
+    signals: Collection[str] = ()
+    """Outputs of floats that decide nothing, where the metric is none of theirs: they need what a bundle's need."""
     padding: Padding | None = None
     """Positions that are not judged; the references are without them."""
     by_margins: bool = False
@@ -77,6 +80,8 @@ class Scorer:
         choice: ClassChoice | None = None,
         decision: Decision | None = None,
         beside: Mapping[str, Decision] | None = None,
+        signals: Collection[str] = (),
+        alike: Callable[[str], Collection[str]] = lambda name: {name},
     ) -> Scorer:
         """Scores by labels where the samples have some that prove something, else by nearness to the float model.
 
@@ -90,34 +95,54 @@ class Scorer:
             choice: What is known of the output that tells the class.
             decision: What decides in the first output, where the graph tells it
                 (:mod:`edgekit.comparison.told_decisions`). Without it, numbers that are amounts decide nothing.
-            beside: See :attr:`beside`; those of outputs in which the float model decides nothing do not count.
+            beside: What outputs behind the first may decide; where the float model decides nothing, they are signals.
+            signals: See :attr:`signals`; heads, and those that the metric is of, do not count.
+            alike: Gives the outputs that tell the same choice as one of them, itself among them
+                (:func:`edgekit_quantize.search.choices_beside.choosing_like`).
         """
         decision = decision or Decision()
         classes = classes and has_decisions(references, decision)
+        decided = {name: each for name, each in (beside or {}).items() if is_decided(references, each, name)}
+        first = next((next(iter(each.outputs)) for each in references.answers()), "")
         told = None if meaning is None else _told(references, meaning)
         nearness = told.kind if told is not None else AGREEMENT if classes else EXPLAINED
         choice = choice_beside(meaning, choice)
         meaning = None if told is None else meaning
         if told is not None and isinstance(meaning, EmbeddingMeaning):
             meaning = EmbeddingMeaning(told.outputs)
-        kept = {} if told is not None else {n: d for n, d in (beside or {}).items() if has_decisions(references, d, n)}
         task = _labels_found(references, choice)
+        by_labels = task is not None and not task.is_chance(len(references))
+        judged = {first} if told is None and classes else set() if told is None else set(told.outputs)
+        judged = set(alike(task.output)) if task is not None and by_labels else judged.union(*map(alike, judged))
+        if classes:
+            decided = {first: decision, **decided}
+        kept = {name: each for name, each in decided.items() if name not in judged}
+        others: Collection[str] = ()
+        if by_labels or nearness not in {EXPLAINED, EMBEDDINGS}:
+            others = [name for name in signals if name not in {*judged, *kept}]
+        nearest = functools.partial(
+            cls, references, nearness, 1.0, meaning=meaning, decision=decision, beside=kept, signals=others
+        )
         if task is None:
             labelled = any(reference.label is not None for reference in references.answers())
             unused = f"the samples have labels, but no output tells a class: candidates are judged by {nearness}"
             doubt = unused if labelled else None
-            return cls(references, nearness, 1.0, meaning=meaning, doubt=doubt, decision=decision, beside=kept)
-        if not task.is_chance(len(references)):
+            return nearest(doubt=doubt)
+        if by_labels:
             numbers = choice.numbers.get(task.output, ())
             ranks = only_ranks(references, decision)
-            return cls(references, LABELS, task.reference, label_output=task.output, label_numbers=numbers, ranks=ranks)
+            return replace(
+                cls(references, LABELS, task.reference, label_output=task.output, label_numbers=numbers, ranks=ranks),
+                beside=kept,
+                signals=others,
+            )
         among = "" if task.classes is None else f" among {task.classes} classes"
         doubt = (
             f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess may "
             f"find: candidates are judged without them, by {nearness}; check the labels, the order of the classes, the "
             f"preprocessing and whether output {task.output!r} tells the class, or give more samples"
         )
-        return cls(references, nearness, 1.0, meaning=meaning, doubt=doubt, decision=decision, beside=kept)
+        return nearest(doubt=doubt)
 
     @classmethod
     def by_evaluation(cls, references: References, evaluation: Evaluation, samples: Samples, float_run: Run) -> Scorer:
@@ -168,6 +193,7 @@ class Scorer:
             decision=self.decision,
             ranks=self.ranks,
             beside=self.beside,
+            signals=self.signals,
         )
         tallies = [[anew() for _ in runs] for runs in candidates]
         failed: dict[int, CandidateError] = {}
@@ -208,10 +234,8 @@ class Scorer:
             value = self.evaluation(run, self.samples)
             return Score(self.metric, value, self.float_value, sqnr, relative=True)
         value, count = self._value_and_count(tally)
-        value, (of_head, head) = min(value, tally.integers_kept), tally.beside.worst
-        head = head if of_head < value else None
-        value = min(value, of_head)
-        return Score(self.metric, value, self.float_value, sqnr, count, class_drop=tally.class_drop, head=head)
+        value, drop = min(value, tally.integers_kept), tally.class_drop
+        return Score(self.metric, value, self.float_value, sqnr, count, class_drop=drop, heads=tally.heads)
 
     def _value_and_count(self, tally: Tally) -> tuple[float, int | None]:
         """What is measured without a function of the project's, and how many items it is a share of."""

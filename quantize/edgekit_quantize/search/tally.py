@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from edgekit.model import Arrays
 from edgekit_quantize.calibration.references import Reference
 from edgekit_quantize.search.choices_beside import ONE_SIDED, ChoicesKept
 from edgekit_quantize.search.margins import Margins
-from edgekit_quantize.search.score import AGREEMENT, FEW_DECISIONS, LABELS
+from edgekit_quantize.search.score import AGREEMENT, FEW_DECISIONS, LABELS, HeadKept
 from edgekit_quantize.search.variances import powers
 
 DEFAULT_DECISION = Decision()
@@ -39,6 +39,7 @@ class Tally:
         decision: See :attr:`Scorer.decision`.
         ranks: See :attr:`Scorer.ranks`.
         beside: See :attr:`Scorer.beside`.
+        signals: See :attr:`Scorer.signals`.
     """
 
     def __init__(
@@ -53,8 +54,9 @@ class Tally:
         decision: Decision = DEFAULT_DECISION,
         ranks: bool = False,
         beside: Mapping[str, Decision] | None = None,
+        signals: Collection[str] = (),
     ) -> None:
-        self.beside = ChoicesKept(beside or {})
+        self._beside, self._signals = ChoicesKept(beside or {}), signals
         self._order = Columns() if ranks else None
         self._label_output, self._label_numbers = label_output, label_numbers
         along_axis = decision.by is DecidedBy.LARGEST
@@ -89,7 +91,7 @@ class Tally:
                 unequal_and_all[1] += expected.size
         if self.meaning is not None:
             self.meaning.add(reference.outputs, outputs)
-        self.beside.add(reference.outputs, outputs)
+        self._beside.add(reference.outputs, outputs)
         first = next(iter(reference.outputs))
         if self._metric == AGREEMENT:
             self._add_decisions(reference.outputs[first], np.asarray(outputs[first]))
@@ -103,6 +105,11 @@ class Tally:
             self.labels.add(reference.label, outputs, reference.name)
             self._of_float = self._of_float or LabelCount(name, self._label_numbers)
             self._of_float.add(reference.label, reference.outputs, reference.name)
+
+    @property
+    def heads(self) -> dict[str, HeadKept]:
+        """See :attr:`Score.heads`."""
+        return self._beside.kept | {name: _signal_kept(*self._power[name]) for name in self._signals}
 
     @property
     def class_drop(self) -> float:
@@ -176,6 +183,12 @@ class Tally:
     def sqnr_db(self) -> float:
         """See :attr:`Score.sqnr_db`."""
         return min((decibels(signal, noise) for signal, noise in self._power.values()), default=math.inf)
+
+
+def _signal_kept(signal: float, noise: float) -> HeadKept:
+    """What is kept of a signal; all of it where it is as near as a bundle needs."""
+    reached = decibels(signal, noise)
+    return HeadKept(1.0 if reached >= SQNR_FLOOR_DB[Kind.QUANTIZED] else max(0.0, 1 - 10 ** (-reached / 10)), None)
 
 
 def _is_picture(output: np.ndarray) -> bool:

@@ -318,9 +318,10 @@ class Sizing:
             {
                 "candidate": name,
                 "metric": score.metric,
-                "value": score.value,
+                "value": score.share,
                 "float_value": score.reference,
                 "drop": score.drop,
+                **score.heads_record,
                 "sqnr_db": json_number(score.sqnr_db),
                 "latency_ms": None,
                 "float_latency_ms": None,

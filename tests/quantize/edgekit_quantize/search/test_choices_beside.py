@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.decisions import Decision
+from edgekit.comparison.decisions import DecidedBy, Decision
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.data.samples import Sample
+from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.plugin import PostTrainingQuantizer
-from edgekit_quantize.search.choices_beside import choices_beside, is_first_made_into
+from edgekit_quantize.search.choices_beside import (
+    choices_beside,
+    choosing_like,
+    heads_of,
+    is_first_made_into,
+    signals_of,
+)
+from edgekit_quantize.search.score import HeadKept, Score
 from edgekit_quantize.search.scoring import Scorer
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -51,19 +60,127 @@ def faces(parse: Callable[..., ir.Model], rng: np.random.Generator) -> Model:
     return Model(parse(FACES, **{name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}))
 
 
-@pytest.mark.parametrize(("changed", "value"), [(0, 1.0), (2, 1.0), (10, 0.9)])
-def test_a_second_head_limits_what_the_first_one_keeps(changed: int, value: float) -> None:
-    """Of a hundred roots; two that change may be luck: 2 - 1.645 √2 is less than one, and 10 - 1.645 √10 is 4.8."""
-    eye = np.eye(5, dtype=np.float32)
-    rows = [Reference({"x": np.int64(n)}, {"bass": eye[n % 5][None], "root": eye[n * 3 % 5][None]}) for n in range(100)]
+def rows_of(classes: int, *, labelled: bool = False) -> list[Reference]:
+    """A thousand samples of two heads: classes that go round, and other ones that do."""
+    eye = 4 * np.eye(classes, dtype=np.float32) - 1
+    outputs = [{"bass": eye[n % classes][None], "root": eye[n * 3 % classes][None]} for n in range(1000)]
+    return [Reference({"x": np.int64(n)}, each, n % classes if labelled else None) for n, each in enumerate(outputs)]
+
+
+def with_others(rows: Sequence[Reference], changed: int) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
+    """A candidate that gives the first roots to other classes."""
+
+    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        number = int(feeds["x"])
+        given = rows[number].outputs
+        return {**given, "root": np.roll(given["root"], 1 if number < changed else 0)}
+
+    return run
+
+
+@pytest.mark.parametrize(("changed", "drop", "head"), [(0, 0.0, None), (5, 0.005, "root"), (30, 0.03, "root")])
+def test_each_head_has_the_whole_budget(changed: int, drop: float, head: str | None) -> None:
+    """Of a thousand roots, whatever the budget is: half a percent is too much of one of 0.1 %."""
+    rows = rows_of(5)
+    score = Scorer.by_references(References.of(rows), classes=True, beside=SECOND)(with_others(rows, changed))
+    assert (score.metric, score.value, score.drop, score.head) == ("agreement", 1.0, drop, head)
+    assert score.heads == {"root": HeadKept(1 - changed / 1000, 1000)}
+
+
+def test_heads_beside_the_one_with_labels_have_the_budget() -> None:
+    rows = rows_of(5, labelled=True)
+    choice = ClassChoice(output="bass")
+    score = Scorer.by_references(References.of(rows), classes=True, choice=choice, beside=SECOND)(with_others(rows, 30))
+    assert (score.metric, score.value, score.drop, score.head) == ("accuracy", 1.0, 0.03, "root")
+
+
+def test_the_first_head_has_the_budget_where_another_one_has_the_labels() -> None:
+    rows = rows_of(5, labelled=True)
+    turned = [replace(row, outputs=dict(reversed(row.outputs.items()))) for row in rows]
+    scorer = Scorer.by_references(
+        References.of(turned),
+        classes=True,
+        choice=ClassChoice(output="bass"),
+        decision=SECOND["root"],
+        beside={"bass": SECOND["root"]},
+    )
+    score = scorer(with_others(turned, 30))
+    assert (score.metric, score.drop, score.head) == ("accuracy", 0.03, "root")
+
+
+@pytest.mark.parametrize(("margin", "most"), [(4.0, 1.0), (0.5, 0.99)])
+def test_of_few_decisions_margins_tell_how_many_change(margin: float, most: float) -> None:
+    """Of 32 with noise of 0.25 none changes: of margins of 4 none is expected to, of 0.5 more than Phi(-0.5 / 0.25)."""
+    eye = margin * np.eye(4, dtype=np.float32)
+    rows = [Reference({"x": np.int64(n)}, {"a": eye[n % 4][None], "root": eye[n % 4][None]}) for n in range(32)]
+    noise = np.random.default_rng(1).normal(size=(32, 1, 4)).clip(-0.8, 0.8).astype(np.float32) * 0.3
 
     def candidate(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         number = int(feeds["x"])
-        roots = eye[(number * 3 + (number < changed)) % 5][None]
-        return {"bass": rows[number].outputs["bass"], "root": roots}
+        return {"a": rows[number].outputs["a"], "root": rows[number].outputs["root"] + noise[number]}
 
+    assert all((candidate(row.feeds)["root"].argmax() == row.outputs["root"].argmax()) for row in rows)
     score = Scorer.by_references(References.of(rows), classes=True, beside=SECOND)(candidate)
-    assert (score.metric, score.value, score.head) == ("agreement", value, "root" if value < 1 else None)
+    kept = score.heads["root"].share
+    assert kept == pytest.approx(1.0) if most == 1.0 else 0.9 < kept < most
+
+
+def test_numbers_of_classes_count_together_where_they_are_few() -> None:
+    """One of 32 in one of five heads may be luck, one in each of them is not: 5 of 160 are 3.1 %."""
+    heads = {f"c{at}": Decision(DecidedBy.NUMBER, told=True) for at in range(5)}
+    rows = [
+        Reference({"x": np.int64(n)}, {name: np.array([(n + at) % 7]) for at, name in enumerate(heads)})
+        for n in range(32)
+    ]
+
+    def drop(of: int) -> float:
+        def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            number = int(feeds["x"])
+            outputs = rows[number].outputs
+            return {name: outputs[name] + (number == 3 and at < of) for at, name in enumerate(outputs)}
+
+        beside = dict([*heads.items()][1:])
+        return Scorer.by_references(References.of(rows), classes=False, beside=beside)(run).drop
+
+    assert drop(0) == 0.0
+    assert drop(5) == pytest.approx(4 / 128)
+
+
+def test_quantities_beside_a_head_need_the_signal_of_a_bundle() -> None:
+    rng = np.random.default_rng(0)
+    eye = np.eye(5, dtype=np.float32)
+    ages = rng.normal(40, 12, size=(100, 1, 1)).astype(np.float32)
+    rows = [Reference({"x": np.int64(n)}, {"bass": eye[n % 5][None], "age": ages[n]}) for n in range(100)]
+
+    def off_by(share: float) -> Score:
+        def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            outputs = rows[int(feeds["x"])].outputs
+            return {**outputs, "age": outputs["age"] * np.float32(1 + share)}
+
+        return Scorer.by_references(References.of(rows), classes=True, signals=["bass", "age"])(run)
+
+    assert off_by(0.09).drop == 0.0  # 20.9 dB
+    assert (off_by(0.2).head, off_by(0.2).drop) == ("age", pytest.approx(0.04, rel=1e-3))  # 14 dB: 4 % of the power
+    assert [*off_by(0.2).heads] == ["age"]
+
+
+def test_heads_are_products_yes_and_no_and_tags(parse: Callable[..., ir.Model]) -> None:
+    shapes = {"w": (8, 3), "b": (3,), "w1": (8, 1), "b1": (1,)}
+    arrays = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    nodes = "d = Gemm(x, w, b) t = Gemm(x, w, b) tags = Sigmoid(t) o = Gemm(x, w1, b1) odd = Sigmoid(o) "
+    nodes += "age = Gemm(x, w1, b1)"
+    ends = "float[1, 3] d, float[1, 3] tags, float[1, 1] odd, float[1, 1] age"
+    model = Model(parse(f"{HEADER} g (float[1, 8] x) => ({ends}) {{ {nodes} }}", **arrays))
+    decisions = decisions_of(model)
+    assert [*heads_of(model.graph, decisions)] == ["d", "tags", "odd"]
+    assert signals_of(model.graph, decisions) == ["d", "tags", "odd", "age"]
+
+
+def test_logits_their_softmax_and_the_largest_ones_number_are_one_choice(parse: Callable[..., ir.Model]) -> None:
+    nodes = "l = Gemm(x, w) p = Softmax(l) a = ArgMax<axis = 1, keepdims = 0>(p) o = Gemm(x, w)"
+    ends = "float[1, 3] l, float[1, 3] p, int64[1] a, float[1, 3] o"
+    graph = parse(f"{HEADER} g (float[1, 8] x) => ({ends}) {{ {nodes} }}", w=np.ones((8, 3), np.float32)).graph
+    assert choosing_like(graph, "p") == {"l", "p", "a"}
 
 
 def test_a_second_head_of_one_number_does_not_count() -> None:
