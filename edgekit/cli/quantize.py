@@ -156,8 +156,11 @@ def _measured(record: Mapping[str, Any]) -> str:
     if trial is None:
         return "nothing" if record.get("samples") else "nothing, without samples"
     value, reference = (value_text(trial["metric"], trial[key]) for key in ("value", "float_value"))
+    heads = trial.get("heads", {})
+    worst = min(heads, key=lambda name: float(heads[name]["kept"]), default=None)
+    beside = "" if worst is None else f", the worst output beside it {worst!r} {heads[worst]['kept']:.2%}"
     return (
-        f"{trial['metric']} {value} (float {reference}), "
+        f"{trial['metric']} {value} (float {reference}){beside}, "
         f"SQNR {float(trial['sqnr_db']):.1f} dB, on the samples that it was calibrated on"
     )
 

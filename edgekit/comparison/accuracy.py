@@ -18,6 +18,9 @@ built in less, half precision or integers. An output passes
   an average sample's. So a quiet sample may have the noise that an average one may have;
 - as other numbers, where at most 5 % of the elements differ.
 
+Classes that the graph tells do not pass by their signal where less than 5 % was asked for (``max_drop``), and more
+decisions change than that, and than luck may explain.
+
 Labels count whatever was built. Those of which the original finds no more than a guess would find prove nothing, and
 count as none. Without labels a ``max_drop`` that was asked for bounds the share of changed decisions, boxes and
 characters in place of the 5 %, and what a rank correlation may lack of 1: no more labels can be lost. A class that the
@@ -46,6 +49,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from edgekit.comparison.decisions import beyond_luck
 from edgekit.comparison.floors import MAX_DISAGREEMENT, SQNR_FLOOR_DB, WEAKEST_BELOW_DB, Floors, Kind
 from edgekit.comparison.label_accuracy import TaskAccuracy
 from edgekit.comparison.meaning import (
@@ -319,9 +323,22 @@ class Accuracy:
         if lost is not None:
             return lost
         missed = self._missed_signal(output)
+        if missed is None and output.tells_classes:
+            return self.changed_too_often(output)
         if missed is None or self._decides_the_same(output, pooled_db):
             return None
         return missed + self._changed_besides(output)
+
+    def changed_too_often(self, output: OutputAccuracy) -> str | None:
+        """How many decisions are others, where less than :data:`MAX_DISAGREEMENT` is asked and more change surely."""
+        floors = self.floors
+        if output.agreement is None or floors.agreement is None or floors.asked or self._is_labelled(output):
+            return None
+        if floors.agreement <= 1 - MAX_DISAGREEMENT or output.name in self._judged_by_meaning:
+            return None
+        count = output.decisions or 0
+        surely = beyond_luck((1 - output.agreement) * count)
+        return _changed(output, floors.agreement) if surely > (1 - floors.agreement) * count else None
 
     def _changed_besides(self, output: OutputAccuracy) -> str:
         """How many decisions are others, told behind what the signal misses; empty where they do not count."""

@@ -16,6 +16,7 @@ its power in the class that is everywhere: a lesion of 0.1 % of the pixels has l
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,6 +36,15 @@ PAIR = 2
 """Classes of which one's probability ranks samples."""
 SUM_TOLERANCE = 1e-2
 """How far from 1 a sum of probabilities may be that are quantized, or half precision."""
+
+
+ONE_SIDED = 1.645
+"""Standard deviations below which a count lies once in 20 times."""
+
+
+def beyond_luck(changed: float) -> float:
+    """How many decisions change at least but once in 20 times, where so many were counted (Poisson's deviation)."""
+    return max(0.0, changed - ONE_SIDED * math.sqrt(changed))
 
 
 class DecidedBy(StrEnum):

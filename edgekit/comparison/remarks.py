@@ -55,6 +55,11 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
         if accuracy.task is None and accuracy.floors.agreement is not None
         if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.told
     ]
+    remarks += [
+        f"output {output.name!r}: {flaw}; if these are scores of classes, they lose more than --max-drop asks for"
+        for output in accuracy.outputs
+        if not output.tells_classes and (flaw := accuracy.changed_too_often(output)) is not None
+    ]
     return remarks + [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
 
 

@@ -23,6 +23,11 @@ def loss_text(drop: float) -> str:
     return f"{drop:.2%}" if drop == 0 or abs(drop) >= _SMALL_LOSS else f"{100 * drop:.2g}%"
 
 
+def head_text(point: Mapping[str, Any]) -> str:
+    """Of several heads the one that sets what is lost, behind that; empty where nothing is lost beside the metric."""
+    return f" of {point['head']}" if point.get("head") is not None else ""
+
+
 def curve_lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
     """The candidates, aligned: a line each under a line of heads.
 
@@ -41,7 +46,7 @@ def _row(point: Mapping[str, Any]) -> tuple[str, ...]:
         metric,
         value_text(metric, point["value"]),
         value_text(metric, point["float_value"]),
-        loss_text(point["drop"]),
+        loss_text(point["drop"]) + head_text(point),
         f"{float(point['sqnr_db']):.1f} dB",
         f"{point['float_latency_ms'] / point['latency_ms']:.2f}" if point["latency_ms"] else "-",
         f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB",

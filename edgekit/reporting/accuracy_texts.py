@@ -10,6 +10,8 @@ from edgekit.comparison.beside_boxes import BesideAccuracy
 from edgekit.comparison.trade_off import loss_text
 from edgekit.reporting.units import decibel_text
 
+MOST_HEADS = 8
+"""Of more outputs that decide than this the worst alone is told, but for those that tell classes by the graph."""
 MOST_SIZES = 6
 """Of more sizes of open dimensions than this the worst alone is told."""
 
@@ -45,11 +47,15 @@ def worst_db(accuracy: Mapping[str, Any]) -> float | str | None:
 def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
     """How many decisions are equal of outputs with classes by the graph, and which class keeps the least if not all.
 
-    A class is told from 20 positions on. Of others that decide several times a sample, as taggers and language models
+    Of several heads each is told that decides, of more than :data:`MOST_HEADS` the worst. A class is told from 20
+    positions on. Of others that decide several times a sample, as taggers and language models
     do, the former alone; of maps, which decide nothing by themselves, the latter.
     """
     texts = []
     reduced = accuracy["floors"]["agreement"] is not None
+    judged = (accuracy.get("meaning") or {}).get("outputs", ())
+    deciding = [each for each in accuracy["outputs"] if each["agreement"] is not None and each["name"] not in judged]
+    of_heads = deciding if 1 < len(deciding) <= MOST_HEADS else sorted(deciding, key=_agreement)[: len(deciding) > 1]
     for output in accuracy["outputs"]:
         worst = output.get("worst_class")
         least = worst and f"{worst['kept']} of {worst['places']} places kept, overlap {worst['overlap']:.2f}"
@@ -67,11 +73,19 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
         elif (
             reduced
             and output["agreement"] is not None
-            and (output.get("tells_classes") or (output.get("decisions") or 0) > output["samples"])
+            and (
+                output.get("tells_classes")
+                or (output.get("decisions") or 0) > output["samples"]
+                or any(output is head for head in of_heads)
+            )
         ):
             equal = round(output["agreement"] * output["decisions"])
             texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal")
     return texts
+
+
+def _agreement(output: Mapping[str, Any]) -> float:
+    return float(output["agreement"])
 
 
 def task_text(accuracy: Mapping[str, Any]) -> str:

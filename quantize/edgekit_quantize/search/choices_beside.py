@@ -7,14 +7,13 @@ for keeping the others.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
+from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount, beyond_luck
 from edgekit.model import Arrays
 from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import is_standard
@@ -22,8 +21,6 @@ from edgekit_quantize.search.choices import FORMS, decides_by_product, has_decis
 from edgekit_quantize.search.margins import Margins
 from edgekit_quantize.search.score import FEW_DECISIONS, HeadKept
 
-ONE_SIDED = 1.645
-"""Standard deviations below which a count lies once in 20 times."""
 _CHOOSING = ("ArgMax", "LogSoftmax", "Sigmoid", "Softmax")
 """Operators behind which the decision is that of what they read."""
 
@@ -205,7 +202,7 @@ class _Head:
         if count >= FEW_DECISIONS:
             return HeadKept(share, count)
         changed = round((1 - share) * count)
-        surely = max(0.0, changed - ONE_SIDED * math.sqrt(changed)) / count
+        surely = beyond_luck(changed) / count
         if self.margins is None:
             return HeadKept(min(1 - surely, together), count)
         rarer = self.margins.count / count if self._is_yes_or_no else 1.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgekit.comparison.accuracy import LEAST_DB
 from edgekit.comparison.columns import Columns
-from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
+from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount, beyond_luck
 from edgekit.comparison.floors import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
 from edgekit.comparison.label_accuracy import LabelCount, class_output
 from edgekit.comparison.meaning import Meaning
@@ -17,7 +17,7 @@ from edgekit.comparison.metrics import PICTURE_RANK, decibels
 from edgekit.comparison.recalls import worst_class
 from edgekit.model import Arrays
 from edgekit_quantize.calibration.references import Reference
-from edgekit_quantize.search.choices_beside import ONE_SIDED, ChoicesKept
+from edgekit_quantize.search.choices_beside import ChoicesKept
 from edgekit_quantize.search.margins import Margins
 from edgekit_quantize.search.score import AGREEMENT, FEW_DECISIONS, LABELS, HeadKept
 from edgekit_quantize.search.variances import powers
@@ -153,7 +153,7 @@ class Tally:
         if self._margins is None or self.positions >= FEW_DECISIONS:
             return self.same / self.positions
         changed = self.positions - self.same
-        surely = max(0.0, changed - ONE_SIDED * math.sqrt(changed)) / self.positions
+        surely = beyond_luck(changed) / self.positions
         return min(1 - surely, self._margins.expected_agreement())
 
     @property

@@ -12,6 +12,7 @@ from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.label_accuracy import TaskAccuracy
 from edgekit.comparison.meaning import MeaningAccuracy
 from edgekit.comparison.metrics import OutputAccuracy
+from edgekit.comparison.remarks import remarks_on
 from edgekit.comparison.side_by_side import compare
 from edgekit.data.samples import open_samples
 from edgekit.model import Arrays, ValueSpec
@@ -197,6 +198,29 @@ def test_a_drop_that_was_allowed_bounds_changed_decisions_where_there_are_no_lab
     assert shortfalls(Kind.FLOAT16, noisy, max_drop=0.03) == []
     assert shortfalls(Kind.QUANTIZED, noisy, max_drop=0.03) == []
     assert len(shortfalls(Kind.QUANTIZED, noisy, max_drop=0.02)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "flaws"), [(4, []), (7, ["output 'y': 7 of 160 decisions changed (the budget 1 % allows 1)"])]
+)
+def test_the_signal_does_not_make_up_for_more_changed_decisions_than_asked(changed: int, flaws: list[str]) -> None:
+    """1.6 are allowed: 4 - 1.645 √4 is 0.7 and may be luck, 7 - 1.645 √7 is 2.6."""
+    told = replace(GOOD, agreement=1 - changed / 160, decisions=160, tells_classes=True)
+    assert shortfalls(Kind.QUANTIZED, told, max_drop=0.01) == flaws
+    assert shortfalls(Kind.QUANTIZED, told) == []
+    assert shortfalls(Kind.QUANTIZED, replace(told, tells_classes=False), max_drop=0.01) == []
+
+
+def test_scores_that_may_be_classes_and_change_more_than_asked_are_a_warning() -> None:
+    floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=0.01)
+    output = replace(GOOD, agreement=0.95, decisions=200)
+    remarks = remarks_on(
+        Accuracy("it", "the original", False, 4, floors, (output, replace(output, agreement=0.99)), None)
+    )
+    assert remarks == [
+        "output 'y': 10 of 200 decisions changed (the budget 1 % allows 2); if these are scores of classes, they lose "
+        "more than --max-drop asks for"
+    ]
 
 
 def test_quantities_have_to_follow_what_varies_between_samples() -> None:

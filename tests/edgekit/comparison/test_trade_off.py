@@ -34,6 +34,12 @@ def test_candidates_stand_below_one_another() -> None:
     ]
 
 
+def test_the_head_that_loses_the_most_is_named() -> None:
+    heads = {"root": {"kept": 0.9902, "decisions": 500}, "bass": {"kept": 1.0, "decisions": 500}}
+    (_, line) = curve_lines([{**POINT, "heads": heads, "head": "root"}])
+    assert "0.98% of root" in line
+
+
 def test_a_small_loss_is_not_hidden() -> None:
     assert [loss_text(drop) for drop in (0.0, 0.0123, 0.0000468, -0.0000468)] == [
         "0.00%",

@@ -237,13 +237,32 @@ def test_the_channel_that_keeps_the_least_is_told() -> None:
 def test_decisions_are_told_where_a_sample_has_several_and_of_classes_by_the_graph(
     floor: float | None, told: list[str]
 ) -> None:
+    alone = [{"name": "pooled", "agreement": 0.9, "decisions": 60, "samples": 60}]
+    assert class_texts({"floors": {"agreement": floor}, "outputs": alone}) == []
     outputs = [
         {"name": "logits", "agreement": 1723 / 1729, "decisions": 1729, "samples": 60},
-        {"name": "pooled", "agreement": 0.9, "decisions": 60, "samples": 60},
         {"name": "digit", "agreement": 31 / 32, "decisions": 32, "samples": 32, "tells_classes": True},
         {"name": "numbers", "agreement": None, "decisions": None, "samples": 60},
     ]
     assert class_texts({"floors": {"agreement": floor}, "outputs": outputs}) == told
+
+
+@pytest.mark.parametrize(
+    ("heads", "told"),
+    [
+        (2, ["char0: 32 of 32 decisions equal", "char1: 31 of 32 decisions equal"]),
+        (9, ["char1: 31 of 32 decisions equal"]),
+    ],
+)
+def test_each_of_several_heads_is_told_and_of_many_the_worst(heads: int, told: list[str]) -> None:
+    outputs = [
+        {"name": f"char{at}", "agreement": 31 / 32 if at == 1 else 1.0, "decisions": 32, "samples": 32}
+        for at in range(heads)
+    ]
+    vectors = {"name": "vectors", "agreement": 1.0, "decisions": 32, "samples": 32}
+    meaning = {"kind": "embeddings", "outputs": ["vectors"]}
+    accuracy = {"floors": {"agreement": 0.95}, "meaning": meaning, "outputs": [*outputs, vectors]}
+    assert class_texts(accuracy) == told
 
 
 @pytest.mark.parametrize(
