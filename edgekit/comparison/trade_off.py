@@ -23,9 +23,10 @@ def loss_text(drop: float) -> str:
     return f"{drop:.2%}" if drop == 0 or abs(drop) >= _SMALL_LOSS else f"{100 * drop:.2g}%"
 
 
-def head_text(point: Mapping[str, Any]) -> str:
-    """Of several heads the one that sets what is lost, behind that; empty where nothing is lost beside the metric."""
-    return f" of {point['head']}" if point.get("head") is not None else ""
+def lost_text(point: Mapping[str, Any]) -> str:
+    """What is lost of the metric, or of several heads by the one that loses the most, which is named then."""
+    head = point.get("head")
+    return loss_text(point["drop"]) if head is None else f"{loss_text(1 - point['heads'][head]['kept'])} of {head}"
 
 
 def curve_lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -46,7 +47,7 @@ def _row(point: Mapping[str, Any]) -> tuple[str, ...]:
         metric,
         value_text(metric, point["value"]),
         value_text(metric, point["float_value"]),
-        loss_text(point["drop"]) + head_text(point),
+        lost_text(point),
         f"{float(point['sqnr_db']):.1f} dB",
         f"{point['float_latency_ms'] / point['latency_ms']:.2f}" if point["latency_ms"] else "-",
         f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB",

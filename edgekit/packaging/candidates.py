@@ -145,8 +145,10 @@ def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
     """What a trial lost, in numbers of what was counted where that was counted."""
     count, metric = trial.get("count"), trial["metric"]
     if (head := trial.get("head")) is not None:
-        what = "signal" if trial["heads"][head]["decisions"] is None else "decisions"
-        return f"{loss_text(trial['drop'])} of the {what} of output {head!r} lost, {loss_text(max_drop)} is allowed"
+        kept = trial["heads"][head]
+        what, lost = "signal" if kept["decisions"] is None else "decisions", 1 - float(kept["kept"])
+        allowed = max_drop * lost / trial["drop"]
+        return f"{loss_text(lost)} of the {what} of output {head!r} lost, {loss_text(allowed)} is allowed"
     if count is None:
         return f"{loss_text(trial['drop'])} of {metric} lost, {loss_text(max_drop)} is allowed"
     counted = COUNTED.get(metric, metric)

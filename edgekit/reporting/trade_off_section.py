@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from edgekit.comparison.trade_off import head_text, loss_text, value_text
+from edgekit.comparison.trade_off import loss_text, lost_text, value_text
 from edgekit.reporting.charts import Axis, Dot, dot_chart
 from edgekit.reporting.summary import Manifest, stage_record
 from edgekit.reporting.units import bytes_text, decibel_text, time_text
@@ -69,7 +69,7 @@ def _cells(number: int, candidate: Mapping[str, Any]) -> tuple[str, ...]:
         candidate["candidate"],
         candidate["fate"],
         f"{metric} {value_text(metric, candidate['value'])}" if metric and "value" in candidate else "",
-        loss_text(candidate["drop"]) + head_text(candidate) if "drop" in candidate else "",
+        lost_text(candidate) if "drop" in candidate else "",
         decibel_text(candidate["sqnr_db"]) if candidate.get("sqnr_db") is not None else "",
         f"{time_text(candidate['latency_ms'])}, ×{time:.2f}" if time is not None else "",
         bytes_text(candidate["weight_bytes"]) if "weight_bytes" in candidate else "",

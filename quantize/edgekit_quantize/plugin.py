@@ -130,6 +130,7 @@ class PostTrainingQuantizer(Quantizer):
         max_drop = request.max_drop
         if max_drop is None:
             max_drop = MAX_DROP.get(scorer.metric, MAX_DROP_OF_EVALUATION)
+            scorer = replace(scorer, head_weight=max_drop / MAX_DROP[AGREEMENT])
         if request.smallest or request.max_bytes is not None:
             return _sized(request, model, placement, calibration, scorer, max_drop)
         judge = Judge(scorer, request.execute)
@@ -211,7 +212,7 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
             meaning=meaning,
             choice=model.class_choice,
             decision=decision,
-            beside={name: each for name, each in heads_of(model.graph, decisions).items() if name != first},
+            beside=heads_of(model.graph, decisions),
             signals=signals_of(model.graph, decisions),
             alike=functools.partial(choosing_like, model.graph),
         )

@@ -59,6 +59,8 @@ class Score:
     """What the loss of a single class is evidence of (:mod:`edgekit.comparison.recalls`); 0 without labels."""
     heads: Mapping[str, HeadKept] = field(default_factory=dict)
     """What other outputs keep, by name (:mod:`edgekit_quantize.search.choices_beside`): each has the whole budget."""
+    head_weight: float = 1.0
+    """What a share that a head loses counts as: the metric's budget over that of decisions, where they are not one."""
 
     @property
     def is_of_few(self) -> bool:
@@ -73,13 +75,13 @@ class Score:
         several heads that of the one that loses the most.
         """
         head = self._worst_head
-        return self._own_drop if head is None else max(self._own_drop, _lost(self.heads[head]))
+        return self._own_drop if head is None else max(self._own_drop, self._lost(head))
 
     @property
     def head(self) -> str | None:
         """The output beside the first that sets :attr:`drop`; None where the metric itself does."""
         head = self._worst_head
-        return head if head is not None and _lost(self.heads[head]) > max(self._own_drop, 0.0) else None
+        return head if head is not None and self._lost(head) > max(self._own_drop, 0.0) else None
 
     @property
     def share(self) -> float:
@@ -104,9 +106,8 @@ class Score:
     def _worst_head(self) -> str | None:
         return min(self.heads, key=lambda name: self.heads[name].share, default=None)
 
-
-def _lost(head: HeadKept) -> float:
-    return round(1 - head.share, DIGITS)
+    def _lost(self, head: str) -> float:
+        return round((1 - self.heads[head].share) * self.head_weight, DIGITS)
 
 
 def worst_of(scores: Sequence[Score]) -> Score:

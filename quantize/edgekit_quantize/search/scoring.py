@@ -63,6 +63,8 @@ class Scorer:
     them may lose as much as that."""
     signals: Collection[str] = ()
     """Outputs of floats that decide nothing, where the metric is none of theirs: they need what a bundle's need."""
+    head_weight: float = 1.0
+    """See :attr:`Score.head_weight`."""
     padding: Padding | None = None
     """Positions that are not judged; the references are without them."""
     by_margins: bool = False
@@ -95,7 +97,8 @@ class Scorer:
             choice: What is known of the output that tells the class.
             decision: What decides in the first output, where the graph tells it
                 (:mod:`edgekit.comparison.told_decisions`). Without it, numbers that are amounts decide nothing.
-            beside: What outputs behind the first may decide; where the float model decides nothing, they are signals.
+            beside: What outputs may decide; where the float model decides nothing, they are signals. The first is
+                judged by its metric alone where no other one decides.
             signals: See :attr:`signals`; heads, and those that the metric is of, do not count.
             alike: Gives the outputs that tell the same choice as one of them, itself among them
                 (:func:`edgekit_quantize.search.choices_beside.choosing_like`).
@@ -116,6 +119,8 @@ class Scorer:
         judged = set(alike(task.output)) if task is not None and by_labels else judged.union(*map(alike, judged))
         if classes:
             decided = {first: decision, **decided}
+        elif [*decided] == [first]:
+            decided = {}
         kept = {name: each for name, each in decided.items() if name not in judged}
         others: Collection[str] = ()
         if by_labels or nearness not in {EXPLAINED, EMBEDDINGS}:
@@ -235,7 +240,16 @@ class Scorer:
             return Score(self.metric, value, self.float_value, sqnr, relative=True)
         value, count = self._value_and_count(tally)
         value, drop = min(value, tally.integers_kept), tally.class_drop
-        return Score(self.metric, value, self.float_value, sqnr, count, class_drop=drop, heads=tally.heads)
+        return Score(
+            self.metric,
+            value,
+            self.float_value,
+            sqnr,
+            count,
+            class_drop=drop,
+            heads=tally.heads,
+            head_weight=self.head_weight,
+        )
 
     def _value_and_count(self, tally: Tally) -> tuple[float, int | None]:
         """What is measured without a function of the project's, and how many items it is a share of."""
