@@ -19,6 +19,8 @@ from edgekit_openvino.integer_quotients import KINDS as DIVISIONS
 from edgekit_openvino.integer_quotients import keep_integer_quotient
 from edgekit_openvino.quotients import keep_quotient
 from edgekit_openvino.replacing import put_in_place_of
+from edgekit_openvino.unsigned_integers import KINDS as UNSIGNED
+from edgekit_openvino.unsigned_integers import keep_unsigned
 
 EXTREMES = {"ReduceMax": -np.inf, "ReduceMin": np.inf}
 """What of nothing but this is made the number of float32 that is next to it."""
@@ -49,6 +51,8 @@ def corrected(network: Any) -> Any:
         kind = operation.get_type_name()
         if kind in REDUCTIONS and _is_fused_wrong(operation) and _meets_constants(operation, constants):
             _reduce_with_two_axes(operation)
+        if kind in UNSIGNED and keep_unsigned(operation):
+            continue
         if kind in DIVISIONS and keep_integer_quotient(operation):
             continue
         if kind in COMPARISONS and keep_integer_comparison(operation):

@@ -37,7 +37,7 @@ def keep_integer_quotient(operation: Any) -> bool:
         return False
     dividend, divisor = operation.input_value(0), operation.input_value(1)
     kind = operation.get_type_name()
-    quotient, left = _divided(dividend, divisor)
+    quotient, left = divided(dividend, divisor)
     if kind == "FloorMod":
         none = _number(divisor, 0)
         is_other = opset13.logical_xor(opset13.less(left, none), opset13.less(divisor, none))
@@ -49,7 +49,7 @@ def keep_integer_quotient(operation: Any) -> bool:
     return True
 
 
-def _divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:
+def divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:
     """The quotient, cut off towards zero, and what is left, which has the dividend's sign."""
     from openvino import opset13
 
