@@ -22,9 +22,9 @@ ORDERS = {"Greater": "greater", "GreaterEqual": "greater_equal", "Less": "less",
 COMPARED = {**ORDERS, "Equal": "equal", "NotEqual": "not_equal"}
 CHOSEN = {"Maximum": "maximum", "Minimum": "minimum"}
 REDUCED = {"ReduceMax": "reduce_max", "ReduceMin": "reduce_min"}
-ADDED_UP = "ReduceSum"
+ADDED_UP = ("ReduceL1", "ReduceSum")
 DIVIDED = ("Divide", "FloorMod", "Mod")
-KINDS = frozenset({*COMPARED, *CHOSEN, *REDUCED, *DIVIDED, ADDED_UP, "Abs", "Convert", "Sign"})
+KINDS = frozenset({*COMPARED, *CHOSEN, *REDUCED, *DIVIDED, *ADDED_UP, "Abs", "Convert", "Sign"})
 
 
 def keep_unsigned(operation: Any) -> bool:
@@ -53,7 +53,7 @@ def keep_unsigned(operation: Any) -> bool:
         reduced = getattr(opset13, REDUCED[kind])(_ordered(value), axes, operation.get_attributes()["keep_dims"])
         put_in_place_of(operation, _unordered(reduced))
         keep_integer_kernel(reduced)
-    elif kind == ADDED_UP:
+    elif kind in ADDED_UP:
         value, axes = operation.input_values()
         total = opset13.reduce_sum(_signed(value), axes, operation.get_attributes()["keep_dims"])
         put_in_place_of(operation, opset13.convert(total, "u32"))

@@ -60,12 +60,12 @@ def test_shifts(tmp_path: Path, direction: str) -> None:
 
 
 @pytest.mark.parametrize("keeps", [0, 1])
-@pytest.mark.parametrize("operator", ["ReduceMax", "ReduceMin", "ReduceSum"])
+@pytest.mark.parametrize("operator", ["ReduceL1", "ReduceMax", "ReduceMin", "ReduceSum"])
 def test_extremes_and_sums(tmp_path: Path, operator: str, keeps: int) -> None:
     x = A.reshape(-1, 5)
     body = f"a = Constant<value_ints = [1]>() y = {operator}<keepdims = {keeps}>(x, a)"
     found = computed(tmp_path, "uint32[n, 5] x", "uint32", body, {"x": x})
-    expected = {"ReduceMax": np.max, "ReduceMin": np.min, "ReduceSum": np.sum}[operator](
+    expected = {"ReduceMax": np.max, "ReduceMin": np.min, "ReduceSum": np.sum, "ReduceL1": np.sum}[operator](
         x, axis=1, keepdims=bool(keeps)
     )
     np.testing.assert_array_equal(found, expected.astype(np.uint32))
