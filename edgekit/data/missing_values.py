@@ -13,8 +13,8 @@ from edgekit.graph.sizes.ml_shapes import ML_DOMAIN
 _TREES = {"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"}
 _HAND_ON: Mapping[str, frozenset[str]] = {
     "": KEEPS_VALUES
-    | {"Abs", "Add", "Clip", "Div", "Exp", "Gather", "GatherElements", "GatherND", "Log", "Mul", "Neg", "Pad", "Sqrt"}
-    | {"Sub", "Where"},
+    | {"Abs", "Add", "Ceil", "Clip", "Div", "Exp", "Floor", "Gather", "GatherElements", "GatherND", "Log", "Max", "Min"}
+    | {"Mul", "Neg", "Pad", "Pow", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sqrt", "Sub", "Tanh", "Where"},
     ML_DOMAIN: frozenset({"ArrayFeatureExtractor", "FeatureVectorizer", "Scaler"}),
 }
 """Operators by domain that move elements, or compute each from those at its place: NaN in an element stays in it."""

@@ -35,6 +35,8 @@ def inputs_of(graph: str) -> frozenset[str]:
         "m = IsNaN(x) y = Where(m, k, x)",
         f"a = Cast<to = 11>(x) b = Identity(a) c = Reshape(b, k) y = {TREE}(c)",
         f"a = {ML}.Scaler(x) b = {ML}.ArrayFeatureExtractor(a, k) c = Concat<axis = 1>(b, k) y = {TREE}(c)",
+        "a = Max(x, k) b = Min(a, k) c = Relu(b) d = Pow(c, k) m = IsNaN(d) y = Where(m, k, d)",
+        "a = Round(x) b = Floor(a) c = Ceil(b) d = Sign(c) e = Sigmoid(d) f = Tanh(e) m = IsNaN(f) y = Where(m, k, f)",
         f"a = Sub(x, k) b = Div(a, k) c = Gather<axis = 1>(b, k) d, e = Split<axis = 1>(c) y = {TREE}(e)",
     ],
 )
