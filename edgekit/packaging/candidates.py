@@ -144,6 +144,8 @@ def _of_trial(trial: Mapping[str, Any], max_drop: float | None, given: str) -> t
 def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
     """What a trial lost, in numbers of what was counted where that was counted."""
     count, metric = trial.get("count"), trial["metric"]
+    if (lost_class := trial.get("lost_class")) is not None:
+        return str(lost_class)
     if (head := trial.get("head")) is not None:
         kept = trial["heads"][head]
         what, lost = "signal" if kept["decisions"] is None else "decisions", 1 - float(kept["kept"])

@@ -71,6 +71,7 @@ class Trial:
             "drop": self.score.drop,
             "count": self.score.count,
             **self.score.heads_record,
+            **({} if self.score.lost_class is None else {"lost_class": self.score.lost_class}),
             "sqnr_db": json_number(self.score.sqnr_db),
             "latency_ms": self.latency_ms,
             "float_latency_ms": self.float_ms,

@@ -240,6 +240,7 @@ class Scorer:
             return Score(self.metric, value, self.float_value, sqnr, relative=True)
         value, count = self._value_and_count(tally)
         value, drop = min(value, tally.integers_kept), tally.class_drop
+        lost = None if tally.labels is not None or value > 0 else tally.lost_class
         return Score(
             self.metric,
             value,
@@ -249,6 +250,7 @@ class Scorer:
             class_drop=drop,
             heads=tally.heads,
             head_weight=self.head_weight,
+            lost_class=None if lost is None else str(lost),
         )
 
     def _value_and_count(self, tally: Tally) -> tuple[float, int | None]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from edgekit.comparison.accuracy import LEAST_DB
+from edgekit.comparison.class_overlap import ClassAccuracy
 from edgekit.comparison.columns import Columns
 from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount, beyond_luck
 from edgekit.comparison.floors import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
@@ -147,8 +148,7 @@ class Tally:
         """
         if self._decided.tells_one and self.sqnr_db < SQNR_FLOOR_DB[Kind.QUANTIZED]:
             return 0.0
-        worst = self._decided.worst_class()
-        if worst is not None and worst.is_lost:
+        if self.lost_class is not None:
             return 0.0
         if self._margins is None or self.positions >= FEW_DECISIONS:
             return self.same / self.positions
@@ -162,10 +162,17 @@ class Tally:
         return self._decision.is_map or self._decision.are_channels
 
     @property
+    def lost_class(self) -> ClassAccuracy | None:
+        """The class whose loss makes the score 0: a decision's, or one of which there is a map, or surely a channel."""
+        decides = self._metric == AGREEMENT
+        worst = self._decided.worst_class() if decides or self._has_maps else None
+        counts = worst is not None and (decides or worst.told or self._decision.are_channels)
+        return worst if worst is not None and counts and worst.is_lost else None
+
+    @property
     def explained(self) -> float:
-        """See :attr:`Score.metric`; 0 where a class is lost of which there is a map, or a channel that is surely it."""
-        least = self._decided.worst_class() if self._has_maps else None
-        if least is not None and (least.told or self._decision.are_channels) and least.is_lost:
+        """See :attr:`Score.metric`; 0 where a class is lost."""
+        if self.lost_class is not None:
             return 0.0
         noises = {name: noise for name, (_, noise) in self._power.items() if name in self._variances}
         ratios = [decibels(self._variances[name], noise) for name, noise in noises.items()]

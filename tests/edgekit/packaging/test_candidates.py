@@ -320,6 +320,8 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     curve.append({"candidate": "of heads", **trial, "heads": heads, "head": "root"})
     curve.append({"candidate": "of quantities", **trial, "heads": heads, "head": "age"})
     curve.append({"candidate": "of trees", **slow, "weight_bytes": 0, "float_weight_bytes": 0})
+    lost = "class 3 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)"
+    curve.append({"candidate": "of classes", **trial, "value": 0.0, "drop": 0.95, "count": 60, "lost_class": lost})
     told.measured({"max_drop": 0.01, "curve": curve})
     told.told("c", Fate.SHIPS)
     rows = told.as_record()
@@ -330,6 +332,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
         ("of heads", "refused", "5.00% of the decisions of output 'root' lost, 1.00% is allowed"),
         ("of quantities", "refused", "5.00% of the signal of output 'age' lost, 1.00% is allowed"),
         ("of trees", "refused", "no weights that could be stored in fewer bits"),
+        ("of classes", "refused", lost),
     ]
     assert rows[0]["sqnr_db"] == 20.0
 

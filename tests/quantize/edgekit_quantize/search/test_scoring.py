@@ -355,6 +355,8 @@ def test_a_candidate_that_loses_a_rare_class_scores_nothing(erased: bool, value:
         return {"y": found}
 
     assert scorer(run).value == pytest.approx(value)
+    lost = "class 3 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)"
+    assert scorer(run).lost_class == (lost if erased else None)
 
 
 def test_amounts_are_explained_and_decide_nothing(rng: np.random.Generator) -> None:
