@@ -190,7 +190,7 @@ class Sizing:
         )
 
     def _hint(self, most: int) -> str:
-        if most < _FEW_BYTES:
+        if 0 < most < _FEW_BYTES:
             return f"a number without a unit is a number of bytes: {most}kB is a size, too"
         if self.request.execute is None:
             return "4 bits a weight are tried with --target NAME: which weights may have so few depends on the device"
@@ -239,7 +239,8 @@ class Sizing:
                 break
             place = larger
         lost = "; ".join(failures) or f"at most {self.max_drop:.2%} may be lost"
-        raise CandidateError(f"no form that is small enough holds the accuracy budget: {lost}")
+        forms = "no smaller form" if self.request.max_bytes is None else "no form that is small enough"
+        raise CandidateError(f"{forms} holds the accuracy budget: {lost}")
 
     def _latencies(self, judge: Judge, opened: Runner) -> dict[str, float]:
         """What the record tells of the time that a model takes beside the float model, where times here say something.

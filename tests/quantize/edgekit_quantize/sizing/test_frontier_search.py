@@ -238,8 +238,20 @@ def test_a_size_that_nothing_has_is_refused(ask: Ask) -> None:
         ask(max_bytes=150, execute=_built)
     assert caught.value.hint == "a number without a unit is a number of bytes: 150kB is a size, too"
     with pytest.raises(CandidateError) as caught:
+        ask(max_bytes=0, execute=_built)
+    assert (caught.value.hint or "").startswith("each weight has the fewest bits")
+    with pytest.raises(CandidateError) as caught:
         ask(max_bytes=1500)
     assert (caught.value.hint or "").startswith("4 bits a weight are tried with --target NAME")
+
+
+def test_where_nothing_holds_the_budget_a_size_is_named_only_if_one_was_asked_for(ask: Ask) -> None:
+    def execute(model: Model) -> Opened:
+        del model
+        raise CandidateError("it does not run")
+
+    with pytest.raises(CandidateError, match=r"^no smaller form holds the accuracy budget: it does not run"):
+        ask(smallest=True, max_drop=0.05, execute=execute)
 
 
 def test_sizes_need_samples_and_the_scheme_auto(network: Model) -> None:
