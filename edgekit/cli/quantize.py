@@ -157,9 +157,8 @@ def _measured(record: Mapping[str, Any]) -> str:
         return "nothing" if record.get("samples") else "nothing, without samples"
     value, reference = (value_text(trial["metric"], trial[key]) for key in ("value", "float_value"))
     lost = f"; {trial['lost_class']}" if "lost_class" in trial else ""
-    heads = trial.get("heads", {})
-    worst = min(heads, key=lambda name: float(heads[name]["kept"]), default=None)
-    beside = "" if worst is None else f", the worst output beside it {worst!r} {heads[worst]['kept']:.2%}"
+    head = trial.get("head")
+    beside = "" if head is None else f", output {head!r} keeps {trial['heads'][head]['kept']:.2%}"
     return (
         f"{trial['metric']} {value} (float {reference}{lost}){beside}, "
         f"SQNR {float(trial['sqnr_db']):.1f} dB, on the samples that it was calibrated on"

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.decisions import Decision
+from edgekit.comparison.detectors import UNDECLARED, nearly_recognised
 from edgekit.comparison.meaning import BOXES, SEEN, TEXT, meaning_of
 from edgekit.comparison.padding import Padding, padding_on
 from edgekit.comparison.told_decisions import decisions_of
@@ -216,7 +217,10 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
             signals=signals_of(model.graph, decisions),
             alike=functools.partial(choosing_like, model.graph),
         )
-        return replace(scorer, padding=padding)
+        near = None
+        if meaning is None and not model.states and not model.open_dims:
+            near = nearly_recognised(answers, model.fed_inputs, classes, model.declared or UNDECLARED)
+        return replace(scorer, padding=padding, unread=None if near is None else str(near))
     original = SessionRunner(request.model.graph_model)
     return Scorer.by_evaluation(calibration.references, request.evaluation, samples, original.run)
 
@@ -390,7 +394,8 @@ def _result(
     if request.scheme == "auto":
         reason = outcome.why_float(max_drop, "float" if already is None else "the model as it came, quantized already")
         return QuantizationResult(in_float(), {"scheme": "none", "reason": reason, **record})
-    raise BudgetError(record, max_drop)
+    unread = bench.judge.scorer.unread  # whoever verifies a bundle tells it
+    raise BudgetError({**record, "warnings": [*record["warnings"], *filter(None, [unread])]}, max_drop)
 
 
 def _written(request: QuantizationRequest, written: Written, record: Mapping[str, Any]) -> QuantizationResult:

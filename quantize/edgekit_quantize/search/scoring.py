@@ -49,6 +49,8 @@ class Scorer:
     """Reads what outputs tell, where the metric is that."""
     doubt: str | None = None
     """Why the samples' labels do not count; None where they do, or where there are none."""
+    unread: str | None = None
+    """What looks like a detector's boxes and is not read as such, in words; None where nothing does."""
     decision: Decision = DEFAULT_DECISION
     """What decides in the first output, where the metric is agreement."""
     label_output: str | None = None

@@ -14,7 +14,7 @@ import pytest
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Model
-from edgekit.quantizer import QuantizationRequest
+from edgekit.quantizer import BudgetError, QuantizationRequest
 from edgekit_quantize.calibration.statistics import calibrate
 from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.placement import place
@@ -400,3 +400,34 @@ def test_candidates_are_timed_beside_the_float_model_in_the_form_that_ships(
     assert in_float
     assert all("HardSwish" in operators for operators in in_float)
     assert not any("HardSigmoid" in operators for operators in in_float)
+
+
+def test_boxes_in_too_few_rows_are_told_where_nothing_holds_the_budget(
+    parse: Callable[..., ir.Model], rng: np.random.Generator
+) -> None:
+    """Their numbers are judged then, and verification, which warns of it, is never reached."""
+    nodes = """f = Flatten(x) c = Gemm(f, w1, b1) boxes = Reshape(c, four)
+      l = Gemm(f, w2, b2) p = Sigmoid(l) scores = Reshape(p, three)"""
+    corners = np.tile([2.0, 2.0, 9.0, 9.0], 20) + rng.uniform(0, 1, 80)
+    constants = {
+        "w1": rng.normal(0, 0.01, (432, 80)),
+        "b1": corners,
+        "w2": rng.normal(0, 0.02, (432, 60)),
+        "b2": np.where(np.arange(60) < 3, 2.0, -4.0),
+    }
+    shapes = {"four": np.array([1, 20, 4]), "three": np.array([1, 20, 3])}
+    model = Model(
+        parse(
+            f"""<ir_version: 8, opset_import: ["" : 17]>
+            g (float[1, 3, 12, 12] x) => (float[1, 20, 4] boxes, float[1, 20, 3] scores) {{ {nodes} }}""",
+            **{name: array.astype(np.float32) for name, array in constants.items()},
+            **shapes,
+        )
+    )
+    with pytest.raises(BudgetError) as caught:
+        PostTrainingQuantizer().quantize(QuantizationRequest(model, scheme="int8", samples=Drawn(), max_drop=0.0))
+    assert [text for text in caught.value.warnings if "boxes" in text] == [
+        'outputs "boxes", "scores" look like a detector\'s boxes, and no boxes are read, for there are 20 rows (at '
+        'least 100): [outputs] boxes = ["boxes", "scores"] in the project file reads boxes from there; '
+        "boxes = false says that there are none"
+    ]
