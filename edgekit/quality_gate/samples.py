@@ -16,7 +16,7 @@ from edgekit.progress import Step
 from edgekit.quality_gate.judging import ACCURACY_FALL
 from edgekit.quality_gate.latency import Earlier
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
-from edgekit.reporting.accuracy_texts import worst_output_text
+from edgekit.reporting.accuracy_texts import worst_head_text, worst_output_text
 from edgekit.reporting.summary import fed_back_text
 
 _BUDGET = "outputs on samples"
@@ -61,7 +61,8 @@ def judge_on_samples(
     if found.labels is not None:
         return _on_labels(found.labels, data, least_accuracy, there)
     assert found.accuracy is not None
-    worst = worst_output_text(found.accuracy.as_record())
+    record = found.accuracy.as_record()
+    worst = "; ".join(filter(None, [worst_output_text(record), worst_head_text(record)]))
     loop = "" if found.fed_back is None else f"; fed back {fed_back_text(found.fed_back.as_record())}"
     told = f"{worst}, of {found.accuracy.samples} samples{there}{loop}"
     return verdict_on(_BUDGET, found.accuracy.reference, told, kept=True)

@@ -25,12 +25,16 @@ def padding_texts(accuracy: Mapping[str, Any]) -> list[str]:
 
 
 def accuracy_text(accuracy: Mapping[str, Any]) -> str:
-    """The share of labels found; else what boxes, text or embeddings have in common with the original's, if any."""
+    """The share of labels found; else what boxes, text or embeddings have in common with the original's.
+
+    Of several heads the least share of equal decisions; nothing of others.
+    """
     if accuracy["task"] is not None:
         return f"{accuracy['task']['built']:.2%}"
     meaning = accuracy.get("meaning")
     if meaning is None or meaning.get("agreement") is None:
-        return ""
+        heads = _deciding(accuracy)
+        return f"decisions {min(map(_agreement, heads)):.2%}" if len(heads) > 1 else ""
     return f"{meaning['kind']} {meaning['agreement']:.2%}"
 
 
@@ -53,8 +57,7 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
     """
     texts = []
     reduced = accuracy["floors"]["agreement"] is not None
-    judged = (accuracy.get("meaning") or {}).get("outputs", ())
-    deciding = [each for each in accuracy["outputs"] if each["agreement"] is not None and each["name"] not in judged]
+    deciding = _deciding(accuracy)
     of_heads = deciding if 1 < len(deciding) <= MOST_HEADS else sorted(deciding, key=_agreement)[: len(deciding) > 1]
     for output in accuracy["outputs"]:
         worst = output.get("worst_class")
@@ -82,6 +85,24 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
             equal = round(output["agreement"] * output["decisions"])
             texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal")
     return texts
+
+
+def worst_head_text(accuracy: Mapping[str, Any]) -> str:
+    """Of several heads how many decisions are equal of the one that keeps the least; empty of others."""
+    heads = _deciding(accuracy)
+    if len(heads) < 2:
+        return ""
+    worst = min(heads, key=_agreement)
+    equal = round(worst["agreement"] * worst["decisions"])
+    return f"the worst of {len(heads)} heads {worst['name']}: {equal} of {worst['decisions']} decisions equal"
+
+
+def _deciding(accuracy: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The outputs that decide, but for those that are judged by what they tell."""
+    judged = (accuracy.get("meaning") or {}).get("outputs", ())
+    return [
+        each for each in accuracy.get("outputs", ()) if each["agreement"] is not None and each["name"] not in judged
+    ]
 
 
 def _agreement(output: Mapping[str, Any]) -> float:

@@ -9,6 +9,7 @@ from edgekit.reporting.accuracy_texts import (
     data_text,
     sizes_texts,
     worst_db,
+    worst_head_text,
     worst_output_text,
 )
 from edgekit.reporting.summary import (
@@ -263,6 +264,10 @@ def test_each_of_several_heads_is_told_and_of_many_the_worst(heads: int, told: l
     meaning = {"kind": "embeddings", "outputs": ["vectors"]}
     accuracy = {"floors": {"agreement": 0.95}, "meaning": meaning, "outputs": [*outputs, vectors]}
     assert class_texts(accuracy) == told
+    assert worst_head_text(accuracy) == f"the worst of {heads} heads char1: 31 of 32 decisions equal"
+    assert accuracy_text({**accuracy, "task": None}) == "decisions 96.88%"
+    one = {"outputs": outputs[:1], "task": None}
+    assert (worst_head_text(one), accuracy_text(one)) == ("", "")
 
 
 @pytest.mark.parametrize(
