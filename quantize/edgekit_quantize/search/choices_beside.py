@@ -8,11 +8,12 @@ for keeping the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.comparison.class_overlap import CROSSING, FEWEST
 from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount, beyond_luck
 from edgekit.model import Arrays
 from edgekit_quantize.calibration.references import References
@@ -128,7 +129,7 @@ class ChoicesKept:
     """
 
     def __init__(self, decisions: Mapping[str, Decision]) -> None:
-        self._heads = {name: _Head.of(decision) for name, decision in decisions.items()}
+        self._heads = {name: _Head(decision) for name, decision in decisions.items()}
 
     def add(self, expected: Arrays, found: Arrays) -> None:
         """Takes the outputs for one more sample."""
@@ -142,72 +143,108 @@ class ChoicesKept:
         Of few numbers of classes all outputs of such count together as well: nothing tells how near they are to
         changing.
         """
-        numbers = [head for head in self._heads.values() if head.margins is None]
-        changed, everything = sum(head.changed for head in numbers), sum(head.positions for head in numbers)
+        numbers = [each for head in self._heads.values() if (each := head.of_numbers) is not None]
+        changed, everything = sum(each.changed for each in numbers), sum(each.positions for each in numbers)
         together = 1 - changed / everything if everything else 1.0
         return {name: found for name, head in self._heads.items() if (found := head.kept(together)) is not None}
 
 
-@dataclass
 class _Head:
     """The decisions of one output."""
 
-    decision: Decision
-    count: DecisionCount
-    margins: Margins | None
-    """None where the output holds numbers of classes."""
-    positions: int = 0
-    changed: int = 0
-    has_other_shape: bool = False
+    def __init__(self, decision: Decision) -> None:
+        self._decision = decision
+        self._count = DecisionCount(decision)
+        self._largest, self._answers = _Changes(), _Answers()
+        self._has_other_shape = False
 
-    @classmethod
-    def of(cls, decision: Decision) -> _Head:
-        return cls(decision, DecisionCount(decision), None if decision.by is DecidedBy.NUMBER else Margins())
+    @property
+    def of_numbers(self) -> _Changes | None:
+        """What changed of numbers of classes; None of other outputs."""
+        return self._largest if self._decision.by is DecidedBy.NUMBER else None
 
     def add(self, expected: np.ndarray, found: np.ndarray) -> None:
         if expected.shape != found.shape:
-            self.has_other_shape = True
+            self._has_other_shape = True
             return
-        self.count.add(expected, found)
-        if self.margins is None:
-            self.positions += expected.size
-            self.changed += int((expected != found).sum())
-            return
-        axis = self.decision.axis
-        if self.decision.by is DecidedBy.LARGEST:
-            wanted, got = expected.argmax(axis), found.argmax(axis)
-            self.positions += wanted.size
-            self.changed += int((wanted != got).sum())
-        if self._is_yes_or_no:
-            expected, found = (np.stack([1 - array, array], -1) for array in (expected, found))
-            axis = -1
-        self.margins.add(*(np.moveaxis(array, axis, -1) for array in (expected, found)))
+        self._count.add(expected, found)
+        if self._decision.by is DecidedBy.NUMBER:
+            self._largest.add(expected, found)
+        elif self._decision.by is DecidedBy.LARGEST:
+            along = [np.moveaxis(array, self._decision.axis, -1) for array in (expected, found)]
+            self._largest.add(*(array.argmax(-1) for array in along))
+            if not self._decision.independent:  # which of several tags that are there is the largest may be anything
+                self._largest.margins.add(*along)
+        if self._decision.by is DecidedBy.CROSSING or self._decision.independent:
+            self._answers.add(expected, found)
 
-    @property
-    def _is_yes_or_no(self) -> bool:
-        return self.decision.by is DecidedBy.CROSSING or self.decision.independent
+    def kept(self, of_numbers: float) -> HeadKept | None:
+        """The share that is kept, of largest entries or of yes and no, whichever is less; None of nothing.
 
-    def kept(self, together: float) -> HeadKept | None:
-        """The share that is kept; of few the expected one, unless more change surely."""
-        share, count = self.count.shared() if self._is_yes_or_no else (None, None)
-        if share is None or count is None:
-            share, count = 1 - self.changed / max(self.positions, 1), self.positions
-        if self.has_other_shape:
-            return HeadKept(0.0, count)
-        if not count:
-            return None
-        worst = self.count.worst_class()
+        Args:
+            of_numbers: What all outputs of numbers of classes keep together.
+        """
+        kinds = [each for each in (self._largest.kept(), self._answers.kept()) if each is not None]
+        if self._has_other_shape:
+            return HeadKept(0.0, max((each.decisions or 0 for each in kinds), default=0))
+        worst = self._count.worst_class()
         if worst is not None and worst.is_lost:
-            return HeadKept(0.0, count)
-        if count >= FEW_DECISIONS:
-            return HeadKept(share, count)
-        changed = round((1 - share) * count)
-        surely = beyond_luck(changed) / count
-        if self.margins is None:
-            return HeadKept(min(1 - surely, together), count)
-        rarer = self.margins.count / count if self._is_yes_or_no else 1.0
-        expected = max(self.margins.expected_agreement(), self.margins.expected_of_these())
-        return HeadKept(max(0.0, min(1 - surely, 1 - (1 - expected) * rarer)), count)
+            kinds = [replace(each, share=0.0) for each in kinds]
+        least = min(kinds, key=lambda each: each.share, default=None)
+        if least is not None and self.of_numbers is not None and self._largest.positions < FEW_DECISIONS:
+            return replace(least, share=min(least.share, of_numbers))
+        return least
+
+
+class _Changes:
+    """How many positions are others."""
+
+    def __init__(self) -> None:
+        self.positions = self.changed = 0
+        self.margins = Margins()
+
+    def add(self, expected: np.ndarray, found: np.ndarray) -> None:
+        self.positions += expected.size
+        self.changed += int((expected != found).sum())
+
+    def kept(self) -> HeadKept | None:
+        return _kept(self.changed, self.positions, self.margins) if self.positions else None
+
+
+class _Answers:
+    """How often yes and no change, of the one that is rarer in the float model (:class:`DecisionCount`)."""
+
+    def __init__(self) -> None:
+        self._answers = np.zeros((2, 2), int)
+        self._margins = Margins()
+
+    def add(self, expected: np.ndarray, found: np.ndarray) -> None:
+        np.add.at(self._answers, ((expected > CROSSING).astype(int), (found > CROSSING).astype(int)), 1)
+        self._margins.add(*(np.stack([1 - array, array], -1) for array in (expected, found)))
+
+    def kept(self) -> HeadKept | None:
+        rarer = int(self._answers.sum(axis=1).argmin())
+        count = int(self._answers[rarer].sum() + self._answers[:, rarer].sum())
+        if count < FEWEST:
+            return None
+        changed = int(self._answers[0, 1] + self._answers[1, 0])
+        return _kept(changed, count, self._margins, self._margins.count / count)
+
+
+def _kept(changed: int, count: int, margins: Margins, margins_each: float = 1.0) -> HeadKept:
+    """The share that is kept; of few the expected one, unless more change surely.
+
+    Args:
+        changed: How many changed.
+        count: Of how many.
+        margins: How near decisions are to changing.
+        margins_each: How many of these there are for each that counts.
+    """
+    if count >= FEW_DECISIONS:
+        return HeadKept(1 - changed / count, count)
+    surely = beyond_luck(changed) / count
+    expected = max(margins.expected_agreement(), margins.expected_of_these())
+    return HeadKept(max(0.0, min(1 - surely, 1 - (1 - expected) * margins_each)), count)
 
 
 def _is_multiplied(output: ir.Value) -> bool:

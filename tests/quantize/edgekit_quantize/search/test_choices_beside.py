@@ -18,6 +18,7 @@ from edgekit.quantizer import QuantizationRequest
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.plugin import PostTrainingQuantizer
 from edgekit_quantize.search.choices_beside import (
+    ChoicesKept,
     choices_beside,
     choosing_like,
     heads_of,
@@ -182,6 +183,36 @@ def test_tags_in_front_of_another_head_are_one() -> None:
     both = Scorer.by_references(References.of(rows), classes=False, beside={"tags": tags, **SECOND})
     assert [*both.beside] == ["tags", "root"]
     assert not Scorer.by_references(References.of(rows), classes=False, beside={"tags": tags}).beside
+
+
+@pytest.mark.parametrize("changed", [0, 10])
+def test_of_tags_the_rarer_answers_count(changed: int) -> None:
+    """Of 4,000 tags 1,000 are there: ten that are lost are one in 199 of those that either model finds, twice over."""
+    tags = Decision(are_scores=True, independent=True)
+    rows = [
+        Reference({"x": np.int64(n)}, {"root": each.outputs["root"], "tags": 0.05 + 0.9 * np.eye(4)[n % 4][None]})
+        for n, each in enumerate(rows_of(5))
+    ]
+
+    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        number = int(feeds["x"])
+        outputs = rows[number].outputs
+        return {**outputs, "tags": np.minimum(outputs["tags"], 0.4) if number < changed else outputs["tags"]}
+
+    heads = {**SECOND, "tags": tags}
+    score = Scorer.by_references(References.of(rows), classes=True, decision=SECOND["root"], beside=heads)(run)
+    assert score.drop == pytest.approx(changed / (2000 - changed), abs=1e-9)
+
+
+def test_few_tags_are_expected_to_change_by_their_own_number() -> None:
+    """Of 64 samples with 8 tags a quarter is there: what a margin says of a tag is held against the 256 that count."""
+    rng = np.random.default_rng(4)
+    logits = rng.choice([-1, 1], size=(64, 1, 8), p=[0.75, 0.25]) * rng.uniform(0.5, 4, size=(64, 1, 8))
+    noise = 0.02 * rng.normal(size=logits.shape)
+    found = ChoicesKept({"tags": Decision(are_scores=True, independent=True)})
+    for one, other in zip(logits, logits + noise, strict=True):
+        found.add({"tags": 1 / (1 + np.exp(-one))}, {"tags": 1 / (1 + np.exp(-other))})
+    assert found.kept["tags"].share == pytest.approx(1.0, abs=1e-3)
 
 
 def test_heads_are_products_yes_and_no_and_tags(parse: Callable[..., ir.Model]) -> None:
