@@ -12,6 +12,7 @@ from edgekit.model import Model
 from edgekit_openvino.bias_folding import fold_biases
 from edgekit_openvino.loop_weights import LOOPS, networks_in, widen_ahead_of_loops
 from edgekit_openvino.rounding import drop_integer_detours
+from edgekit_openvino.scaled_roundings import scale_ahead_of_roundings
 from edgekit_openvino.shape_folding import fold_shapes
 
 WITH_BODIES = ("If", "Loop", "TensorIterator")
@@ -41,6 +42,7 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
     import openvino
 
     fused = _fused(converted)
+    scale_ahead_of_roundings(fused)
     fold_shapes(fused)
     fold_biases(fused)
     drop_integer_detours(fused)
