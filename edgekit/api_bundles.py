@@ -19,7 +19,7 @@ from edgekit.api_types import held_to_signature
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.benchmark import Candidate, bench_bundle
 from edgekit.bundle_checks.tables import sample_folder
-from edgekit.bundle_checks.throughput import ThroughputCandidate, bench_throughput
+from edgekit.bundle_checks.throughput import MOST_STREAMS, ThroughputCandidate, bench_throughput
 from edgekit.bundle_checks.verification import Verification, verify_bundle
 from edgekit.config import Declared, declared_for, find_config
 from edgekit.data.sample_lists import SampleList
@@ -164,8 +164,10 @@ def throughput(
             same time.
         RequirementError: A bundle's files are changed, or the device cannot run it.
     """
-    if streams != "auto" and (not str(streams).isdecimal() or not int(streams)):
-        raise InputError("is no number of streams", subject=f"--streams {streams}", expected="a number, or auto")
+    if streams != "auto" and not (str(streams).isdecimal() and 1 <= int(streams) <= MOST_STREAMS):
+        raise InputError(
+            "is no number of streams", subject=f"--streams {streams}", expected=f"1 to {MOST_STREAMS}, or auto"
+        )
     if batch < 1:
         raise InputError("is no number of samples", subject=f"--batch {batch}", expected="1 or more")
     count = None if streams == "auto" else int(streams)

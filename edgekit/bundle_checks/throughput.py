@@ -24,6 +24,8 @@ TURN_SECONDS = 0.5
 """A turn keeps one model busy for about this long."""
 TURNS = 8
 WARM_UP_SECONDS = 0.2
+MOST_STREAMS = 1024
+"""Each takes a thread or more; more than this many no device has processors for."""
 SAME = 1e-3
 """The rows of a batch of one sample may differ by this part of the largest number: sums are added in another order."""
 

@@ -32,7 +32,7 @@ StreamsOption = Annotated[
     typer.Option("--streams", metavar="N|auto", help="Inferences at the same time.", show_default=False),
 ]
 BatchOption = Annotated[
-    int | None, typer.Option("--batch", metavar="N", min=1, help="Samples in each inference.", show_default=False)
+    int | None, typer.Option("--batch", metavar="N", help="Samples in each inference.", show_default=False)
 ]
 
 
@@ -85,8 +85,8 @@ def bench(
         measured = api.throughput(
             bundle,
             against=against,
-            streams=streams or "auto",
-            batch=batch or 1,
+            streams="auto" if streams is None else streams,
+            batch=1 if batch is None else batch,
             device=device,
             device_timeout=device_timeout,
             progress=console.progress,

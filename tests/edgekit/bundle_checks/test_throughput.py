@@ -124,9 +124,10 @@ def test_refused(digits_bundle: DigitsBundle, tmp_path: Path, onnx_file: Callabl
     with pytest.raises(RequirementError, match="the output 'y' is not that of 3 samples"):
         bench_throughput(summed, None, 1, 3)
 
-    for streams in ("0", "two", -1):
-        with pytest.raises(InputError, match="is no number of streams"):
+    for streams in ("0", "two", -1, "", 1025):
+        with pytest.raises(InputError, match="is no number of streams") as refused:
             api.throughput(fixed, streams=streams)
+        assert refused.value.expected == "1 to 1024, or auto"
     with pytest.raises(InputError, match="is no number of samples"):
         api.throughput(fixed, batch=0)
     with pytest.raises(InputError, match="this device runs one inference after another"):
