@@ -22,7 +22,8 @@ from edgekit_openvino.expansion import expanded
 from edgekit_openvino.integer_products import keep_weights_of_integer_products
 from edgekit_openvino.loop_weights import widen_ahead_of_loops
 from edgekit_openvino.matrix_chains import end_chains
-from edgekit_openvino.misread import misread_nodes, misshapen_nodes
+from edgekit_openvino.misread import misread_nodes
+from edgekit_openvino.misread.shapes import misshapen_nodes
 from edgekit_openvino.missing_values import keep_missing_values
 from edgekit_openvino.refused import refused_nodes
 from edgekit_openvino.report import gaps_in, last_line

@@ -1,0 +1,78 @@
+"""Operators that move, choose or leave out elements, and others, that OpenVINO converts into something else."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.graph.nodes import constant_input, has_input
+from edgekit.operators.departures import Departure, static_sizes
+from edgekit.rewrites.arithmetic import MASK_KEEPS
+from edgekit.rewrites.control_flow import may_compute_both
+from edgekit_openvino.misread.conditions import is_set, mode_is, rank_of
+
+PADS_ARE_INPUTS = 11
+"""Since this opset Pad takes what it pads with as an input."""
+LAST_PART_MAY_BE_SMALLER = 18
+"""Since this opset Split gives a number of parts that need not be equal."""
+AXIS_IS_AN_INPUT = 20
+"""Since this opset DFT takes its axis as an input, not as an attribute."""
+
+
+def _may_be_infinite(node: ir.Node, _: int) -> bool:
+    value = node.inputs[0]
+    return value is None or value.dtype is None or value.dtype.is_floating_point()
+
+
+def _pads_with_a_computed_number(node: ir.Node, opset: int) -> bool:
+    is_constant = node.attributes.get_string("mode", "constant") == "constant"
+    return opset >= PADS_ARE_INPUTS and is_constant and has_input(node, 2) and constant_input(node, 2) is None
+
+
+def _gathers_nothing(node: ir.Node, _: int) -> bool:
+    indices = constant_input(node, 1)
+    return indices is not None and not indices.size
+
+
+def _transforms_elsewhere(node: ir.Node, opset: int) -> bool:
+    if opset < AXIS_IS_AN_INPUT:
+        return False
+    value = node.inputs[0]
+    axis, rank = (constant_input(node, 2) if has_input(node, 2) else np.array(-2)), rank_of(value)
+    return axis is None or rank is None or int(axis.item()) % rank != 1
+
+
+def _splits_an_open_size(node: ir.Node, opset: int) -> bool:
+    """Whether an open size is split in parts of which the last may be smaller."""
+    x = node.inputs[0]
+    if opset < LAST_PART_MAY_BE_SMALLER or has_input(node, 1):
+        return False
+    return x is None or x.shape is None or not isinstance(x.shape[node.attributes.get_int("axis", 0)], int)
+
+
+def _gives_a_mask(node: ir.Node, opset: int) -> bool:
+    """Whether the mask of a dropout is read that earlier versions leave zero."""
+    read = len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output())
+    return opset < MASK_KEEPS and bool(read)
+
+
+def _gives_open_sizes_to_nodes(node: ir.Node, _: int) -> bool:
+    """Whether a branch that may be computed together with the other gives nodes a tensor whose size is open.
+
+    The tensor shares memory with others; where that grows, at the first inference of a larger size, some are lost.
+    """
+    read = [value for value in node.outputs if value.uses() and static_sizes(value) is None]
+    return bool(read) and may_compute_both(node)
+
+
+MISREADINGS = (
+    Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
+    Departure(("DFT",), is_set("onesided"), "it gives the one-sided transform another shape"),
+    Departure(("Dropout",), _gives_a_mask, "it keeps everything by a mask that is zero before opset 12"),
+    Departure(("If",), _gives_open_sizes_to_nodes, "it loses what follows where an open size grows"),
+    Departure(("Gather",), _gathers_nothing, "it ends the process where there are no indices"),
+    Departure(("Pad",), _pads_with_a_computed_number, "it pads with zeros in place of a computed number"),
+    Departure(("Shrink", "ThresholdedRelu"), _may_be_infinite, "it makes NaN of infinite numbers"),
+    Departure(("SpaceToDepth",), mode_is("CRD"), "it ignores the mode"),
+    Departure(("Split",), _splits_an_open_size, "it makes the first parts too small where a size is open"),
+)

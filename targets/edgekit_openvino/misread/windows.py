@@ -1,0 +1,98 @@
+"""Convolutions, pools and other operators with windows that OpenVINO converts into something else."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgekit.operators.departures import Departure, equal_channels, static_sizes
+from edgekit_openvino.misread.conditions import mode_is
+
+LANES = 16
+"""Channels that its kernel for averages takes at a time on AVX-512, and 8 on AVX2."""
+KEEPS_ELEMENTS = frozenset(
+    {"Clip", "Concat", "Identity", "MaxPool", "Relu", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
+)
+"""Operators behind which the plugin still computes in integers."""
+
+
+def _has_a_fraction_in_its_bias(node: ir.Node, _: int) -> bool:
+    return not node.attributes.get_float("bias", 1.0).is_integer()
+
+
+def _rounds_sizes_up(node: ir.Node, _: int) -> bool:
+    return node.attributes.get_int("ceil_mode", 0) == 1
+
+
+def _counts_other_padding(node: ir.Node, _: int) -> bool:
+    """Whether padding counts in an average, and sizes are rounded up, or what is padded is quantized around a number.
+
+    The plugin divides by elements that are not there, and in integers it pads with 0 and not with the zero point.
+    """
+    pads = node.attributes.get_ints("pads", ())
+    if node.attributes.get_int("count_include_pad", 0) != 1 or not any(pads):
+        return False
+    return (_rounds_sizes_up(node, _) and _reaches_behind(node)) or _is_quantized(node.inputs[0])
+
+
+def _reaches_behind(node: ir.Node) -> bool:
+    """Whether the last window along some axis, where sizes are rounded up, reaches beyond the padding."""
+    x, kernel = node.inputs[0], np.array(node.attributes["kernel_shape"].as_ints())
+    sizes = [] if x is None or x.shape is None else list(x.shape)[2:]
+    if not sizes or not all(isinstance(size, int) for size in sizes):
+        return True
+    ones = [1] * len(kernel)
+    strides, dilations = (np.array(node.attributes.get_ints(name, ones)) for name in ("strides", "dilations"))
+    before, behind = np.reshape(node.attributes.get_ints("pads", ()), (2, -1))
+    lengths = np.array(sizes)
+    free = lengths + before + behind - (kernel - 1) * dilations - 1
+    last = -(-free // strides) * strides
+    return bool(np.any((free % strides != 0) & (last < lengths + before)))  # one that begins behind is left out
+
+
+def _is_quantized(value: ir.Value | None) -> bool:
+    """Whether a tensor, or one that it has its elements of, was quantized."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        producer = None if each is None else each.producer()
+        if producer is not None and producer.op_type == "DequantizeLinear":
+            return True
+        if producer is not None and producer.op_type in KEEPS_ELEMENTS:
+            waiting.extend(producer.inputs)
+    return False
+
+
+def _pads_an_output_shape_behind(node: ir.Node, _: int) -> bool:
+    """Whether an output shape is given, and what is padded more stands behind."""
+    return "output_shape" in node.attributes and node.attributes.get_string("auto_pad", "NOTSET") == "SAME_UPPER"
+
+
+def _cuts_groups_to_a_shape(node: ir.Node, _: int) -> bool:
+    """Whether an output shape is given for channels in groups."""
+    return "output_shape" in node.attributes and node.attributes.get_int("group", 1) > 1
+
+
+def _pads_where_sizes_are_open(node: ir.Node, _: int) -> bool:
+    """Whether the pads follow from a shape, and a size is open, be it the batch's alone."""
+    is_same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
+    return (is_same or "output_shape" in node.attributes) and static_sizes(node.inputs[0]) is None
+
+
+def _averages_equal_channels(node: ir.Node, _: int) -> bool:
+    """Whether channels of the same numbers are averaged, some of them behind the last whole vector of its kernel."""
+    return equal_channels(node.inputs[0]) % LANES > 0
+
+
+MISREADINGS = (
+    Departure(("AveragePool",), _counts_other_padding, "it counts other padding than is there"),
+    Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more before than behind"),
+    Departure(
+        ("ConvTranspose",), _cuts_groups_to_a_shape, "it cuts off groups behind alone where an output shape is given"
+    ),
+    Departure(("ConvTranspose",), _pads_where_sizes_are_open, "it leaves out the padding where a size is open"),
+    Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),
+    Departure(("LpPool",), _rounds_sizes_up, "it averages over fewer elements where sizes are rounded up"),
+    Departure(("LRN",), _has_a_fraction_in_its_bias, "it cuts off the bias's fraction"),
+    Departure(("RoiAlign",), mode_is("max"), "it takes the greatest of other values"),
+)
