@@ -14,15 +14,15 @@ LEVELS = 256
 def rounded(x: np.ndarray, least: np.ndarray, greatest: np.ndarray, highest: float) -> np.ndarray:
     """What OpenVINO's documentation of FakeQuantize says for outputs from 0."""
     steps = np.round((np.clip(x, least, greatest) - least) / (greatest - least) * (LEVELS - 1))
-    return steps / (LEVELS - 1) * highest
+    return np.asarray(steps / (LEVELS - 1) * highest)
 
 
-def network(shape: Sequence[int], limits: Sequence[np.ndarray]) -> openvino.Model:
+def network(shape: Sequence[int], limits: Sequence[Any]) -> openvino.Model:
     given = opset13.parameter([-1, *shape[1:]], np.float32)
     return _rounded_model(given, given, limits)
 
 
-def _rounded_model(given: Any, value: Any, limits: Sequence[np.ndarray]) -> openvino.Model:
+def _rounded_model(given: Any, value: Any, limits: Sequence[Any]) -> openvino.Model:
     rounding = opset13.fake_quantize(value, *limits, LEVELS)
     rounding.set_friendly_name("rounding")
     return openvino.Model([rounding.output(0)], [given], "rounded")
@@ -59,5 +59,5 @@ def test_factors_of_pooled_vectors_stay_ahead_of_the_rounding() -> None:
 def test_other_roundings_stay(
     shape: tuple[int, ...], least: list[float], greatest: list[float], highest: float
 ) -> None:
-    limits = [np.float32([least]), np.float32([greatest]), np.float32(0), np.float32(highest)]
+    limits = [*np.array([[least], [greatest]], np.float32), np.float32(0), np.float32(highest)]
     assert scale_ahead_of_roundings(network(shape, limits)) == []
