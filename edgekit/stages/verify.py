@@ -322,7 +322,10 @@ class Verify(Stage[Built]):
             samples = SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE)
             place = ", ".join(f"{name}={size}" for name, size in sizes.items())
             try:
-                accuracy = self.accepted(given, samples, reference, runner, f"{self._original.name} at {place}")
+                accuracy = self.accepted(given, samples, reference, runner, self._original.name)
+            except InaccurateError as error:
+                error.found = f"at {place}: {error.found}"
+                raise
             except NotRunnableError as error:
                 if self._sizes_of_samples:
                     untried.append(f"not tried at {place}, where the original does not run: {error.cause}")

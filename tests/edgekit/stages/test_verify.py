@@ -139,6 +139,26 @@ class TestWhatTheOriginalDoesNotReproduce:
             verified(model, model)
 
 
+def test_the_sizes_at_which_it_departs_are_told(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    """The built one multiplies with the entry of a table for the number of rows, which is 1 but for four rows."""
+    original = onnx_file("f (float[N, 8] x) => (float[N, 8] y) { y = Mul(x, c) }", c=np.array(2, np.float32))
+    other = onnx_file(
+        """f (float[N, 8] x) => (float[N, 8] y) {
+            sizes = Shape<start = 0, end = 1>(x)  factor = Gather(table, sizes)  y = Mul(x, factor) }""",
+        name="other.onnx",
+        table=np.array([2, 2, 2, 2, 3], np.float32),
+    )
+    target, profile = find_profile("onnxruntime")
+    models = [replace(Model(ir.load(path), path), open_dims={"N": range(1, 5)}) for path in (original, other)]
+    folder = tmp_path / "built"
+    folder.mkdir()
+    built = Build(target, profile, BuildOptions(), folder, quantized=True)(models[1])
+    with pytest.raises(InaccurateError) as caught:
+        Verify(models[0], target, profile, SeededSamples(models[0], 4))(built)
+    assert caught.value.subject == "model"
+    assert str(caught.value.found).startswith("at N=4: output 'y': SQNR 6.0 dB (at least ")
+
+
 class TestAnOriginalInFloat64:
     """Numbers of about 1 beside 1e9 are zeros in float32, whose numbers are 64 apart there."""
 
