@@ -18,6 +18,7 @@ from edgekit.reporting.accuracy_texts import (
     worst_output_text,
 )
 from edgekit.reporting.units import bytes_text, decibel_text, time_text
+from edgekit.timing.latency import LEAST_TURNS
 
 Manifest = Mapping[str, Any]
 
@@ -321,7 +322,11 @@ def latency_text(latency: Mapping[str, Any]) -> str:
     if not latency["of_device"]:
         return f"{text}; {STAND_IN}"
     interval = unsteady_ratio(latency)
-    return text if interval is None else f"{text}; unsteady: {interval}"
+    if interval is not None:
+        return f"{text}; unsteady: {interval}"
+    runs = min(built["runs"], reference["runs"])
+    few = f"{text}; {runs} {'run' if runs == 1 else 'runs'} each, which other work may have slowed down"
+    return text if runs >= LEAST_TURNS else few
 
 
 def unsteady_ratio(latency: Mapping[str, Any]) -> str | None:

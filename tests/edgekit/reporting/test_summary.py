@@ -380,8 +380,8 @@ def test_a_latency_whose_ratio_says_little_is_told_with_its_interval(interval: l
     latency: dict[str, Any] = {
         "of_device": True,
         "ratio": 89.34,
-        "built": {"p50_ms": 8.37, "p90_ms": 209.0874, "p99_ms": 560.0},
-        "reference": {"p50_ms": 0.0937},
+        "built": {"runs": 20, "p50_ms": 8.37, "p90_ms": 209.0874, "p99_ms": 560.0},
+        "reference": {"runs": 20, "p50_ms": 0.0937},
     }
     if interval is not None:
         latency["ratio_interval"] = interval
@@ -389,3 +389,14 @@ def test_a_latency_whose_ratio_says_little_is_told_with_its_interval(interval: l
     assert latency_text(latency) == text + told
     manifest = {"latency": latency, "model": {"kind": "quantized"}, "options": {"quantize": "int8"}}
     assert bool(if_slower(manifest)) is not bool(told)
+
+
+def test_a_latency_of_few_runs_is_told_as_such() -> None:
+    latency = {
+        "of_device": True,
+        "ratio": 40.86,
+        "built": {"runs": 1, "p50_ms": 5570.0, "p90_ms": 5570.0, "p99_ms": 5570.0},
+        "reference": {"runs": 1, "p50_ms": 136.0},
+    }
+    text = "P50 5.57 s, P90 5.57 s, P99 5.57 s; 40.86 of the original's P50 136 ms; "
+    assert latency_text(latency) == f"{text}1 run each, which other work may have slowed down"
