@@ -39,10 +39,10 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     if as_read is None and judged_so and stores_integers(conversion.network):
         keep_activations(conversion.network)
         keeps_activations = True
-    if options.draft:
-        openvino.save_model(conversion.network, topology, compress_to_fp16=precision == "float16")
-    else:
+    if as_read is None:
         write_ir(conversion.network, model, topology, half_weights=precision == "float16")
+    else:
+        openvino.save_model(as_read.network, topology, compress_to_fp16=precision == "float16")
     return Artifact(
         main=topology,
         files=(topology.with_suffix(".bin"), topology),
