@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
+
 from edgekit.model import Model
 from edgekit_openvino.bias_folding import fold_biases
 from edgekit_openvino.loop_weights import LOOPS, networks_in, widen_ahead_of_loops
@@ -155,15 +157,33 @@ def _expected_bytes(converted: Any) -> int:
 
 def _share_small_constants(converted: Any) -> None:
     """Let equal constants be one: a quantized model has the same few limits again and again."""
-    first: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
+    first: dict[tuple[str, tuple[int, ...], bytes, int], Any] = {}
     for operation in converted.get_ordered_ops():
-        if operation.get_type_name() == "Constant" and operation.get_byte_size() <= SMALL_CONSTANT:
-            shape = tuple(operation.get_output_shape(0))
-            key = (operation.get_element_type().get_type_name(), shape, operation.get_data().tobytes())
-            kept = first.setdefault(key, operation)
+        if operation.get_type_name() != "Constant" or operation.get_byte_size() > SMALL_CONSTANT:
+            continue
+        shape = tuple(operation.get_output_shape(0))
+        number = (operation.get_element_type().get_type_name(), shape, operation.get_data().tobytes())
+        for reader in operation.output(0).get_target_inputs():
+            kept = first.setdefault((*number, _limit_apart(reader)), operation)
             if kept is not operation:
-                for reader in operation.output(0).get_target_inputs():
-                    reader.replace_source_output(kept.output(0))
+                reader.replace_source_output(kept.output(0))
+
+
+def _limit_apart(reader: Any) -> int:
+    """Which limit of a rounding to another range an input is, 0 where it is none.
+
+    Where such a rounding to integers, behind a product, has the same constant as its least input and output,
+    OpenVINO's low-precision transformations compute it wrong (OpenVINO 2026.4); what other roundings share is right.
+    """
+    rounding, place = reader.get_node(), int(reader.get_index())
+    if rounding.get_type_name() != "FakeQuantize" or place == 0:
+        return 0
+    limits = [port.get_node() for port in rounding.input_values()[1:]]
+    if any(limit.get_type_name() != "Constant" for limit in limits):
+        return place
+    numbers = [limit.get_data() for limit in limits]
+    keeps_range = all(np.array_equal(numbers[side], numbers[side + 2]) for side in range(2))
+    return 0 if keeps_range else place
 
 
 def _name_anew(converted: Any, model: Model) -> None:

@@ -5,12 +5,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import edgekit
 import edgekit_openvino
+from edgekit.model import Model
+from edgekit_openvino.ir_file import write_ir
 
 RNG = np.random.default_rng(0)
 
@@ -231,3 +234,39 @@ def test_names_with_characters_that_xml_cannot_hold(tmp_path: Path, name: str) -
     file = edgekit_openvino.convert(model, tmp_path / "model")
     outputs = edgekit_openvino.load(file).run({f"{name}x": np.array([[-1, 0, 1, 2]], np.float32)})
     assert {key: value.tolist() for key, value in outputs.items()} == {f"{name}y": [[0, 0, 1, 2]]}
+
+
+def test_a_rounding_to_integers_behind_a_product_shares_no_limit_of_its_input(tmp_path: Path) -> None:
+    """With one zero for both ranges OpenVINO's low-precision transformations compute another network."""
+    import openvino
+    from openvino import opset13
+
+    rng = np.random.default_rng(0)
+
+    def limit(value: float) -> openvino.Node:
+        return opset13.constant(np.full((1, 1), value, np.float32))
+
+    def weights(rows: int, columns: int) -> openvino.Node:
+        stored = opset13.constant(rng.integers(-127, 128, (rows, columns)).astype(np.int8))
+        scales = rng.uniform(0.001, 0.003, (1, columns)).astype(np.float32)
+        return opset13.multiply(opset13.convert(stored, "f32"), opset13.constant(scales))
+
+    x = opset13.parameter([-1, 64], np.float32, "x")
+    rounded = opset13.fake_quantize(x, limit(0), limit(2), limit(0), limit(2), 256)
+    hidden = opset13.matmul(rounded, weights(64, 64), False, False)
+    biased = opset13.add(hidden, opset13.constant(rng.normal(size=(1, 64)).astype(np.float32)))
+    integers = opset13.convert(opset13.fake_quantize(biased, limit(0), limit(1.5), limit(0), limit(255), 256), "u8")
+    there, back = (np.array([1], np.int64) for _ in range(2))
+    widened = opset13.unsqueeze(opset13.convert(integers, "f32"), there)
+    centred = opset13.squeeze(opset13.subtract(widened, np.float32(0)), back)  # so that it is fused with no product
+    scaled = opset13.multiply(centred, np.float32(1.5 / 255))
+    shifted = opset13.add(opset13.matmul(scaled, weights(64, 3), False, False), np.ones((1, 3), np.float32))
+    network = openvino.Model([shifted], [x], "g")
+    text = '<ir_version: 9, opset_import: ["" : 18]> g (float[N, 64] x) => (float[N, 64] y) { y = Identity(x) }'
+    write_ir(network, Model(ir.from_proto(onnx.parser.parse_model(text))), tmp_path / "y.xml", half_weights=False)
+    feeds, settings = rng.uniform(0, 2, (4, 64)).astype(np.float32), {"INFERENCE_PRECISION_HINT": "f32"}
+    found, expected = (
+        next(iter(openvino.Core().compile_model(each, "CPU", settings)(feeds).values()))
+        for each in (tmp_path / "y.xml", network)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-4)
