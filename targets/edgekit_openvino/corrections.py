@@ -17,6 +17,7 @@ from edgekit_openvino.integer_comparisons import keep_integer_choice, keep_integ
 from edgekit_openvino.integer_kernels import KERNELS, keep_integer_kernel
 from edgekit_openvino.integer_quotients import KINDS as DIVISIONS
 from edgekit_openvino.integer_quotients import keep_integer_quotient
+from edgekit_openvino.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.quotients import keep_quotient
 from edgekit_openvino.replacing import put_in_place_of
 from edgekit_openvino.unsigned_integers import KINDS as UNSIGNED
@@ -70,8 +71,8 @@ def corrected(network: Any) -> Any:
             keep_difference(operation)
         elif kind in PRODUCTS:
             store_operands(operation, constants)
-        elif kind == "TopK" and operation.get_output_element_type(0).is_integral():
-            _keep_the_order_of_equals(operation)
+        elif kind == "TopK":
+            keep_the_order_of_equals(operation)
         elif kind == "Select":
             keep_integer_choice(operation)
         elif kind == "Tile":
@@ -192,15 +193,6 @@ def _keep_infinite(reduction: Any, extreme: float) -> None:
     for reader in readers:
         reader.replace_source_output(chosen)
     chosen.get_tensor().set_names(names)
-
-
-def _keep_the_order_of_equals(greatest: Any) -> None:
-    """Lets the first of equal integers come first, which the plugin does by itself along short axes of known sizes.
-
-    Floating-point numbers are rarely equal, and the kernel that keeps their order takes up to a hundred times as long.
-    """
-    if greatest.get_attributes().get("sort") == "value":
-        greatest.set_attribute("stable", True)
 
 
 def _repeat_two_axes_at_once(tile: Any) -> None:

@@ -1,0 +1,137 @@
+"""TopK on OpenVINO: the first of equal numbers comes first, as ONNX defines.
+
+The plugin's own way to keep their order (``stable``) compares each number with all that are kept: 1000 of 8400 take up
+to a thousand times as long (OpenVINO 2026.4). Here the places of equal floating-point numbers are sorted once more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+FEWEST_SORTED = 6
+"""Fewer than this many the plugin itself keeps in order, in the same time."""
+LARGEST_KEY = np.iinfo(np.int32).max
+_PLACES = 1
+
+
+def keep_the_order_of_equals(greatest: Any) -> None:
+    """Lets the first of equal numbers come first in an operation TopK whose values are sorted; names stay."""
+    attributes = greatest.get_attributes()
+    if attributes.get("sort") != "value":
+        return
+    length, kept = _sizes(greatest)
+    is_integral = greatest.get_output_element_type(0).is_integral()
+    if is_integral or (kept is not None and kept < FEWEST_SORTED):
+        greatest.set_attribute("stable", True)
+    elif length is not None and kept is not None and length * kept <= LARGEST_KEY:
+        _sort_places_of_equals(greatest, length, kept)
+
+
+def _sizes(greatest: Any) -> tuple[int | None, int | None]:
+    """How many numbers there are along the axis, and how many of them are kept; None for what only a run tells."""
+    axis = int(greatest.get_attributes()["axis"])
+    shapes = greatest.get_input_partial_shape(0), greatest.get_output_partial_shape(0)
+    if any(shape.rank.is_dynamic for shape in shapes):
+        return None, None
+    length, kept = (int(size.get_length()) if size.is_static else None for size in (shape[axis] for shape in shapes))
+    return length, kept
+
+
+def _sort_places_of_equals(greatest: Any, length: int, kept: int) -> None:
+    """Puts sorted places in the place of those that the operation tells.
+
+    Integers throughout, as places do not fit into the 16 bits in which a device may compute floating-point numbers.
+    """
+    from openvino import opset13
+
+    values, places = greatest.output(0), greatest.output(_PLACES)
+    readers, names = places.get_target_inputs(), places.get_tensor().get_names()
+    if not readers:
+        return
+    rank = greatest.get_output_partial_shape(0).rank.get_length()
+    along = _Along(int(greatest.get_attributes()["axis"]) % rank, rank)
+    found = opset13.convert(places, "i32")
+    if kept > 1:
+        found = _sorted_within_equals(along, values, found, length, kept)
+    if kept < length:
+        found = _first_of_the_least(along, greatest.input_value(0), values, found, length, kept)
+    told = opset13.convert(found, places.get_element_type()).output(0)
+    places.get_tensor().set_names(set())
+    for reader in readers:
+        reader.replace_source_output(told)
+    told.get_tensor().set_names(names)
+
+
+class _Along:
+    """Nodes that work along one axis.
+
+    Args:
+        axis: The axis, counted from the first.
+        rank: The number of axes.
+    """
+
+    def __init__(self, axis: int, rank: int) -> None:
+        self.axis = axis
+        self._rank = rank
+
+    def numbers(self, count: int) -> Any:
+        """0, 1, … along the axis."""
+        from openvino import opset13
+
+        sizes = [1] * self._rank
+        sizes[self.axis] = count
+        return opset13.constant(np.arange(count, dtype=np.int32).reshape(sizes))
+
+    def part(self, value: Any, start: int, stop: int) -> Any:
+        """What lies between two places."""
+        from openvino import opset13
+
+        start_stop_step_axis = [opset13.constant(np.array([one], np.int64)) for one in (start, stop, 1, self.axis)]
+        return opset13.slice(value, *start_stop_step_axis)
+
+    def sums(self, value: Any) -> Any:
+        """Cumulative sums."""
+        from openvino import opset13
+
+        return opset13.cum_sum(value, opset13.constant(np.array(self.axis, np.int64)))
+
+    def least(self, value: Any, count: int) -> Any:
+        """The least of integers that all differ, or of which equal ones need not be told apart: values and places."""
+        from openvino import opset13
+
+        kept = opset13.constant(np.array(count, np.int32))
+        return opset13.topk(value, kept, self.axis, "min", "value", index_element_type="i32")
+
+    def at(self, value: Any, places: Any) -> Any:
+        """What lies at places."""
+        from openvino import opset13
+
+        return opset13.gather_elements(value, places, self.axis)
+
+
+def _sorted_within_equals(along: _Along, values: Any, places: Any, length: int, kept: int) -> Any:
+    """The places with those of equal values in order: sorted by the number of the value, then by place."""
+    from openvino import opset13
+
+    differs = opset13.not_equal(along.part(values, 1, kept), along.part(values, 0, kept - 1))
+    steps = along.sums(opset13.convert(differs, "i32"))
+    numbered = opset13.multiply(steps, opset13.constant(np.int32(length)))
+    first, others = along.part(places, 0, 1), along.part(places, 1, kept)
+    keys = opset13.concat([first, opset13.add(others, numbered)], axis=along.axis)
+    return along.at(places, along.least(keys, kept).output(_PLACES))
+
+
+def _first_of_the_least(along: _Along, value: Any, values: Any, places: Any, length: int, kept: int) -> Any:
+    """The places, with the first ones of the last value where it stands at more places than are kept."""
+    from openvino import opset13
+
+    last = along.part(values, kept - 1, kept)
+    nowhere = opset13.constant(np.int32(length))
+    equal = opset13.select(opset13.equal(value, last), along.numbers(length), nowhere)
+    first = along.least(equal, kept).output(0)
+    is_last = opset13.equal(values, last)
+    number = opset13.subtract(along.sums(opset13.convert(is_last, "i32")), opset13.constant(np.int32(1)))
+    moved = along.at(first, opset13.maximum(number, opset13.constant(np.int32(0))))
+    return opset13.select(opset13.logical_and(is_last, opset13.less(moved, nowhere)), moved, places)

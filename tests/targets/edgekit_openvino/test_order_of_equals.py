@@ -1,0 +1,137 @@
+"""Of equal numbers the one with the lower index comes first in ONNX's TopK: against NumPy's stable sort."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import openvino
+import pytest
+
+import edgekit_openvino
+from edgekit.comparison.box_reading import Columns, Rows
+from edgekit.comparison.box_suppression import with_suppression
+from edgekit.features.suppression import Suppression
+from edgekit.stages.load import Load
+from edgekit_openvino.corrections import corrected
+
+
+def model_of(shape: str, axis: int, kept: int, largest: int = 1, kind: str = "float") -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 18]>
+        g ({kind}[{shape}] x) => ({kind}[] y, int64[] i) <int64[1] k = {{{kept}}}> {{
+            y, i = TopK <axis = {axis}, largest = {largest}> (x, k) }}"""
+    )
+
+
+def levels(shape: tuple[int, ...], count: int) -> np.ndarray:
+    """Numbers of so many levels, as an INT8 model gives them."""
+    return (np.random.default_rng(count).integers(0, count, shape) / np.float32(count)).astype(np.float32)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("count", [1, 2, 256, 1 << 24])
+@pytest.mark.parametrize(
+    ("shape", "axis", "kept"),
+    [
+        ((8,), 0, 8),
+        ((1000,), 0, 5),
+        ((1000,), 0, 6),
+        ((1000,), 0, 100),
+        ((1000,), 0, 1000),
+        ((8400,), 0, 1000),
+        ((40000,), 0, 1000),
+        ((2, 300), -1, 300),
+        ((2, 90, 3), 1, 40),
+        ((50, 4, 2), 0, 20),
+    ],
+    ids=str,
+)
+def test_the_first_of_equal_numbers_comes_first(
+    shape: tuple[int, ...], axis: int, kept: int, count: int, largest: int, tmp_path: Path
+) -> None:
+    x = levels(shape, count)
+    expected = np.take(np.argsort(-x if largest else x, axis=axis, kind="stable"), np.arange(kept), axis=axis)
+    model = model_of(",".join(map(str, shape)), axis, kept, largest)
+    of_onnx_runtime = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(of_onnx_runtime[1], expected)
+    found = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run({"x": x})
+    np.testing.assert_array_equal(found["i"], expected)
+    np.testing.assert_array_equal(found["y"], np.take_along_axis(x, expected, axis=axis))
+
+
+def test_openvino_itself_does_not_keep_the_order() -> None:
+    model = model_of("1000", 0, 100)
+    found = openvino.compile_model(openvino.Core().read_model(model.SerializeToString()), "CPU")(
+        {"x": levels((1000,), 2)}
+    )
+    assert not np.array_equal(found[1], np.argsort(-levels((1000,), 2), kind="stable")[:100])
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16", "f16"])
+def test_in_numbers_of_16_bits_places_are_whole(precision: str) -> None:
+    """Places above 2048 have no float16 of their own, those above 256 no bfloat16."""
+    x = np.repeat(levels((42,), 1 << 6), 200)
+    network = corrected(openvino.Core().read_model(model_of("8400", 0, 1000).SerializeToString()))
+    found = openvino.compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": precision})({"x": x})
+    np.testing.assert_array_equal(found[1], np.argsort(-x, kind="stable")[:1000])
+
+
+@pytest.mark.parametrize("places", [[3], [3, 700, 8000]])
+def test_numbers_that_are_none_take_no_other_place(places: list[int], tmp_path: Path) -> None:
+    """Where NaN comes is not defined; every place is told once."""
+    x = levels((1000,), 20)
+    x[[place % 1000 for place in places]] = np.nan
+    found = edgekit_openvino.load(edgekit_openvino.convert(model_of("1000", 0, 1000), tmp_path / "m")).run({"x": x})
+    np.testing.assert_array_equal(np.sort(found["i"]), np.arange(1000))
+
+
+def test_infinite_numbers_and_both_zeros(tmp_path: Path) -> None:
+    x = np.array([0, -0.0, np.inf, -np.inf, 0, np.inf, -0.0, 1, -np.inf, 0], np.float32)
+    found = edgekit_openvino.load(edgekit_openvino.convert(model_of("10", 0, 9), tmp_path / "m")).run({"x": x})
+    np.testing.assert_array_equal(found["i"], [2, 5, 7, 0, 1, 4, 6, 9, 3])
+
+
+def test_batches_of_an_open_size(tmp_path: Path) -> None:
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model_of("N, 90", 1, 40), tmp_path / "m"))
+    for batch in (1, 3):
+        x = levels((batch, 90), 5)
+        np.testing.assert_array_equal(runner.run({"x": x})["i"], np.argsort(-x, axis=1, kind="stable")[:, :40])
+
+
+def test_it_takes_about_as_long_as_openvino_itself(tmp_path: Path) -> None:
+    """The kernel of OpenVINO that keeps the order takes several hundred times as long."""
+    network = openvino.Core().read_model(model_of("8400", 0, 1000).SerializeToString())
+    plain = openvino.compile_model(network, "CPU", {"INFERENCE_NUM_THREADS": 1})
+    stays = openvino.compile_model(corrected(network.clone()), "CPU", {"INFERENCE_NUM_THREADS": 1})
+    x = levels((8400,), 1 << 24)
+    seconds: dict[int, list[float]] = {0: [], 1: []}
+    for _ in range(30):
+        for number, model in enumerate((plain, stays)):
+            start = time.perf_counter()
+            model({"x": x})
+            seconds[number].append(time.perf_counter() - start)
+    assert min(seconds[1]) < 20 * min(seconds[0])
+
+
+def test_of_overlapping_boxes_with_equal_scores_the_first_stays(tmp_path: Path) -> None:
+    """``--postprocess nms`` on a detector whose scores have few levels."""
+    rows, random = 1500, np.random.default_rng(7)
+    low = random.uniform(0, 90, (rows, 2))
+    table = np.hstack([low, low + random.uniform(5, 20, (rows, 2)), levels((rows, 2), 8)]).astype(np.float32)
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[1, {rows}, 6] x) => (float[1, {rows}, 6] y) {{ y = Identity (x) }}"""
+    )
+    detector = Rows(Columns("y", 6, 0, 4), True, Columns("y", 6, 4, 2), order="xy")
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    suppressed = with_suppression(Load()(path).model, detector, {"y": rows}, Suppression(), "found").proto()
+    feeds = {"x": table[np.newaxis]}
+    (expected,) = onnxruntime.InferenceSession(suppressed.SerializeToString()).run(None, feeds)
+    found = edgekit_openvino.load(edgekit_openvino.convert(suppressed, tmp_path / "converted")).run(feeds)["found"]
+    assert len(np.unique(expected[0, :, 4])) < 5
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
