@@ -159,7 +159,7 @@ def _sized(
         judged, parity = calibration.references.every_other()
         calibration, fits = replace(calibration, references=judged), lambda place: place % 2 != parity
         assert request.samples is not None
-        scorer = _scorer(request, calibration, request.samples)
+        scorer = replace(_scorer(request, calibration, request.samples), head_weight=scorer.head_weight)
     return Sizing(request, model, placement, calibration, replace(scorer, by_margins=True), max_drop, fits).run()
 
 

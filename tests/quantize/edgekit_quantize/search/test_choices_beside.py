@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +16,7 @@ from edgekit.comparison.told_decisions import decisions_of
 from edgekit.data.samples import Sample
 from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Model
-from edgekit.quantizer import QuantizationRequest
+from edgekit.quantizer import QuantizationRequest, QuantizationResult
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.plugin import PostTrainingQuantizer
 from edgekit_quantize.search.choices_beside import (
@@ -172,6 +174,21 @@ def test_a_box_and_a_face_have_budgets_of_their_own(faces: Model) -> None:
     record = PostTrainingQuantizer().quantize(QuantizationRequest(faces, scheme="int8", samples=Vectors())).record
     assert record["max_drop"] == 0.003
     assert {tuple(trial["heads"]) for trial in record["curve"]} == {("face",)}
+
+
+def test_a_head_has_its_own_budget_in_a_search_of_sizes(faces: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --max-drop, where half of the samples judge weights: the box may lose 0.3 %, its face 1 %."""
+    asked: list[tuple[Scorer, float]] = []
+
+    def search(*given: Any) -> SimpleNamespace:
+        asked.append((given[4], given[5]))
+        return SimpleNamespace(run=lambda: QuantizationResult(faces, {}))
+
+    monkeypatch.setattr("edgekit_quantize.plugin.Sizing", search)
+    PostTrainingQuantizer().quantize(QuantizationRequest(faces, "auto", Vectors(), max_bytes=100_000))
+    ((scorer, max_drop),) = asked
+    assert len(scorer.references) == len(Vectors()) // 2
+    assert (max_drop, scorer.head_weight) == (0.003, 0.3)
 
 
 def test_tags_in_front_of_another_head_are_one() -> None:
