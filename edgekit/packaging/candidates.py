@@ -59,6 +59,10 @@ class Fate(StrEnum):
     """It holds what was asked, and another one is better."""
 
 
+_COUNTED_TO = 1e-3
+"""How far a share of what was counted may be from a whole number of it; another one is an expected share."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A form of the model that may ship."""
@@ -154,7 +158,10 @@ def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
     if count is None:
         return f"{loss_text(trial['drop'])} of {metric} lost, {loss_text(max_drop)} is allowed"
     counted = COUNTED.get(metric, metric)
-    return f"{round(trial['drop'] * count)} of {count} {counted} lost ({allowed_text(max_drop, count)})"
+    lost = trial["drop"] * count
+    if abs(lost - round(lost)) > _COUNTED_TO:
+        return f"{loss_text(trial['drop'])} of {count} {counted} lost, {loss_text(max_drop)} is allowed"
+    return f"{round(lost)} of {count} {counted} lost ({allowed_text(max_drop, count)})"
 
 
 def why(error: Exception) -> tuple[Fate, str]:

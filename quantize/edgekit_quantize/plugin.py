@@ -57,8 +57,9 @@ from edgekit_quantize.search.choices_beside import (
     signals_of,
 )
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
+from edgekit_quantize.search.margins import FEW_DECISIONS
 from edgekit_quantize.search.output_noise import noise_of_inputs
-from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, FEW_DECISIONS, LABELS
+from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, LABELS
 from edgekit_quantize.search.scoring import Scorer
 from edgekit_quantize.search.search import Outcome, Search
 from edgekit_quantize.search.timing import busy_warning
@@ -75,7 +76,7 @@ MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, BOXES: 0.01, TEXT: 0.01, EMBEDDINGS: 
 the verification of a bundle allows, which measures on samples that the search did not see."""
 ENOUGH_TO_SPLIT = 16
 """With at least this number of samples, every other one judges weights that were rounded by the others; from twice
-:data:`edgekit_quantize.search.score.FEW_DECISIONS` on where labels, boxes or characters are counted."""
+:data:`edgekit_quantize.search.margins.FEW_DECISIONS` on where labels, boxes or characters are counted."""
 MAX_DROP_OF_EVALUATION = 0.01
 """What may be lost of what the project's evaluation function gives for the float model, as a share of it."""
 

@@ -14,13 +14,13 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.class_overlap import CROSSING, FEWEST
-from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount, beyond_luck
+from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
 from edgekit.model import Arrays
 from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import is_standard
 from edgekit_quantize.search.choices import FORMS, decides_by_product, has_decisions
-from edgekit_quantize.search.margins import Margins
-from edgekit_quantize.search.score import FEW_DECISIONS, HeadKept
+from edgekit_quantize.search.margins import FEW_DECISIONS, Margins, share_kept
+from edgekit_quantize.search.score import HeadKept
 
 _CHOOSING = ("ArgMax", "LogSoftmax", "Sigmoid", "Softmax")
 """Operators behind which the decision is that of what they read."""
@@ -136,17 +136,20 @@ class ChoicesKept:
         for name, head in self._heads.items():
             head.add(expected[name], np.asarray(found[name]))
 
-    @property
-    def kept(self) -> dict[str, HeadKept]:
+    def kept(self, of_numbers: float = 1.0) -> dict[str, HeadKept]:
         """What each output keeps, by name; those of which nothing was counted are left out.
 
-        Of few numbers of classes all outputs of such count together as well: nothing tells how near they are to
-        changing.
+        Args:
+            of_numbers: What all outputs of numbers of classes keep together. Of few, each keeps no more: nothing tells
+                how near they are to changing.
         """
+        return {name: found for name, head in self._heads.items() if (found := head.kept(of_numbers)) is not None}
+
+    @property
+    def of_numbers(self) -> tuple[int, int]:
+        """How many numbers of classes changed, of how many, of all outputs that hold such."""
         numbers = [each for head in self._heads.values() if (each := head.of_numbers) is not None]
-        changed, everything = sum(each.changed for each in numbers), sum(each.positions for each in numbers)
-        together = 1 - changed / everything if everything else 1.0
-        return {name: found for name, head in self._heads.items() if (found := head.kept(together)) is not None}
+        return sum(each.changed for each in numbers), sum(each.positions for each in numbers)
 
 
 class _Head:
@@ -208,7 +211,9 @@ class _Changes:
         self.changed += int((expected != found).sum())
 
     def kept(self) -> HeadKept | None:
-        return _kept(self.changed, self.positions, self.margins) if self.positions else None
+        if not self.positions:
+            return None
+        return HeadKept(share_kept(self.changed, self.positions, self.margins), self.positions)
 
 
 class _Answers:
@@ -228,23 +233,7 @@ class _Answers:
         if count < FEWEST:
             return None
         changed = int(self._answers[0, 1] + self._answers[1, 0])
-        return _kept(changed, count, self._margins, self._margins.count / count)
-
-
-def _kept(changed: int, count: int, margins: Margins, margins_each: float = 1.0) -> HeadKept:
-    """The share that is kept; of few the expected one, unless more change surely.
-
-    Args:
-        changed: How many changed.
-        count: Of how many.
-        margins: How near decisions are to changing.
-        margins_each: How many of these there are for each that counts.
-    """
-    if count >= FEW_DECISIONS:
-        return HeadKept(1 - changed / count, count)
-    surely = beyond_luck(changed) / count
-    expected = max(margins.expected_agreement(), margins.expected_of_these())
-    return HeadKept(max(0.0, min(1 - surely, 1 - (1 - expected) * margins_each)), count)
+        return HeadKept(share_kept(changed, count, self._margins, self._margins.count / count), count)
 
 
 def _is_multiplied(output: ir.Value) -> bool:

@@ -8,12 +8,11 @@ from typing import Any
 
 from edgekit.comparison.custom_metric import share_lost
 from edgekit.comparison.meaning import BOXES, TEXT
+from edgekit_quantize.search.margins import FEW_DECISIONS
 
 LABELS = "accuracy"
 AGREEMENT = "agreement"
 EXPLAINED = "explained"
-FEW_DECISIONS = 500
-"""One of 500 is a fifth of the usual budget of 1 %."""
 DIGITS = 9
 """Decimals of what was lost."""
 

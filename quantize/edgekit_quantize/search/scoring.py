@@ -70,9 +70,9 @@ class Scorer:
     padding: Padding | None = None
     """Positions that are not judged; the references are without them."""
     by_margins: bool = False
-    """Whether fewer than :data:`FEW_DECISIONS` are judged by how many are expected to change, see
-    :class:`edgekit_quantize.search.margins.Margins`: for whoever tries many candidates and takes the first
-    that holds, which may do so by luck."""
+    """Whether fewer than :data:`edgekit_quantize.search.margins.FEW_DECISIONS` keep what an exponential law of margins
+    expects, whatever those of the samples say: for whoever tries many candidates and takes the first that holds, which
+    may do so by luck."""
 
     @classmethod
     def by_references(

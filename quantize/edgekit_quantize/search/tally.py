@@ -19,8 +19,8 @@ from edgekit.comparison.recalls import worst_class
 from edgekit.model import Arrays
 from edgekit_quantize.calibration.references import Reference
 from edgekit_quantize.search.choices_beside import ChoicesKept
-from edgekit_quantize.search.margins import Margins
-from edgekit_quantize.search.score import AGREEMENT, FEW_DECISIONS, LABELS, HeadKept
+from edgekit_quantize.search.margins import ENOUGH_DECISIONS, FEW_DECISIONS, Margins, share_kept
+from edgekit_quantize.search.score import AGREEMENT, LABELS, HeadKept
 from edgekit_quantize.search.variances import powers
 
 DEFAULT_DECISION = Decision()
@@ -61,7 +61,8 @@ class Tally:
         self._order = Columns() if ranks else None
         self._label_output, self._label_numbers = label_output, label_numbers
         along_axis = decision.by is DecidedBy.LARGEST
-        self._margins = Margins() if by_margins and metric == AGREEMENT and along_axis else None
+        self._margins = Margins() if metric == AGREEMENT and along_axis else None
+        self._is_strict = by_margins
         self._decision = decision
         self._decided = DecisionCount(decision)
         self.meaning = None if meaning is None else meaning.anew()
@@ -70,7 +71,7 @@ class Tally:
         self._power: dict[str, list[float]] = {}
         self._columns: dict[str, Columns] = {}
         self._integers: dict[str, list[int]] = {}
-        self.same = self.positions = 0
+        self.same = self.positions = self._of_other_shape = 0
         self.labels: LabelCount | None = None
         self._of_float: LabelCount | None = None
 
@@ -110,7 +111,9 @@ class Tally:
     @property
     def heads(self) -> dict[str, HeadKept]:
         """See :attr:`Score.heads`."""
-        return self._beside.kept | {name: _signal_kept(*self._power[name]) for name in self._signals}
+        changed, everything = self._numbers
+        together = 1 - changed / everything if everything else 1.0
+        return self._beside.kept(together) | {name: _signal_kept(*self._power[name]) for name in self._signals}
 
     @property
     def class_drop(self) -> float:
@@ -130,7 +133,9 @@ class Tally:
         decision = self._decision
         numbers = decision.by is DecidedBy.NUMBER
         if found.shape != expected.shape:
-            self.positions += expected.size if numbers else expected.size // expected.shape[decision.axis]
+            unlike = expected.size if numbers else expected.size // expected.shape[decision.axis]
+            self._of_other_shape += unlike
+            self.positions += unlike
             return
         self._decided.add(expected, found)
         wanted, got = (array if numbers else array.argmax(decision.axis) for array in (expected, found))
@@ -143,18 +148,35 @@ class Tally:
     def agreement(self) -> float:
         """The share of decisions that are the float model's; of few the expected one, unless more change surely.
 
-        It is 0 where a class is lost, however few positions it has. Where the float model decides nearly always alike,
+        Numbers of classes have no margins: of few those of all heads count together. It is 0 where a class is lost,
+        however few positions it has. Where the float model decides nearly always alike,
         the numbers may be a regression's: it is 0 with less of a signal than a bundle needs.
         """
         if self._decided.tells_one and self.sqnr_db < SQNR_FLOOR_DB[Kind.QUANTIZED]:
             return 0.0
         if self.lost_class is not None:
             return 0.0
-        if self._margins is None or self.positions >= FEW_DECISIONS:
-            return self.same / self.positions
         changed = self.positions - self.same
+        if self.positions >= FEW_DECISIONS:
+            return self.same / self.positions
         surely = beyond_luck(changed) / self.positions
-        return min(1 - surely, self._margins.expected_agreement())
+        if self._margins is None:
+            all_changed, everything = self._numbers
+            return min(1 - surely, 1 - all_changed / everything)
+        if self._is_strict:
+            return min(1 - surely, self._margins.expected_agreement())
+        if self.positions < ENOUGH_DECISIONS:
+            return self.same / self.positions
+        like = 1 - self._of_other_shape / self.positions
+        return min(like, share_kept(changed, self.positions, self._margins))
+
+    @property
+    def _numbers(self) -> tuple[int, int]:
+        """How many numbers of classes changed, of how many: of the first output and of those beside it."""
+        changed, everything = self._beside.of_numbers
+        if self._metric != AGREEMENT or self._decision.by is not DecidedBy.NUMBER:
+            return changed, everything
+        return changed + self.positions - self.same, everything + self.positions
 
     @property
     def _has_maps(self) -> bool:

@@ -322,6 +322,8 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     curve.append({"candidate": "of trees", **slow, "weight_bytes": 0, "float_weight_bytes": 0})
     lost = "class 3 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)"
     curve.append({"candidate": "of classes", **trial, "value": 0.0, "drop": 0.95, "count": 60, "lost_class": lost})
+    few = {**trial, "metric": "agreement", "value": 0.984, "drop": 0.016, "count": 32}
+    curve += [{"candidate": "of few", **few}, {"candidate": "counted", **few, "drop": 0.0625}]
     told.measured({"max_drop": 0.01, "curve": curve})
     told.told("c", Fate.SHIPS)
     rows = told.as_record()
@@ -333,6 +335,8 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
         ("of quantities", "refused", "5.00% of the signal of output 'age' lost, 1.00% is allowed"),
         ("of trees", "refused", "no weights that could be stored in fewer bits"),
         ("of classes", "refused", lost),
+        ("of few", "refused", "1.60% of 32 decisions lost, 1.00% is allowed"),
+        ("counted", "refused", "2 of 32 decisions lost (the budget 1 % allows 0)"),
     ]
     assert rows[0]["sqnr_db"] == 20.0
 

@@ -119,7 +119,7 @@ def test_what_may_be_lost_where_no_budget_is_named(parse: Callable[..., ir.Model
     g (float[1, 3, 12, 12] x) => (float[1, 432] y) {{ f = Flatten(x)  m = MatMul(f, w)  {last} }}"""
     model = Model(parse(text, w=np.eye(432, dtype=np.float32)))
 
-    record = PostTrainingQuantizer().quantize(_request(model, max_drop=None)).record
+    record = PostTrainingQuantizer().quantize(_request(model, max_drop=None, scheme="auto")).record
 
     assert (record["max_drop"], record["curve"][0]["metric"]) == (allowed, metric)
 
