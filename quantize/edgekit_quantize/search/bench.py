@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgekit.comparison.metrics import json_number
-from edgekit.comparison.trade_off import value_text
+from edgekit.comparison.trade_off import loss_text, value_text
 from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, is_smaller, timed_of
@@ -212,5 +212,7 @@ class Bench:
         if self.nearest is not None:
             score = self.nearest.score
             values = [value_text(score.metric, value) for value in (score.value, score.reference)]
-            what = f"so far {self.nearest.name!r}, {score.metric} {values[0]} (float {values[1]}); {what}"
+            head = score.head
+            beside = "" if head is None else f", {loss_text(1 - score.heads[head].share)} of {head} lost"
+            what = f"so far {self.nearest.name!r}, {score.metric} {values[0]} (float {values[1]}){beside}; {what}"
         self.progress(what, done, total)

@@ -240,7 +240,8 @@ class Sizing:
             place = larger
         lost = "; ".join(failures) or f"at most {self.max_drop:.2%} may be lost"
         forms = "no smaller form" if self.request.max_bytes is None else "no form that is small enough"
-        raise CandidateError(f"{forms} holds the accuracy budget: {lost}")
+        doubts = [] if failures else [*filter(None, [self.scorer.doubt, self.scorer.unread])]
+        raise CandidateError(f"{forms} holds the accuracy budget: {lost}", hint="; ".join(doubts) or None)
 
     def _latencies(self, judge: Judge, opened: Runner) -> dict[str, float]:
         """What the record tells of the time that a model takes beside the float model, where times here say something.

@@ -7,8 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+from edgekit.model import Model
 from edgekit.quantizer import CandidateError, Opened
+from edgekit_quantize.calibration.references import References
+from edgekit_quantize.search.bench import Bench, Trial
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
+from edgekit_quantize.search.score import HeadKept, Score
+from edgekit_quantize.search.scoring import Scorer
+from edgekit_quantize.search.workers import Judge
+from edgekit_quantize.settings import Settings
+from edgekit_quantize.writing.written import Written
 from tests.quantize.edgekit_quantize.search.slow_runners import (
     FLOAT_S,
     FLOAT_SIZE,
@@ -18,6 +26,7 @@ from tests.quantize.edgekit_quantize.search.slow_runners import (
     Slow,
     Unsteady,
     chosen,
+    model_of,
 )
 
 
@@ -279,6 +288,20 @@ def test_who_waits_is_told_the_nearest_candidate_so_far() -> None:
         f"{so_far}evaluating 'near, 1 layer in float'",
         f"{so_far}evaluating 'holds' as it ships",
     ]
+
+
+def test_who_waits_is_told_what_the_nearest_candidate_loses_of_another_head() -> None:
+    told: list[str] = []
+    score = Score("agreement", 1.0, 1.0, 30.0, heads={"root": HeadKept(0.97, 1000)})
+    bench = Bench(
+        Judge(Scorer(References.of([]), "agreement", 1.0)),
+        Model(model_of(FLOAT_SIZE)),
+        Slow(FLOAT_S, 0.0),
+        progress=lambda what, done, total: told.append(what),
+        nearest=Trial("near", Settings(), Written(model_of(SIZE), []), score),
+    )
+    assert bench.measured([]) == []
+    assert told == ["so far 'near', agreement 100.00% (float 100.00%), 3.00% of root lost; evaluating "]
 
 
 def rescued(near: Slow) -> Callable[[Collection[str], bool], None]:

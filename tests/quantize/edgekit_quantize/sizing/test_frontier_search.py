@@ -254,6 +254,16 @@ def test_where_nothing_holds_the_budget_a_size_is_named_only_if_one_was_asked_fo
         ask(smallest=True, max_drop=0.05, execute=execute)
 
 
+def test_where_no_size_holds_the_budget_boxes_that_are_not_read_are_told(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boxes = 'output "y" looks like a detector\'s boxes, and no boxes are read'
+    monkeypatch.setattr("edgekit_quantize.plugin.nearly_recognised", lambda *given: boxes)
+    with pytest.raises(CandidateError, match=r"^no form that is small enough holds the accuracy budget") as caught:
+        ask(max_bytes=20_000, max_drop=1e-9, execute=_built)
+    assert caught.value.hint == boxes
+
+
 def test_sizes_need_samples_and_the_scheme_auto(network: Model) -> None:
     with pytest.raises(InputError) as caught:
         PostTrainingQuantizer().quantize(QuantizationRequest(network, "int8", Drawn(), smallest=True))
