@@ -13,6 +13,8 @@ from edgekit_quantize.graph.nodes import is_standard
 
 FORMS = ("Cast", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators that hand on all numbers of their first input, in another form."""
+_BIAS = 2
+"""Which input of a convolution is its bias."""
 _RANK_OF_ROWS = 2
 """Up to this rank an output may be the features of a sample."""
 
@@ -33,14 +35,24 @@ def decides(graph: ir.Graph) -> bool:
 
 
 def decides_by_product(output: ir.Value) -> bool:
-    """Whether an output is what a Gemm, or a MatMul with a bias, gives: logits, if its numbers may be scores."""
+    """Whether an output is what a Gemm, or a MatMul with a bias, gives: logits, if its numbers may be scores.
+
+    A convolution of one place with a bias is such a product.
+    """
     node = _maker(output)
     if node is None or not _has_classes(output):
         return False
-    if is_standard(node, "Gemm"):
+    if is_standard(node, "Gemm") or _is_of_one_place(node):
         return True
     operands = [value.producer() for value in node.inputs if value is not None]
     return is_standard(node, "Add") and any(n is not None and is_standard(n, "MatMul", "Gemm") for n in operands)
+
+
+def _is_of_one_place(node: ir.Node) -> bool:
+    """Whether it is a convolution with a bias whose output has one place: a product of what was pooled before."""
+    shape = node.outputs[0].shape
+    has_bias = is_standard(node, "Conv") and len(node.inputs) > _BIAS and node.inputs[_BIAS] is not None
+    return has_bias and shape is not None and all(size == 1 for size in list(shape)[2:])
 
 
 def tells_words(model: Model) -> bool:
@@ -79,11 +91,14 @@ def _has_classes(value: ir.Value) -> bool:
 def has_decisions(references: References, decision: Decision, output: str | None = None) -> bool:
     """Whether something is decided in one of the float model's outputs, the first if none is named.
 
-    It may hold amounts instead, a few quantities of which the same one is always the largest, or a table in each of
-    whose rows it is, or probabilities by which nearly all samples are of one class, as few orders are frauds: a bundle
-    of such is judged by what varies between samples (:meth:`edgekit.comparison.columns.Columns.centred_db`).
+    It may hold amounts instead, a few quantities of which the same one is always the largest, or that have scales of
+    their own, or a table in each of whose rows it is, or probabilities by which nearly all samples are of one class, as
+    few orders are frauds: a bundle of such is judged by what varies between samples
+    (:meth:`edgekit.comparison.columns.Columns.centred_db`).
     """
     count, columns = _gathered(references, decision, output)
+    if not decision.told and not decision.are_scores and columns.worst() is not None:
+        return False
     decides = columns.is_vector or count.shared()[0] is not None
     return count.may_decide and columns.centred_db(decides=decides, shares_decide=not count.says_little) is None
 

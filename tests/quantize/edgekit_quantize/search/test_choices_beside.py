@@ -19,6 +19,7 @@ from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest, QuantizationResult
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.plugin import PostTrainingQuantizer
+from edgekit_quantize.search.choices import decides_by_product
 from edgekit_quantize.search.choices_beside import (
     ChoicesKept,
     choices_beside,
@@ -297,11 +298,38 @@ def test_heads_are_products_yes_and_no_and_tags(parse: Callable[..., ir.Model]) 
     assert signals_of(model.graph, decisions) == ["d", "tags", "odd", "age"]
 
 
+def test_a_convolution_of_one_place_is_a_product(parse: Callable[..., ir.Model]) -> None:
+    """Pooled before, it is a Gemm; of several places, or without a bias, it may be features."""
+    arrays = {"w": np.ones((3, 4, 1, 1), np.float32), "b": np.ones(3, np.float32)}
+    nodes = "p = GlobalAveragePool(x) c = Conv(p, w, b) d = Flatten(c) e = Conv(p, w) f = Flatten(e) "
+    nodes += "g = Conv(x, w, b) h = Flatten(g)"
+    inner = "float[1, 3, 1, 1] c, float[1, 3, 1, 1] e, float[1, 3, 2, 2] g"
+    ends = "float[1, 3] d, float[1, 3] f, float[1, 12] h"
+    graph = parse(f"{HEADER} g (float[1, 4, 2, 2] x) => ({ends}) <{inner}> {{ {nodes} }}", **arrays).graph
+    assert [decides_by_product(output) for output in graph.outputs] == [True, False, False]
+
+
 def test_logits_their_softmax_and_the_largest_ones_number_are_one_choice(parse: Callable[..., ir.Model]) -> None:
     nodes = "l = Gemm(x, w) p = Softmax(l) a = ArgMax<axis = 1, keepdims = 0>(p) o = Gemm(x, w)"
     ends = "float[1, 3] l, float[1, 3] p, int64[1] a, float[1, 3] o"
     graph = parse(f"{HEADER} g (float[1, 8] x) => ({ends}) {{ {nodes} }}", w=np.ones((8, 3), np.float32)).graph
     assert choosing_like(graph, "p") == {"l", "p", "a"}
+
+
+def test_quantities_with_scales_of_their_own_are_no_head() -> None:
+    """Degrees and a share of either sign: whether the degrees are above zero tells which is the larger one."""
+    rng = np.random.default_rng(2)
+    eye = np.eye(5, dtype=np.float32)
+    rows = [
+        Reference({"x": np.int64(n)}, {"bass": eye[n % 5][None], "root": (rng.normal(size=(1, 2)) * [20, 1])})
+        for n in range(64)
+    ]
+
+    def beside(decision: Decision) -> list[str]:
+        return [*Scorer.by_references(References.of(rows), classes=True, beside={"root": decision}).beside]
+
+    assert beside(Decision()) == []
+    assert beside(SECOND["root"]) == ["root"]
 
 
 def test_a_second_head_of_one_number_does_not_count() -> None:
