@@ -71,7 +71,7 @@ class Tally:
         self._power: dict[str, list[float]] = {}
         self._columns: dict[str, Columns] = {}
         self._integers: dict[str, list[int]] = {}
-        self.same = self.positions = self._of_other_shape = 0
+        self.same = self.positions = 0
         self.labels: LabelCount | None = None
         self._of_float: LabelCount | None = None
 
@@ -133,9 +133,7 @@ class Tally:
         decision = self._decision
         numbers = decision.by is DecidedBy.NUMBER
         if found.shape != expected.shape:
-            unlike = expected.size if numbers else expected.size // expected.shape[decision.axis]
-            self._of_other_shape += unlike
-            self.positions += unlike
+            self.positions += expected.size if numbers else expected.size // expected.shape[decision.axis]
             return
         self._decided.add(expected, found)
         wanted, got = (array if numbers else array.argmax(decision.axis) for array in (expected, found))
@@ -146,19 +144,20 @@ class Tally:
 
     @property
     def agreement(self) -> float:
-        """The share of decisions that are the float model's; of few the expected one, unless more change surely.
+        """The share of decisions that are the float model's; of few no more than is expected.
 
-        Numbers of classes have no margins: of few those of all heads count together. It is 0 where a class is lost,
-        however few positions it has. Where the float model decides nearly always alike,
+        What is expected tells of more than what changed, and what changed of noise that is not normal: fewer than 500
+        decisions keep the lesser share. Numbers of classes have no margins: of few those of all heads count together.
+        It is 0 where a class is lost, however few positions it has. Where the float model decides nearly always alike,
         the numbers may be a regression's: it is 0 with less of a signal than a bundle needs.
         """
         if self._decided.tells_one and self.sqnr_db < SQNR_FLOOR_DB[Kind.QUANTIZED]:
             return 0.0
         if self.lost_class is not None:
             return 0.0
-        changed = self.positions - self.same
+        counted, changed = self.same / self.positions, self.positions - self.same
         if self.positions >= FEW_DECISIONS:
-            return self.same / self.positions
+            return counted
         surely = beyond_luck(changed) / self.positions
         if self._margins is None:
             all_changed, everything = self._numbers
@@ -166,9 +165,8 @@ class Tally:
         if self._is_strict:
             return min(1 - surely, self._margins.expected_agreement())
         if self.positions < ENOUGH_DECISIONS:
-            return self.same / self.positions
-        like = 1 - self._of_other_shape / self.positions
-        return min(like, share_kept(changed, self.positions, self._margins))
+            return counted
+        return min(counted, share_kept(changed, self.positions, self._margins))
 
     @property
     def _numbers(self) -> tuple[int, int]:
