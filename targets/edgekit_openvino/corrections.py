@@ -19,7 +19,7 @@ from edgekit_openvino.integer_quotients import KINDS as DIVISIONS
 from edgekit_openvino.integer_quotients import keep_integer_quotient
 from edgekit_openvino.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.quotients import keep_quotient
-from edgekit_openvino.replacing import put_in_place_of
+from edgekit_openvino.replacing import put_behind, put_in_place_of
 from edgekit_openvino.unsigned_integers import KINDS as UNSIGNED
 from edgekit_openvino.unsigned_integers import keep_unsigned
 
@@ -50,7 +50,8 @@ def corrected(network: Any) -> Any:
     constants = _constants(network)
     for operation in network.get_ordered_ops():
         kind = operation.get_type_name()
-        if kind in REDUCTIONS and _is_fused_wrong(operation) and _meets_constants(operation, constants):
+        is_fused_wrong = kind in REDUCTIONS and _is_fused_wrong(operation) and _meets_constants(operation, constants)
+        if is_fused_wrong and operation.get_element_type().is_real():
             _reduce_with_two_axes(operation)
         if kind in UNSIGNED and keep_unsigned(operation):
             continue
@@ -59,6 +60,9 @@ def corrected(network: Any) -> Any:
         if kind in COMPARISONS and keep_integer_comparison(operation):
             continue
         if kind in KERNELS and keep_integer_kernel(operation):
+            continue
+        if is_fused_wrong and operation.get_element_type().is_integral():
+            _reduce_in_floats(operation)
             continue
         if kind in EXTREMES and operation.get_element_type().is_real():
             if operation.input_value(0).get_node().get_type_name() not in NEVER:
@@ -101,15 +105,15 @@ def _tell_types(loop: Any) -> None:
 
 
 def _is_fused_wrong(reduction: Any) -> bool:
-    """Whether it reduces the first or the last of three axes, in a batch that is or may be larger than one."""
+    """Whether it reduces the first or the last of three axes, of integers any, in a batch that may be more than one."""
     shape, axes = reduction.get_input_partial_shape(0), reduction.input_value(1).get_node()
-    if shape.rank.is_dynamic or len(shape) != FUSED_WRONG_RANK or not reduction.get_element_type().is_real():
+    if shape.rank.is_dynamic or len(shape) != FUSED_WRONG_RANK:
         return False
     if axes.get_type_name() != "Constant" or axes.get_data().size != 1 or 0 in shape or shape[1].is_dynamic:
         return False
     if shape[0].is_static and shape[0].get_length() == 1:
         return False
-    return int(axes.get_data().item()) % FUSED_WRONG_RANK != 1
+    return reduction.get_element_type().is_integral() or int(axes.get_data().item()) % FUSED_WRONG_RANK != 1
 
 
 def _constants(network: Any) -> set[str]:
@@ -124,7 +128,8 @@ def _constants(network: Any) -> set[str]:
 
 
 def _meets_constants(operation: Any, constants: Collection[str]) -> bool:
-    """Whether constants of several numbers are added to what it gives, or the like, which the plugin would fuse."""
+    """Whether constants, to floats of several numbers, are added to what it gives, or the like; the plugin fuses it."""
+    is_integral = operation.get_element_type().is_integral()
     waiting, seen = list(operation.outputs()), set()
     while waiting:
         for reader in waiting.pop().get_target_inputs():
@@ -132,7 +137,7 @@ def _meets_constants(operation: Any, constants: Collection[str]) -> bool:
             others = [node.input_value(place) for place in range(node.get_input_size()) if place != reader.get_index()]
             if node.get_name() in seen or not all(other.get_node().get_name() in constants for other in others):
                 continue
-            if any(_has_several(other.get_partial_shape()) for other in others):
+            if any(is_integral or _has_several(other.get_partial_shape()) for other in others):
                 return True
             seen.add(node.get_name())
             waiting.extend(node.outputs())
@@ -162,6 +167,18 @@ def _reduce_with_two_axes(reduction: Any) -> None:
     for reader in readers:
         reader.replace_source_output(back)
     back.get_tensor().set_names(names)
+
+
+def _reduce_in_floats(reduction: Any) -> None:
+    """Reduces in float32, as the plugin does with these integers anyway."""
+    from openvino import opset13
+
+    kind = reduction.get_element_type()
+    reduction.input(0).replace_source_output(opset13.convert(reduction.input_value(0), "f32").output(0))
+    reduction.constructor_validate_and_infer_types()
+    put_behind(reduction, lambda value: opset13.convert(value, kind))
+    if _is_fused_wrong(reduction):
+        _reduce_with_two_axes(reduction)
 
 
 def _merged(value: Any, axis: int) -> Any:

@@ -191,6 +191,28 @@ def test_constants_behind_a_reduction_of_three_axes_of_open_sizes(tmp_path, size
     assert max(differences) > 0.1  # still: along another axis
 
 
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("behind", ["Add (s, k)", "Mul (s, k)", "Sub (k, s)"])
+@pytest.mark.parametrize("kind", [6, 7], ids=["int32", "int64"])
+def test_constants_behind_a_reduction_of_small_integers_of_three_axes(tmp_path, op_type, keepdims, behind, kind):
+    """How many marks a mask has, less one."""
+    name, sizes = {6: "int32", 7: "int64"}[kind], "1, 1, 1" if keepdims else "1, 1"
+    proto = parsed(
+        f"(uint8[2, 40, 3] x) => ({name}[] y) <{name}[{sizes}] k = {{7}}, int64[1] a = {{1}}>"
+        f" {{ c = Cast <to = {kind}> (x) s = {op_type} <keepdims = {keepdims}> (c, a) y = {behind} }}"
+    )
+    x = np.random.default_rng(7).integers(1, 5, (2, 40, 3), np.uint8)
+    x[:, 4:] = 1
+    numbers = x.astype(name)
+    reduced = numbers.prod(1) if op_type == "ReduceProd" else numbers.sum(1)
+    if op_type == "ReduceMean":
+        reduced //= 40
+    expected = {"Add": reduced + 7, "Mul": reduced * 7, "Sub": 7 - reduced}[behind[:3]]
+    assert not np.array_equal(as_read(proto, {"x": x}, tmp_path)[0].reshape(2, 3), expected)  # still
+    np.testing.assert_array_equal(converted(proto, {"x": x}, tmp_path)[0].reshape(2, 3), expected)
+
+
 def test_a_reduction_that_meets_no_constants_is_left_as_it_is(tmp_path):
     """OpenVINO makes one operation of a written-out normalization, which a Reshape would keep it from."""
     proto = parsed(
