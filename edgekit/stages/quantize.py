@@ -86,21 +86,22 @@ class Execute:
     """How many the runtime may use where candidates are timed; a bundle runs on one."""
     instruction_sets: HeldSets | None = None
     """What its runtime is held to as well where the candidate multiplies integers, in a process for each."""
+    as_shipped: bool = False
+    """Whether they are built as what ships, whose size counts; else they are drafts: their outputs are what counts."""
 
     def __call__(self, candidate: Model) -> Opened:
         """What executes the candidate. What was built is removed when nobody holds it any more.
-
-        Candidates are drafts: their outputs are what they are judged by.
 
         Raises:
             CandidateError: It cannot be built or loaded.
         """
         free_unused()
+        options = replace(self.options, draft=not self.as_shipped)
         closing = ExitStack()
         place = closing.enter_context(temporary_folder())
         try:
             with _told_of_candidate("built"):
-                artifact = self.target.build(candidate, self.profile, place, replace(self.options, draft=True))
+                artifact = self.target.build(candidate, self.profile, place, options)
             form = topology_digest(candidate)
             timed = self._loaded(artifact, form, self.threads)
         except BaseException:
@@ -288,6 +289,7 @@ class Quantize(Stage[Model]):
                     self._options,
                     timed_threads() if self._profile.runs_here else 1,
                     sets,
+                    as_shipped=self._max_bytes is not None and not self._options.onnx_ships,
                 ),
                 latency_counts=self._profile.runs_here,
                 progress=self._progress,

@@ -184,7 +184,7 @@ class Sizing:
         raise CandidateError(
             "no form of the model is small enough",
             subject=self.request.model.name,
-            expected=f"at most {most} bytes",
+            expected=f"at most {most} {'byte' if most == 1 else 'bytes'}",
             found=f"{math.ceil(self._frontier[last].bytes) if least is None else least} bytes at least",
             hint=self._hint(most),
         )

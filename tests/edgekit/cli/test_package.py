@@ -388,6 +388,19 @@ def test_a_model_of_at_most_a_size_and_the_smallest_one(
     assert len(record["frontier"]) > 3
 
 
+@pytest.mark.parametrize("target", ["intel-cpu", "onnxruntime"])
+def test_the_least_size_that_is_told_is_that_of_the_bundle(
+    target: str, edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path
+) -> None:
+    asked = ("package", digits, "--target", target, "--dim", "batch=1", "--data", labelled_digits, "--max-drop", "90%")
+    refused = edgekit(*asked, "--max-size", "1", "-o", tmp_path / "refused")
+    assert "expected: at most 1 byte\n" in refused.err
+    (least,) = map(int, re.findall(r"(\d+) bytes at least", refused.err))
+    built = edgekit(*asked, "--max-size", least, "-o", tmp_path / "built", "--json")
+    assert built.code == 0
+    assert 0.99 * least < built.json["size"]["bytes"] <= least
+
+
 def test_a_size_that_no_form_has_leaves_no_bundle(
     edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path
 ) -> None:
