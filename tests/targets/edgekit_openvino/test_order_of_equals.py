@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -102,19 +101,11 @@ def test_batches_of_an_open_size(tmp_path: Path) -> None:
         np.testing.assert_array_equal(runner.run({"x": x})["i"], np.argsort(-x, axis=1, kind="stable")[:, :40])
 
 
-def test_it_takes_about_as_long_as_openvino_itself(tmp_path: Path) -> None:
-    """The kernel of OpenVINO that keeps the order takes several hundred times as long."""
-    network = openvino.Core().read_model(model_of("8400", 0, 1000).SerializeToString())
-    plain = openvino.compile_model(network, "CPU", {"INFERENCE_NUM_THREADS": 1})
-    stays = openvino.compile_model(corrected(network.clone()), "CPU", {"INFERENCE_NUM_THREADS": 1})
-    x = levels((8400,), 1 << 24)
-    seconds: dict[int, list[float]] = {0: [], 1: []}
-    for _ in range(30):
-        for number, model in enumerate((plain, stays)):
-            start = time.perf_counter()
-            model({"x": x})
-            seconds[number].append(time.perf_counter() - start)
-    assert min(seconds[1]) < 20 * min(seconds[0])
+def test_many_numbers_are_not_left_to_the_kernel_that_compares_all() -> None:
+    """OpenVINO's own kernel that keeps the order takes several hundred times as long for 1000 of 8400."""
+    network = corrected(openvino.Core().read_model(model_of("8400", 0, 1000).SerializeToString()))
+    stable = [each.get_attributes()["stable"] for each in network.get_ops() if each.get_type_name() == "TopK"]
+    assert stable == [False] * 3
 
 
 def test_of_overlapping_boxes_with_equal_scores_the_first_stays(tmp_path: Path) -> None:
