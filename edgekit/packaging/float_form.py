@@ -107,9 +107,8 @@ class FloatForm:
                     return
                 slower += ratio[0] > 1 and math.sqrt(ratio[0] * ratio[1]) > SAME_SPEED
         if slower > LOOKS / 2:
-            raise NotWorthItError(
-                f"is slower than {name_of_given(self._model)}"
-            )  # by how much would differ from run to run
+            # by how much would differ from run to run
+            raise NotWorthItError(f"is slower than {name_of_given(self._model)}")
 
     def _ratio(self, built: Artifact, of_float: Artifact, feeds: Mapping[str, np.ndarray]) -> Interval | None:
         """In which interval lies how many times as long one takes as the other, each in a process of its own.

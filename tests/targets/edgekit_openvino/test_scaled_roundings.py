@@ -1,11 +1,16 @@
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import openvino
 import pytest
 from openvino import opset13
 
+from edgekit.model import Model
+from edgekit_openvino.ir_file import write_ir
 from edgekit_openvino.scaled_roundings import scale_ahead_of_roundings
 
 LEVELS = 256
@@ -61,3 +66,14 @@ def test_other_roundings_stay(
 ) -> None:
     limits = [*np.array([[least], [greatest]], np.float32), np.float32(0), np.float32(highest)]
     assert scale_ahead_of_roundings(network(shape, limits)) == []
+
+
+def test_the_factors_are_products_in_the_file_that_ships(tmp_path: Path) -> None:
+    limits = [np.zeros((1, 4), np.float32), np.float32([[1, 2, 4, 8]]), np.float32(0), np.float32(2)]
+    text = '<ir_version: 9, opset_import: ["" : 18]> g (float[N, 4] x) => (float[N, 4] y) { y = Identity(x) }'
+    model = Model(ir.from_proto(onnx.parser.parse_model(text)))
+    write_ir(network((2, 4), limits), model, tmp_path / "model.xml", half_weights=False)
+    operations = openvino.Core().read_model(tmp_path / "model.xml").get_ordered_ops()
+    (rounding,) = [each for each in operations if each.get_type_name() == "FakeQuantize"]
+    assert rounding.input_value(0).get_node().get_type_name() == "Multiply"
+    assert all(limit.get_node().get_data().size == 1 for limit in rounding.input_values()[1:])
