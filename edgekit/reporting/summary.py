@@ -22,8 +22,8 @@ from edgekit.timing.latency import LEAST_TURNS
 
 Manifest = Mapping[str, Any]
 
-MUCH_LARGER = 1.5
-"""From this multiple of the original's size on, what made a build grow is told."""
+MUCH_MORE = 1.5
+"""From this multiple of the original's size or latency on, what made a build grow or slow is told."""
 STAND_IN = "of a stand-in on the machine that packaged it: says nothing about the device"
 
 UNSTEADY = 1.5
@@ -219,27 +219,45 @@ def _all_stages(manifest: Manifest) -> list[Mapping[str, Any]]:
 
 
 def warnings(manifest: Manifest) -> list[str]:
-    """What the stages want people to know, each once, and what made a build much larger than the original."""
+    """What the stages want people to know, each once, and what made a build much larger or slower than the original."""
     told = dict.fromkeys(text for stage in _all_stages(manifest) for text in stage["record"].get("warnings", ()))
     return [*told, *(text for build in (manifest, *manifest.get("also", ())) for text in _growth_texts(build))]
 
 
 def expansion_texts(build: Mapping[str, Any]) -> list[str]:
-    """Which operators were expanded into how many nodes, where a build is much larger than the original for it."""
+    """Which operators were expanded into how many nodes, where a build is much larger or slower than the original."""
     nodes: Counter[str] = Counter()
     for rewrite in stage_record(build, "pre-check").get("rewrites", ()):
         nodes[rewrite["op_type"]] += rewrite["nodes"]
-    if build["size"]["ratio"] < MUCH_LARGER or not nodes:
+    if not nodes or not (_is_much_larger(build) or _is_much_slower(build)):
         return []
     return [", ".join(f"{op_type} into {count} node{'s' * (count != 1)}" for op_type, count in nodes.most_common())]
 
 
+def _is_much_larger(build: Mapping[str, Any]) -> bool:
+    return bool(build["size"]["ratio"] >= MUCH_MORE)
+
+
+def _is_much_slower(build: Mapping[str, Any]) -> bool:
+    """Whether it takes much longer than the original, as measured on the device and steadily."""
+    latency = build.get("latency")
+    if latency is None or not latency["of_device"]:
+        return False
+    return latency["ratio"] >= MUCH_MORE and unsteady_ratio(latency) is None
+
+
 def _growth_texts(build: Mapping[str, Any]) -> list[str]:
-    size = build["size"]
+    size, found = build["size"], []
+    if _is_much_larger(build):
+        found.append(
+            f"the model takes {size['ratio']:.3g} times as much space as the original "
+            f"({bytes_text(size['bytes'])}, not {bytes_text(size['source_bytes'])})"
+        )
+    if _is_much_slower(build):
+        found.append(f"an inference takes {build['latency']['ratio']:.3g} times as long as the original's")
     return [
-        f"on {build['target']['profile']} the model takes {size['ratio']:.3g} times as much space as the original "
-        f"({bytes_text(size['bytes'])}, not {bytes_text(size['source_bytes'])}): operators that the device does not "
-        f"take are expanded, {text}"
+        f"on {build['target']['profile']} {' and '.join(found)}: operators that the device does not take are "
+        f"expanded, {text}"
         for text in expansion_texts(build)
     ]
 

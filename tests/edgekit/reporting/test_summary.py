@@ -170,6 +170,32 @@ def test_what_made_a_build_much_larger_is_told() -> None:
     ]
 
 
+def slowed(
+    build: dict[str, Any], ratio: float, interval: tuple[float, float], of_device: bool = True
+) -> dict[str, Any]:
+    return {**build, "latency": {"ratio": ratio, "ratio_interval": list(interval), "of_device": of_device}}
+
+
+def test_what_made_a_build_much_slower_is_told() -> None:
+    trees = ("ai.onnx.ml.TreeEnsembleRegressor", 21)
+    small = grown("intel-cpu", 0.5, trees)
+    assert warnings(slowed(small, 5.05, (5.0, 5.2))) == [
+        "on intel-cpu an inference takes 5.05 times as long as the original's: operators that the device does not take "
+        "are expanded, ai.onnx.ml.TreeEnsembleRegressor into 21 nodes"
+    ]
+    assert warnings(slowed(grown("intel-cpu", 2.0, trees), 44.1, (43.0, 45.0))) == [
+        "on intel-cpu the model takes 2 times as much space as the original (4 kB, not 2 kB) and an inference takes "
+        "44.1 times as long as the original's: operators that the device does not take are expanded, "
+        "ai.onnx.ml.TreeEnsembleRegressor into 21 nodes"
+    ]
+    for told in (
+        slowed(small, 1.2, (1.1, 1.3)),
+        slowed(small, 5.0, (2.0, 9.0)),
+        slowed(small, 124.0, (120.0, 130.0), of_device=False),
+    ):
+        assert warnings(told) == []
+
+
 @pytest.mark.parametrize("build", [grown("intel-cpu", 1.4, ("Mish", 1)), grown("intel-cpu", 4.0)])
 def test_nothing_is_told_of_a_build_that_is_as_small_or_holds_what_the_model_has(build: dict[str, Any]) -> None:
     assert expansion_texts(build) == []
