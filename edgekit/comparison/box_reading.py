@@ -77,6 +77,21 @@ class Columns:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """A grid of the picture whose cells are neighbouring rows, line by line."""
+
+    stride: int
+    """Pixels from cell to cell."""
+    width: int
+    """Cells in a row."""
+    height: int
+
+    def places(self) -> np.ndarray:
+        """(rows, 2) int64: x and y of each cell, in cells."""
+        return np.indices((self.height, self.width))[::-1].reshape(2, -1).T
+
+
+@dataclass(frozen=True)
 class Rows:
     """A row a box, in one output or in the same row of several."""
 
@@ -97,6 +112,9 @@ class Rows:
     """Whether coordinates are shares of the input's width and height; else they are its pixels."""
     order: Order | None = "xy"
     """Which coordinate comes first; None where that is not known."""
+    cells: tuple[Cells, ...] = ()
+    """The grids whose cells the rows are, one grid after the other: then coordinates are the offset of the centre from
+    the cell and the logarithms of the size, in cells (YOLOX: Ge et al., 2021, arXiv:2107.08430)."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -123,6 +141,8 @@ class Rows:
         """See :class:`Detector`."""
         form = "corners" if self.have_corners else "centre and size"
         placed = f"{form} {'as shares' if self.are_shares else 'in pixels'} of the input"
+        if self.cells:
+            placed = f"offsets from the cells of {len(self.cells)} grids of the picture"
         if self.order == "yx":
             placed += ", y first,"
         if self.classes is not None:
@@ -146,7 +166,7 @@ class Rows:
 
     def read(self, outputs: Arrays, least: float = DOUBTFUL, overlap: float = SAME_OBJECT) -> Boxes:
         """See :class:`Detector`."""
-        placed = self.coordinates.of(outputs)
+        placed = self._in_pixels(self.coordinates.of(outputs)) if self.cells else self.coordinates.of(outputs)
         if not self.have_corners:
             placed = np.hstack([placed[:, :2] - placed[:, 2:] / 2, placed[:, :2] + placed[:, 2:] / 2])
         scores = self.all_scores(outputs)
@@ -156,13 +176,26 @@ class Rows:
         kinds = self.classes.of(outputs)[:, 0].astype(int)
         return Boxes(placed, scores[:, 0], kinds, beside).without_weak(least)
 
+    def _in_pixels(self, offsets: np.ndarray) -> np.ndarray:
+        """Centre and size of offsets from cells."""
+        cells, strides = self.cells_of_rows()
+        size = np.exp(np.clip(offsets[:, 2:], -LARGEST_EXPONENT, LARGEST_EXPONENT))
+        placed: np.ndarray = np.hstack([cells + offsets[:, :2], size]) * strides
+        return placed
+
+    def cells_of_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The cell of each row (rows, 2), x first, in cells, and its stride (rows, 1), in pixels."""
+        places = [grid.places() for grid in self.cells]
+        strides = [np.full((len(each), 1), grid.stride) for each, grid in zip(places, self.cells, strict=True)]
+        return np.concatenate(places), np.concatenate(strides)
+
     def as_record(self) -> dict[str, Any]:
         """See :class:`Detector`."""
         return {
             "form": "rows",
             "suppressed": self.classes is not None,
             "coordinates": asdict(self.coordinates),
-            "coordinates_are": "corners" if self.have_corners else "centre_and_size",
+            "coordinates_are": self._coordinates_are,
             "unit": "share" if self.are_shares else "pixel",
             "order": self.order,
             "scores": asdict(self.scores),
@@ -170,7 +203,14 @@ class Rows:
             "background": self.background,
             "objectness": None if self.objectness is None else asdict(self.objectness),
             "classes": None if self.classes is None else asdict(self.classes),
+            "cells": list(map(asdict, self.cells)) or None,
         }
+
+    @property
+    def _coordinates_are(self) -> str:
+        if self.cells:
+            return "offset_and_log_size"
+        return "corners" if self.have_corners else "centre_and_size"
 
 
 @dataclass(frozen=True)
@@ -271,6 +311,7 @@ def detector_of(record: Mapping[str, Any]) -> Detector:
         classes,
         are_shares=record["unit"] == "share",
         order=record["order"],
+        cells=tuple(Cells(**grid) for grid in record.get("cells") or ()),  # absent in older bundles
     )
 
 

@@ -187,6 +187,10 @@ class _Reading:
         build, placed = self._build, self._columns(detector.coordinates)
         if not detector.have_corners:
             centre, size = build.split(placed, 1, [2, 2])
+            if detector.cells:
+                cells, strides = (each.astype(np.float32) for each in detector.cells_of_rows())
+                centre = build("Mul", build("Add", centre, cells), strides)
+                size = build("Mul", self._exponential(size), strides)
             half = build("Mul", size, np.float32(0.5))
             placed = build("Concat", build("Sub", centre, half), build("Add", centre, half), axis=1)
         return build("Gather", placed, [1, 0, 3, 2], axis=1) if detector.order == "yx" else placed
@@ -237,10 +241,13 @@ class _Reading:
         build = self._build
         if are_distances:
             return build("Sub", cells, first), build("Add", cells, last)
-        centre = build("Add", cells, first)
-        least, most = (np.float32(sign * LARGEST_EXPONENT) for sign in (-1, 1))
-        half = build("Mul", build("Exp", build("Clip", last, least, most)), np.float32(0.5))
+        centre, half = build("Add", cells, first), build("Mul", self._exponential(last), np.float32(0.5))
         return build("Sub", centre, half), build("Add", centre, half)
+
+    def _exponential(self, logarithms: ir.Value) -> ir.Value:
+        """Sizes of their logarithms, of those that are no overflow."""
+        least, most = (np.float32(sign * LARGEST_EXPONENT) for sign in (-1, 1))
+        return self._build("Exp", self._build("Clip", logarithms, least, most))
 
 
 def _suppressed(

@@ -5,6 +5,8 @@ What is known, for a model with one picture as its input:
 - one output with a row a box and all that is known of it in columns, or the other way round: centre and size, then a
   score a class (YOLOv8, 11), or one that says whether there is anything and then one a class (YOLOv5, 7, and X
   where the model decodes its boxes), then more;
+- the same as YOLOX's own export has it: a row a cell of the picture's grids, one grid after the other, with the offset
+  of the centre and the logarithms of the size;
 - the same after suppression: corners, score and class, perhaps more behind them by falling score, or image, class,
   score and corners (SSD);
 - boxes, scores and perhaps classes as outputs of their own, with a row a box (SSD, DETR, torchvision);
@@ -22,7 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgekit.comparison.box_reading import CORNERS, Columns, Detector, Grid, OnGrids, Rows, table_of
+from edgekit.comparison.box_reading import CORNERS, Cells, Columns, Detector, Grid, OnGrids, Rows, table_of
 from edgekit.comparison.boxes import CONFIDENT
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
@@ -34,8 +36,11 @@ ROWS_OF_QUERIES = 1000
 MOST_CONFIDENT = 0.3
 """Of how many rows at most a detector is confident before suppression."""
 LEAST_ALIKE = 0.5
-"""The correlation from which on centres of boxes follow the cells of a grid."""
+"""The correlation, in the mean of both axes, from which on centres of boxes follow the cells of a grid. That of offsets
+may be below zero: they point at what is found."""
 STRIDES = (4, 8, 16, 32, 64, 128)
+LARGEST_OFFSET = 20.0
+"""Of a centre from its cell, in cells, and of the logarithm of a size: pixels are more."""
 MOST_ANCHORS = 3
 SLACK = 1e-3
 """What scores may lie outside of 0 to 1, and sizes below 0 as a share of the largest coordinate."""
@@ -83,7 +88,7 @@ def recognised(
         if detector is None:
             continue
         largest = [float(np.abs(boxes.corners).max()) for answer in answers if len(boxes := detector.read(answer))]
-        if largest and isinstance(detector, Rows):
+        if largest and isinstance(detector, Rows) and not detector.cells:
             are_shares = max(largest) <= LARGEST_SHARE if declared.unit is None else declared.unit == "share"
             return replace(detector, are_shares=are_shares, order=declared.order or detector.order)
         if largest:
@@ -278,17 +283,18 @@ def _in_one(
         unlike |= size is not None and _is_map(tables[0], size)
         if width <= CORNERS or (unlike and not declared.boxes):
             continue
+        cells = None if size is None or declared.coordinates is not None else _cells_of_offsets(rows, size)
         after = width - CORNERS
         if classes is not None and after in _widths(classes):
             has_objectness = after == 1 + classes
         else:
-            has_objectness = not turned and count > ROWS_OF_QUERIES
+            has_objectness = bool(cells) or (not turned and count > ROWS_OF_QUERIES)
         shares = _columns_of_scores(rows)
         found = min(shares, classes + has_objectness) if classes is not None else shares
         if found - has_objectness < 1:
             continue
-        have_corners = _have_corners([each[:, :CORNERS] for each in rows], declared)
-        if have_corners is None or (size is not None and not declared.boxes and _are_offsets(rows, size)):
+        have_corners = False if cells else _have_corners([each[:, :CORNERS] for each in rows], declared)
+        if have_corners is None or (cells == () and not declared.boxes):
             continue
         first = CORNERS + has_objectness
         detector = Rows(
@@ -296,10 +302,16 @@ def _in_one(
             have_corners,
             Columns(name, width, first, found - has_objectness, turned),
             objectness=Columns(name, width, CORNERS, 1, turned) if has_objectness else None,
+            cells=cells or (),
         )
         if declared.boxes or _is_sparse([detector.all_scores(answer) for answer in answers]):
-            return detector
+            return min(_orders_of_grids(detector), key=lambda each: sum(len(each.read(answer)) for answer in answers))
     return None
+
+
+def _orders_of_grids(detector: Rows) -> list[Rows]:
+    """The finest grid first or last, as rows do not tell; where it is right, the cells of an object tell one box."""
+    return [detector, *([replace(detector, cells=detector.cells[::-1])] if detector.cells else [])]
 
 
 def _is_map(table: np.ndarray, size: tuple[int, int]) -> bool:
@@ -308,21 +320,30 @@ def _is_map(table: np.ndarray, size: tuple[int, int]) -> bool:
     return height == width and not (more or beyond)
 
 
-def _are_offsets(tables: Sequence[np.ndarray], size: tuple[int, int]) -> bool:
-    """Whether the first columns tell offsets from the cells of grids, a row a cell (YOLOX as its tools export it).
+def _cells_of_offsets(tables: Sequence[np.ndarray], size: tuple[int, int]) -> tuple[Cells, ...] | None:
+    """The grids from whose cells the first columns tell offsets, a row a cell, the finest grid first as in YOLOX.
 
-    Centres of boxes lie near their cells, so that both grow together from row to row; offsets do not.
+    Centres of boxes lie near their cells, so that both grow together from row to row; offsets do not. Empty where the
+    columns are neither, and None where they are no offsets, or rows are no cells.
     """
     centres = np.mean(tables, axis=0)[:, :2].T
     for first, last in itertools.combinations(range(len(STRIDES) + 1), 2):
-        grids = [
-            stride * np.indices((-(-size[0] // stride), -(-size[1] // stride))).reshape(2, -1)
-            for stride in STRIDES[first:last]
-        ]
-        if sum(grid.shape[1] for grid in grids) == centres.shape[1]:
-            orders = (np.concatenate(ordered, axis=1) for ordered in (grids, grids[::-1]))
-            return all(np.abs(np.corrcoef(centres, cells)[:2, 2:]).max() < LEAST_ALIKE for cells in orders)
-    return False
+        cells = tuple(Cells(stride, -(-size[1] // stride), -(-size[0] // stride)) for stride in STRIDES[first:last])
+        if sum(grid.width * grid.height for grid in cells) != centres.shape[1]:
+            continue
+        placed = [grid.stride * grid.places().T for grid in cells]
+        orders = (np.concatenate(ordered, axis=1) for ordered in (placed, placed[::-1]))
+        alike = [np.corrcoef(centres, order)[:2, 2:] for order in orders]
+        if any(max(np.trace(each), np.trace(each[::-1])) >= 2 * LEAST_ALIKE for each in alike):  # x first, or y first
+            return None
+        return cells if len(cells) > 1 and _may_be_offsets(np.concatenate(tables)[:, :CORNERS]) else ()
+    return None
+
+
+def _may_be_offsets(numbers: np.ndarray) -> bool:
+    """Whether four columns may be offsets of a centre, in cells, and logarithms of sizes: no shares, and not large."""
+    are_shares = ((numbers >= -SLACK) & (numbers <= 1 + SLACK)).all(axis=0)
+    return bool(np.isfinite(numbers).all() and not are_shares.any() and np.abs(numbers).max() <= LARGEST_OFFSET)
 
 
 def _is_turned(table: np.ndarray, classes: int | None) -> bool:

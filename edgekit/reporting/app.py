@@ -138,9 +138,16 @@ def _rows(boxes: Mapping[str, Any], manifest: Manifest) -> str:
     centre = f"{horizontal} and {vertical} of the centre, {sizes[0]}, {sizes[1]}"
     are = corners if boxes["coordinates_are"] == "corners" else centre
     unknown = " (which of x and y comes first is not known)" if boxes["order"] is None else ""
+    placed = f"{are}, in {unit}{unknown}"
+    if boxes.get("cells"):
+        strides = _and([str(grid["stride"]) for grid in boxes["cells"]])
+        placed = (
+            "offset of the centre from the row's cell and logarithms of width and height, in cells of grids "
+            f"{strides} pixels apart, one grid after the other"
+        )
     scores = "a score for each class" if boxes["scores"]["count"] > 1 else "the score"
     told = {
-        "coordinates": f"{are}, in {unit}{unknown}",
+        "coordinates": placed,
         "objectness": "whether there is anything, a factor of all scores",
         "scores": f"{scores}, {_ACTIVATIONS[boxes['activation']]}",
         "classes": "the class",

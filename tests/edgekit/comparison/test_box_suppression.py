@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx
 import pytest
 
-from edgekit.comparison.box_reading import Columns, Detector, Grid, OnGrids, Rows, detector_of
+from edgekit.comparison.box_reading import Cells, Columns, Detector, Grid, OnGrids, Rows, detector_of
 from edgekit.comparison.box_suppression import Companion, companions, output_name, suppressed_rows, with_suppression
 from edgekit.execution.reference import Reference
 from edgekit.features.suppression import Suppression
@@ -168,6 +169,32 @@ def test_offsets_from_grids(
     require(found, kept(told, Suppression()), 100)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_offsets_from_the_cells_of_rows(
+    descending: bool, rng: np.random.Generator, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """YOLOX without decoding: a row a cell of grids of 64 by 48 pixels, one grid after the other."""
+    grids = [Cells(8, 8, 6), Cells(16, 4, 3)][:: -1 if descending else 1]
+    boxes: Found = []
+    table = rng.uniform(0, 1, (60, 7))
+    table[:, :4] = rng.uniform(-1, 1.5, (60, 4))
+    rows = iter(table)
+    for grid in grids:
+        for y, x in itertools.product(range(grid.height), range(grid.width)):
+            one, two, three, four, there, *kinds = next(rows)
+            half = np.exp([three, four]) / 2
+            place = [x + one - half[0], y + two - half[1], x + one + half[0], y + two + half[1]]
+            boxes.append((*(grid.stride * side for side in place), there * max(kinds), float(np.argmax(kinds))))
+    outputs = {"y": table[np.newaxis].astype(np.float32)}
+    there = Columns("y", 7, 4, 1)
+    detector = Rows(
+        Columns("y", 7, 0, 4), False, Columns("y", 7, 5, 2), objectness=there, order="xy", cells=tuple(grids)
+    )
+    model = with_suppression(model_of(outputs, tmp_path_factory), detector, {"y": 60}, Suppression(), "detections")
+    (found,) = run(model, outputs).values()
+    require(found, kept(boxes, Suppression()), 100)
+
+
 def test_nothing_is_found(rng: np.random.Generator, tmp_path_factory: pytest.TempPathFactory) -> None:
     corners, scores = corners_and_scores(rng)
     outputs = {"y": np.hstack([corners, scores * 0.01])[np.newaxis].astype(np.float32)}
@@ -183,11 +210,12 @@ def detectors() -> Mapping[str, Detector]:
     return {
         "objectness": Rows(boxes, False, scores, "softmax", 3, objectness=there, are_shares=True, order="yx"),
         "classes": Rows(boxes, True, there, classes=Columns("y", 9, 5, 1)),
+        "cells": Rows(boxes, False, scores, objectness=there, cells=(Cells(8, 4, 2), Cells(16, 2, 1))),
         "grids": OnGrids((Grid(8, 4, 1, "a", ("b", "c")),), True),
     }
 
 
-@pytest.mark.parametrize("form", ["objectness", "classes", "grids"])
+@pytest.mark.parametrize("form", ["objectness", "classes", "cells", "grids"])
 def test_a_detector_is_read_from_its_record(form: str) -> None:
     detector = detectors()[form]
     assert detector_of(detector.as_record()) == detector

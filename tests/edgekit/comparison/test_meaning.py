@@ -16,7 +16,7 @@ import pytest
 import edgekit
 from edgekit.comparison.accuracy import Accuracy
 from edgekit.comparison.boxes import Boxes, overlap, partners
-from edgekit.comparison.detectors import nearly_recognised
+from edgekit.comparison.detectors import nearly_recognised, recognised
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.meaning import meaning_of
 from edgekit.comparison.metrics import OutputAccuracy
@@ -240,26 +240,55 @@ def test_a_map_of_text_is_no_table_of_boxes(side: int) -> None:
 
 
 def yolox(rng: np.random.Generator, strides: tuple[int, ...], *, decoded: bool) -> Arrays:
-    """Offsets from the cells of a picture of 160×160 and logarithms of sizes in cells, or the boxes that they tell."""
-    cells = np.concatenate([np.indices((160 // each, 160 // each)).reshape(2, -1)[::-1].T for each in strides])
-    stride = np.concatenate([np.full(((160 // each) ** 2, 1), each) for each in strides])
-    scores = rng.uniform(0, 0.05, (len(cells), 3))
-    scores[rng.integers(len(cells), size=9), rng.integers(3, size=9)] = 0.9
-    offsets, sizes = rng.uniform(-0.5, 1.5, (len(cells), 2)), rng.uniform(-0.02, 2.5, (len(cells), 2))
+    """Four cells around the middle of each object tell its box, in a picture of 160 by 96 pixels.
+
+    What a cell tells is the offset of the centre and the logarithm of the size, in cells, or the box that it means.
+    """
+    cells = np.concatenate([np.indices((96 // each, 160 // each)).reshape(2, -1)[::-1].T for each in strides])
+    stride = np.repeat(strides, [(160 // each) * (96 // each) for each in strides])[:, None]
+    scores = rng.uniform(0, 0.05, (len(cells), 4))
+    offsets, sizes = rng.uniform(-0.5, 1.5, (len(cells), 2)), rng.uniform(-0.02, 1.5, (len(cells), 2))
+    for left, top, right, bottom, kind, each in YOLOX_OBJECTS:
+        centre, size = np.array([left + right, top + bottom]) / 2, np.array([right - left, bottom - top])
+        near = np.flatnonzero((stride[:, 0] == each) & (np.abs(centre / each - cells - 0.5) < 1).all(axis=1))
+        assert len(near) == 4
+        offsets[near], sizes[near] = centre / each - cells[near], np.log(size / each)
+        scores[near, 0], scores[near, 1 + kind] = 0.9, 0.8
     boxes = [(offsets + cells) * stride, np.exp(sizes) * stride] if decoded else [offsets, sizes]
     return {"output": np.hstack([*boxes, scores])[np.newaxis].astype(np.float32)}
 
 
+YOLOX_OBJECTS = [(10, 12, 34, 30, 0, 8), (40, 12, 90, 72, 2, 16), (60, 20, 150, 90, 1, 32), (100, 50, 120, 80, 2, 8)]
+"""Corners, class, and the stride of the grid that finds it."""
+
+
 @pytest.mark.parametrize("strides", [(8, 16, 32), (32, 16, 8)])
-def test_offsets_in_one_output_are_no_centres(strides: tuple[int, ...]) -> None:
-    """A YOLOX that leaves it to the caller to decode its boxes has no areas that could be compared."""
-    picture = (ValueSpec("image", "float32", (1, 3, 160, 160)),)
-    rng = np.random.default_rng(0)
-    boxes, offsets = ([yolox(rng, strides, decoded=decoded) for _ in range(4)] for decoded in (True, False))
-    meaning = meaning_of(boxes, picture, 3)
-    assert meaning is not None
-    assert meaning.result().kind == "boxes"
-    assert meaning_of(offsets, picture, 3) is None
+@pytest.mark.parametrize("decoded", [True, False])
+def test_offsets_of_rows_that_are_cells_tell_boxes(strides: tuple[int, ...], decoded: bool) -> None:
+    """YOLOX decodes its boxes in the model, or leaves that to the app."""
+    picture = (ValueSpec("image", "float32", (1, 3, 96, 160)),)
+    answers = [yolox(np.random.default_rng(seed), strides, decoded=decoded) for seed in range(4)]
+    for classes in (3,) if decoded else (3, None):
+        detector = recognised(answers, picture, classes)
+        assert detector is not None
+        assert ("grids" in detector.read_as) is not decoded
+        found = detector.read(answers[0])
+        places = sorted(map(tuple, np.hstack([found.corners, found.classes[:, None]]).tolist()))
+        np.testing.assert_allclose(places, sorted(each[:5] for each in YOLOX_OBJECTS), atol=1e-4)
+        np.testing.assert_allclose(found.scores, 0.72, rtol=1e-6)
+        if not decoded:
+            record = detector.as_record()
+            assert record["coordinates_are"] == "offset_and_log_size"
+            assert record["cells"] == [{"stride": each, "width": 160 // each, "height": 96 // each} for each in strides]
+
+
+def test_a_row_a_cell_of_what_is_no_offset_tells_no_boxes() -> None:
+    """Rows of shares first (NanoDet), and of large numbers."""
+    picture = (ValueSpec("image", "float32", (1, 3, 96, 160)),)
+    answers = [yolox(np.random.default_rng(seed), (8, 16, 32), decoded=False)["output"] for seed in range(4)]
+    for change in (lambda numbers: 1 / (1 + np.exp(-numbers)), lambda numbers: numbers * 30):
+        changed = [np.concatenate([change(each[..., :4]), each[..., 4:]], axis=2) for each in answers]
+        assert meaning_of([{"output": each} for each in changed], picture, 3) is None
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -102,6 +102,30 @@ final class BoxReadingTests: XCTestCase {
         XCTAssertNil(try reading(declared).names(of: ["cat"]))
     }
 
+    func testOffsetsFromTheCellsOfRows() throws {
+        let declared = """
+            {"form": "rows", "suppressed": false, "coordinates": \(columns("y", width: 6, count: 4)),
+            "coordinates_are": "offset_and_log_size", "unit": "pixel", "order": "xy",
+            "scores": \(columns("y", width: 6, first: 5)), "activation": "none", "background": null,
+            "objectness": \(columns("y", width: 6, first: 4)), "classes": null,
+            "cells": [{"stride": 10, "width": 2, "height": 2}, {"stride": 20, "width": 1, "height": 1}]}
+            """
+        // Four cells, two in a row, of which the last tells a box; then the only cell of the coarser grid. Behind it
+        // there is no cell.
+        let none: [Double] = [0, 0, 0, 0, 0, 1]
+        let first: [Double] = [0.5, 0.25, log(2), log(4), 0.5, 0.8]
+        let second: [Double] = [0.5, 0.5, 0, log(0.5), 1, 0.9]
+        let beyond: [Double] = [0, 0, 0, 0, 1, 1]
+        let numbers: [Double] = [none, none, none, first, second, beyond].flatMap { $0 }
+        let found = try boxes(declared, ["y": numbers])
+        let rounded = found.map { box in
+            [box.corners.left, box.corners.top, box.corners.right, box.corners.bottom].map { ($0 * 1e9).rounded() / 1e9 }
+        }
+        XCTAssertEqual(rounded, [[5, -7.5, 25, 32.5], [0, 5, 20, 15]])
+        XCTAssertEqual(found.map(\.score), [0.4, 0.9])
+        XCTAssertEqual(found.map(\.index), [0, 0])
+    }
+
     func testOffsetsFromGrids() throws {
         func grids(_ offsets: String) -> String {
             """

@@ -86,6 +86,18 @@ struct BoxRows: BoxReading, Decodable {
     enum Coordinates: String, Decodable, Sendable {
         case corners
         case centreAndSize = "centre_and_size"
+        /// Offset of the centre from the row's cell and logarithms of width and height, in cells.
+        case offsetAndLogSize = "offset_and_log_size"
+    }
+
+    /// A grid of the input whose cells are neighbouring rows, line by line.
+    struct Cells: Decodable, Sendable {
+        /// Pixels from cell to cell.
+        let stride: Int
+        /// Cells in a row.
+        let width: Int
+        /// Cells in a column.
+        let height: Int
     }
 
     enum Unit: String, Decodable, Sendable {
@@ -116,6 +128,8 @@ struct BoxRows: BoxReading, Decodable {
     let objectness: Columns?
     /// nil where the largest score tells the class.
     let classes: Columns?
+    /// The grids whose cells the rows are, one grid after the other; nil where rows are no cells.
+    let cells: [Cells]?
 
     var areSuppressed: Bool { suppressed }
 
@@ -167,7 +181,26 @@ struct BoxRows: BoxReading, Decodable {
         case .centreAndSize:
             return Corners(
                 left: x - third / 2, top: y - fourth / 2, right: x + third / 2, bottom: y + fourth / 2)
+        case .offsetAndLogSize:
+            return cornersFromCell(of: table, row: row)
         }
+    }
+
+    /// Rows behind the last cell have no place.
+    private func cornersFromCell(of table: Table, row: Int) -> Corners {
+        var place = row
+        for grid in cells ?? [] {
+            guard place >= grid.width * grid.height else {
+                let (column, line, step) = (place % grid.width, place / grid.width, Double(grid.stride))
+                let (x, y) = (Double(column) + table[row, 0], Double(line) + table[row, 1])
+                let (width, height) = (exp(table[row, 2]) / 2, exp(table[row, 3]) / 2)
+                return Corners(
+                    left: (x - width) * step, top: (y - height) * step,
+                    right: (x + width) * step, bottom: (y + height) * step)
+            }
+            place -= grid.width * grid.height
+        }
+        return Corners(left: .nan, top: .nan, right: .nan, bottom: .nan)
     }
 
     func names(of labels: [String]?) -> [String]? {
