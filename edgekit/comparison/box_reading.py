@@ -226,12 +226,15 @@ class Grid:
     boxes: str
     scores: tuple[str, ...]
     """Outputs whose geometric mean is the score: one a class, one that says whether there is anything."""
+    bins: int = 1
+    """How many numbers tell each of the four offsets. Of several, softmax makes shares of the distances 0, 1, 2 and so
+    on, whose mean is the offset (GFL: Li et al., 2020, arXiv:2006.04388)."""
 
-    def read(self, outputs: Arrays, *, are_distances: bool) -> Boxes:
+    def read(self, outputs: Arrays, *, are_distances: bool, origin: float) -> Boxes:
         """The boxes in pixels: a cell tells distances of their sides, or an offset and the logarithm of their size."""
-        offsets = table_of(outputs[self.boxes])
+        offsets = self._offsets(table_of(outputs[self.boxes]))
         y, x = np.divmod(np.arange(len(offsets)) // self.anchors, self.width)
-        cells = np.stack([x, y], axis=1).astype(np.float64)
+        cells = np.stack([x, y], axis=1) + origin
         if are_distances:
             corners = np.hstack([cells - offsets[:, :2], cells + offsets[:, 2:]])
         else:
@@ -243,6 +246,15 @@ class Grid:
             scores = scores * np.clip(table_of(outputs[name]), 0, 1)
         return best_class(corners * self.stride, scores ** (1 / len(self.scores)))
 
+    def _offsets(self, table: np.ndarray) -> np.ndarray:
+        """(rows, 4)."""
+        if self.bins == 1:
+            return table
+        logits = table.reshape(-1, CORNERS, self.bins)
+        powers = np.exp(logits - logits.max(axis=2, keepdims=True))
+        found: np.ndarray = powers @ np.arange(self.bins) / powers.sum(axis=2)
+        return found
+
 
 @dataclass(frozen=True)
 class OnGrids:
@@ -250,6 +262,8 @@ class OnGrids:
 
     grids: tuple[Grid, ...]
     are_distances: bool
+    origin: float = 0.0
+    """Where in its cell an offset begins, as a share of the cell: its corner (SCRFD), or its middle (FCOS, PicoDet)."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -273,7 +287,8 @@ class OnGrids:
 
     def all_of(self, outputs: Arrays) -> Boxes:
         """The boxes before suppression."""
-        return joined([grid.read(outputs, are_distances=self.are_distances) for grid in self.grids])
+        parts = [grid.read(outputs, are_distances=self.are_distances, origin=self.origin) for grid in self.grids]
+        return joined(parts)
 
     def read(self, outputs: Arrays, least: float = DOUBTFUL, overlap: float = SAME_OBJECT) -> Boxes:
         """See :class:`Detector`."""
@@ -285,6 +300,7 @@ class OnGrids:
             "form": "grids",
             "suppressed": False,
             "offsets": "distances" if self.are_distances else "centre_and_log_size",
+            "origin": self.origin,
             "grids": [{**asdict(grid), "scores": list(grid.scores)} for grid in self.grids],
         }
 
@@ -297,7 +313,7 @@ def detector_of(record: Mapping[str, Any]) -> Detector:
     """
     if record["form"] == "grids":
         grids = tuple(Grid(**{**grid, "scores": tuple(grid["scores"])}) for grid in record["grids"])
-        return OnGrids(grids, are_distances=record["offsets"] == "distances")
+        return OnGrids(grids, record["offsets"] == "distances", record.get("origin", 0.0))  # absent in older bundles
     if record["form"] != "rows":
         raise ValueError(f"boxes of the form {record['form']!r} are not known")
     objectness, classes = (None if record[key] is None else Columns(**record[key]) for key in ("objectness", "classes"))

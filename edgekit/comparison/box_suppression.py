@@ -144,7 +144,7 @@ class _Reading:
     def of(self, detector: Detector) -> tuple[ir.Value, ir.Value, ir.Value | None]:
         """Corners [rows, 4], x first; scores [rows, classes], 0 to 1; what else is told of a box [rows, columns]."""
         if isinstance(detector, OnGrids):
-            parts = [self._grid(grid, are_distances=detector.are_distances) for grid in detector.grids]
+            parts = [self._grid(grid, detector) for grid in detector.grids]
             corners, scores = (self._build("Concat", *each, axis=0) for each in zip(*parts, strict=True))
             return corners, scores, None
         if not isinstance(detector, Rows):
@@ -159,17 +159,18 @@ class _Reading:
         if not isinstance(detector, OnGrids):
             return tables[0]
         if beside.columns % 2 == 0:
-            tables = [self._points(*each) for each in zip(detector.grids, tables, strict=True)]
+            origin = detector.origin
+            tables = [self._points(*each, origin) for each in zip(detector.grids, tables, strict=True)]
         return build("Concat", *tables, axis=0)
 
-    def _points(self, grid: Grid, offsets: ir.Value) -> ir.Value:
+    def _points(self, grid: Grid, offsets: ir.Value, origin: float) -> ir.Value:
         """Offsets from cells in pixels."""
         build, rows = self._build, self._rows[grid.boxes]
         height = rows // (grid.width * grid.anchors)
         pairs = build("Reshape", offsets, [height, grid.width, grid.anchors, -1, 2])
         x, y = build.split(pairs, 4, [1, 1])
-        columns = np.arange(grid.width, dtype=np.float32).reshape(1, -1, 1, 1, 1)
-        lines = np.arange(height, dtype=np.float32).reshape(-1, 1, 1, 1, 1)
+        columns = np.arange(grid.width, dtype=np.float32).reshape(1, -1, 1, 1, 1) + np.float32(origin)
+        lines = np.arange(height, dtype=np.float32).reshape(-1, 1, 1, 1, 1) + np.float32(origin)
         placed = build("Concat", build("Add", x, columns), build("Add", y, lines), axis=4)
         return build("Mul", build("Reshape", placed, [rows, -1]), np.float32(grid.stride))
 
@@ -211,16 +212,16 @@ class _Reading:
             return build("Mul", found, np.isin(np.arange(count), objects).astype(np.float32))
         return build("Gather", found, objects, axis=1)
 
-    def _grid(self, grid: Grid, *, are_distances: bool) -> tuple[ir.Value, ir.Value]:
+    def _grid(self, grid: Grid, detector: OnGrids) -> tuple[ir.Value, ir.Value]:
         """See :meth:`Grid.read`: corners and scores."""
         build, rows = self._build, self._rows[grid.boxes]
         height = rows // (grid.width * grid.anchors)
-        offsets = build("Reshape", self._outputs[grid.boxes], [height, grid.width, grid.anchors, CORNERS])
+        offsets = build("Reshape", self._offsets(grid), [height, grid.width, grid.anchors, CORNERS])
         numbers = build.split(offsets, 3, [1] * CORNERS)
-        columns = np.arange(grid.width, dtype=np.float32).reshape(1, -1, 1, 1)
-        lines = np.arange(height, dtype=np.float32).reshape(-1, 1, 1, 1)
+        columns = np.arange(grid.width, dtype=np.float32).reshape(1, -1, 1, 1) + np.float32(detector.origin)
+        lines = np.arange(height, dtype=np.float32).reshape(-1, 1, 1, 1) + np.float32(detector.origin)
         sides = [
-            self._sides(cells, numbers[axis], numbers[axis + 2], are_distances=are_distances)
+            self._sides(cells, numbers[axis], numbers[axis + 2], are_distances=detector.are_distances)
             for axis, cells in enumerate((columns, lines))
         ]
         order = [side[end] for end in (0, 1) for side in sides]
@@ -233,6 +234,14 @@ class _Reading:
         assert product is not None
         score = product if len(grid.scores) == 1 else build("Pow", product, np.float32(1 / len(grid.scores)))
         return build("Mul", corners, np.float32(grid.stride)), score
+
+    def _offsets(self, grid: Grid) -> ir.Value:
+        """Four for each row; those of several bins are a mean of distances."""
+        build, output = self._build, self._outputs[grid.boxes]
+        if grid.bins == 1:
+            return output
+        shares = build("Softmax", build("Reshape", output, [-1, grid.bins]), axis=1)
+        return build("MatMul", shares, np.arange(grid.bins, dtype=np.float32).reshape(-1, 1))
 
     def _sides(
         self, cells: np.ndarray, first: ir.Value, last: ir.Value, *, are_distances: bool

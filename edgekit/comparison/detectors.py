@@ -10,7 +10,8 @@ What is known, for a model with one picture as its input:
 - the same after suppression: corners, score and class, perhaps more behind them by falling score, or image, class,
   score and corners (SSD);
 - boxes, scores and perhaps classes as outputs of their own, with a row a box (SSD, DETR, torchvision);
-- the same, and for each of several grids of the picture: offsets from a cell of the grid (YuNet, SCRFD, FCOS).
+- the same, and for each of several grids of the picture: offsets from a cell of the grid (YuNet, SCRFD, FCOS), or
+  shares of each of several distances (PicoDet).
 
 A detector finds little in many places: outputs whose scores are large in most rows are something else.
 """
@@ -42,6 +43,8 @@ STRIDES = (4, 8, 16, 32, 64, 128)
 LARGEST_OFFSET = 20.0
 """Of a centre from its cell, in cells, and of the logarithm of a size: pixels are more."""
 MOST_ANCHORS = 3
+BINS = range(8, 33)
+"""How many numbers tell a distance, where it is a mean of several: 8 of PicoDet, 17 of GFL."""
 SLACK = 1e-3
 """What scores may lie outside of 0 to 1, and sizes below 0 as a share of the largest coordinate."""
 NEARLY_ALL = 0.99
@@ -447,18 +450,29 @@ def _on_grids(answers: Sequence[Arrays], size: tuple[int, int]) -> Detector | No
     grids = [grid for rows, group in by_rows.items() if (grid := _grid(rows, group, size)) is not None]
     if len(grids) < 2:
         return None
-    are_distances = all((each >= -SLACK).mean() > NEARLY_ALL for grid in grids for each in tables[grid.boxes])
+    are_distances = all(
+        grid.bins > 1 or (each >= -SLACK).mean() > NEARLY_ALL for grid in grids for each in tables[grid.boxes]
+    )
     detector = OnGrids(tuple(grids), are_distances)
     return detector if _is_sparse([detector.all_of(answer).scores[:, None] for answer in answers]) else None
 
 
 def _grid(rows: int, group: dict[str, list[np.ndarray]], size: tuple[int, int]) -> Grid | None:
-    boxes = [name for name, found in group.items() if found[0].shape[1] == CORNERS]
-    scores = tuple(name for name, found in group.items() if name not in boxes and all(map(_are_scores, found)))
+    scores = tuple(
+        name for name, found in group.items() if found[0].shape[1] != CORNERS and all(map(_are_scores, found))
+    )
+    boxes = {name: bins for name in group if name not in scores and (bins := _bins(group[name][0].shape[1]))}
     if len(boxes) != 1 or not scores:
         return None
+    ((name, bins),) = boxes.items()
     for stride in STRIDES:
         height, width = -(-size[0] // stride), -(-size[1] // stride)
         if rows % (height * width) == 0 and rows // (height * width) <= MOST_ANCHORS:
-            return Grid(stride, width, rows // (height * width), boxes[0], scores)
+            return Grid(stride, width, rows // (height * width), name, scores, bins)
     return None
+
+
+def _bins(width: int) -> int:
+    """How many numbers of a row tell each of four offsets; 0 where they tell none."""
+    bins, rest = divmod(width, CORNERS)
+    return bins if rest == 0 and (bins == 1 or bins in BINS) else 0

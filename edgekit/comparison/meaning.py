@@ -17,11 +17,11 @@ import onnx_ir as ir
 
 from edgekit.comparison import ctc, detectors
 from edgekit.comparison.beside_boxes import BesideAccuracy, BesideBoxes
-from edgekit.comparison.box_reading import Detector, Rows
+from edgekit.comparison.box_reading import Detector, OnGrids, Rows
 from edgekit.comparison.boxes import DOUBTFUL, partners
 from edgekit.comparison.embeddings import Angles, VectorPairs, worst_of
 from edgekit.comparison.encoders import FEWEST_NUMBERS, embeddings_of, rows_of
-from edgekit.comparison.mirroring import with_order
+from edgekit.comparison.mirroring import with_order, with_origin
 from edgekit.errors import InputError
 from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs
@@ -168,11 +168,15 @@ class BoxMeaning:
         run: Callable[[Mapping[str, np.ndarray]], Arrays],
         inputs: Sequence[ValueSpec],
     ) -> BoxMeaning:
-        """The same, anew, where a few samples show which coordinate comes first; see :func:`with_order`."""
+        """The same, anew, where a few samples show where boxes lie; see :mod:`edgekit.comparison.mirroring`."""
         picture = detectors.picture_among(inputs)
-        if picture is None or not isinstance(self._detector, Rows):
+        if picture is None:
             return self
-        return BoxMeaning(with_order(self._detector, shown, answers, run, picture))
+        if isinstance(self._detector, OnGrids):
+            return BoxMeaning(with_origin(self._detector, shown, answers, run, picture))
+        if isinstance(self._detector, Rows):
+            return BoxMeaning(with_order(self._detector, shown, answers, run, picture))
+        return self
 
 
 class TextMeaning:

@@ -1,21 +1,23 @@
-"""Which coordinate of a detector's boxes comes first, seen by showing it mirrored pictures.
+"""Where a detector's boxes lie, as far as shapes and numbers do not tell it, seen by showing it mirrored pictures.
 
 A box of a picture mirrored left to right lies mirrored in x and stays where it is in y. TensorFlow's detectors put y
-first, others x, and nothing in shapes and numbers tells them apart.
+first, others x; distances begin at the corner of a grid's cell, or in its middle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from edgekit.comparison.box_reading import Rows
+from edgekit.comparison.box_reading import OnGrids, Rows
 from edgekit.comparison.boxes import Boxes, partners
 from edgekit.features.declared_outputs import Order
 from edgekit.model import Arrays, ValueSpec
 
+ORIGINS = (0.0, 0.5)
+"""The corner of a cell and its middle, as shares of its side."""
 CLEARLY = 2
 """How many times as many boxes as of the other order have to lie where one of the orders puts them."""
 
@@ -38,19 +40,55 @@ def with_order(
     """
     if detector.order is not None:
         return detector
-    axis = 3 if picture.shape is not None and picture.shape[1] in (1, 3) else 2
     found: dict[Order, int] = {"xy": 0, "yx": 0}
-    for feeds, answer in zip(shown, answers, strict=True):
-        boxes = detector.read(answer)
-        if not len(boxes):
-            continue
-        pixels = feeds[picture.name]
-        mirrored = detector.read(run({**feeds, picture.name: np.ascontiguousarray(np.flip(pixels, axis))}))
-        width = 1.0 if detector.are_shares else float(pixels.shape[axis])
+    for answer, other, width in _mirrored_answers(shown, answers, run, picture):
+        boxes, mirrored = detector.read(answer), detector.read(other)
         for order in found:
-            found[order] += len(partners(_mirrored(boxes, 0 if order == "xy" else 1, width), mirrored)[1])
-    order, other = sorted(found, key=lambda each: -found[each])
-    return replace(detector, order=order) if found[order] > CLEARLY * found[other] else detector
+            placed = _mirrored(boxes, 0 if order == "xy" else 1, 1.0 if detector.are_shares else width)
+            found[order] += len(partners(placed, mirrored)[1])
+    order, other_order = sorted(found, key=lambda each: -found[each])
+    return replace(detector, order=order) if found[order] > CLEARLY * found[other_order] else detector
+
+
+def with_origin(
+    detector: OnGrids,
+    shown: Sequence[Mapping[str, np.ndarray]],
+    answers: Sequence[Arrays],
+    run: Callable[[Mapping[str, np.ndarray]], Arrays],
+    picture: ValueSpec,
+) -> OnGrids:
+    """The detector with the place in a cell where distances begin; as it is where nothing is found.
+
+    Args:
+        detector: How its boxes are read.
+        shown: Inputs of a few samples.
+        answers: The model's outputs on them.
+        run: Executes the model.
+        picture: The input that is the picture, (1, channels, height, width) or (1, height, width, channels).
+    """
+    if not detector.are_distances:
+        return detector
+    forms = [replace(detector, origin=origin) for origin in ORIGINS]
+    overlaps = [0.0 for _ in forms]
+    for answer, other, width in _mirrored_answers(shown, answers, run, picture):
+        for place, form in enumerate(forms):
+            pairs = partners(_mirrored(form.read(answer), 0, width), form.read(other))[1]
+            overlaps[place] += sum(overlap for _, _, overlap in pairs)
+    return forms[int(np.argmax(overlaps))]
+
+
+def _mirrored_answers(
+    shown: Sequence[Mapping[str, np.ndarray]],
+    answers: Sequence[Arrays],
+    run: Callable[[Mapping[str, np.ndarray]], Arrays],
+    picture: ValueSpec,
+) -> Iterator[tuple[Arrays, Arrays, float]]:
+    """The answers on samples, those on the samples mirrored left to right, and the width in pixels."""
+    axis = 3 if picture.shape is not None and picture.shape[1] in (1, 3) else 2
+    for feeds, answer in zip(shown, answers, strict=True):
+        pixels = feeds[picture.name]
+        mirrored = run({**feeds, picture.name: np.ascontiguousarray(np.flip(pixels, axis))})
+        yield answer, mirrored, float(pixels.shape[axis])
 
 
 def _mirrored(boxes: Boxes, axis: int, width: float) -> Boxes:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgekit.comparison.beside_boxes import BesideAccuracy
+from edgekit.comparison.meaning import BOXES
 from edgekit.comparison.trade_off import loss_text
 from edgekit.reporting.units import decibel_text
 
@@ -53,13 +54,18 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
 
     Of several heads each is told that decides, of more than :data:`MOST_HEADS` the worst. A class is told from 20
     positions on. Of others that decide several times a sample, as taggers and language models
-    do, the former alone; of maps, which decide nothing by themselves, the latter.
+    do, the former alone; of maps, which decide nothing by themselves, the latter. Scores of boxes tell nothing here:
+    most stand for no box.
     """
     texts = []
+    meaning = accuracy.get("meaning") or {}
+    of_boxes = meaning.get("outputs", ()) if meaning.get("kind") == BOXES else ()
     reduced = accuracy["floors"]["agreement"] is not None
     deciding = _deciding(accuracy)
     of_heads = deciding if 1 < len(deciding) <= MOST_HEADS else sorted(deciding, key=_agreement)[: len(deciding) > 1]
     for output in accuracy["outputs"]:
+        if output["name"] in of_boxes:
+            continue
         worst = output.get("worst_class")
         least = worst and f"{worst['kept']} of {worst['places']} places kept, overlap {worst['overlap']:.2f}"
         if worst is not None and worst["told"] and output["agreement"] is not None:

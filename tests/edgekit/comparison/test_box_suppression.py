@@ -131,9 +131,11 @@ def test_boxes_and_scores_of_their_own(
     require(found["detections"], [(*each[:5], each[5] + (names > 0), *each[6:]) for each in expected], 100)
 
 
-@pytest.mark.parametrize("are_distances", [True, False])
+@pytest.mark.parametrize(
+    ("are_distances", "origin", "bins"), [(True, 0.0, 1), (True, 0.5, 1), (True, 0.5, 8), (False, 0.0, 1)]
+)
 def test_offsets_from_grids(
-    are_distances: bool, rng: np.random.Generator, tmp_path_factory: pytest.TempPathFactory
+    are_distances: bool, origin: float, bins: int, rng: np.random.Generator, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A cell tells two boxes, with a score for each class, one that says whether there is anything, and two points."""
     outputs: Arrays = {}
@@ -141,10 +143,14 @@ def test_offsets_from_grids(
     grids, marks = [], []
     for stride, across, down in ((8, 8, 6), (16, 4, 3)):
         count = across * down * 2
-        offsets = rng.uniform(0.2, 1.5, (1, count, 4))
+        told = offsets = rng.uniform(0.2, 1.5, (1, count, 4))
+        if bins > 1:
+            told = rng.normal(size=(1, count, 4 * bins))
+            shares = np.exp(told.reshape(1, count, 4, bins))
+            offsets = (shares * np.arange(bins)).sum(axis=3) / shares.sum(axis=3)
         kinds, there = rng.uniform(0, 1, (1, count, 2)), rng.uniform(-0.2, 1.2, (1, count, 1))
         for row in range(count):
-            y, x = divmod(row // 2, across)
+            y, x = (each + origin for each in divmod(row // 2, across))
             one, two, three, four = offsets[0, row]
             if are_distances:
                 place = [x - one, y - two, x + three, y + four]
@@ -154,19 +160,19 @@ def test_offsets_from_grids(
             score = np.sqrt(kinds[0, row] * np.clip(there[0, row], 0, 1))
             boxes.append((*(stride * side for side in place), score.max(), float(score.argmax())))
         points = rng.uniform(-1, 1, (1, count, 4))
-        cells = np.stack(np.divmod(np.arange(count) // 2, across)[::-1], axis=1)
+        cells = np.stack(np.divmod(np.arange(count) // 2, across)[::-1], axis=1) + origin
         marks += [tuple(stride * (np.tile(cell, 2) + point)) for cell, point in zip(cells, points[0], strict=True)]
-        named = {f"box{stride}": offsets, f"kind{stride}": kinds, f"there{stride}": there, f"mark{stride}": points}
+        named = {f"box{stride}": told, f"kind{stride}": kinds, f"there{stride}": there, f"mark{stride}": points}
         outputs |= {name: array.astype(np.float32) for name, array in named.items()}
-        grids.append(Grid(stride, across, 2, f"box{stride}", (f"kind{stride}", f"there{stride}")))
-    detector = OnGrids(tuple(grids), are_distances)
+        grids.append(Grid(stride, across, 2, f"box{stride}", (f"kind{stride}", f"there{stride}"), bins))
+    detector = OnGrids(tuple(grids), are_distances, origin)
     rows = {"box8": 96, "box16": 24}
     beside = companions(detector, outputs)
     assert beside == (Companion(("mark8", "mark16"), 4),)
     model = with_suppression(model_of(outputs, tmp_path_factory), detector, rows, Suppression(), "detections", beside)
     (found,) = run(model, outputs).values()
-    told = [(*box, *mark) for box, mark in zip(boxes, marks, strict=True)]
-    require(found, kept(told, Suppression()), 100)
+    expected = [(*box, *mark) for box, mark in zip(boxes, marks, strict=True)]
+    require(found, kept(expected, Suppression()), 100)
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -211,7 +217,7 @@ def detectors() -> Mapping[str, Detector]:
         "objectness": Rows(boxes, False, scores, "softmax", 3, objectness=there, are_shares=True, order="yx"),
         "classes": Rows(boxes, True, there, classes=Columns("y", 9, 5, 1)),
         "cells": Rows(boxes, False, scores, objectness=there, cells=(Cells(8, 4, 2), Cells(16, 2, 1))),
-        "grids": OnGrids((Grid(8, 4, 1, "a", ("b", "c")),), True),
+        "grids": OnGrids((Grid(8, 4, 1, "a", ("b", "c"), 8),), True, 0.5),
     }
 
 

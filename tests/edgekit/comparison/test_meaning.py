@@ -325,9 +325,10 @@ def test_offsets_from_grids_are_recorded() -> None:
         "form": "grids",
         "suppressed": False,
         "offsets": "distances",
+        "origin": 0.0,
         "grids": [
-            {"stride": 8, "width": 8, "anchors": 1, "boxes": "box8", "scores": ["score8"]},
-            {"stride": 16, "width": 4, "anchors": 1, "boxes": "box16", "scores": ["score16"]},
+            {"stride": 8, "width": 8, "anchors": 1, "boxes": "box8", "scores": ["score8"], "bins": 1},
+            {"stride": 16, "width": 4, "anchors": 1, "boxes": "box16", "scores": ["score16"], "bins": 1},
         ],
     }
 

@@ -72,3 +72,45 @@ def test_a_detector_that_finds_nothing_in_mirrored_pictures_tells_no_order() -> 
     meaning = meaning_on(blobs, blobs, blobs)
     assert meaning is not None
     assert meaning.result().as_record()["boxes"]["order"] is None
+
+
+class Cells(Blobs):
+    """The same on two grids: the cells in a rectangle tell how far its sides are away, the finer grid of the one."""
+
+    def __init__(self, *, origin: float, bins: int) -> None:
+        super().__init__(y_first=False, shares=False, channels_last=False)
+        self.origin, self.bins = origin, bins
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+        corners = super().run(feeds)["boxes"][0]
+        outputs: Arrays = {}
+        for stride, kind in ((4, 2), (8, 1)):
+            lines, columns = np.indices((40 // stride, 80 // stride)).reshape(2, -1) + self.origin
+            left, top, right, bottom = corners[kind] / stride
+            distances = np.stack([columns - left, lines - top, right - columns, bottom - lines], axis=1)
+            is_inside = (distances >= 0).all(axis=1)
+            assert is_inside.any()
+            distances[~is_inside] = 0.5
+            outputs[f"scores{stride}"] = np.where(is_inside, 0.9, 0.01).astype(np.float32)[np.newaxis, :, np.newaxis]
+            outputs[f"boxes{stride}"] = self.told(distances)[np.newaxis].astype(np.float32)
+        return outputs
+
+    def told(self, distances: np.ndarray) -> np.ndarray:
+        """Distances, or logarithms of the shares of the two whole numbers beside each."""
+        if self.bins == 1:
+            return distances
+        shares = np.maximum(1 - np.abs(distances[:, :, np.newaxis] - np.arange(self.bins)), 1e-9)
+        return np.log(shares).reshape(len(distances), -1)
+
+
+@pytest.mark.parametrize("origin", [0.0, 0.5])
+@pytest.mark.parametrize("bins", [1, 8])
+def test_mirrored_pictures_tell_where_distances_begin(origin: float, bins: int) -> None:
+    cells: Any = Cells(origin=origin, bins=bins)
+    meaning = meaning_on(cells, cells, cells)
+    assert isinstance(meaning, BoxMeaning)
+    record = meaning.result().as_record()["boxes"]
+    assert (record["offsets"], record["origin"]) == ("distances", origin)
+    assert [(grid["stride"], grid["bins"]) for grid in record["grids"]] == [(4, bins), (8, bins)]
+    found = meaning.detector.read(cells.run(next(iter(cells)).feeds))
+    np.testing.assert_allclose(sorted(found.corners.tolist()), [[4, 3, 24, 13], [60, 30, 75, 36]], atol=1e-4)

@@ -274,6 +274,17 @@ def test_decisions_are_told_where_a_sample_has_several_and_of_classes_by_the_gra
     assert class_texts({"floors": {"agreement": floor}, "outputs": outputs}) == told
 
 
+def test_scores_of_boxes_tell_no_decisions() -> None:
+    outputs = [
+        {"name": "scores8", "agreement": 0.94, "decisions": 60800, "samples": 32},
+        {"name": "tags", "agreement": 63 / 64, "decisions": 64, "samples": 32},
+    ]
+    meaning = {"kind": "boxes", "outputs": ["scores8", "boxes8"]}
+    accuracy = {"floors": {"agreement": 0.95}, "outputs": outputs}
+    assert class_texts({**accuracy, "meaning": meaning}) == ["tags: 63 of 64 decisions equal"]
+    assert class_texts(accuracy) == ["scores8: 57152 of 60800 decisions equal", "tags: 63 of 64 decisions equal"]
+
+
 @pytest.mark.parametrize(
     ("heads", "told"),
     [

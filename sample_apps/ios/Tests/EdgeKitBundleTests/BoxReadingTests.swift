@@ -126,6 +126,22 @@ final class BoxReadingTests: XCTestCase {
         XCTAssertEqual(found.map(\.index), [0, 0])
     }
 
+    func testDistancesThatAreAMeanOfSeveralFromTheMiddleOfCells() throws {
+        let declared = """
+            {"form": "grids", "suppressed": false, "offsets": "distances", "origin": 0.5, "grids":
+            [{"stride": 10, "width": 1, "anchors": 1, "boxes": "b", "scores": ["c"], "bins": 3}]}
+            """
+        // Shares of the distances 0, 1 and 2: a third each, all of the last, half of the first two, a quarter and three.
+        let far = 60.0
+        let logits: [Double] = [7, 7, 7, -far, -far, far, 0, 0, -far, -far, 0, log(3)]
+        let found = try boxes(declared, ["b": logits, "c": [0.75]])
+        let corners = found.map { box in
+            [box.corners.left, box.corners.top, box.corners.right, box.corners.bottom].map { ($0 * 1e9).rounded() / 1e9 }
+        }
+        XCTAssertEqual(corners, [[-5, -15, 10, 22.5]])
+        XCTAssertEqual(found.map(\.score), [0.75])
+    }
+
     func testOffsetsFromGrids() throws {
         func grids(_ offsets: String) -> String {
             """

@@ -221,8 +221,11 @@ struct BoxGrids: BoxReading, Decodable {
         let width: Int
         /// Boxes a cell.
         let anchors: Int
-        /// The output with four offsets a row, in cells.
+        /// The output with four offsets a row, in cells, of `bins` numbers each.
         let boxes: String
+        /// Of several numbers, softmax makes shares of the distances 0, 1, 2 and so on, whose mean is the offset; nil
+        /// for one.
+        let bins: Int?
         /// Outputs whose geometric mean, each from 0 to 1, is the score.
         let scores: [String]
     }
@@ -234,6 +237,8 @@ struct BoxGrids: BoxReading, Decodable {
 
     let suppressed: Bool
     let offsets: Offsets
+    /// Where in its cell an offset begins, as a share of the cell's sides; nil for its corner.
+    let origin: Double?
     let grids: [Grid]
 
     var areSuppressed: Bool { suppressed }
@@ -248,7 +253,7 @@ struct BoxGrids: BoxReading, Decodable {
         guard let numbers = outputs[grid.boxes] else {
             throw ValueError.noSuchFeature(grid.boxes)
         }
-        let rows = numbers.count / 4
+        let rows = numbers.count / (4 * (grid.bins ?? 1))
         let factors = try grid.scores.map { name in
             guard let values = outputs[name] else {
                 throw ValueError.noSuchFeature(name)
@@ -283,8 +288,9 @@ struct BoxGrids: BoxReading, Decodable {
 
     private func corners(of numbers: [Double], row: Int, in grid: Grid) -> Corners {
         let cell = row / grid.anchors
-        let (x, y) = (Double(cell % grid.width), Double(cell / grid.width))
-        let four = (0..<4).map { numbers[4 * row + $0] }
+        let start = origin ?? 0
+        let (x, y) = (Double(cell % grid.width) + start, Double(cell / grid.width) + start)
+        let four = (0..<4).map { offset(in: numbers, at: 4 * row + $0, bins: grid.bins ?? 1) }
         let step = Double(grid.stride)
         switch offsets {
         case .distances:
@@ -297,6 +303,15 @@ struct BoxGrids: BoxReading, Decodable {
                 left: (x + four[0] - width) * step, top: (y + four[1] - height) * step,
                 right: (x + four[0] + width) * step, bottom: (y + four[1] + height) * step)
         }
+    }
+
+    private func offset(in numbers: [Double], at place: Int, bins: Int) -> Double {
+        guard bins > 1 else { return numbers[place] }
+        let logits = numbers[place * bins..<(place + 1) * bins]
+        let largest = logits.max() ?? 0
+        let powers = logits.map { exp($0 - largest) }
+        let weighed = powers.enumerated().reduce(0) { $0 + Double($1.offset) * $1.element }
+        return weighed / powers.reduce(0, +)
     }
 
     func names(of labels: [String]?) -> [String]? { labels }
