@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from edgekit.comparison.metrics import decibels
+from edgekit_mil.passes.masking_constants import FARTHEST
+from edgekit_mlprogram.masks import Masks
 from edgekit_mlprogram.reach import Reach
 from edgekit_mlruntime.executor import Observer, Step
 from edgekit_mlruntime.precision import round_to_half
@@ -48,11 +50,13 @@ class OperationRange:
 
     reaches: bool = False
     """Whether it reads or gives numbers that are selected from larger ones; see :mod:`edgekit_mlprogram.reach`."""
+    masks: bool = False
+    """Whether it masks positions by a constant that float16 does not hold; see :mod:`edgekit_mlprogram.masks`."""
 
     @property
     def may_overflow(self) -> bool:
         """Whether what it reads or gives may leave float16's range on other inputs."""
-        return self.reaches or self.largest > LARGEST
+        return self.reaches or self.masks or self.largest > LARGEST
 
     @property
     def gives_magnitudes(self) -> bool:
@@ -71,6 +75,7 @@ def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> dic
     writers: dict[int, str] = {}
     known = _Known()
     reach = Reach(lambda array: known.of(array).largest, LARGEST)
+    masks = Masks(lambda array: known.of(array).largest, float(np.finfo(np.float16).max), known.bound)
 
     def observe(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> None:
         name = step.call.name
@@ -81,6 +86,7 @@ def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> dic
         if step.blocks:
             return
         inputs = step.inputs(frame)
+        found.masks |= masks.follow(step, inputs, results)
         found.reaches |= reach.follow(step, inputs, results)
         for array in floats([*inputs.values(), *results]):
             found.largest = max(found.largest, known.of(array).largest)
@@ -91,8 +97,8 @@ def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> dic
             return
         rounded = step.evaluate({key: known.halved(value) for key, value in inputs.items()})
         for exact, rough in zip(floats(results), floats(rounded), strict=True):
-            usable = np.isfinite(exact)
-            pair = exact, halved(rough)
+            usable, seen = np.isfinite(exact), known.of(exact)
+            pair = seen.bounded(exact), seen.bounded(halved(rough))
             whole, half = (each.ravel() if usable.all() else each[usable] for each in pair)
             found.signal += float(np.square(whole, dtype=np.float64).sum())
             found.noise += float(np.square(np.subtract(whole, half, dtype=np.float64)).sum())
@@ -114,6 +120,12 @@ class _Seen:
     """Largest magnitude of what is finite."""
     vanishing: float
     """The share of its numbers that float16 holds as zeros, of those that are none."""
+    masks: bool = False
+    """Whether some of its numbers mask positions, so that the program bounds it where it becomes float16."""
+
+    def bounded(self, array: np.ndarray) -> np.ndarray:
+        """An array in the place of this one, with the bounds that this one has in float16."""
+        return np.clip(array, -FARTHEST, FARTHEST) if self.masks else array
 
 
 class _Known:
@@ -136,6 +148,13 @@ class _Known:
         while self._bytes > MOST_KNOWN_BYTES:
             self._bytes -= self._seen.pop(next(iter(self._seen))).array.nbytes
         return seen
+
+    def bound(self, array: np.ndarray, level: float) -> None:
+        """Takes note that numbers of a magnitude of ``level`` or more mask positions."""
+        seen = self.of(array)
+        others = _largest(np.where(np.abs(array) < level, array, np.float32(0)))
+        bounded = replace(seen, largest=others, masks=True)
+        self._seen[id(array)] = replace(bounded, half=bounded.bounded(round_to_half(bounded.bounded(array))))
 
     def halved(self, value: Any) -> Any:
         """A value as a float16 program holds it."""

@@ -20,6 +20,7 @@ from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, plac
 from edgekit_mil.core.mil import PASS_REGISTRY, Function, Program, block_context_manager, ct, mb
 from edgekit_mil.passes.affine_fusion import fuse_affine_operations
 from edgekit_mil.passes.filled_tensors import filling_operations
+from edgekit_mil.passes.masking_constants import saturate_casts
 from edgekit_mil.passes.repeated_quantization import drop_repeated_quantization
 from edgekit_mil.passes.shared_constants import drop_output_copies, share_small_constants
 from edgekit_mil.passes.tied_weights import multiply_by_transposed
@@ -65,13 +66,17 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     if half is not None:
         kept = integers_in_floats(program) | compared_inputs(program) | placed_boxes(program)
         kept |= filling_operations(program)
+        masking: set[str] = set()
 
         def computes_in_half(operation: Any) -> bool:
-            stays = operation.name in kept or stays_exact(operation)
-            return half(operation) and constants_fit_half(operation) and not stays
+            if not constants_fit_half(operation):
+                masking.add(operation.name)
+                return False
+            return half(operation) and operation.name not in kept and not stays_exact(operation)
 
         ct.transform.FP16ComputePrecision(op_selector=computes_in_half).apply(program)
         for function in program.functions.values():
+            saturate_casts(function, masking)
             fold_constant_casts(function)
     run(program, *CLEANUP)
     share_small_constants(program, final=half is not None)

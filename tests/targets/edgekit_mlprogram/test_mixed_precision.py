@@ -91,6 +91,30 @@ likelihoods (float[1, 3] x) => (float[1, 3] y)
 COOLED = TEMPERED.replace("{0.1}", "{10.0}").replace("Mul(greatest", "Div(greatest").replace("Mul(scores", "Div(scores")
 
 
+MASKED_BY_CHOICE = """
+<ir_version: 8, opset_import: ["": 18]>
+attention (float[1, 4, 4] scores, int64[1, 4] mask) => (float[1, 4, 4] shares)
+<float[1] lowest = {-3.4028234e38}, int64[1] axis = {1}> {
+    rows = Unsqueeze(mask, axis)
+    counts = Cast<to = 9>(rows)
+    masked = Where(counts, scores, lowest)
+    shares = Softmax(masked)
+}
+"""
+MASKED_BY_A_PRODUCT = """
+<ir_version: 8, opset_import: ["": 18]>
+attention (float[1, 4, 4] scores, int64[1, 4] mask) => (float[1, 4, 4] shares)
+<float[1] one = {1.0}, float[1] lowest = {-3.4028234e38}, int64[1] axis = {1}> {
+    rows = Unsqueeze(mask, axis)
+    counts = Cast<to = 1>(rows)
+    padding = Sub(one, counts)
+    added = Mul(padding, lowest)
+    masked = Add(scores, added)
+    shares = Softmax(masked)
+}
+"""
+
+
 def converted(text: str, folder: Path, precision: str, **options: object) -> tuple[Conversion, float]:
     """The conversion, and the SQNR in dB of its output against ONNX's reference implementation."""
     model = onnx.parser.parse_model(text)
@@ -129,6 +153,32 @@ def test_what_is_selected_from_large_numbers_may_be_as_large_on_other_inputs(tex
     unlike_all = {"x": np.array([[-1000.0, -1000.001, -2000]], np.float32)}
     (expected,) = ReferenceEvaluator(model).run(None, unlike_all)
     np.testing.assert_allclose(load(conversion.package).run(unlike_all)["y"], expected, atol=0.002)
+
+
+@pytest.mark.parametrize("text", [MASKED_BY_CHOICE, MASKED_BY_A_PRODUCT], ids=["choice", "product"])
+@pytest.mark.parametrize("padded", [0, 2])
+def test_masked_rows_are_no_nan_in_float16(text: str, padded: int, tmp_path: Path) -> None:
+    """Whether or not examples have padding, Softmax stays in float16: what masks alone is bounded."""
+    rng = np.random.default_rng(3)
+    mask = (np.arange(4) < 4 - padded).astype(np.int64)[np.newaxis]
+    scores = [rng.standard_normal((1, 4, 4)).astype(np.float32) for _ in range(3)]
+    model = onnx.parser.parse_model(text)
+    conversion = convert_graph(
+        ir.from_proto(model),
+        tmp_path / "model",
+        deployment_target_name="iOS18",
+        precision="auto",
+        examples=[{"scores": each, "mask": mask} for each in scores],
+    )
+    assert conversion.kept_float32 == ("masked" if "Where" in text else "added",)
+    run = load(conversion.package).run
+    # equal scores, as -3.4e38 swallows the rest
+    all_masked = run({"scores": scores[0], "mask": np.zeros((1, 4), np.int64)})["shares"]
+    np.testing.assert_allclose(all_masked, np.full((1, 4, 4), 0.25), atol=1e-3)
+    for kept in (4, 3, 1):
+        exponentials = np.exp(scores[0]) * (np.arange(4) < kept)
+        shares = run({"scores": scores[0], "mask": (np.arange(4) < kept).astype(np.int64)[np.newaxis]})["shares"]
+        np.testing.assert_allclose(shares, exponentials / exponentials.sum(axis=2, keepdims=True), atol=2e-3)
 
 
 def test_what_float16_holds_stays_in_float16(tmp_path: Path) -> None:
