@@ -23,6 +23,7 @@ from edgekit.execution.widened import without_bfloat16
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.long_lists import put_back, take_long_lists
 from edgekit.graph.reading.compared_texts import look_compared_texts_up
+from edgekit.graph.reading.dilated_padding import write_out_dilated_padding
 from edgekit.graph.reading.fed_initializers import feed_initializers
 from edgekit.graph.reading.inlining import inline_functions
 from edgekit.graph.reading.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
@@ -181,6 +182,7 @@ class Load(Stage[Path]):
         RemoveInitializersFromInputsPass()(model.graph_model)
         model.graph_model.ir_version = max(model.graph_model.ir_version, INITIALIZERS_ALONE)
         pool_fewer_axes(model.graph, model.opset)
+        write_out_dilated_padding(model.graph)
         for change in _CHANGES:
             change(model.graph_model)
         model = with_signed_norms(with_positive_axes(model))
