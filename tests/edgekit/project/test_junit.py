@@ -26,7 +26,6 @@ def test_each_bundle_is_a_case() -> None:
         "tests": "3",
         "failures": "1",
         "errors": "0",
-        "skipped": "0",
         "time": "12.750",
     }
     (suite,) = root
