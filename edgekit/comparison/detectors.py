@@ -39,6 +39,10 @@ MOST_CONFIDENT = 0.3
 LEAST_ALIKE = 0.5
 """The correlation, in the mean of both axes, from which on centres of boxes follow the cells of a grid. That of offsets
 may be below zero: they point at what is found."""
+LEAST_AT_ANCHORS = 0.9
+"""Of how many rows the box lies over its anchor where an app holds the anchors."""
+LEAST_BEFORE_ANCHORS = 0.1
+"""Of how many of these the centre lies to the left of its anchor, and of how many above it."""
 STRIDES = (4, 8, 16, 32, 64, 128)
 LARGEST_OFFSET = 20.0
 """Of a centre from its cell, in cells, and of the logarithm of a size: pixels are more."""
@@ -173,19 +177,24 @@ def nearly_recognised(
 
 
 def _from_anchors(answers: Sequence[Arrays]) -> NearMiss | None:
-    """Rows of scores of which few are confident, beside rows of four numbers that are no boxes by themselves (SSD)."""
+    """Rows of scores of which few are confident, beside rows of four numbers that are no boxes by themselves (SSD).
+
+    Behind the four numbers pairs may stand, key points; the score is one number a row then (MediaPipe).
+    """
     tables = _tables(answers)
     for name, found in tables.items():
         count, width = found[0].shape
-        if width != CORNERS or count < FEWEST_ROWS or _have_corners(found, UNDECLARED) is not None:
+        if width < CORNERS or width % 2 or count < FEWEST_ROWS:
+            continue
+        if _have_corners([each[:, :CORNERS] for each in found], UNDECLARED) is not None:
             continue
         for other, scores in tables.items():
-            if other == name or len(scores[0]) != count or not all(map(_are_scores, scores)):
+            if other == name or len(scores[0]) != count or (width > CORNERS and scores[0].shape[1] > 1):
                 continue
-            background = _background(scores)
-            objects = scores if background is None else [np.delete(each, background, axis=1) for each in scores]
+            _, objects = _scored(Columns(name, width, 0, CORNERS), other, scores, answers, have_corners=False)
             if objects[0].shape[1] and _is_sparse(objects):
-                why = f'the four numbers of a row in "{name}" are neither corners nor centre and size'
+                first = "the four" if width == CORNERS else "the first four"
+                why = f'{first} numbers of a row in "{name}" are neither corners nor centre and size in the picture'
                 return NearMiss((name, other), why, decoded=False)
     return None
 
@@ -263,12 +272,21 @@ def _have_corners(tables: Sequence[np.ndarray], declared: DeclaredOutputs) -> bo
     if declared.coordinates is not None:
         return declared.coordinates == "corners"
     numbers = np.concatenate(tables)
-    if not np.isfinite(numbers).all() or (np.ptp(numbers, axis=0) == 0).any():
+    if not np.isfinite(numbers).all() or (np.ptp(numbers, axis=0) == 0).any() or _surround_nought(numbers):
         return None
     least = -SLACK * np.abs(numbers).max()
     if (numbers[:, 2:] - numbers[:, :2] >= least).mean() > NEARLY_ALL:
         return True
     return False if (numbers[:, 2:] >= least).mean() > NEARLY_ALL else None
+
+
+def _surround_nought(numbers: np.ndarray) -> bool:
+    """Whether (n, 4) are centre and size beside an anchor: nearly all boxes hold the point 0, from either side.
+
+    Of boxes in a picture only those in its corner do.
+    """
+    hold = (np.abs(numbers[:, :2]) <= numbers[:, 2:] / 2).all(axis=1).mean() > LEAST_AT_ANCHORS
+    return bool(hold and ((numbers[:, :2] < 0).mean(axis=0) > LEAST_BEFORE_ANCHORS).all())
 
 
 def _in_one(
@@ -406,16 +424,30 @@ def _side_by_side(
         width = found[0].shape[0 if turned else 1]
         if rows < fewest and width not in _widths(classes) and not declared.boxes:
             continue
-        scores = Columns(name, width, 0, width, turned)
-        are_logits = not _are_scores(np.concatenate(found))
-        whole = Rows(coordinates, have_corners, scores, "logistic" if are_logits else "none", order=None)
-        detector = replace(whole, background=_background([whole.all_scores(answer) for answer in answers]))
-        if are_logits and detector.background is not None:
-            detector = replace(detector, activation="softmax")  # nothing is a class among others: they add up to one
-        shares = [detector.all_scores(answer) for answer in answers]
+        detector, shares = _scored(coordinates, name, found, answers, have_corners=have_corners, turned=turned)
         if shares[0].shape[1] and (declared.boxes or _is_sparse(shares)):
             return detector
     return None
+
+
+def _scored(
+    coordinates: Columns,
+    name: str,
+    found: Sequence[np.ndarray],
+    answers: Sequence[Arrays],
+    *,
+    have_corners: bool,
+    turned: bool = False,
+) -> tuple[Rows, list[np.ndarray]]:
+    """Boxes whose scores or logits are an output of their own; and all samples' scores, without the background."""
+    width = found[0].shape[0 if turned else 1]
+    scores = Columns(name, width, 0, width, turned)
+    are_logits = not _are_scores(np.concatenate(found))
+    whole = Rows(coordinates, have_corners, scores, "logistic" if are_logits else "none", order=None)
+    detector = replace(whole, background=_background([whole.all_scores(answer) for answer in answers]))
+    if are_logits and detector.background is not None:
+        detector = replace(detector, activation="softmax")  # nothing is a class among others: they add up to one
+    return detector, [detector.all_scores(answer) for answer in answers]
 
 
 def _with_classes(boxes: Columns, rows: int, answers: Sequence[Arrays], *, have_corners: bool) -> Rows | None:
