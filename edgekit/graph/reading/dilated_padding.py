@@ -55,4 +55,6 @@ def _lengths(node: ir.Node) -> list[int] | None:
         return list(node.attributes.get_ints("kernel_shape"))
     kernel = node.inputs[_CONVOLUTIONS[node.op_type]]
     shape = kernel.shape if kernel is not None else None
-    return [int(size) for size in shape[2:]] if shape is not None and shape.is_static() else None
+    if shape is None or not shape.is_static():
+        return None
+    return [size for size in shape[2:] if isinstance(size, int)]
