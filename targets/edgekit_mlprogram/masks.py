@@ -15,8 +15,12 @@ from edgekit_mil.passes.masking_constants import MASKING
 from edgekit_mlprogram.reach import SELECTS, SUMS
 from edgekit_mlruntime.executor import Step
 
+LEAST = 2.0**26
+"""From which magnitude on a constant masks: of what is added to it float32 keeps multiples of 8, and no more."""
 FOLLOWED = SELECTS | SUMS | MASKING
 """Operations whose results are what is masked, moved or with something added to it."""
+ENDS = frozenset({"exp", "reduce_argmax", "reduce_log_sum_exp", "sigmoid", "softmax"})
+"""Operations to which one number far below the others is as good as another."""
 
 
 class Masks:
@@ -24,18 +28,19 @@ class Masks:
 
     Args:
         largest: Gives the largest magnitude in an array of the float32 program.
-        limit: What a constant exceeds that masks.
         bound: Is told of an array of which the numbers from a magnitude on mask.
+
+    Attributes:
+        are_read: Whether something reads them as numbers like others, so that they are no masks.
     """
 
-    def __init__(
-        self, largest: Callable[[np.ndarray], float], limit: float, bound: Callable[[np.ndarray, float], None]
-    ) -> None:
+    def __init__(self, largest: Callable[[np.ndarray], float], bound: Callable[[np.ndarray, float], None]) -> None:
+        self.are_read = False
         self._largest = largest
-        self._limit = limit
         self._bound = bound
         self._slots: dict[int, float] = {}
         self._constants: dict[int, tuple[np.ndarray, float]] = {}
+        self._masked: list[np.ndarray] = []
 
     def follow(self, step: Step, inputs: Mapping[str, Any], results: Sequence[Any]) -> bool:
         """Takes note of an operation that was executed.
@@ -46,34 +51,48 @@ class Masks:
             results: What it gave.
 
         Returns:
-            Whether it masks by a constant that float16 does not hold.
+            Whether it masks by a constant.
         """
-        op_type, by_constant = step.call.op_type, False
-        levels: list[float] = []
-        if op_type not in FOLLOWED:
+        op_type = step.call.op_type
+        inherited = [
+            self._slots[s] for a in step.arguments for s in a.sources if isinstance(s, int) and s in self._slots
+        ]
+        own = self._own(step, inputs, results) if op_type in MASKING else []
+        if inherited and (op_type not in FOLLOWED | ENDS or (op_type == "mul" and not own)):
+            self.are_read = True
+        if op_type not in FOLLOWED or not (inherited or own):
             return False
-        for argument in step.arguments:
-            levels += [self._slots[s] for s in argument.sources if isinstance(s, int) and s in self._slots]
-            value = inputs[argument.name]
-            if argument.is_constant and op_type in MASKING and isinstance(value, np.ndarray):
-                masked_by = self._level(value)
-                levels += masked_by
-                by_constant |= bool(masked_by)
-        if not levels or (op_type == "mul" and not by_constant):
-            return False
-        level = min(levels)
+        level = min([*inherited, *own])
         self._slots.update(dict.fromkeys(step.output_slots, level))
         for result in results:
             if isinstance(result, np.ndarray) and result.dtype == np.float32:
                 self._bound(result, level)
-        return by_constant
+                self._masked.append(result)
+        return bool(own)
+
+    def look_at(self, outputs: Mapping[str, np.ndarray]) -> None:
+        """Takes note of what the program gives at the end of a run: masks among it are read."""
+        given = [(output, masked) for output in outputs.values() for masked in self._masked]
+        self.are_read |= any(np.may_share_memory(*each) for each in given)
+        self._masked.clear()
+
+    def _own(self, step: Step, inputs: Mapping[str, Any], results: Sequence[Any]) -> list[float]:
+        """From which magnitudes on the operation's own constants mask; a factor does where all else is zero."""
+        constants = [inputs[a.name] for a in step.arguments if a.is_constant]
+        levels = [level for each in constants if isinstance(each, np.ndarray) for level in self._level(each)]
+        if levels and step.call.op_type == "mul":
+            products = np.abs(results[0])
+            if not ((products == 0) | (products >= min(levels))).all():
+                return []
+        for each in constants:
+            if levels and isinstance(each, np.ndarray) and each.dtype == np.float32:
+                self._bound(each, min(levels))
+        return levels
 
     def _level(self, constant: np.ndarray) -> list[float]:
         """From which magnitude on a constant masks; nothing where it does not."""
         if id(constant) not in self._constants:
-            if constant.dtype != np.float32 or self._largest(constant) <= self._limit:
+            if constant.dtype != np.float32 or self._largest(constant) < LEAST:
                 return []
             self._constants[id(constant)] = constant, self._largest(constant) / 2
-        constant, level = self._constants[id(constant)]
-        self._bound(constant, level)
-        return [level]
+        return [self._constants[id(constant)][1]]

@@ -51,7 +51,7 @@ class OperationRange:
     reaches: bool = False
     """Whether it reads or gives numbers that are selected from larger ones; see :mod:`edgekit_mlprogram.reach`."""
     masks: bool = False
-    """Whether it masks positions by a constant that float16 does not hold; see :mod:`edgekit_mlprogram.masks`."""
+    """Whether it masks positions by a constant; see :mod:`edgekit_mlprogram.masks`."""
 
     @property
     def may_overflow(self) -> bool:
@@ -71,11 +71,19 @@ class OperationRange:
 
 def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> dict[str, OperationRange]:
     """Execute a float32 program and note every operation's range and sensitivity."""
+    known = _Known()
+    masks = Masks(lambda array: known.of(array).largest, known.bound)
+    ranges = _ranges(runner, examples, known, masks)
+    return _ranges(runner, examples, _Known(), None) if masks.are_read else ranges
+
+
+def _ranges(
+    runner: Executes, examples: Sequence[Mapping[str, np.ndarray]], known: _Known, masks: Masks | None
+) -> dict[str, OperationRange]:
+    """See :func:`study`; without ``masks`` large constants are numbers like others."""
     ranges: dict[str, OperationRange] = {}
     writers: dict[int, str] = {}
-    known = _Known()
     reach = Reach(lambda array: known.of(array).largest, LARGEST)
-    masks = Masks(lambda array: known.of(array).largest, float(np.finfo(np.float16).max), known.bound)
 
     def observe(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> None:
         name = step.call.name
@@ -86,7 +94,7 @@ def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> dic
         if step.blocks:
             return
         inputs = step.inputs(frame)
-        found.masks |= masks.follow(step, inputs, results)
+        found.masks |= masks is not None and masks.follow(step, inputs, results)
         found.reaches |= reach.follow(step, inputs, results)
         for array in floats([*inputs.values(), *results]):
             found.largest = max(found.largest, known.of(array).largest)
@@ -104,7 +112,9 @@ def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> dic
             found.noise += float(np.square(np.subtract(whole, half, dtype=np.float64)).sum())
 
     for feeds in examples:
-        runner.run(feeds, observer=observe)
+        outputs = runner.run(feeds, observer=observe)
+        if masks is not None:
+            masks.look_at(outputs)
     return ranges
 
 

@@ -181,6 +181,41 @@ def test_masked_rows_are_no_nan_in_float16(text: str, padded: int, tmp_path: Pat
         np.testing.assert_allclose(shares, exponentials / exponentials.sum(axis=2, keepdims=True), atol=2e-3)
 
 
+LOGARITHMS_OF_MASKED = MASKED_BY_CHOICE.replace("Softmax(masked)", "LogSoftmax(masked)")
+GAIN_LIKE_A_MASK = """
+<ir_version: 8, opset_import: ["": 18]>
+gain (float[1, 4, 4] scores, int64[1, 4] mask) => (float[1, 4, 4] shares)
+<float[1] gain = {1e9}, float[1] most = {3e9}> {
+    large = Mul(scores, gain)
+    shares = Div(large, most)
+}
+"""
+SHARPENED = """
+<ir_version: 8, opset_import: ["": 18]>
+sharpened (float[1, 4, 4] scores, int64[1, 4] mask) => (float[1, 4, 4] shares) <float[1] gain = {1e9}> {
+    large = Mul(scores, gain)
+    shares = Softmax(large)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [LOGARITHMS_OF_MASKED, GAIN_LIKE_A_MASK, SHARPENED], ids=["logarithms", "gain", "sharpened"]
+)
+def test_large_numbers_that_are_read_are_no_masks(text: str, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(text)
+    feeds = {
+        "scores": np.random.default_rng(3).standard_normal((1, 4, 4)).astype(np.float32),
+        "mask": np.array([[1, 1, 1, 0]], np.int64),
+    }
+    conversion = convert_graph(
+        ir.from_proto(model), tmp_path / "model", deployment_target_name="iOS18", precision="auto", examples=[feeds]
+    )
+    # -inf is the evaluator's logarithm of an exponential that vanishes
+    expected = np.maximum(ReferenceEvaluator(model).run(None, feeds)[0], np.finfo(np.float32).min)
+    np.testing.assert_allclose(load(conversion.package).run(feeds)["shares"], expected, rtol=1e-3, atol=1e-3)
+
+
 def test_what_float16_holds_stays_in_float16(tmp_path: Path) -> None:
     conversion, reached_db = converted(HARMLESS, tmp_path, "auto")
     assert conversion.precision == "float16"
