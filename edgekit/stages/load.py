@@ -23,6 +23,7 @@ from edgekit.execution.widened import without_bfloat16
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.long_lists import put_back, take_long_lists
 from edgekit.graph.reading.compared_texts import look_compared_texts_up
+from edgekit.graph.reading.decided_branches import take_decided_branches
 from edgekit.graph.reading.dilated_padding import write_out_dilated_padding
 from edgekit.graph.reading.fed_initializers import feed_initializers
 from edgekit.graph.reading.inlining import inline_functions
@@ -332,8 +333,9 @@ def _is_nameless(dim: int | ir.SymbolicDim) -> bool:
 _CHECKS = (check_depth, check_expansion, check_equations, check_references, check_versions)
 """What a file has to hold before anything works on it."""
 _CHANGES: Sequence[Callable[[ir.Model], object]] = (
-    name_nodes,
     name_values,
+    take_decided_branches,
+    name_nodes,
     _normalize_dimensions,
     forget_first_sizes,
     forget_lone_names,
