@@ -22,11 +22,10 @@ def take_decided_branches(graph_model: ir.Model) -> int:
     Returns:
         How many there were.
     """
-    found = 0
-    while (node := next(_decided(graph_model.graph), None)) is not None:
+    decided = list(_decided(graph_model.graph))
+    for node in decided:
         _take(node)
-        found += 1
-    return found
+    return len(decided)
 
 
 def _decided(graph: ir.Graph) -> Iterator[ir.Node]:
