@@ -10,6 +10,7 @@ from typing import Any
 
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.digest import samples_digest
+from edgekit.data.labels import read_class_names
 from edgekit.data.sample_lists import SampleList
 from edgekit.data.tables import Table
 from edgekit.devices.instruction_set import require_executable
@@ -152,12 +153,13 @@ class PackageRequest:
         """A hash over all that the bundle depends on; see :mod:`edgekit.fingerprint`.
 
         Raises:
-            InputError: The model or a file of its data is missing.
+            InputError: The model, a file of its data or the list of class names is missing, or is no such file.
         """
         files = {f"model/{file.name}": file for file in model_files(self.model)}
         for key, folder in (("data", self.data), ("verify_data", self.verify_data)):
             files |= {f"{key}/{name}": file for name, file in (data_files(folder) if folder else {}).items()}
         if self.labels is not None:
+            read_class_names(self.labels)  # tells what is wrong with the file
             files["labels"] = self.labels
         if self.evaluation is not None and self.evaluation.file is not None:
             files["metric"] = self.evaluation.file

@@ -279,6 +279,13 @@ def test_a_target_that_does_not_exist_is_named_by_its_place_in_the_file(edgekit:
     assert f"error: b: {project} bundle b also: there is no target 'ios80'\nexpected: " in finished.err
 
 
+def test_class_names_that_are_not_there(edgekit: RunEdgeKit, project: Path) -> None:
+    project.write_text(project.read_text().replace("dims", 'labels = "gone.txt"\ndims', 1))
+    finished = edgekit("build", "first", "-q")
+    assert finished.code == 2
+    assert finished.err == f"error: first: {project.parent}/gone.txt: cannot be read: no such file or directory\n"
+
+
 def test_some_bundles_by_their_names(edgekit: RunEdgeKit, built: Path) -> None:
     finished = edgekit("build", "second", "--json")
     assert [one["bundle"] for one in finished.json["bundles"]] == [str(built.parent / "elsewhere" / "second")]
