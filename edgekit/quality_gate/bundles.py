@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgekit.bundle import Bundle, check_integrity, is_bundle, read_bundle
+from edgekit.bundle import MANIFEST, Bundle, check_integrity, is_bundle, read_bundle
 from edgekit.config import Budget, Config, DeclaredBundle, Inconclusive
 from edgekit.devices import LOCAL
 from edgekit.devices.opening import FLAG, open_device
@@ -182,9 +183,13 @@ class Gate:
             step = self.progress.step
             verdicts.append(judge_on_samples(bundle, self.data, model, asked.accuracy, where, step, label))
         earlier = figures = None
+        folder = None
         if self.against is not None:
             rival = self._of_against(bundle, self.against)
-            earlier, figures = Earlier(str(rival.path), rival, accepting=""), Figures.of(rival)
+            if rival is None:
+                folder = self.against
+            else:
+                earlier, figures = Earlier(str(rival.path), rival, accepting=""), Figures.of(rival)
         elif self.baseline is not None:
             figures = self._of_baseline(bundle, self.baseline)
             kept = read_kept(self.baseline, figures)
@@ -196,15 +201,17 @@ class Gate:
             verdicts += judge_interface(bundle, earlier)
             verdicts += judge_agreement(bundle, asked, earlier, figures)
         else:
-            verdicts += judge_without_earlier(asked, updating=self.updating)
+            verdicts += judge_without_earlier(asked, updating=self.updating, folder=folder)
         timed, measured = judge_latency(bundle, asked, Rivals(candidate.model, earlier), self._stopwatch())
         timed += judge_on_device(bundle, asked, clock)
         stale = [] if candidate.declared is None else list(judge_declaration(bundle, candidate.declared))
         return verdicts + timed + stale, measured
 
-    def _of_against(self, bundle: Bundle, against: Path) -> Bundle:
-        """The bundle that this one is compared with."""
-        place = against if is_bundle(against) else against / bundle.path.name
+    def _of_against(self, bundle: Bundle, against: Path) -> Bundle | None:
+        """The bundle that this one is compared with; None where the folder holds others only."""
+        place = against if os.path.lexists(against / MANIFEST) else against / bundle.path.name
+        if not os.path.lexists(place):
+            return None
         if real_path(place) == real_path(bundle.path):
             raise InputError("is the bundle itself", subject="--against", found=place)
         return _whole(place)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgekit.bundle import read_bundle
+from edgekit.bundle import MANIFEST, read_bundle
 from edgekit.config import Config, GateSettings, read_config
 from edgekit.devices import LOCAL
 from edgekit.devices.opening import FLAG
@@ -136,10 +137,8 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
     settings = GateSettings() if project is None else project.gate
     file = _baseline_file(order, settings)
     _require_bundles(order, project)
-    if order.against is not None and not order.against.exists():
-        raise InputError(
-            "is not there", subject="--against", expected="a bundle, or a folder with bundles", found=order.against
-        )
+    if order.against is not None:
+        _require_earlier(order.against)
     candidates = candidates_of(project, order.bundles, order.model)
     if file is not None:
         _require_names_of_their_own(candidates)
@@ -212,6 +211,19 @@ def _require_names_of_their_own(candidates: Sequence[Candidate]) -> None:
         named[name] = candidate.path
 
 
+def _require_earlier(against: Path) -> None:
+    """Raises InputError where ``--against`` is no bundle and holds none."""
+    if not against.exists():
+        flaw = "is not there"
+    elif any(
+        os.path.lexists(place / MANIFEST) for place in (against, *(against.iterdir() if against.is_dir() else ()))
+    ):
+        return
+    else:
+        flaw = "holds no bundle"
+    raise InputError(flaw, subject="--against", expected="a bundle, or a folder with bundles", found=against)
+
+
 def _baseline_file(order: GateOrder, settings: GateSettings) -> Path | None:
     """The file to compare with, or to write; None where there is none."""
     if order.against is not None and order.baseline is not None:
@@ -242,11 +254,13 @@ def _require_bundles(order: GateOrder, project: Config | None) -> None:
 def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
     """Refuses to let pass what nothing was asked of."""
     asked = [each for one in judged for each in one.verdicts if each.budget != DECLARATION]
-    if all(one.error is None for one in judged) and all(each.found == NO_EARLIER for each in asked):
+    if all(one.error is None for one in judged) and all(each.found.startswith(NO_EARLIER) for each in asked):
         alone = len(order.bundles) == 1
         found = "no project file" if order.config is None else f"no budget in {order.config}"
-        if asked:
+        if asked and order.against is None:
             found = f"only budgets that need an earlier build in {order.config}"
+        elif asked:
+            found = f"no bundle of such a name in {order.against}"
         raise InputError(
             "there is nothing to judge the bundle by" if alone else "there is nothing to judge by",
             subject=order.bundles[0] if alone else order.config,

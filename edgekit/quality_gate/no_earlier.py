@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from edgekit.config import Budget
 from edgekit.quality_gate.verdict import Outcome, Verdict
 
-NO_EARLIER = "no earlier build to compare with (--baseline or --against names one)"
+NO_EARLIER = "no earlier build to compare with"
+"""What the rows begin with that nothing was compared for."""
 UPDATING = "--update writes the baseline, and compares with none"
 
 
-def judge_without_earlier(asked: Budget, *, updating: bool) -> Iterator[Verdict]:
+def judge_without_earlier(asked: Budget, *, updating: bool = False, folder: Path | None = None) -> Iterator[Verdict]:
     """A verdict for each limit of ``asked`` that an earlier build is needed for.
 
     Args:
         asked: The budget.
         updating: Whether the bundle becomes the baseline: nobody then expects a comparison. Else the answer is not
             clear, and the project says what becomes of it.
+        folder: Where the earlier bundle was to be; its absence is a verdict of its own: the bundle is new, or was
+            renamed, and would else pass as if it had been compared.
     """
+    outcome = Outcome.NOT_COMPARED if updating else Outcome.INCONCLUSIVE
+    found = UPDATING if updating else f"{NO_EARLIER} (--baseline or --against names one)"
+    if folder is not None and not updating:
+        found = f"{NO_EARLIER}: {folder} holds no bundle of this name; it is new, or was renamed"
+        yield Verdict("earlier build", "compared with one", found, outcome)
     limits = (
         ("size growth", asked.size_growth, "at most {:.1%} above the earlier build's"),
         ("accuracy fall", asked.accuracy_fall, "at most {:.2%} below the earlier build's"),
@@ -27,5 +36,4 @@ def judge_without_earlier(asked: Budget, *, updating: bool) -> Iterator[Verdict]
     )
     for budget, value, limit in limits:
         if value is not None:
-            found, outcome = (UPDATING, Outcome.NOT_COMPARED) if updating else (NO_EARLIER, Outcome.INCONCLUSIVE)
             yield Verdict(budget, limit.format(value), found, outcome)

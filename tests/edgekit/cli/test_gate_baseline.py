@@ -149,6 +149,48 @@ def test_against_an_earlier_bundle(edgekit: RunEdgeKit, bundle: Path, exp_bundle
     assert 1.05 < measured["lower"] < measured["median"] < measured["upper"]
 
 
+def test_a_bundle_that_is_new_beside_an_earlier_build_is_not_compared(
+    edgekit: RunEdgeKit, exp_bundles: Path, tmp_path: Path, project: WriteProject
+) -> None:
+    shutil.copytree(exp_bundles / "exp", tmp_path / "main" / "exp")
+    new = shutil.copytree(exp_bundles / "exp", tmp_path / "new")
+    finished = edgekit("gate", exp_bundles / "exp", new, "--against", tmp_path / "main", "--json")
+    assert finished.code == 0
+    known, unknown = finished.json["bundles"]
+    assert [one["outcome"] for one in known["verdicts"] if one["budget"] == "size growth"] == ["kept"]
+    (row,) = unknown["verdicts"]
+    none = f"no earlier build to compare with: {tmp_path}/main holds no bundle of this name; it is new, or was renamed"
+    assert (row["budget"], row["found"], row["outcome"]) == ("earlier build", none, "inconclusive")
+    assert (
+        f"warning: {new}: earlier build is not clear: {none}"
+        in edgekit("gate", new, exp_bundles / "exp", "--against", tmp_path / "main").err
+    )
+
+    alone = edgekit("gate", new, "--against", tmp_path / "main")
+    assert alone.code == 2
+    assert "there is nothing to judge the bundle by\nexpected: " in alone.err
+    assert f"found: no bundle of such a name in {tmp_path}/main" in alone.err
+    project('[gate]\ninconclusive = "fail"\n[budget]\nsize_growth = "1%"\nsize = "1 kB"\n')
+    strict = edgekit("gate", new, "--against", tmp_path / "main", "--json")
+    assert strict.code == 1
+    assert outcomes(strict) == {"size": "kept", "earlier build": "inconclusive", "size growth": "inconclusive"}
+
+
+def test_what_is_compared_with_has_to_be_there(edgekit: RunEdgeKit, exp_bundles: Path, tmp_path: Path) -> None:
+    (tmp_path / "main" / "exp").mkdir(parents=True)
+    finished = edgekit("gate", exp_bundles / "exp", "--against", tmp_path / "main")
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: --against: holds no bundle\nexpected: a bundle, or a folder with bundles\nfound: {tmp_path}/main\n"
+    )
+    damaged = tmp_path / "main" / "exp" / "manifest.json"
+    damaged.write_text("{")
+    for against in (tmp_path / "main", tmp_path / "main" / "exp"):
+        finished = edgekit("gate", exp_bundles / "exp", "--against", against, "-q")
+        assert finished.code == 2
+        assert f"error: {damaged}: cannot be read" in finished.err
+
+
 def test_growth_that_nobody_asked_for_is_left_out_where_it_cannot_be_measured(
     edgekit: RunEdgeKit, exp_bundles: Path, tmp_path: Path
 ) -> None:
