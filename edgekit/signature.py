@@ -38,12 +38,13 @@ def sign(bundle: Bundle, key: Path) -> Path:
     manifest = read_regular(bundle.path / MANIFEST, TEXT_BYTES)
     answer = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key), data=manifest)
     if answer.returncode != 0 or not answer.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
+        found, hint = _why_not_signed(answer.stderr.decode(errors="replace"), key)
         raise InputError(
             "cannot sign",
             subject=f"--key {key}",
             expected="a private key of OpenSSH, or the public half of one that the SSH agent holds",
-            found=_last_line(answer.stderr),
-            hint="`ssh-keygen -t ed25519 -f KEY` makes one",
+            found=found,
+            hint=hint,
         )
     place = bundle.path / SIGNATURE
     with atomic_file(place, chosen_with=None, part_of_bundle=True) as draft:
@@ -92,6 +93,30 @@ def check_signature(bundle: Bundle, signers: Path) -> str:
         found=_last_line(answer.stderr) or _last_line(answer.stdout),
         hint="the manifest was changed after it was signed, or somebody else signed it",
     )
+
+
+def _why_not_signed(told: str, key: Path) -> tuple[str | None, str]:
+    """What ``ssh-keygen`` says of a key that it does not sign with, and what to do about it.
+
+    Its last line is "No private key found", or that a file with ``.pub`` is missing, whatever the reason is.
+    """
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    open_to_others = [line for line in lines if line.startswith("Permissions ")]
+    if open_to_others:
+        return open_to_others[0], f"`chmod 600 {quote(str(key))}` keeps others from reading it"
+    if "passphrase" in told:
+        return (
+            "its passphrase is missing or wrong",
+            "enter it at a terminal, or give the public half of a key that an SSH agent holds (`ssh-add`)",
+        )
+    if key.read_bytes().startswith(b"-----BEGIN "):
+        return (
+            "a file that OpenSSH cannot read as a private key",
+            "a key that was pasted into a file ends with a line break, and has no others than \\n",
+        )
+    if told.startswith("No private key found for public key"):
+        return "its private half is neither beside it nor held by an SSH agent", "`ssh-add` gives it to the agent"
+    return lines[-1] if lines else None, "`ssh-keygen -t ed25519 -f KEY` makes one"
 
 
 def _ssh_keygen(action: str, *options: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:

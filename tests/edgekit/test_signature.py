@@ -96,6 +96,39 @@ def test_a_key_that_is_none(bundle: Path, tmp_path: Path) -> None:
         sign(read_bundle(bundle), tmp_path / "key")
 
 
+def test_a_key_that_openssh_does_not_take_is_told_why(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own last line is the same for all of them: "No private key found", or that the public half is missing."""
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")  # nobody is asked
+    monkeypatch.setenv("SSH_ASKPASS", "false")
+    secret = key(tmp_path, "secret")
+    public = secret.with_suffix(".pub")
+    text = secret.read_text()
+
+    def refusal(file: Path) -> str:
+        with pytest.raises(InputError) as raised:
+            sign(read_bundle(bundle), file)
+        return str(raised.value)
+
+    def written(name: str, content: str) -> Path:
+        file = tmp_path / name
+        file.touch(mode=0o600)
+        file.write_text(content, newline="")
+        return file
+
+    for pasted in (written("cut", text.removesuffix("\n")), written("windows", text.replace("\n", "\r\n"))):
+        assert "found: a file that OpenSSH cannot read as a private key\nhint: a key that was pasted" in refusal(pasted)
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "a pass phrase", "-f", str(secret)], check=True)
+    assert "found: its passphrase is missing or wrong\nhint: enter it at a terminal" in refusal(secret)
+    secret.chmod(0o644)
+    told = refusal(secret)
+    assert f"found: Permissions 0644 for '{secret}' are too open.\nhint: `chmod 600 {secret}` keeps others" in told
+    secret.unlink()
+    assert "its private half is neither beside it nor held by an SSH agent\nhint: `ssh-add`" in refusal(public)
+
+
 def test_the_commands(bundle: Path, signers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gate", str(bundle), "--signers", str(signers)]) == 1
     assert "is not signed" in capsys.readouterr().err
