@@ -124,6 +124,9 @@ def test_a_project_is_built_and_judged(workspace: Path) -> None:
     assert judged.returncode == 0, judged.stderr
     assert ElementTree.parse(workspace / "my models" / "edgekit-gate.xml").getroot().get("failures") == "0"
     assert "✅ EdgeKit gate: 1 bundle passed" in (workspace / "summary.md").read_text()
+    (workspace / "my models" / "edgekit-gate.xml").unlink()
+    assert execute(STEPS["Gate"], workspace, {**inputs, "junit": ""}).returncode == 0
+    assert [file.name for file in workspace.rglob("*.xml")] == []
 
     (workspace / "my models" / "edgekit.toml").write_text(PROJECT % "10 B")
     from_above = {**inputs, "working-directory": ".", "config": "my models/edgekit.toml", "junit": "out/gate.xml"}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from edgekit.errors import InputError
+from edgekit.cli._console import Console
+from edgekit.errors import EdgeKitError, InputError
 
 ACTIONS_VARIABLE = "GITHUB_ACTIONS"
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -44,3 +47,33 @@ def append_summary(file: Path | None, text: str) -> None:
             stream.write(text)
     except OSError as error:
         raise InputError(f"cannot be written: {(error.strerror or str(error)).lower()}", subject=told) from error
+
+
+@contextmanager
+def error_in_actions(
+    console: Console, command: str, summary: Path | None = None, *, annotate: bool = False
+) -> Iterator[None]:
+    """Tells GitHub Actions of an error that ends the command: as an annotation, and in the job's summary.
+
+    Such an error comes before there is anything to tell of a bundle, and would stand in the log alone.
+
+    Args:
+        console: Where annotations are printed.
+        command: How the summary calls the command.
+        summary: The file of ``--summary``.
+        annotate: Whether annotations are asked for outside of GitHub Actions too.
+
+    Raises:
+        InputError: The summary cannot be written.
+    """
+    try:
+        yield
+    except EdgeKitError as error:
+        if annotate or in_actions():
+            from edgekit.quality_gate.annotations import workflow_command
+
+            console.say(workflow_command("error", {"title": command}, str(error)))
+        if summary is not None or in_actions():
+            lines = "\n".join(f"    {line}" for line in str(error).splitlines())
+            append_summary(summary, f"## ❌ {command} ended with an error\n\n{lines}\n")
+        raise

@@ -15,7 +15,7 @@ from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._console import Console
 from edgekit.cli._errors import TRACEBACK_VARIABLE, InterruptedByUserError
-from edgekit.cli._github import append_summary, in_actions
+from edgekit.cli._github import append_summary, error_in_actions, in_actions
 from edgekit.cli._junit import JUnitOption, error_in_junit, write_junit
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def build(
     from edgekit.project.building import InterruptedBuildError
 
     try:
-        with error_in_junit(junit, "edgekit build"):
+        with error_in_junit(junit, "edgekit build"), error_in_actions(console, "EdgeKit build"):
             results = api.build(
                 config, bundles=bundle, output_dir=output_dir, jobs=jobs, force=force, board=_board(console)
             )

@@ -21,7 +21,7 @@ from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._completion import device_schemes
 from edgekit.cli._console import Console
-from edgekit.cli._github import append_summary, in_actions, require_appendable
+from edgekit.cli._github import append_summary, error_in_actions, in_actions, require_appendable
 from edgekit.cli._junit import JUnitOption, error_in_junit, write_junit
 
 if TYPE_CHECKING:
@@ -179,22 +179,23 @@ def gate(
     try:
         with error_in_junit(reports.junit, "edgekit gate"):
             require_appendable(reports.summary)
-            result = api.gate(
-                *bundle,
-                config=config,
-                baseline=comparison.baseline,
-                against=comparison.against,
-                update=comparison.update,
-                model=model,
-                time_limit=time_limit,
-                device=measured_on.device,
-                device_timeout=measured_on.device_timeout,
-                results=measured_on.results,
-                isa=isa,
-                data=data,
-                signers=signers,
-                progress=console.progress,
-            )
+            with error_in_actions(console, "EdgeKit gate", reports.summary, annotate=reports.github):
+                result = api.gate(
+                    *bundle,
+                    config=config,
+                    baseline=comparison.baseline,
+                    against=comparison.against,
+                    update=comparison.update,
+                    model=model,
+                    time_limit=time_limit,
+                    device=measured_on.device,
+                    device_timeout=measured_on.device_timeout,
+                    results=measured_on.results,
+                    isa=isa,
+                    data=data,
+                    signers=signers,
+                    progress=console.progress,
+                )
     except InterruptedGateError as interrupt:
         reports.write(console, interrupt.result)
         for one in interrupt.result.bundles[: interrupt.judged]:

@@ -48,6 +48,33 @@ def test_for_ci(edgekit: RunEdgeKit, bundle: Path, project: WriteProject, monkey
     assert f"error: {folder}: cannot be written: is a directory" in finished.err
 
 
+def test_an_error_that_comes_before_any_bundle_is_told_to_github(
+    edgekit: RunEdgeKit, project: WriteProject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    project('[[bundle]]\nname = "x"\nmodel = "m.onnx"\ntarget = "ort"\n[gate]\nbaseline = "base.json"\n')
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "step.md"))
+    finished = edgekit("gate", "-q")
+    assert finished.code == 2
+    file = f"{tmp_path}/base.json"
+    hint = f"hint: `edgekit gate --baseline {file} --update` writes one"
+    assert f"::error title=EdgeKit gate::{file}: there is no baseline%0A{hint}\n" in finished.err
+    assert (tmp_path / "step.md").read_text() == (
+        f"## ❌ EdgeKit gate ended with an error\n\n    {file}: there is no baseline\n    {hint}\n"
+    )
+    project("nonsense")
+    finished = edgekit("build", "-q")
+    assert finished.code == 2
+    assert f"::error title=EdgeKit build::{tmp_path}/edgekit.toml: " in finished.err
+    assert "\n## ❌ EdgeKit build ended with an error\n\n    " in (tmp_path / "step.md").read_text()
+
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY")
+    finished = edgekit("gate", "-q", "--summary", "own.md", "--github")
+    assert "::error title=EdgeKit gate::" in finished.err
+    assert (tmp_path / "own.md").read_text().startswith("## ❌ EdgeKit gate ended with an error\n")
+
+
 def test_reports_are_written_although_nobody_reads_the_table(
     bundle: Path, project: WriteProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
