@@ -275,8 +275,11 @@ def _suppressed(
     placed = build("Gather", corners, places, axis=0)
     kind = build.unsqueeze(build("Gather", kinds, places, axis=0), [1])
 
-    reach = build("Sub", *(build.reduce(each, placed, [0, 1]) for each in ("ReduceMax", "ReduceMin")))
-    apart = build("Add", placed, build("Mul", kind, build("Add", reach, np.float32(1))))
+    # A box of no account may have any size, and would take the digits of the others where classes lie side by side.
+    counts = build.unsqueeze(build("Greater", sure, np.float32(asked.score)), [1])
+    counted = build("Where", counts, placed, np.float32(0))
+    reach = build("Sub", *(build.reduce(each, counted, [0, 1]) for each in ("ReduceMax", "ReduceMin")))
+    apart = build("Add", counted, build("Mul", kind, build("Add", reach, np.float32(1))))
     selected = build(
         "NonMaxSuppression",
         build.unsqueeze(apart, [0]),
@@ -294,8 +297,7 @@ def _suppressed(
     score, order = build.several(2, "TopK", left, [kept], axis=0, largest=1, sorted=1)
     parts = [placed, build.unsqueeze(sure, [1]), kind, *(build("Gather", each, places, axis=0) for each in beside)]
     table = build("Gather", build("Concat", *parts, axis=1), order, axis=0)
-    is_box = build.cast(build("Greater", build.unsqueeze(score, [1]), np.float32(0)), ir.DataType.FLOAT)
-    table = build("Mul", table, is_box)
+    table = build("Where", build("Greater", build.unsqueeze(score, [1]), np.float32(0)), table, np.float32(0))
     if kept < asked.boxes:
         table = build.pad(table, [0, 0, asked.boxes - kept, 0])
     return build.unsqueeze(table, [0])

@@ -230,3 +230,18 @@ def test_a_detector_is_read_from_its_record(form: str) -> None:
 def test_the_output_has_a_name_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     outputs = {"detections": np.ones((1, 8, 6), np.float32)}
     assert output_name(model_of(outputs, tmp_path_factory)) == "detections_"
+
+
+@pytest.mark.parametrize("size", [1e9, np.inf])
+def test_boxes_of_no_account_may_have_any_size(
+    size: float, rng: np.random.Generator, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Sizes that are powers of e have no bound where nothing is found; the other boxes keep their digits."""
+    corners, scores = corners_and_scores(rng)
+    scores[100:] *= 0.04
+    corners[100:, 2:] = size
+    outputs = {"y": np.hstack([corners, scores])[np.newaxis].astype(np.float32)}
+    detector = Rows(Columns("y", 7, 0, 4), True, Columns("y", 7, 4, CLASSES))
+    model = with_suppression(model_of(outputs, tmp_path_factory), detector, {"y": ROWS}, Suppression(), "d")
+    (found,) = run(model, outputs).values()
+    require(found, kept(listed(corners, scores), Suppression()), 100)
