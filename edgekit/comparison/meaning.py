@@ -72,6 +72,17 @@ class MeaningAccuracy:
         """Whether enough is told on these samples to judge by it."""
         return self.count >= FEWEST if self.angles is None else self.angles.tells
 
+    @property
+    def too_few(self) -> str | None:
+        """What to do where too few boxes are found for them to count; None where there are enough, and for others."""
+        if self.kind != BOXES or self.proves:
+            return None
+        found = self.count // 2  # each of the two models finds them
+        return (
+            f"{found} object{' is' if found == 1 else 's are'} found on the samples, fewer than the {FEWEST // 2} that "
+            "tell something: boxes are judged as numbers; give samples that show more"
+        )
+
     def shortfall(self, least_agreement: float) -> str | None:
         """What is not reached, in words; None where it is near enough.
 

@@ -221,7 +221,7 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
         near = None
         if meaning is None and not model.states and not model.open_dims:
             near = nearly_recognised(answers, model.fed_inputs, classes, model.declared or UNDECLARED)
-        return replace(scorer, padding=padding, unread=None if near is None else str(near))
+        return replace(scorer, padding=padding, unread=scorer.unread if near is None else str(near))
     original = SessionRunner(request.model.graph_model)
     return Scorer.by_evaluation(calibration.references, request.evaluation, samples, original.run)
 

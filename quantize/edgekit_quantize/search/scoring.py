@@ -50,7 +50,7 @@ class Scorer:
     doubt: str | None = None
     """Why the samples' labels do not count; None where they do, or where there are none."""
     unread: str | None = None
-    """What looks like a detector's boxes and is not read as such, in words; None where nothing does."""
+    """What looks like a detector's boxes and does not count as such, in words; None where nothing does."""
     decision: Decision = DEFAULT_DECISION
     """What decides in the first output, where the metric is agreement."""
     label_output: str | None = None
@@ -109,7 +109,8 @@ class Scorer:
         classes = classes and has_decisions(references, decision)
         decided = {name: each for name, each in (beside or {}).items() if is_decided(references, each, name)}
         first = next((next(iter(each.outputs)) for each in references.answers()), "")
-        told = None if meaning is None else _told(references, meaning)
+        found = None if meaning is None else _told(references, meaning)
+        told = found if found is not None and found.proves else None
         nearness = told.kind if told is not None else AGREEMENT if classes else EXPLAINED
         choice = choice_beside(meaning, choice)
         meaning = None if told is None else meaning
@@ -127,8 +128,17 @@ class Scorer:
         others: Collection[str] = ()
         if by_labels or nearness not in {EXPLAINED, EMBEDDINGS}:
             others = [name for name in signals if name not in {*judged, *kept}]
+        unread = None if found is None else found.too_few
         nearest = functools.partial(
-            cls, references, nearness, 1.0, meaning=meaning, decision=decision, beside=kept, signals=others
+            cls,
+            references,
+            nearness,
+            1.0,
+            meaning=meaning,
+            decision=decision,
+            beside=kept,
+            signals=others,
+            unread=unread,
         )
         if task is None:
             labelled = any(reference.label is not None for reference in references.answers())
@@ -273,13 +283,12 @@ def _add(tally: Tally, reference: Reference, run: Run, padding: Padding | None) 
     tally.add(reference, outputs if padding is None else padding.without(reference.feeds, outputs))
 
 
-def _told(references: References, meaning: Meaning) -> MeaningAccuracy | None:
-    """What the float model tells; None where that is nothing."""
+def _told(references: References, meaning: Meaning) -> MeaningAccuracy:
+    """What the float model tells, beside itself."""
     fresh = meaning.anew()
     for reference in references.answers():
         fresh.add(reference.outputs, reference.outputs)
-    told = fresh.result()
-    return told if told.proves else None
+    return fresh.result()
 
 
 def _labels_found(references: References, choice: ClassChoice) -> TaskAccuracy | None:

@@ -13,6 +13,7 @@ import pytest
 
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError, RequirementError
+from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Model
 from edgekit.quantizer import BudgetError, QuantizationRequest
 from edgekit_quantize.calibration.statistics import calibrate
@@ -402,8 +403,25 @@ def test_candidates_are_timed_beside_the_float_model_in_the_form_that_ships(
     assert not any("HardSigmoid" in operators for operators in in_float)
 
 
-def test_boxes_in_too_few_rows_are_told_where_nothing_holds_the_budget(
-    parse: Callable[..., ir.Model], rng: np.random.Generator
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        (
+            None,
+            'outputs "boxes", "scores" look like a detector\'s boxes, and no boxes are read, for there are 20 rows (at '
+            'least 100): [outputs] boxes = ["boxes", "scores"] in the project file reads boxes from there; '
+            "boxes = false says that there are none",
+        ),
+        (
+            DeclaredOutputs(boxes=("boxes", "scores")),
+            "8 objects are found on the samples, fewer than the 10 that tell something: boxes are judged as numbers; "
+            "give samples that show more",
+        ),
+    ],
+    ids=["rows", "objects"],
+)
+def test_too_few_boxes_are_told_where_nothing_holds_the_budget(
+    declared: DeclaredOutputs | None, told: str, parse: Callable[..., ir.Model], rng: np.random.Generator
 ) -> None:
     """Their numbers are judged then, and verification, which warns of it, is never reached."""
     nodes = """f = Flatten(x) c = Gemm(f, w1, b1) boxes = Reshape(c, four)
@@ -422,12 +440,9 @@ def test_boxes_in_too_few_rows_are_told_where_nothing_holds_the_budget(
             g (float[1, 3, 12, 12] x) => (float[1, 20, 4] boxes, float[1, 20, 3] scores) {{ {nodes} }}""",
             **{name: array.astype(np.float32) for name, array in constants.items()},
             **shapes,
-        )
+        ),
+        declared=declared,
     )
     with pytest.raises(BudgetError) as caught:
-        PostTrainingQuantizer().quantize(QuantizationRequest(model, scheme="int8", samples=Drawn(), max_drop=0.0))
-    assert [text for text in caught.value.warnings if "boxes" in text] == [
-        'outputs "boxes", "scores" look like a detector\'s boxes, and no boxes are read, for there are 20 rows (at '
-        'least 100): [outputs] boxes = ["boxes", "scores"] in the project file reads boxes from there; '
-        "boxes = false says that there are none"
-    ]
+        PostTrainingQuantizer().quantize(QuantizationRequest(model, scheme="int8", samples=Drawn(8), max_drop=0.0))
+    assert [text for text in caught.value.warnings if "boxes" in text] == [told]
