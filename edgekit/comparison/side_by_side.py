@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from edgekit.comparison.decisions import Decision
-from edgekit.comparison.detectors import UNDECLARED, nearly_recognised
+from edgekit.comparison.detectors import UNDECLARED
 from edgekit.comparison.exchanged import exchanged_labels
 from edgekit.comparison.floors import SQNR_FLOOR_DB, Kind
 from edgekit.comparison.label_accuracy import LabelCount, TaskAccuracy, class_output
@@ -25,6 +25,7 @@ from edgekit.comparison.meaning import (
     text_among,
 )
 from edgekit.comparison.metrics import Comparison, OtherFormError, OutputAccuracy
+from edgekit.comparison.near_boxes import nearly_recognised
 from edgekit.comparison.padding import Padding
 from edgekit.comparison.ranked import RankedRows, is_ranked, ranked_rows
 from edgekit.comparison.recalls import worst_class

@@ -17,6 +17,7 @@ from edgekit.comparison.box_suppression import (
     with_suppression,
 )
 from edgekit.comparison.meaning import SEEN, BoxMeaning
+from edgekit.comparison.near_boxes import nearly_recognised
 from edgekit.comparison.side_by_side import meaning_on
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.errors import InputError
@@ -111,7 +112,7 @@ class SuppressBoxes(Stage[Model]):
     def _unread(self, given: Model, reference: Reference) -> InputError:
         answers = [reference.run(sample.feeds) for sample in itertools.islice(self._samples, SEEN)]
         classes = len(given.class_names) or None
-        near = detectors.nearly_recognised(answers, given.fed_inputs, classes, given.declared or detectors.UNDECLARED)
+        near = nearly_recognised(answers, given.fed_inputs, classes, given.declared or detectors.UNDECLARED)
         return InputError(
             "the model's outputs are not read as boxes",
             subject=FLAG,

@@ -12,8 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.decisions import Decision
-from edgekit.comparison.detectors import UNDECLARED, nearly_recognised
+from edgekit.comparison.detectors import UNDECLARED
 from edgekit.comparison.meaning import BOXES, SEEN, TEXT, meaning_of
+from edgekit.comparison.near_boxes import nearly_recognised
 from edgekit.comparison.padding import Padding, padding_on
 from edgekit.comparison.told_decisions import decisions_of
 from edgekit.data.samples import Samples
