@@ -22,6 +22,7 @@ from edgekit.model import Arrays
 from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.latency import SAME_FILES, Earlier, same_model
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
+from edgekit.reporting.units import decibel_text
 
 LEAST_DB = 10.0
 """Of less, people are warned where nobody asked: what differs has a tenth of the outputs' power."""
@@ -118,7 +119,7 @@ def _farthest(results: tuple[OutputAccuracy, ...], least: float) -> _Distance:
     found: list[_Distance] = []
     if floats:
         db, name = min(floats)
-        found.append(_Distance(f"{name}: SQNR {db:.1f} dB", db >= least, db))
+        found.append(_Distance(f"{name}: SQNR {decibel_text(db)}", db >= least, db))
     if others:
         share, name = max(others)
         told = f"{name}: {loss_text(share)} of the elements differ"

@@ -14,7 +14,7 @@ from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.reporting.accuracy_texts import no_signal_text, worst_db
 from edgekit.reporting.summary import stage_record
-from edgekit.reporting.units import bytes_texts
+from edgekit.reporting.units import bytes_texts, decibel_text
 from edgekit.stages.check import CheckOperators
 from edgekit.stages.verify import Verify
 
@@ -68,7 +68,7 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
         yield verdict_on("accuracy drop", f"at most {budget.accuracy_drop:.2%}", found, kept, figure)
     if budget.sqnr_db is not None:
         worst = worst_db(manifest["accuracy"])
-        found = no_signal_text(manifest["accuracy"]) if worst is None else f"{float(worst):.1f} dB"
+        found = no_signal_text(manifest["accuracy"]) if worst is None else decibel_text(worst)
         kept = worst is not None and float(worst) >= budget.sqnr_db
         figure = Figure("sqnr_db", "dB", budget.sqnr_db, None if worst is None else float(worst))
         yield verdict_on("worst output", f"at least {budget.sqnr_db:.1f} dB", found, kept, figure)

@@ -108,6 +108,14 @@ def test_what_was_not_measured_does_not_pass() -> None:
     }
 
 
+@pytest.mark.parametrize(("db", "told", "outcome"), [("inf", "exact", "kept"), ("-inf", "nothing right", "broken")])
+def test_no_text_has_infinite_decibels(db: str, told: str, outcome: str) -> None:
+    built = manifest()
+    built["accuracy"]["outputs"] = [{"name": "y", "worst_sample_db": db}]
+    (verdict,) = judge_manifest(Bundle(Path("bundle"), built), Budget(sqnr_db=30))
+    assert (verdict.found, verdict.outcome) == (told, outcome)
+
+
 def test_an_output_that_is_too_small_to_compare_breaks_no_budget() -> None:
     told = manifest()
     scores = {"name": "scores", "worst_sample_db": "-inf"}
