@@ -1,7 +1,8 @@
 """The verdicts as JUnit XML: a suite a bundle, a test case a budget.
 
 A ``failure`` is a budget that is broken, an ``error`` a bundle that cannot be judged; ``skipped`` is a measurement that
-is not clear, and that the project does not want to fail, or one that cannot be made.
+is not clear, and that the project does not want to fail, or one that cannot be made. Each has its message as text too:
+GitLab shows the text (``lib/gitlab/ci/parsers/test/junit.rb``), Jenkins the attribute.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ def _case(judged: Judged, verdict: Verdict) -> ElementTree.Element:
     case = junit_element("testcase", name=verdict.budget, classname=judged.name)
     message = f"{verdict.found}; wanted {verdict.limit}"
     if judged.fails(verdict):
-        case.append(junit_element("failure", message=message, type=verdict.outcome))
+        case.append(junit_element("failure", message, message=message, type=verdict.outcome))
     elif verdict.outcome in (Outcome.INCONCLUSIVE, Outcome.NOT_COMPARED):
-        case.append(junit_element("skipped", message=f"{verdict.outcome}: {message}"))
+        told = f"{verdict.outcome}: {message}"
+        case.append(junit_element("skipped", told, message=told))
     case.append(junit_element("system-out", message))
     return case
