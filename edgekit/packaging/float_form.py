@@ -19,6 +19,7 @@ from edgekit.errors import RequirementError
 from edgekit.files.atomic import temporary_folder
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Model
+from edgekit.quantizer import LEAST_SAVED, is_smaller
 from edgekit.reporting.units import bytes_texts
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
@@ -67,21 +68,31 @@ class FloatForm:
         self._smallest, self._fastest = (FLOAT16, FLOAT32) if asked == AUTO else (asked, asked)
         self._options = replace(options, compression=None)
 
-    def require_smaller(self, built: Built) -> None:
-        """Checks that a quantized model saves space.
+    def require_smaller(self, built: Built, *, in_half: bool = False) -> None:
+        """Checks that another form saves space.
+
+        Args:
+            built: What was built of it.
+            in_half: Whether it is the float model in half precision. It is held against single precision, and has to
+                save :data:`edgekit.quantizer.LEAST_SAVED` of it.
 
         Raises:
-            NotWorthItError: It is as large as the float model.
+            NotWorthItError: It is as large as the float model, or hardly smaller.
         """
         size = loaded_bytes(built.artifact)
-        if size < sum(map(_bytes_without_zeros, self._model.tensors())) / 2:
-            return  # in half precision the weights alone take more, however few bytes their zeros take
-        with self._built(self._smallest, draft=False) as artifact:  # a draft may be larger than what ships
+        precision, share = (FLOAT32, 1) if in_half else (self._smallest, 2)
+        of_weights = int(sum(map(_bytes_without_zeros, self._model.tensors())) / share)
+        if is_smaller(size, of_weights, multiplies_integers=not in_half):
+            return  # the float weights alone take more, however few bytes their zeros take
+        with self._built(precision, draft=False) as artifact:  # a draft may be larger than what ships
             of_float = loaded_bytes(artifact)
-        if size >= of_float:
-            found, most = bytes_texts(size, of_float)
+        if not is_smaller(size, of_float, multiplies_integers=not in_half):
+            hardly = size < of_float
+            found, most = bytes_texts(size, int(of_float * (1 - LEAST_SAVED)) if hardly else of_float)
             raise NotWorthItError(
-                f"is no smaller than {name_of_given(self._model)}", expected=f"less than {most}", found=found
+                f"is {'hardly' if hardly else 'no'} smaller than {name_of_given(self._model)}",
+                expected=f"{'at most' if hardly else 'less than'} {most}",
+                found=found,
             )
 
     def require_as_fast(self, built: Artifact, samples: Samples) -> None:

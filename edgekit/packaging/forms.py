@@ -52,7 +52,7 @@ class HeldTo:
     max_bytes: int | None
     accept: bool
     any_speed: bool
-    """Whether a form that was chosen freely, quantized or in half precision, may be slower than the float model."""
+    """Whether a form that was chosen freely, quantized or in half precision, may be slower or hardly smaller."""
     sizes_of_samples: bool = False
     """Whether open dimensions have the sizes of the samples, and nobody asked for others."""
 
@@ -176,8 +176,8 @@ class Forms:
         of_float = FloatForm(form.of_float, self._target, self._profile, options)
         if held_to.max_bytes is not None:
             require_size(built, held_to.max_bytes, searched=self._scheme == "auto" and held_to.calibration is not None)
-        if chosen_freely and not form.stays_float:
-            of_float.require_smaller(built)
+        if chosen_freely and not (form.stays_float and held_to.any_speed):
+            of_float.require_smaller(built, in_half=form.stays_float)
         verify = Verify(
             held_to.original,
             self._target,

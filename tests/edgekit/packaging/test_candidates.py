@@ -17,7 +17,7 @@ from edgekit.comparison.inaccurate import InaccurateError
 from edgekit.errors import InputError, InternalError, OpGap, RequestError, RequirementError, UnsupportedOpsError
 from edgekit.files.room import NoRoomError
 from edgekit.model import Model
-from edgekit.packaging.candidates import Candidate, Fate, Fates, first_that_holds
+from edgekit.packaging.candidates import Candidate, Choice, Fate, Fates, first_that_holds
 from edgekit.packaging.float_form import FloatForm
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
@@ -379,6 +379,30 @@ def test_half_precision_that_is_slower_gives_way(
 
     assert bundle.manifest["model"]["kind"] == ("float32" if slower else "float16")
     assert warnings[1:] == (["float16 is slower than the float model: float32 instead"] if slower else [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"), [({}, "float32"), ({"like": Choice(None, in_float=True, precision="float16")}, "float16")]
+)
+def test_half_precision_that_saves_hardly_anything_gives_way(
+    onnx_file: Callable[..., Path], data: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], kind: str
+) -> None:
+    monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Failing())
+    monkeypatch.setattr(FloatForm, "_ratio", lambda *_: (0.6, 0.7))
+    rng = np.random.default_rng(0)
+    model = onnx_file(
+        "f (float[1, 64] x) => (float[1, 6000] y, float[1, 16] z) { y = Gather <axis = 1> (x, i) z = MatMul(x, w) }",
+        i=rng.integers(0, 64, 6000),
+        w=rng.standard_normal((64, 16)).astype(np.float32),
+    )
+
+    bundle, warnings = packaged(model, data, "intel-cpu", **asked)
+
+    assert bundle.manifest["model"]["kind"] == kind
+    told = [text for text in warnings if "hardly smaller" in text]
+    assert len(told) == (kind == "float32")
+    assert all(text.startswith("float16 is hardly smaller than the float model (") for text in told)
+    assert all(text.endswith("): float32 instead") for text in told)
 
 
 def test_a_model_that_is_too_large_names_its_file_and_what_helps(perceptron: Path, tmp_path: Path) -> None:

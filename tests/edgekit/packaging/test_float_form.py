@@ -16,7 +16,9 @@ from edgekit.model import Model
 from edgekit.packaging import float_form
 from edgekit.packaging.float_form import LOOKS, FloatForm, NotWorthItError, name_of_given
 from edgekit.registry import find_profile
+from edgekit.reporting.units import bytes_texts
 from edgekit.stages.build import Build, Built
+from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.load import Load
 from edgekit.target import Artifact, BuildOptions
 from edgekit.timing.latency import Interval
@@ -152,6 +154,35 @@ def test_what_saves_nothing_beside_sparse_weights_in_half_precision_is_not_worth
     assert isinstance(built, Built)
     with nullcontext() if worth_it else pytest.raises(NotWorthItError, match="is no smaller than the float model"):
         FloatForm(model, target, profile, BuildOptions()).require_smaller(built)
+
+
+def test_half_precision_has_to_save_a_twentieth_of_the_file(onnx_file: OnnxFile, tmp_path: Path) -> None:
+    """Small weights among many constants of other types: what OpenVINO's file says of them takes most of it."""
+    rng = np.random.default_rng(0)
+    small = Load()(
+        onnx_file(
+            "f (float[1, 64] x) => (float[1, 6000] y, float[1, 16] z) "
+            "{ y = Gather <axis = 1> (x, i) z = MatMul(x, w) }",
+            i=rng.integers(0, 64, 6000),
+            w=rng.standard_normal((64, 16)).astype(np.float32),
+        )
+    ).model
+    target, profile = find_profile("intel-cpu")
+    sizes = {}
+    for precision in ("float16", "float32"):
+        folder = tmp_path / precision
+        folder.mkdir()
+        built = Build(target, profile, BuildOptions(precision=precision), folder, quantized=False)(small)
+        assert isinstance(built, Built)
+        sizes[precision] = loaded_bytes(built.artifact)
+        if precision == "float16":
+            form = FloatForm(small, target, profile, BuildOptions())
+            with pytest.raises(NotWorthItError, match="is hardly smaller than the float model") as failure:
+                form.require_smaller(built, in_half=True)
+    assert 0.95 < sizes["float16"] / sizes["float32"] < 1
+    allowed = int(sizes["float32"] * 0.95)
+    found, most = bytes_texts(sizes["float16"], allowed)
+    assert (failure.value.found, failure.value.expected) == (found, f"at most {most}")
 
 
 def test_a_model_that_is_quantized_already_is_no_float_model(onnx_file: OnnxFile, model: Model) -> None:
