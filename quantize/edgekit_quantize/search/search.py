@@ -228,6 +228,8 @@ class Search:
     def _is_worth_refining(self, best: Trial) -> bool:
         if best.written.quantized or best.size > LARGEST_REFINED or best.name.endswith(ROUNDED_ADAPTIVELY):
             return False
+        if f"{best.name}, {ROUNDED_ADAPTIVELY}" in {trial.name for trial in self._outcome.curve}:
+            return False  # it was, and lost nothing less
         return best.size <= QUICKLY_REFINED or best.score.drop > NEXT_TO_NOTHING * self.max_drop
 
     def _try_half_precision(self) -> None:

@@ -241,6 +241,12 @@ def test_stored_weights_are_rounded_adaptively_though_they_seem_slower_than_floa
     assert {trial.name for trial in outcome.held} == {"disturbed", "disturbed, weights rounded adaptively"}
 
 
+def test_stored_weights_whose_rounding_loses_nothing_are_rounded_adaptively_once() -> None:
+    """Both lose nothing, so that the form that was written first stays the best one."""
+    outcome = chosen({"stored": Slow(FLOAT_S / 2, 0.0)}, stored=StoredCosts({"layer": 1.0}, {}))
+    assert [trial.name for trial in outcome.curve] == ["stored", "stored, weights rounded adaptively"]
+
+
 def test_only_the_best_candidate_is_opened_in_the_settings_that_are_not_timed() -> None:
     opened = []
 
