@@ -321,7 +321,7 @@ def _places(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
 
 
 def _sources(value: ir.Value | None) -> Iterator[ir.Value]:
-    """The values that ``value`` takes its numbers from, through operators that only move or cast them."""
+    """The values that ``value`` takes its numbers from, through operators that only move, sort or cast them."""
     seen: set[ir.Value] = set()
     open_values = [value]
     while open_values:
@@ -331,5 +331,8 @@ def _sources(value: ir.Value | None) -> Iterator[ir.Value]:
         seen.add(current)
         yield current
         producer = current.producer()
-        if producer is not None and not producer.domain and producer.op_type in KEEPS_VALUES:
+        if producer is None or producer.domain:
+            continue
+        sorts = producer.op_type == "TopK" and current is producer.outputs[0]  # PyTorch packs the longest first
+        if sorts or producer.op_type in KEEPS_VALUES:
             open_values.extend(producer.inputs if producer.op_type == "Concat" else producer.inputs[:1])

@@ -26,12 +26,21 @@ class SizedSamples:
         inputs: The model's inputs, the open dimensions by their names.
         sizes: The size of each open dimension.
         count: How many there are.
+        below: What lengths stay below at these sizes, by input; a sequence that is cut counts no more steps than that.
     """
 
     has_labels = False
 
-    def __init__(self, base: Samples, inputs: Sequence[ValueSpec], sizes: Mapping[str, int], count: int) -> None:
+    def __init__(
+        self,
+        base: Samples,
+        inputs: Sequence[ValueSpec],
+        sizes: Mapping[str, int],
+        count: int,
+        below: Mapping[str, int] | None = None,
+    ) -> None:
         self._base = base
+        self._below = below or {}
         self._inputs = {
             spec.name: {
                 axis: size
@@ -60,6 +69,7 @@ class SizedSamples:
         for number in range(self._count):
             turned = [parts[(number + place) % len(parts)] for place in range(len(parts))]
             feeds = {name: _made([part[name] for part in turned], sizes) for name, sizes in self._inputs.items()}
+            feeds |= {name: np.minimum(feeds[name], limit - 1) for name, limit in self._below.items()}
             yield Sample(f"sample {number} at {at}", feeds)
 
 

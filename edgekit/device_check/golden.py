@@ -18,6 +18,7 @@ from edgekit.comparison.accuracy import DECISION_DB, LEAST_DB, Accuracy
 from edgekit.comparison.floors import MAX_DISAGREEMENT, Kind
 from edgekit.comparison.metrics import Comparison, OutputAccuracy
 from edgekit.comparison.side_by_side import Executor
+from edgekit.data.lengths import Lengths
 from edgekit.data.samples import Sample, Samples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.device_check.wrong_answers import AS_GOOD_AS_RIGHT_DB, mismatch_of_wrong, sqnr_of_wrong
@@ -48,6 +49,7 @@ def write_golden(
     kind: Kind,
     accuracy: Accuracy,
     further: str | None = None,
+    lengths: Lengths | None = None,
 ) -> dict[str, Any]:
     """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy``: one sample a folder.
 
@@ -67,6 +69,7 @@ def write_golden(
         accuracy: Its accuracy on all samples.
         further: The profile of a further build of the same model: inputs and the original's outputs are there already,
             and what was built goes into ``<sample>/built-<profile>``.
+        lengths: What lengths stay below in samples of other sizes.
 
     Returns:
         The manifest's ``golden``. A device may compute a float build in half precision, whatever it was built as, and
@@ -79,7 +82,7 @@ def write_golden(
     restart(built)
     first = islice(samples, GOLDEN_STEPS if isinstance(built, Restartable) else GOLDEN_SAMPLES)
     wanted, got, names = [], [], []
-    for count, sample in enumerate(chain(first, _of_other_sizes(samples, inputs, accuracy))):
+    for count, sample in enumerate(chain(first, _of_other_sizes(samples, inputs, accuracy, lengths))):
         names.append(sample.name)
         wanted.append(original.run(sample.feeds))
         got.append(built.run(sample.feeds))
@@ -132,13 +135,16 @@ def _floor_of_built(floor: dict[str, Any], made: Sequence[np.ndarray], accuracy:
     return {**floor, "max_mismatch": floor["max_mismatch"] if wrong is None else min(floor["max_mismatch"], wrong / 2)}
 
 
-def _of_other_sizes(samples: Samples, inputs: tuple[Feature, ...], accuracy: Accuracy) -> Iterator[Sample]:
+def _of_other_sizes(
+    samples: Samples, inputs: tuple[Feature, ...], accuracy: Accuracy, lengths: Lengths | None
+) -> Iterator[Sample]:
     """A sample for each size; the last one is the greatest, so it stays where there are too many."""
     specs = [feature.spec for feature in inputs]
     others = [size.sizes for size in accuracy.sizes[1:]]
     kept = others if len(others) <= MOST_GOLDEN_SIZES else [*others[: MOST_GOLDEN_SIZES - 1], others[-1]]
     for sizes in kept:
-        yield from SizedSamples(samples, specs, sizes, 1)
+        below = None if lengths is None else lengths.below(sizes)
+        yield from SizedSamples(samples, specs, sizes, 1, below)
 
 
 def _save(folder: Path, arrays: Arrays, features: tuple[Feature, ...]) -> None:

@@ -151,6 +151,7 @@ class WriteBundle(Stage[Measured]):
             given.kind,
             given.accuracy,
             further,
+            given.lengths,
         )
 
     def _write(self, files: Mapping[str, str], folder: Path) -> None:

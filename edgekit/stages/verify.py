@@ -25,6 +25,7 @@ from edgekit.comparison.remarks import lost_rows, remarks_on, told_nothing, unpr
 from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import Executor, compare, meaning_on, ranked_on, unread_boxes
 from edgekit.comparison.told_decisions import decisions_of
+from edgekit.data.lengths import Lengths
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.errors import RequestError
@@ -53,6 +54,8 @@ class Verified(Built):
     """What executed it."""
     reference: Original | Remembering
     """What executed the original."""
+    lengths: Lengths
+    """What lengths stay below at other sizes."""
 
 
 class Verify(Stage[Built]):
@@ -153,7 +156,9 @@ class Verify(Stage[Built]):
             "fed_back": None if sequel is None else sequel.as_record(),
             "warnings": warnings,
         }
-        return extend(Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference)
+        return extend(
+            Verified, given, record=record, accuracy=accuracy, runner=runner, reference=reference, lengths=self._lengths
+        )
 
     @contextmanager
     def _guarded(self, tried: str) -> Iterator[None]:
@@ -265,6 +270,10 @@ class Verify(Stage[Built]):
         return accuracy
 
     @functools.cached_property
+    def _lengths(self) -> Lengths:
+        return Lengths(self._original)
+
+    @functools.cached_property
     def _decisions(self) -> dict[str, Decision | None]:
         return decisions_of(self._original)
 
@@ -319,7 +328,8 @@ class Verify(Stage[Built]):
         """The accuracy at each size that is tried of the open dimensions, if it is enough; what could not be tried."""
         found, untried = [], []
         for sizes in trials(given.model.open_dims) if given.model.open_dims else ():
-            samples = SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE)
+            below = self._lengths.below(sizes)
+            samples = SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE, below)
             place = ", ".join(f"{name}={size}" for name, size in sizes.items())
             try:
                 accuracy = self.accepted(given, samples, reference, runner, self._original.name)

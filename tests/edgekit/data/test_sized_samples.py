@@ -74,3 +74,12 @@ def test_samples_of_one_size_are_the_same_where_what_they_are_made_of_is() -> No
     assert hash(samples) == hash(SizedSamples(base, inputs, {"N": 3}, 2))
     assert samples != SizedSamples(base, inputs, {"N": 4}, 2)
     assert samples != SizedSamples(Given({"x": row(1, 2)}), inputs, {"N": 3}, 2)
+
+
+def test_a_sequence_that_is_cut_counts_no_more_steps_than_it_has() -> None:
+    base = Given({"x": np.zeros((1, 6), np.float32), "count": np.array([5])})
+    inputs = [ValueSpec("x", "float32", (1, "T")), ValueSpec("count", "int64", (1,))]
+    (cut,) = SizedSamples(base, inputs, {"T": 2}, 1, {"count": 3})
+    np.testing.assert_array_equal(cut.feeds["count"], [2])
+    (longer,) = SizedSamples(base, inputs, {"T": 9}, 1, {"count": 10})
+    np.testing.assert_array_equal(longer.feeds["count"], [5])
