@@ -176,8 +176,10 @@ class Forms:
         of_float = FloatForm(form.of_float, self._target, self._profile, options)
         if held_to.max_bytes is not None:
             require_size(built, held_to.max_bytes, searched=self._scheme == "auto" and held_to.calibration is not None)
-        if chosen_freely and not (form.stays_float and held_to.any_speed):
-            of_float.require_smaller(built, in_half=form.stays_float)
+        if chosen_freely and not form.stays_float:
+            of_float.require_smaller(built)
+        elif halved and chosen_freely and self._profile.runs_here and not held_to.any_speed:
+            of_float.require_smaller(built, in_half=True)  # elsewhere the device may compute in half precision
         verify = Verify(
             held_to.original,
             self._target,
