@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from edgekit.cli._console import PIPE_WIDTH
+from edgekit.terminal.foreign_text import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -43,7 +44,7 @@ def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichCons
     from rich.cells import cell_len
     from rich.table import Column, Table
 
-    lines = [head, *rows]
+    lines = [[escaped(cell) for cell in line] for line in (head, *rows)]  # before widths are counted
     titled = list(zip(*lines, strict=True))
     wanted = [max(map(cell_len, column)) for column in titled]
     words = [max(cell_len(word) for cell in column for word in cell.split() or [""]) for column in titled]

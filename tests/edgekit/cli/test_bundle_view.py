@@ -7,6 +7,7 @@ import io
 from rich.console import Console
 
 from edgekit.cli._bundle_view import show_table
+from edgekit.terminal.escaping_console import EscapingConsole
 
 HEAD = ("bundle", "target", "built as", "size", "detail")
 ROWS = [
@@ -47,3 +48,10 @@ def test_a_terminal_that_is_too_narrow_gets_a_list() -> None:
 
 def test_so_does_a_pipe_by_its_columns() -> None:
     assert shown(60, terminal=False) == shown(60, terminal=True)
+
+
+def test_cells_whose_control_characters_are_escaped_are_whole() -> None:
+    """The characters have no width before, and four columns afterwards."""
+    out = EscapingConsole(file=io.StringIO(), width=100, markup=False, highlight=False)
+    show_table(("node", "detail"), [("conv \x01\x02 first", "ok")], out)
+    assert r"conv \x01\x02 first" in out.file.getvalue()  # type: ignore[attr-defined]
