@@ -362,7 +362,9 @@ def _kind(file: Path) -> str:
         subject=file,
         expected=".npz, .wav or a picture (" + " ".join(sorted(image.SUFFIXES)) + ")",
         found=file.suffix or "a file without suffix",
-        hint=f"a table is given itself, a row a sample: {file} in place of its folder"
+        hint=f"it holds labels of the samples beside it: give its folder, {file.parent}, as the data"
+        if file.name in LABEL_FILES
+        else f"a table is given itself, a row a sample: {file} in place of its folder"
         if suffix in tables.SUFFIXES
         else "write the table as .csv or .parquet, and give that file itself in place of the folder"
         if suffix in _OTHER_TABLES

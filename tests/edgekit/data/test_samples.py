@@ -242,6 +242,16 @@ def test_a_file_that_is_no_sample(tmp_path: Path) -> None:
     assert message(tmp_path).endswith(f"found: .npy\nhint: {hint}")
 
 
+def test_labels_in_a_sub_folder_tell_that_it_is_the_data(tmp_path: Path) -> None:
+    """Such as a folder with both ``train`` and ``test``, each with its samples and their labels."""
+    (tmp_path / "train").mkdir()
+    save(tmp_path / "train", 1)
+    (tmp_path / "train" / "labels.csv").touch()
+    text = message(tmp_path)
+    assert text.startswith("train/labels.csv: the file is no sample\n")
+    assert text.endswith("hint: it holds labels of the samples beside it: give its folder, train, as the data")
+
+
 def test_a_sound_of_another_kind_is_told_how_to_become_a_wav_file(tmp_path: Path) -> None:
     (tmp_path / "take 1.flac").touch()
     hint = "hint: `ffmpeg -i 'take 1.flac' -c:a pcm_s16le 'take 1.wav'` writes a WAV file; give a folder of these"
