@@ -1,4 +1,4 @@
-"""What lengths among a model's inputs stay below where open dimensions have other sizes."""
+"""What lengths and places among a model's inputs stay below where open dimensions have other sizes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import onnx_ir as ir
 from edgekit.data.limits import index_limits
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.graph.sizes.shapes import fold_shapes, infer_shapes
-from edgekit.model import Model, ValueSpec
+from edgekit.model import Model
 
 
 class Lengths:
-    """Inputs that count places along an open axis, how many steps each sequence has, say.
+    """Limits of inputs that count places along an open axis: how many steps a sequence has, or which row is meant.
 
     Args:
         model: The model with its open dimensions by their names.
@@ -21,16 +21,25 @@ class Lengths:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._names = {spec.name for spec in model.fed_inputs if _may_count(spec)}
+        self._names = {spec.name for spec in model.fed_inputs if spec.dtype.startswith(("int", "uint"))}
+        self._known: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}
 
-    def below(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
-        """What each of them stays below, by its name.
+    def work_out(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """What each of them stays below, by its name; :meth:`below` knows it from then on.
 
         Args:
             sizes: The size of each open dimension.
         """
-        if not self._names:
-            return {}
+        key = tuple(sizes.items())
+        if key not in self._known:
+            self._known[key] = self._limits(sizes) if self._names else {}
+        return self._known[key]
+
+    def below(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """What was worked out for these sizes; nothing where nobody needed it."""
+        return self._known.get(tuple(sizes.items()), {})
+
+    def _limits(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
         graph_model = self._model.graph_model.clone()
         for value, spec in zip(graph_model.graph.inputs, at_sizes(self._model.inputs, sizes), strict=True):
             value.shape = None if spec.shape is None else ir.Shape(spec.shape)
@@ -40,9 +49,3 @@ class Lengths:
         inferred = infer_shapes(self._model.with_graph(graph_model), strict=False)
         limits = index_limits(fold_shapes(inferred))
         return {name: limit for name, limit in limits.items() if name in self._names and isinstance(limit, int)}
-
-
-def _may_count(spec: ValueSpec) -> bool:
-    """Whether it holds integers, a fixed number of them for each item of a batch."""
-    is_integer = spec.dtype.startswith(("int", "uint"))
-    return is_integer and spec.shape is not None and all(isinstance(dim, int) for dim in spec.shape[1:])

@@ -181,6 +181,12 @@ def trials(dims: OpenDims) -> list[dict[str, int]]:
     return [trial for place, trial in enumerate(found) if trial not in found[:place]]
 
 
+def is_apart(dims: OpenDims, sizes: Mapping[str, int]) -> bool:
+    """Whether sizes are a combination that nobody asked for: some ranges at their least, others at their greatest."""
+    ranged = {name: each for name, each in dims.items() if isinstance(each, range)}
+    return not any(all(sizes[name] == place(each) for name, each in ranged.items()) for place in _PLACES)
+
+
 def _default_first(sizes: Sizes) -> list[int]:
     first = default_size(sizes)
     return [first, *(size for size in sizes if size != first)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -32,7 +32,7 @@ from edgekit.errors import RequestError
 from edgekit.execution.known_answers import KnownAnswers, Remembering
 from edgekit.execution.recurrence import Original
 from edgekit.execution.reference import NotRunnableError
-from edgekit.features.dimensions import trials
+from edgekit.features.dimensions import is_apart, trials
 from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Model
 from edgekit.processes.crashes import CrashError, guarded
@@ -55,7 +55,7 @@ class Verified(Built):
     reference: Original | Remembering
     """What executed the original."""
     lengths: Lengths
-    """What lengths stay below at other sizes."""
+    """What lengths and places stay below at other sizes, where samples of these need it."""
 
 
 class Verify(Stage[Built]):
@@ -328,16 +328,14 @@ class Verify(Stage[Built]):
         """The accuracy at each size that is tried of the open dimensions, if it is enough; what could not be tried."""
         found, untried = [], []
         for sizes in trials(given.model.open_dims) if given.model.open_dims else ():
-            below = self._lengths.below(sizes)
-            samples = SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE, below)
             place = ", ".join(f"{name}={size}" for name, size in sizes.items())
             try:
-                accuracy = self.accepted(given, samples, reference, runner, self._original.name)
+                samples, accuracy = self._at_size(given, sizes, reference, runner)
             except InaccurateError as error:
                 error.found = f"at {place}: {error.found}"
                 raise
             except NotRunnableError as error:
-                if self._sizes_of_samples:
+                if self._sizes_of_samples or is_apart(given.model.open_dims, sizes):
                     untried.append(f"not tried at {place}, where the original does not run: {error.cause}")
                     continue
                 raise RequestError(
@@ -347,3 +345,21 @@ class Verify(Stage[Built]):
                 ) from error
             found.append(SizeAccuracy(sizes, len(samples), accuracy.outputs, accuracy.vanished))
         return tuple(found), untried
+
+    def _at_size(
+        self, given: Built, sizes: Mapping[str, int], reference: Executor, runner: Runner
+    ) -> tuple[Samples, Accuracy]:
+        """Samples made for a size, and the accuracy on them, if it is enough.
+
+        Raises:
+            NotRunnableError: The original does not run there, whatever lengths and places the samples hold.
+        """
+        samples = SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE)
+        try:
+            return samples, self.accepted(given, samples, reference, runner, self._original.name)
+        except NotRunnableError:
+            below = self._lengths.work_out(sizes)
+            if not below:
+                raise
+        samples = SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE, below)
+        return samples, self.accepted(given, samples, reference, runner, self._original.name)

@@ -9,6 +9,7 @@ from edgekit.features.dimensions import (
     defaults,
     from_record,
     how_to_take,
+    is_apart,
     parse_sizes,
     shape_text,
     trials,
@@ -106,3 +107,11 @@ def test_a_shape_in_words_keeps_sums_together() -> None:
 )
 def test_how_a_dimension_takes_one_more_size(name: str, sizes: Sizes, size: int, hint: str) -> None:
     assert how_to_take(name, sizes, size) == hint
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [({"a": 2, "b": 3}, False), ({"a": 9, "b": 5}, False), ({"a": 2, "b": 5}, True), ({"a": 9, "b": 3}, True)],
+)
+def test_some_at_their_least_and_others_at_their_greatest_are_apart(sizes: dict[str, int], expected: bool) -> None:
+    assert is_apart({"a": range(2, 10), "b": range(3, 6), "c": (1, 4)}, {**sizes, "c": 4}) is expected

@@ -271,7 +271,12 @@ def test_a_device_that_lacks_operators_of_open_sizes_gets_the_size_of_most_sampl
 
 
 # Copies rows of a table: what the indices are good for depends on how many rows a sample has.
-LOOKUP = "f (float[rows, 3] x, int64[picks] i) => (float[picks, 3] y) { y = Gather <axis = 0> (x, i) }"
+LOOKUP = """
+f (float[rows, 3] x, float[picks] i) => (float[picks, 3] y) {
+    places = Cast <to = 7> (i)
+    y = Gather <axis = 0> (x, places)
+}
+"""
 
 
 @pytest.mark.parametrize("target", ["ios18", "onnxruntime"])
@@ -282,7 +287,7 @@ def test_sizes_that_fit_no_sample_are_not_tried_where_nobody_asked_for_them(
     data.mkdir()
     for number, (rows, picks) in enumerate([(4, 9), (7, 5), (5, 12)]):
         x = np.random.default_rng(number).standard_normal((rows, 3)).astype(np.float32)
-        np.savez(data / f"{number}.npz", x=x, i=np.arange(picks)[::-1] % rows)
+        np.savez(data / f"{number}.npz", x=x, i=(np.arange(picks)[::-1] % rows).astype(np.float32))
     bundle = packaged(tmp_path / "out", onnx_file(LOOKUP), target, data=data, quantize="none")
     assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [["rows", 3], ["picks"]]
     assert verify_bundle(bundle, data, onnx_file(LOOKUP)).accuracy is not None
@@ -336,6 +341,21 @@ def test_samples_of_several_sizes(tmp_path: Path, onnx_file: Callable[..., Path]
     bundle = packaged(tmp_path / "out", model, "onnxruntime", shapes=shapes, data=data, quantize="none")
     assert bundle.manifest["accuracy"]["data"] == {"kind": "samples", "samples": 3}
     assert [feeds["x"].shape[0] for feeds, _ in bundle.golden()] == [1, 3, 5, 3, 5]
+
+
+@pytest.mark.parametrize("target", ["ios18", "onnxruntime"])
+def test_dimensions_that_have_to_be_equal_may_both_have_a_range(
+    tmp_path: Path, onnx_file: Callable[..., Path], target: str
+) -> None:
+    """As PyTorch's exporter calls the pasts of two layers."""
+    model = onnx_file("g (float[s51, 3] x, float[s29, 3] z) => (float[n, 3] y) { y = Add (x, z) }")
+    shapes = ShapeRequest({"s51": range(2, 6), "s29": range(2, 6)})
+    bundle = packaged(tmp_path / "out", model, target, shapes=shapes)
+    assert [each["sizes"] for each in bundle.manifest["accuracy"]["sizes"]] == [
+        {"s51": size, "s29": size} for size in (2, 4, 5)
+    ]
+    warnings = [text for stage in bundle.manifest["stages"] for text in stage["record"].get("warnings", [])]
+    assert [text for text in warnings if text.startswith("not tried at s51=2, s29=5, where the original does not run")]
 
 
 def test_a_size_that_the_model_does_not_run_at(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
