@@ -70,6 +70,8 @@ def cells_of_offsets(tables: Sequence[np.ndarray], size: tuple[int, int]) -> tup
     Centres of boxes lie near their cells, so that both grow together from row to row; offsets do not. Empty where the
     columns are neither, and None where they are no offsets, or rows are no cells.
     """
+    if len({len(table) for table in tables}) > 1:
+        return None
     centres = np.mean(tables, axis=0)[:, :2].T
     for first, last in itertools.combinations(range(len(STRIDES) + 1), 2):
         cells = tuple(Cells(stride, -(-size[1] // stride), -(-size[0] // stride)) for stride in STRIDES[first:last])

@@ -26,9 +26,15 @@ LEAST_OF_SHARES = 0.9
 
 
 def tables_of(answers: Sequence[Arrays]) -> dict[str, list[np.ndarray]]:
-    """The floating-point outputs that are tables, by name, those of all samples."""
-    names = [name for name, array in answers[0].items() if array.dtype.kind == "f" and table_of(array).ndim == 2]
-    return {name: [table_of(answer[name]) for answer in answers] for name in names}
+    """The floating-point outputs that are tables with rows in them and as many columns, by name, of all samples."""
+    floats = [name for name, array in answers[0].items() if array.dtype.kind == "f"]
+    found = {name: [table_of(answer[name]) for answer in answers] for name in floats}
+    return {
+        name: tables
+        for name, tables in found.items()
+        if {table.ndim for table in tables} == {2} and all(table.size for table in tables)
+        if len({table.shape[1] for table in tables}) == 1
+    }
 
 
 def is_sparse(scores: Sequence[np.ndarray]) -> bool:

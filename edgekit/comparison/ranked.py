@@ -98,7 +98,7 @@ class _Rows:
 
     def table(self, array: np.ndarray) -> np.ndarray:
         """(rows, columns)."""
-        return array.reshape(array.shape[self.axis], -1)
+        return _table(array, self.axis)
 
 
 class RankedRows:
@@ -301,10 +301,7 @@ def _rows_by_score(answers: Sequence[Mapping[str, np.ndarray]], ordered: Sequenc
     for counts, axes in lists.items():
         if max(counts) > MOST_ROWS or sum(max(count - 1, 0) for count in counts) < FEWEST_STEPS:
             continue
-        tables = {
-            name: [answer[name].reshape(answer[name].shape[axis], -1) for answer in answers]
-            for name, axis in axes.items()
-        }
+        tables = {name: [_table(answer[name], axis) for answer in answers] for name, axis in axes.items()}
         score = _score_among(tables)
         if score is None:
             continue
@@ -342,6 +339,11 @@ def _axis_of_rows(shapes: Sequence[tuple[int, ...]]) -> int | None:
     if not shapes or any(len(shape) != len(shapes[0]) for shape in shapes):
         return None
     return next((axis for axis, sizes in enumerate(zip(*shapes, strict=True)) if set(sizes) != {1}), None)
+
+
+def _table(array: np.ndarray, axis: int) -> np.ndarray:
+    """(rows, columns); there may be no rows."""
+    return array.reshape(array.shape[axis], math.prod(array.shape[axis + 1 :]))
 
 
 def _score_among(tables: Mapping[str, Sequence[np.ndarray]]) -> tuple[str, int] | None:

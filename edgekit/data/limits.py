@@ -17,6 +17,8 @@ from edgekit.model import Model
 
 FLAG_LIMIT = 2
 """Below what integers stay where the graph does not tell: most such inputs are masks of zeros and ones."""
+_OVERLAP = 3
+"""Which input of NonMaxSuppression tells by how much boxes may overlap."""
 _KEY_COUNTS = 5
 """Which input of grouped attention tells how many keys there are."""
 _GREATEST_LIMIT = 2**31
@@ -48,15 +50,15 @@ def index_limits(model: Model) -> dict[str, Limit]:
     """What the graph tells of the values that its inputs take, for the inputs of which it tells something.
 
     An input that holds token ids must stay below the number of rows of the smallest embedding that it feeds; where its
-    columns are picked for embeddings of their own, each column below the rows of its own. Integers
-    that places along an axis are compared with are lengths or places themselves, and stay within the axis. A single
-    integer that the model compares with numbers (a sampling rate, say) is one of these. A single floating-point number
-    that bounds a list of numbers (the lowest pitch to look for, say) is between the least and the middle one where it
-    is their lower bound, between the middle and the greatest where it is the upper one. What a logarithm or a root
-    reads is never negative. Texts are words that it looks for, and numbers of words those of the vocabulary and the
-    one for any other word. An input by whose value tensors inside get their sizes has that of a sample, else ones
-    if it is floating-point: that is a scale, or a size. A mask whose ones are how many keys attention has is full:
-    no fewer are there.
+    columns are picked for embeddings of their own, each column below the rows of its own. Integers that places along an
+    axis are compared with are lengths or places themselves, and stay within the axis. A single integer that the model
+    compares with numbers (a sampling rate, say) is one of these. A single floating-point number that bounds a list of
+    numbers (the lowest pitch to look for, say) is between the least and the middle one where it is their lower bound,
+    between the middle and the greatest where it is the upper one. By how much boxes may overlap is a share. What a
+    logarithm or a root reads is never negative. Texts are words that it looks for, and numbers of words those of the
+    vocabulary and the one for any other word. An input by whose value tensors inside get their sizes has that of a
+    sample, else ones if it is floating-point: that is a scale, or a size. A mask whose ones are how many keys attention
+    has is full: no fewer are there.
     """
     limits: dict[str, int] = {}
     columns: dict[str, dict[int, int]] = {}
@@ -80,6 +82,7 @@ def index_limits(model: Model) -> dict[str, Limit]:
         **magnitudes(model, inputs),
         **_switches(model, inputs),
         **_bounds_of_lists(model, inputs),
+        **dict.fromkeys(_overlaps(model, inputs), Interval(0, 1)),
     }
     told |= dict.fromkeys(_full_masks(model, inputs), (1,))
     by_column = {name: _with_columns(below, limits.get(name)) for name, below in columns.items()}
@@ -164,6 +167,13 @@ def _bounds_of_lists(model: Model, inputs: Collection[ir.Value]) -> dict[str, In
         name: Interval(min(side.low for side in intervals), max(side.high for side in intervals))
         for name, intervals in sides.items()
     }
+
+
+def _overlaps(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
+    """The inputs that tell NonMaxSuppression by how much boxes may overlap."""
+    for node in model.graph.all_nodes():
+        if node.op_type == "NonMaxSuppression" and not node.domain and len(node.inputs) > _OVERLAP:
+            yield from (each.name for each in _sources(node.inputs[_OVERLAP]) if each in inputs and each.name)
 
 
 def _is_one_float(value: ir.Value) -> bool:

@@ -416,6 +416,25 @@ def test_a_detector_that_suppresses_and_finds_nothing_asks_for_other_samples(for
     assert nearly_recognised([{"output0": table}], PICTURE) is None
 
 
+def test_boxes_after_suppression_are_read_where_samples_have_different_numbers_of_them() -> None:
+    answers = []
+    for seed, count in enumerate((4, 2, 5)):
+        rows = after_suppression(*dense(np.random.default_rng(seed)))["output0"]
+        answers.append({"output0": rows[:, :count]})
+    detector = recognised(answers, PICTURE)
+    assert detector is not None
+    assert "after suppression" in detector.read_as
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (0, 5), (5, 0)])
+def test_a_detector_may_give_as_many_rows_as_it_finds(counts: tuple[int, ...]) -> None:
+    """torchvision's: boxes, scores and classes of none on a picture without objects."""
+    shapes = {"boxes": (4,), "scores": (), "masks": (1, 8, 8)}
+    answers = [{name: np.ones((count, *shape), np.float32) for name, shape in shapes.items()} for count in counts]
+    assert meaning_of(answers, PICTURE) is None
+    assert nearly_recognised(answers, PICTURE) is None
+
+
 def test_offsets_from_anchors_are_told_to_be_no_boxes(rng: np.random.Generator) -> None:
     """SSD with its priors in the app: offsets of the centre, and logarithms of the size."""
     answers = []

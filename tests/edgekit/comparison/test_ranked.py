@@ -271,6 +271,21 @@ def test_outputs_whose_rank_changes_between_samples_are_no_part_of_the_list() ->
     assert ranked.outputs == ("top", "kinds")
 
 
+def test_pictures_that_show_nothing_have_lists_without_rows() -> None:
+    nothing = {
+        "top": np.zeros((1, 0), np.float32),
+        "rows": np.zeros((0, 2), np.float32),
+        "kinds": np.zeros((1, 0), np.int64),
+        "z": np.zeros(0, np.float32),
+    }
+    ranked = ranked_rows([nothing, *[answer(ROWS)] * 4], LIST, 50.0, leaves_out=True)
+    assert ranked is not None
+    assert ranked.outputs == ("top", "rows", "kinds")
+    ranked.add(answer(ROWS), answer(ROWS))
+    assert ranked.add(nothing, nothing).keys() == nothing.keys()
+    assert ranked.result().lost_rows == 0
+
+
 def test_rows_of_one_score_change_places() -> None:
     moved, found = held_against([ROWS[0], ROWS[2], ROWS[1], *ROWS[3:]])
     np.testing.assert_array_equal(moved["rows"], answer(ROWS)["rows"])

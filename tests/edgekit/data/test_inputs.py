@@ -295,6 +295,13 @@ def test_other_comparisons_tell_no_interval(onnx_model: OnnxModel, graph: str, l
     assert index_limits(Model(ir.from_proto(model))) == {}
 
 
+def test_by_how_much_boxes_may_overlap_is_a_share(onnx_model: OnnxModel) -> None:
+    body = "k = Cast <to = 7> (most) y = NonMaxSuppression (boxes, scores, k, overlap, score)"
+    inputs = "float[1, 9, 4] boxes, float[1, 2, 9] scores, float[1] most, float[1] overlap, float[1] score"
+    model = onnx_model(f"g ({inputs}) => (int64[n, 3] y) {{ {body} }}")
+    assert index_limits(Model(ir.from_proto(model))) == {"overlap": Interval(0, 1)}
+
+
 def test_a_number_that_bounds_lists_from_both_sides_takes_all_of_them(onnx_model: OnnxModel) -> None:
     graph = "g (float x) => (bool[3] a, bool[3] b) { a = Less (listed, x) b = Greater (listed, x) }"
     model = onnx_model(graph, listed=np.array([1, 2, 5], np.float32))
