@@ -88,8 +88,7 @@ def cells_of_offsets(tables: Sequence[np.ndarray], size: tuple[int, int]) -> tup
 
 def _may_be_offsets(numbers: np.ndarray) -> bool:
     """Whether four columns may be offsets of a centre, in cells, and logarithms of sizes: no shares, and not large."""
-    are_shares = ((numbers >= -SLACK) & (numbers <= 1 + SLACK)).all(axis=0)
-    return bool(np.isfinite(numbers).all() and not are_shares.any() and np.abs(numbers).max() <= LARGEST_OFFSET)
+    return bool(np.abs(numbers).max() <= LARGEST_OFFSET) and not any(map(are_scores, numbers.T))
 
 
 def orders_of_grids(detector: Rows) -> list[Rows]:

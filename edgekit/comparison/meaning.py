@@ -21,7 +21,7 @@ from edgekit.comparison.box_reading import Detector, OnGrids, Rows
 from edgekit.comparison.boxes import DOUBTFUL, partners
 from edgekit.comparison.embeddings import Angles, VectorPairs, worst_of
 from edgekit.comparison.encoders import FEWEST_NUMBERS, embeddings_of, rows_of
-from edgekit.comparison.mirroring import with_order, with_origin
+from edgekit.comparison.mirroring import mirrored_answers, with_order, with_origin
 from edgekit.errors import InputError
 from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs
@@ -183,10 +183,11 @@ class BoxMeaning:
         picture = detectors.picture_among(inputs)
         if picture is None:
             return self
+        mirrored = mirrored_answers(self._detector, shown, answers, run, picture)
         if isinstance(self._detector, OnGrids):
-            return BoxMeaning(with_origin(self._detector, shown, answers, run, picture))
+            return BoxMeaning(with_origin(self._detector, mirrored))
         if isinstance(self._detector, Rows):
-            return BoxMeaning(with_order(self._detector, shown, answers, run, picture))
+            return BoxMeaning(with_order(self._detector, mirrored))
         return self
 
 

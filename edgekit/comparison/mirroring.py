@@ -6,12 +6,12 @@ first, others x; distances begin at the corner of a grid's cell, or in its middl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from edgekit.comparison.box_reading import OnGrids, Rows
+from edgekit.comparison.box_reading import Detector, OnGrids, Rows
 from edgekit.comparison.boxes import Boxes, partners
 from edgekit.features.declared_outputs import Order
 from edgekit.model import Arrays, ValueSpec
@@ -22,73 +22,62 @@ CLEARLY = 2
 """How many times as many boxes as of the other order have to lie where one of the orders puts them."""
 
 
-def with_order(
-    detector: Rows,
-    shown: Sequence[Mapping[str, np.ndarray]],
-    answers: Sequence[Arrays],
-    run: Callable[[Mapping[str, np.ndarray]], Arrays],
-    picture: ValueSpec,
-) -> Rows:
-    """The detector with its order of coordinates; as it is where that is known, or cannot be seen.
-
-    Args:
-        detector: How its boxes are read.
-        shown: Inputs of a few samples.
-        answers: The model's outputs on them.
-        run: Executes the model.
-        picture: The input that is the picture, (1, channels, height, width) or (1, height, width, channels).
-    """
-    if detector.order is not None:
-        return detector
-    found: dict[Order, int] = {"xy": 0, "yx": 0}
-    for answer, other, width in _mirrored_answers(shown, answers, run, picture):
-        boxes, mirrored = detector.read(answer), detector.read(other)
-        for order in found:
-            placed = _mirrored(boxes, 0 if order == "xy" else 1, 1.0 if detector.are_shares else width)
-            found[order] += len(partners(placed, mirrored)[1])
-    order, other_order = sorted(found, key=lambda each: -found[each])
-    return replace(detector, order=order) if found[order] > CLEARLY * found[other_order] else detector
+Mirrored = Iterable[tuple[Arrays, Arrays, float]]
+"""Of each sample the model's answer, its answer to the mirrored picture, and the picture's width in pixels."""
 
 
-def with_origin(
-    detector: OnGrids,
-    shown: Sequence[Mapping[str, np.ndarray]],
-    answers: Sequence[Arrays],
-    run: Callable[[Mapping[str, np.ndarray]], Arrays],
-    picture: ValueSpec,
-) -> OnGrids:
-    """The detector with the place in a cell where distances begin; as it is where nothing is found.
-
-    Args:
-        detector: How its boxes are read.
-        shown: Inputs of a few samples.
-        answers: The model's outputs on them.
-        run: Executes the model.
-        picture: The input that is the picture, (1, channels, height, width) or (1, height, width, channels).
-    """
-    if not detector.are_distances:
-        return detector
-    forms = [replace(detector, origin=origin) for origin in ORIGINS]
-    overlaps = [0.0 for _ in forms]
-    for answer, other, width in _mirrored_answers(shown, answers, run, picture):
-        for place, form in enumerate(forms):
-            pairs = partners(_mirrored(form.read(answer), 0, width), form.read(other))[1]
-            overlaps[place] += sum(overlap for _, _, overlap in pairs)
-    return forms[int(np.argmax(overlaps))]
-
-
-def _mirrored_answers(
+def mirrored_answers(
+    detector: Detector,
     shown: Sequence[Mapping[str, np.ndarray]],
     answers: Sequence[Arrays],
     run: Callable[[Mapping[str, np.ndarray]], Arrays],
     picture: ValueSpec,
 ) -> Iterator[tuple[Arrays, Arrays, float]]:
-    """The answers on samples, those on the samples mirrored left to right, and the width in pixels."""
+    """What a model tells of pictures and of the same mirrored left to right; it is executed where boxes are found.
+
+    Args:
+        detector: How its boxes are read.
+        shown: Inputs of a few samples.
+        answers: The model's outputs on them.
+        run: Executes the model.
+        picture: The input that is the picture, (1, channels, height, width) or (1, height, width, channels).
+
+    Yields:
+        See :data:`Mirrored`.
+    """
     axis = 3 if picture.shape is not None and picture.shape[1] in (1, 3) else 2
     for feeds, answer in zip(shown, answers, strict=True):
-        pixels = feeds[picture.name]
-        mirrored = run({**feeds, picture.name: np.ascontiguousarray(np.flip(pixels, axis))})
-        yield answer, mirrored, float(pixels.shape[axis])
+        if len(detector.read(answer)):
+            pixels = feeds[picture.name]
+            mirrored = run({**feeds, picture.name: np.ascontiguousarray(np.flip(pixels, axis))})
+            yield answer, mirrored, float(pixels.shape[axis])
+
+
+def with_order(detector: Rows, mirrored: Mirrored) -> Rows:
+    """The detector with its order of coordinates; as it is where that is known, or cannot be seen."""
+    if detector.order is not None:
+        return detector
+    found: dict[Order, int] = {"xy": 0, "yx": 0}
+    for answer, turned, width in mirrored:
+        boxes, others = detector.read(answer), detector.read(turned)
+        for order in found:
+            placed = _mirrored(boxes, 0 if order == "xy" else 1, 1.0 if detector.are_shares else width)
+            found[order] += len(partners(placed, others)[1])
+    order, other = sorted(found, key=lambda each: -found[each])
+    return replace(detector, order=order) if found[order] > CLEARLY * found[other] else detector
+
+
+def with_origin(detector: OnGrids, mirrored: Mirrored) -> OnGrids:
+    """The detector with the place in a cell where distances begin: its corner where nothing tells it."""
+    if not detector.are_distances:
+        return detector
+    forms = [replace(detector, origin=origin) for origin in ORIGINS]
+    overlaps = [0.0 for _ in forms]
+    for answer, turned, width in mirrored:
+        for place, form in enumerate(forms):
+            pairs = partners(_mirrored(form.read(answer), 0, width), form.read(turned))[1]
+            overlaps[place] += sum(overlap for _, _, overlap in pairs)
+    return forms[int(np.argmax(overlaps))]
 
 
 def _mirrored(boxes: Boxes, axis: int, width: float) -> Boxes:

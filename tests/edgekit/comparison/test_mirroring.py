@@ -114,3 +114,19 @@ def test_mirrored_pictures_tell_where_distances_begin(origin: float, bins: int) 
     assert [(grid["stride"], grid["bins"]) for grid in record["grids"]] == [(4, bins), (8, bins)]
     found = meaning.detector.read(cells.run(next(iter(cells)).feeds))
     np.testing.assert_allclose(sorted(found.corners.tolist()), [[4, 3, 24, 13], [60, 30, 75, 36]], atol=1e-4)
+
+
+def test_pictures_in_which_nothing_is_found_are_not_mirrored() -> None:
+    class Counted(Blobs):
+        runs = 0
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
+            self.runs += 1
+            found = super().run(feeds)
+            if feeds["image"][0, 0, 3, 4] != 1:  # all but the first
+                found["scores"][:] = 0
+            return found
+
+    blobs: Any = Counted(y_first=False, shares=False, channels_last=False)
+    assert meaning_on(blobs, blobs, blobs) is not None
+    assert blobs.runs == 3 + 1
