@@ -65,11 +65,15 @@ class Boxes:
 
 def overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Intersection over union of every box with every other: corners (n, 4) and (m, 4) to (n, m)."""
-    low = np.maximum(one[:, None, :2], other[None, :, :2])
-    high = np.minimum(one[:, None, 2:], other[None, :, 2:])
-    shared = np.clip(high - low, 0, None).prod(axis=2)
-    areas = [np.clip(each[:, 2:] - each[:, :2], 0, None).prod(axis=1) for each in (one, other)]
-    union = areas[0][:, None] + areas[1][None] - shared
+    return overlap_by_row(one[:, None], other[None])
+
+
+def overlap_by_row(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Intersection over union of boxes in the same place: corners (..., 4) each, broadcast, to (...)."""
+    low, high = np.maximum(one[..., :2], other[..., :2]), np.minimum(one[..., 2:], other[..., 2:])
+    shared = np.clip(high - low, 0, None).prod(axis=-1)
+    areas = [np.clip(each[..., 2:] - each[..., :2], 0, None).prod(axis=-1) for each in (one, other)]
+    union = areas[0] + areas[1] - shared
     shares: np.ndarray = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
     return shares
 

@@ -1,5 +1,7 @@
 """What outputs tell beyond numbers, where that is known: a detector's boxes, a recognizer's text, an encoder's angles.
 
+Of a detector whose anchors the app holds the confident anchors are compared.
+
 Two models are as near to each other as what people take from their outputs. A detector's boxes may be those of the
 neighbouring cell, and are the same after suppression; its coordinates are hundreds of times as large as its scores, so
 that no ratio of powers sees what becomes of those. Embeddings are compared by their angle.
@@ -16,9 +18,10 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison import ctc, detectors
+from edgekit.comparison.anchors import AnchorReading, anchors_among, anchors_of_both
 from edgekit.comparison.beside_boxes import BesideAccuracy, BesideBoxes
 from edgekit.comparison.box_reading import Detector, OnGrids, Rows
-from edgekit.comparison.boxes import DOUBTFUL, partners
+from edgekit.comparison.boxes import CONFIDENT, DOUBTFUL, Boxes, partners
 from edgekit.comparison.embeddings import Angles, VectorPairs, worst_of
 from edgekit.comparison.encoders import FEWEST_NUMBERS, embeddings_of, rows_of
 from edgekit.comparison.mirroring import mirrored_answers, with_order, with_origin
@@ -27,6 +30,7 @@ from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
 
+ANCHORS = "anchors"
 BOXES = "boxes"
 TEXT = "characters"
 LEAST_OVERLAP = 0.75
@@ -42,17 +46,17 @@ class MeaningAccuracy:
     """What a built model tells against what the original tells, over all samples."""
 
     kind: str
-    """What is counted: ``boxes``, ``characters`` or ``embeddings``."""
+    """What is counted: ``anchors``, ``boxes``, ``characters`` or ``embeddings``."""
     outputs: tuple[str, ...]
     """The outputs that tell it."""
     read_as: str
     """How they are read, for people."""
     count: int
-    """Boxes that count, of both models; characters of the original; vectors."""
+    """Boxes or anchors that count, of both models; characters of the original; vectors."""
     wrong: int
-    """Boxes that one of the models lacks; characters to put in, leave out or exchange; vectors that are lost."""
+    """Boxes or anchors that one of the models lacks; characters to put in, leave out or exchange; lost vectors."""
     overlap: float | None
-    """Intersection over union of the boxes that both have, on average; None for others, and without any."""
+    """Intersection over union of the boxes, or of those of the anchors, that both have, on average; None for others."""
     boxes: Mapping[str, Any] | None = None
     """How programs read the boxes: :meth:`edgekit.comparison.box_reading.Detector.as_record`; None for others."""
     angles: Angles | None = None
@@ -75,12 +79,13 @@ class MeaningAccuracy:
     @property
     def too_few(self) -> str | None:
         """What to do where too few boxes are found for them to count; None where there are enough, and for others."""
-        if self.kind != BOXES or self.proves:
+        if self.kind not in (ANCHORS, BOXES) or self.proves:
             return None
         found = self.count // 2  # each of the two models finds them
+        what = "object" if self.kind == BOXES else "anchor"
         return (
-            f"{found} object{' is' if found == 1 else 's are'} found on the samples, fewer than the {FEWEST // 2} that "
-            "tell something: boxes are judged as numbers; give samples that show more"
+            f"{found} {what}{' is' if found == 1 else 's are'} found on the samples, fewer than the {FEWEST // 2} that "
+            f"tell something: {self.kind} are judged as numbers; give samples that show more"
         )
 
     def shortfall(self, least_agreement: float) -> str | None:
@@ -129,14 +134,52 @@ class Meaning(Protocol):
         """The same without samples."""
 
 
+Partners = Callable[[Boxes, Boxes], tuple[int, list[tuple[int, int, float]]]]
+"""Which boxes of a model the other one has too: see :func:`edgekit.comparison.boxes.partners`."""
+
+
+class FoundBoxes:
+    """Boxes that two models find, over all samples."""
+
+    def __init__(self) -> None:
+        self.count = self.wrong = 0
+        self._overlaps: list[float] = []
+        self._beside = BesideBoxes()
+
+    def add(self, ours: Boxes, theirs: Boxes, partners_of: Partners, told: np.ndarray | None) -> None:
+        """Takes one more sample.
+
+        Args:
+            ours: The original's.
+            theirs: The built model's.
+            partners_of: Tells which of one's boxes the other has.
+            told: (rows, columns): what the original tells beside all rows; None where that is nothing.
+        """
+        for one, other in ((ours, theirs), (theirs, ours)):
+            counted, found = partners_of(one, other)
+            self.count += counted
+            self.wrong += counted - len(found)
+            self._overlaps += [overlap for _, _, overlap in found]
+            if one is ours and told is not None:
+                self._beside.add(ours, theirs, [(place, partner) for place, partner, _ in found], told)
+
+    @property
+    def overlap(self) -> float | None:
+        """Intersection over union of the boxes that both have, on average; None without any."""
+        return sum(self._overlaps) / len(self._overlaps) if self._overlaps else None
+
+    @property
+    def beside(self) -> BesideAccuracy | None:
+        """How near what stands beside these is; None without any."""
+        return self._beside.result()
+
+
 class BoxMeaning:
     """Counts boxes that only one of two models finds."""
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
-        self._count = self._wrong = 0
-        self._overlaps: list[float] = []
-        self._beside = BesideBoxes()
+        self._found = FoundBoxes()
 
     @property
     def detector(self) -> Detector:
@@ -151,22 +194,15 @@ class BoxMeaning:
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
         """See :class:`Meaning`."""
         ours, theirs = self._detector.read(dict(reference)), self._detector.read(dict(built))
-        for one, other in ((ours, theirs), (theirs, ours)):
-            counted, found = partners(one, other)
-            self._count += counted
-            self._wrong += counted - len(found)
-            self._overlaps += [overlap for _, _, overlap in found]
-            if one is ours and self._detector.beside is not None:
-                pairs = [(place, partner) for place, partner, _ in found]
-                told = self._detector.beside.of(dict(reference))
-                self._beside.add(ours, theirs, pairs, told[told.any(axis=1)])  # zeros stand behind the last box
+        told = None if self._detector.beside is None else self._detector.beside.of(dict(reference))
+        told = None if told is None else told[told.any(axis=1)]  # zeros stand behind the last box
+        self._found.add(ours, theirs, partners, told)
 
     def result(self) -> MeaningAccuracy:
         """See :class:`Meaning`."""
-        overlap = sum(self._overlaps) / len(self._overlaps) if self._overlaps else None
-        detector = self._detector
-        told = (self._count, self._wrong, overlap, detector.as_record())
-        return MeaningAccuracy(BOXES, detector.outputs, detector.read_as, *told, beside=self._beside.result())
+        detector, found = self._detector, self._found
+        told = (found.count, found.wrong, found.overlap, detector.as_record())
+        return MeaningAccuracy(BOXES, detector.outputs, detector.read_as, *told, beside=found.beside)
 
     def anew(self) -> BoxMeaning:
         """See :class:`Meaning`."""
@@ -189,6 +225,35 @@ class BoxMeaning:
         if isinstance(self._detector, Rows):
             return BoxMeaning(with_order(self._detector, mirrored))
         return self
+
+
+class AnchorMeaning:
+    """Counts anchors of which only one of two models is confident; see :mod:`edgekit.comparison.anchors`."""
+
+    def __init__(self, reading: AnchorReading) -> None:
+        self._reading = reading
+        self._found = FoundBoxes()
+
+    @property
+    def placing(self) -> tuple[str, ...]:
+        """The outputs that hold offsets, of which the largest decides nothing."""
+        return self._reading.placing
+
+    def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
+        """See :class:`Meaning`."""
+        ours, theirs = self._reading.read(dict(reference)), self._reading.read(dict(built))
+        told = None if ours.beside is None else ours.beside[ours.scores >= CONFIDENT]
+        self._found.add(ours, theirs, anchors_of_both, told)
+
+    def result(self) -> MeaningAccuracy:
+        """See :class:`Meaning`."""
+        read, found = self._reading, self._found
+        told = (found.count, found.wrong, found.overlap)
+        return MeaningAccuracy(ANCHORS, read.outputs, read.read_as, *told, beside=found.beside)
+
+    def anew(self) -> AnchorMeaning:
+        """See :class:`Meaning`."""
+        return AnchorMeaning(self._reading)
 
 
 class TextMeaning:
@@ -271,7 +336,8 @@ def meaning_of(
     if declared is not None and declared.embeddings:
         return _declared_embeddings(answers, declared.embeddings)
     boxes = _boxes(answers, inputs, classes, declared)
-    return boxes or text_among(answers, inputs, names) or embeddings_among(answers, classes, declared, graph)
+    text = boxes or text_among(answers, inputs, names)
+    return text or _anchors(answers, inputs, declared) or embeddings_among(answers, classes, declared, graph)
 
 
 def text_among(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], names: Sequence[str] = ()) -> TextMeaning | None:
@@ -332,14 +398,28 @@ def _are_finite(answers: Sequence[Arrays]) -> bool:
     return all(np.isfinite(array).all() for array in floats)
 
 
+def _are_alike(answers: Sequence[Arrays]) -> bool:
+    """Whether all samples have finite numbers, and outputs of the same shapes."""
+    shapes = [{name: array.shape for name, array in answer.items()} for answer in answers]
+    return all(each == shapes[0] for each in shapes) and _are_finite(answers)
+
+
+def _anchors(
+    answers: Sequence[Arrays], inputs: Sequence[ValueSpec], declared: DeclaredOutputs | None
+) -> AnchorMeaning | None:
+    if (declared is not None and declared.boxes is not None) or not _are_alike(answers):
+        return None
+    reading = anchors_among(answers, inputs)
+    return None if reading is None else AnchorMeaning(reading)
+
+
 def _boxes(
     answers: Sequence[Arrays],
     inputs: Sequence[ValueSpec],
     classes: int | None,
     declared: DeclaredOutputs | None,
 ) -> BoxMeaning | None:
-    shapes = [{name: array.shape for name, array in answer.items()} for answer in answers]
-    if any(each != shapes[0] for each in shapes) or not _are_finite(answers):
+    if not _are_alike(answers):
         return None
     detector = detectors.recognised(answers, inputs, classes, declared or detectors.UNDECLARED)
     if detector is not None:

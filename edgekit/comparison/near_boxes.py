@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit.comparison.box_reading import CORNERS, Columns, Rows
+from edgekit.comparison.anchors import anchors_among
+from edgekit.comparison.box_reading import CORNERS, Rows
 from edgekit.comparison.box_tables import (
     MOST_CONFIDENT,
     are_corners,
     are_scores,
     are_shares,
-    is_sparse,
     is_turned,
     share_of_confident,
     tables_of,
@@ -26,7 +26,6 @@ from edgekit.comparison.detectors import (
     after_suppression,
     in_one,
     picture_among,
-    scored,
     side_by_side,
     size_of,
 )
@@ -52,7 +51,7 @@ class NearMiss:
         names = ", ".join(f'"{name}"' for name in self.outputs)
         looks = f"output{'s' if len(self.outputs) > 1 else ''} {names} look{'' if len(self.outputs) > 1 else 's'} like"
         advice = (
-            "export the model with its boxes decoded, or judge it by --metric; until then numbers and classes count"
+            "export the model with its boxes decoded; as it is, the anchors that are confident are compared"
             if not self.decoded
             else f"[outputs] boxes = [{names}] in the project file reads boxes from there"
             if self.found
@@ -106,30 +105,8 @@ def nearly_recognised(
             return NearMiss(
                 (name,), f"{confident:.0%} of the rows have a score of {CONFIDENT} or more (at most {most})"
             )
-    return _from_anchors(answers)
-
-
-def _from_anchors(answers: Sequence[Arrays]) -> NearMiss | None:
-    """Rows of scores of which few are confident, beside rows of four numbers that are no boxes by themselves (SSD).
-
-    Behind the four numbers pairs may stand, key points; the score is one number a row then (MediaPipe).
-    """
-    tables = tables_of(answers)
-    for name, found in tables.items():
-        count, width = found[0].shape
-        if width < CORNERS or width % 2 or count < FEWEST_ROWS:
-            continue
-        if are_corners([each[:, :CORNERS] for each in found], UNDECLARED) is not None:
-            continue
-        for other, scores in tables.items():
-            if other == name or len(scores[0]) != count or (width > CORNERS and scores[0].shape[1] > 1):
-                continue
-            _, objects = scored(Columns(name, width, 0, CORNERS), other, scores, answers, have_corners=False)
-            if objects[0].shape[1] and is_sparse(objects):
-                first = "the four" if width == CORNERS else "the first four"
-                why = f'{first} numbers of a row in "{name}" are neither corners nor centre and size in the picture'
-                return NearMiss((name, other), why, decoded=False)
-    return None
+    anchors = anchors_among(answers, inputs)
+    return None if anchors is None else NearMiss(anchors.outputs, f"they tell {anchors.read_as}", decoded=False)
 
 
 def _is_full(detector: Rows, classes: int | None) -> bool:

@@ -16,6 +16,7 @@ from edgekit.comparison.floors import SQNR_FLOOR_DB, Kind
 from edgekit.comparison.label_accuracy import LabelCount, TaskAccuracy, class_output
 from edgekit.comparison.meaning import (
     SEEN,
+    AnchorMeaning,
     BoxMeaning,
     Meaning,
     MeaningAccuracy,
@@ -90,7 +91,7 @@ def compare(
         edgekit.errors.InputError: A sample cannot be read, or its label is no class.
     """
     rows = () if ranked is None else ranked.outputs
-    placed = meaning.placing if isinstance(meaning, BoxMeaning) else ()
+    placed = meaning.placing if isinstance(meaning, AnchorMeaning | BoxMeaning) else ()
     deciding: dict[str, Decision | None] = {**(decisions or {}), **dict.fromkeys((*rows, *placed))}
     comparison = Comparison(outputs, deciding, quantized)
     restart(original)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-SHARES = ("accuracy", "agreement", "explained", "boxes", "characters", "embeddings")
+SHARES = ("accuracy", "agreement", "explained", "boxes", "anchors", "characters", "embeddings")
 """Metrics whose values are shares; others are of the project's own."""
 _HEADS = ("candidate", "metric", "value", "float", "lost", "SQNR", "times as fast", "weights")
 _SMALL_LOSS = 5e-5

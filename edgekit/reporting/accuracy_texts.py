@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgekit.comparison.beside_boxes import BesideAccuracy
-from edgekit.comparison.meaning import BOXES
+from edgekit.comparison.meaning import ANCHORS, BOXES
 from edgekit.comparison.trade_off import loss_text
 from edgekit.reporting.units import decibel_text
 
@@ -59,7 +59,7 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
     """
     texts = []
     meaning = accuracy.get("meaning") or {}
-    of_boxes = meaning.get("outputs", ()) if meaning.get("kind") == BOXES else ()
+    of_boxes = meaning.get("outputs", ()) if meaning.get("kind") in (ANCHORS, BOXES) else ()
     reduced = accuracy["floors"]["agreement"] is not None
     deciding = _deciding(accuracy)
     of_heads = deciding if 1 < len(deciding) <= MOST_HEADS else sorted(deciding, key=_agreement)[: len(deciding) > 1]

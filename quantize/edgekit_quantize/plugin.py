@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from edgekit.comparison.decisions import Decision
 from edgekit.comparison.detectors import UNDECLARED
-from edgekit.comparison.meaning import BOXES, SEEN, TEXT, meaning_of
+from edgekit.comparison.meaning import ANCHORS, BOXES, SEEN, TEXT, meaning_of
 from edgekit.comparison.near_boxes import nearly_recognised
 from edgekit.comparison.padding import Padding, padding_on
 from edgekit.comparison.told_decisions import decisions_of
@@ -72,7 +72,7 @@ from edgekit_quantize.writing.candidate import write
 from edgekit_quantize.writing.float16 import in_half_precision
 from edgekit_quantize.writing.written import Written
 
-MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, BOXES: 0.01, TEXT: 0.01, EMBEDDINGS: 0.01, EXPLAINED: 0.003}
+MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, ANCHORS: 0.01, BOXES: 0.01, TEXT: 0.01, EMBEDDINGS: 0.01, EXPLAINED: 0.003}
 """What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB. It is less than
 the verification of a bundle allows, which measures on samples that the search did not see."""
 ENOUGH_TO_SPLIT = 16

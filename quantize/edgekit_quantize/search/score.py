@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgekit.comparison.custom_metric import share_lost
-from edgekit.comparison.meaning import BOXES, TEXT
+from edgekit.comparison.meaning import ANCHORS, BOXES, TEXT
 from edgekit_quantize.search.margins import FEW_DECISIONS
 
 LABELS = "accuracy"
@@ -66,7 +66,9 @@ class Score:
     @property
     def is_of_few(self) -> bool:
         """Whether it is a share of so little that one more or less weighs much."""
-        return self.count is not None and self.count < FEW_DECISIONS and self.metric in {AGREEMENT, BOXES, TEXT}
+        return (
+            self.count is not None and self.count < FEW_DECISIONS and self.metric in {AGREEMENT, ANCHORS, BOXES, TEXT}
+        )
 
     @property
     def drop(self) -> float:

@@ -331,42 +331,6 @@ def test_a_detector_may_give_as_many_rows_as_it_finds(counts: tuple[int, ...]) -
     assert nearly_recognised(answers, PICTURE) is None
 
 
-def test_offsets_from_anchors_are_told_to_be_no_boxes(rng: np.random.Generator) -> None:
-    """SSD with its priors in the app: offsets of the centre, and logarithms of the size."""
-    answers = []
-    for seed in range(3):
-        outputs = boxes_and_scores(*dense(np.random.default_rng(seed)))
-        answers.append({"loc": rng.normal(size=(1, ROWS, 4)).astype(np.float32), "conf": outputs["scores"]})
-    assert meaning_of(answers, PICTURE) is None
-    assert str(nearly_recognised(answers, PICTURE)) == (
-        'outputs "loc", "conf" look like a detector\'s boxes, and no boxes are read, for the four numbers of a row in '
-        '"loc" are neither corners nor centre and size in the picture: export the model with its boxes decoded, or '
-        "judge it by --metric; until then numbers and classes count; boxes = false says that there are none"
-    )
-    nothing = [{**answer, "conf": np.tile(answer["conf"][:, :1], (1, 1, 4)) / 4} for answer in answers]
-    assert nearly_recognised(nothing, PICTURE) is None
-
-
-@pytest.mark.parametrize(("points", "said"), [(0, "the four"), (6, "the first four")])
-def test_centres_beside_anchors_and_sizes_in_pixels_are_no_boxes(
-    rng: np.random.Generator, points: int, said: str
-) -> None:
-    """MediaPipe's detectors: anchors in the app, sizes as they are, key points behind them, one logit a row."""
-    answers = []
-    for _ in range(3):
-        sizes = rng.uniform(16, 60, (ROWS, 2))
-        beside = rng.normal(size=(ROWS, 2 + 2 * points)) * 5
-        told = np.hstack([beside[:, :2], sizes, beside[:, 2:]])[np.newaxis].astype(np.float32)
-        logits = rng.normal(size=(1, ROWS, 1)) * 10 - 30
-        logits[:, ::50] = 2
-        answers.append({"regressors": told, "classificators": logits.astype(np.float32)})
-    assert meaning_of(answers, PICTURE) is None
-    assert str(nearly_recognised(answers, PICTURE)).startswith(
-        'outputs "regressors", "classificators" look like a detector\'s boxes, and no boxes are read, for '
-        f'{said} numbers of a row in "regressors" are neither corners nor centre and size in the picture: export'
-    )
-
-
 @pytest.mark.parametrize(("rows", "is_read"), [(yolo8(*dense(np.random.default_rng(0))), True), (few(yolo8), False)])
 def test_boxes_in_pictures_whose_size_the_file_leaves_free_are_read(
     onnx_model: Callable[..., onnx.ModelProto], rows: Arrays, is_read: bool
