@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
     from edgekit.api import OperatorCheck
+    from edgekit.operators.sarif import Finding
     from edgekit.target import NodeVerdict
 
 AllOption = Annotated[bool, typer.Option("--all", help="List every node, also those that are plainly supported.")]
@@ -43,22 +44,33 @@ def check(
     unknown; the evidence says how that is known. The last line says how well the model fits the device's accelerator.
     The exit code is 1 where a node is unsupported.
     """
-    from edgekit import __version__, api
-    from edgekit.operators.findings import operator_findings
-    from edgekit.operators.sarif import sarif_log, write_sarif
+    from edgekit import api
+    from edgekit.errors import EdgeKitError
+    from edgekit.operators.findings import operator_findings, unchecked
     from edgekit.target import Support
 
     request = shapes.request()
-    found = api.check(model, target, dims=request.dims, shapes=request.shapes, progress=console.progress)
+    try:
+        found = api.check(model, target, dims=request.dims, shapes=request.shapes, progress=console.progress)
+    except EdgeKitError as error:
+        if sarif is not None and (error.subject or "").startswith(str(model)):
+            _write_findings([unchecked(model, error)], sarif)
+        raise
     verdicts = found.verdicts
     if sarif is not None:
-        findings = operator_findings(model, found.target, verdicts, found.support)
-        write_sarif(sarif_log(findings, tool="edgekit check", version=__version__), sarif)
+        _write_findings(operator_findings(model, found.target, verdicts, found.support), sarif)
     rows = _rows(verdicts) if list_all else _grouped_rows(v for v in verdicts if v.support is not Support.SUPPORTED)
     console.show(found.as_record(), lambda out: _render(rows, found, out))
     if not found.supported:
         count = found.counts[Support.UNSUPPORTED]
         console.fail(f"{model}: {found.target} does not take {count} of {len(verdicts)} nodes")
+
+
+def _write_findings(findings: Iterable[Finding], place: Path) -> None:
+    from edgekit import __version__
+    from edgekit.operators.sarif import sarif_log, write_sarif
+
+    write_sarif(sarif_log(findings, tool="edgekit check", version=__version__), place)
 
 
 Row = tuple[str, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from edgekit.errors import EdgeKitError
 from edgekit.operators.sarif import Finding, Level, Rule
 from edgekit.operators.support import Fit, OperatorSupport
 from edgekit.target import NodeVerdict, Support
@@ -30,3 +31,9 @@ def operator_findings(
     if support.fit is Fit.POOR:
         rule = Rule("poor-fit", "The accelerator does too little of the work, or in too many parts.", Level.WARNING)
         yield Finding(rule, f"{profile}: {support}", model)
+
+
+def unchecked(model: Path, error: EdgeKitError) -> Finding:
+    """That a model could not be checked, and why."""
+    rule = Rule("not-checked", "The model could not be checked.", Level.ERROR)
+    return Finding(rule, str(error), model)

@@ -121,6 +121,25 @@ def test_sarif_tells_a_poor_fit(edgekit: RunEdgeKit, onnx_file: Callable[..., Pa
     ]
 
 
+def test_sarif_tells_why_a_model_could_not_be_checked(edgekit: RunEdgeKit, tmp_path: Path) -> None:
+    """Code hosts upload the file after a failed step, too."""
+    broken, place = tmp_path / "broken.onnx", tmp_path / "found.sarif"
+    broken.write_bytes(b"\x08\x07garbage")
+    finished = edgekit("check", broken, "--target", "onnxruntime", "--sarif", place)
+    assert finished.code == 2
+    (run,) = json.loads(place.read_text(encoding="utf-8"))["runs"]
+    (result,) = run["results"]
+    assert (result["ruleId"], result["level"]) == ("not-checked", "error")
+    assert "broken.onnx" in result["message"]["text"]
+    assert finished.err.endswith(f"error: {result['message']['text']}\n")
+
+
+def test_sarif_is_not_written_of_wrong_usage(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
+    place = tmp_path / "found.sarif"
+    assert edgekit("check", model, "--target", "onnxruntim", "--sarif", place).code == 2
+    assert not place.exists()
+
+
 def test_sarif_that_cannot_be_written_is_an_input_error(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
     finished = edgekit("check", model, "--target", "onnxruntime", "--dim", "N=1", "--sarif", tmp_path)
     assert finished.code == 2
