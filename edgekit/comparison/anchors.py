@@ -4,15 +4,13 @@ What is known:
 
 - a table of four offsets or more an anchor, and one of its scores (SSD: Liu et al., 2016, arXiv:1512.02325; RetinaFace,
   MediaPipe); further tables with a row an anchor are told of it too, key points say;
-- maps of two or more grids of the picture with a few anchors a cell: four numbers of each anchor's box, one that says
-  whether there is anything, then one a class, all logits (YOLOv3 to 7 without their last layer).
+- maps of two or more grids of the picture (:mod:`edgekit.comparison.anchor_maps`).
 
 No box can be placed in the picture by these. Two models' boxes of one anchor overlap by as much wherever the anchor
 lies, though, where sizes are in the unit of the offsets (MediaPipe). Other offsets are shares of the anchor's size,
 and sizes logarithms of such, scaled by factors that the app holds (SSD's variances). An anchor that is trained to
 find something overlaps it by a half or so: its box is not moved by more than half its size, and is not twice or half
-as large. The largest factors with which that holds of confident anchors make errors look large rather than small. The
-anchors of grids are taken to be as large as their cells; they are larger.
+as large. The largest factors with which that holds of confident anchors make errors look large rather than small.
 """
 
 from __future__ import annotations
@@ -25,7 +23,8 @@ from typing import Protocol
 
 import numpy as np
 
-from edgekit.comparison.box_reading import CORNERS, LARGEST_EXPONENT, Columns, Rows, best_class
+from edgekit.comparison.anchor_maps import maps_of_grids
+from edgekit.comparison.box_reading import CORNERS, LARGEST_EXPONENT, Columns, Rows, best_class, corners_of
 from edgekit.comparison.box_tables import (
     MOST_CONFIDENT,
     are_corners,
@@ -43,14 +42,10 @@ FARTHEST = 0.5
 """By how much of its size a box is moved from an anchor that finds it."""
 LARGEST_GROWTH = math.log(2)
 """The logarithm of how many times as large as an anchor that finds it a box is."""
-ANCHORS_OF_A_CELL = (3, 5, 6, 9)
-"""How many anchors a cell of a grid has: 3 of YOLOv3 and later, 5 of YOLOv2."""
 LARGEST_WIDTH = 64
 """How many numbers a row with key points has, at most."""
 PLACES, SIZES = (slice(2), FARTHEST), (slice(2, CORNERS), LARGEST_GROWTH)
 """The columns of offsets and of sizes, and up to which number they need no factor."""
-LEAST_LOGITS = CORNERS + 2
-"""What is told of an anchor at least: a box, whether there is anything, and a class."""
 
 
 class AnchorReading(Protocol):
@@ -107,7 +102,9 @@ class AnchorRows:
         if self.factors is not None:
             growth = np.clip(sizes * self.factors[1], -LARGEST_EXPONENT, LARGEST_EXPONENT)
             centres, sizes = centres * self.factors[0], np.exp(growth)
-        boxes = best_class(_corners(centres, sizes), np.concatenate([grid.all_scores(outputs) for grid in self.grids]))
+        boxes = best_class(
+            corners_of(centres, sizes), np.concatenate([grid.all_scores(outputs) for grid in self.grids])
+        )
         beside = [np.hstack([each.of(outputs) for each in others]) for others in self.others if others]
         return replace(boxes, beside=np.concatenate(beside)) if beside else boxes
 
@@ -123,52 +120,6 @@ class AnchorRows:
             return self
         shift, growth = (max(float(confident[:, at].max()), limit) for at, limit in (PLACES, SIZES))
         return replace(self, factors=(FARTHEST / shift, LARGEST_GROWTH / growth))
-
-
-@dataclass(frozen=True)
-class AnchorMaps:
-    """Maps of several grids of the picture, each (1, anchors × numbers, height, width), or with axes of their own."""
-
-    maps: tuple[str, ...]
-    anchors: int
-    """Of a cell."""
-    numbers: int
-    """What is told of an anchor: box, whether there is anything, and classes, all logits."""
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """See :class:`AnchorReading`."""
-        return self.maps
-
-    @property
-    def placing(self) -> tuple[str, ...]:
-        """See :class:`AnchorReading`."""
-        return self.maps
-
-    @property
-    def read_as(self) -> str:
-        """See :class:`AnchorReading`."""
-        classes = self.numbers - CORNERS - 1
-        plural = "es" if classes != 1 else ""
-        return f"logits of boxes and {classes} class{plural} of {self.anchors} anchors a cell that the app holds"
-
-    def read(self, outputs: Arrays) -> Boxes:
-        """See :class:`AnchorReading`."""
-        told = np.concatenate([self._rows(outputs[name]) for name in self.maps])
-        shares = 1 / (1 + np.exp(-told))
-        corners = _corners(2 * shares[:, :2], np.square(2 * shares[:, 2:CORNERS]))
-        return best_class(corners, shares[:, CORNERS : CORNERS + 1] * shares[:, CORNERS + 1 :])
-
-    def _rows(self, array: np.ndarray) -> np.ndarray:
-        """(height × width × anchors, numbers) float64."""
-        numbers = array.astype(np.float64)
-        if array.ndim == len("NCHW") and array.shape[1] == self.anchors * self.numbers:
-            numbers = np.moveaxis(numbers, 1, -1)
-        return numbers.reshape(-1, self.numbers)
-
-
-def _corners(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    return np.hstack([centres - sizes / 2, centres + sizes / 2])
 
 
 def anchors_of_both(one: Boxes, other: Boxes) -> tuple[int, list[tuple[int, int, float]]]:
@@ -200,7 +151,7 @@ def anchors_among(answers: Sequence[Arrays], inputs: Sequence[ValueSpec]) -> Anc
     picture = picture_among(inputs)
     if picture is None or not answers:
         return None
-    return _anchor_rows(answers) or _anchor_maps(answers, size_of(picture))
+    return _anchor_rows(answers) or maps_of_grids(answers, size_of(picture))
 
 
 def _anchor_rows(answers: Sequence[Arrays]) -> AnchorRows | None:
@@ -242,38 +193,3 @@ def _grid(
                 widths = {key: tables[0].shape[1] for key, tables in group.items() if key not in (name, other)}
                 return rows, (*more, *(Columns(key, n, 0, n) for key, n in widths.items())), shares
     return None
-
-
-def _anchor_maps(answers: Sequence[Arrays], size: tuple[int, int]) -> AnchorMaps | None:
-    for anchors in ANCHORS_OF_A_CELL:
-        forms = {name: _numbers_of(array, anchors, size) for name, array in answers[0].items()}
-        maps = tuple(name for name, numbers in forms.items() if numbers)
-        if len({forms[name] for name in maps}) != 1 or len({answers[0][name].size for name in maps}) < 2:
-            continue
-        reading = AnchorMaps(maps, anchors, forms[maps[0]])
-        if is_sparse([reading.read(answer).scores[:, np.newaxis] for answer in answers]):
-            return reading
-    return None
-
-
-def _numbers_of(array: np.ndarray, anchors: int, size: tuple[int, int]) -> int:
-    """How many numbers a map tells of each anchor; 0 where it is none of a grid of the picture.
-
-    Maps are (1, anchors × numbers, height, width), (1, height, width, anchors × numbers), (1, anchors, height, width,
-    numbers) or (1, height, width, anchors, numbers).
-    """
-    shape = array.shape
-    forms: tuple[tuple[tuple[int, ...], int], ...] = ()
-    if len(shape) == len("NCHW"):
-        forms = (shape[2:], shape[1]), (shape[1:3], shape[3])
-    elif len(shape) == len("NCHW") + 1:
-        forms = (shape[2:4], shape[1] * shape[4]), (shape[1:3], shape[3] * shape[4])
-    if array.dtype.kind != "f" or not forms or shape[0] != 1:
-        return 0
-    for grid, channels in forms:
-        (down, below), (across, beyond) = (divmod(whole, part) for whole, part in zip(size, grid, strict=True))
-        numbers, rest = divmod(channels, anchors)
-        split = len(shape) == len("NCHW") or anchors in (shape[1], shape[3])
-        if down == across > 1 and not (below or beyond or rest) and split and numbers >= LEAST_LOGITS:
-            return numbers
-    return 0

@@ -168,7 +168,7 @@ class Rows:
         """See :class:`Detector`."""
         placed = self._in_pixels(self.coordinates.of(outputs)) if self.cells else self.coordinates.of(outputs)
         if not self.have_corners:
-            placed = np.hstack([placed[:, :2] - placed[:, 2:] / 2, placed[:, :2] + placed[:, 2:] / 2])
+            placed = corners_of(placed[:, :2], placed[:, 2:])
         scores = self.all_scores(outputs)
         beside = None if self.beside is None else self.beside.of(outputs)
         if self.classes is None:
@@ -239,8 +239,7 @@ class Grid:
             corners = np.hstack([cells - offsets[:, :2], cells + offsets[:, 2:]])
         else:
             centres = cells + offsets[:, :2]
-            half = np.exp(np.clip(offsets[:, 2:], -LARGEST_EXPONENT, LARGEST_EXPONENT)) / 2
-            corners = np.hstack([centres - half, centres + half])
+            corners = corners_of(centres, np.exp(np.clip(offsets[:, 2:], -LARGEST_EXPONENT, LARGEST_EXPONENT)))
         scores = np.ones(1)
         for name in self.scores:
             scores = scores * np.clip(table_of(outputs[name]), 0, 1)
@@ -248,12 +247,7 @@ class Grid:
 
     def _offsets(self, table: np.ndarray) -> np.ndarray:
         """(rows, 4)."""
-        if self.bins == 1:
-            return table
-        logits = table.reshape(-1, CORNERS, self.bins)
-        powers = np.exp(logits - logits.max(axis=2, keepdims=True))
-        found: np.ndarray = powers @ np.arange(self.bins) / powers.sum(axis=2)
-        return found
+        return table if self.bins == 1 else mean_distances(table, self.bins)
 
 
 @dataclass(frozen=True)
@@ -335,6 +329,19 @@ def best_class(corners: np.ndarray, scores: np.ndarray) -> Boxes:
     """A box a row, of the class with the largest score: corners (n, 4) and scores (n, classes)."""
     classes = scores.argmax(axis=1)
     return Boxes(corners, scores[np.arange(len(scores)), classes], classes)
+
+
+def mean_distances(logits: np.ndarray, bins: int) -> np.ndarray:
+    """(n, 4) of (n, 4 × bins): of the distances 0, 1, 2 and so on the mean by the shares that softmax makes."""
+    numbers = logits.reshape(-1, CORNERS, bins)
+    powers = np.exp(numbers - numbers.max(axis=2, keepdims=True))
+    found: np.ndarray = powers @ np.arange(bins) / powers.sum(axis=2)
+    return found
+
+
+def corners_of(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Left, top, right and bottom (n, 4) of centres and sizes, (n, 2) each."""
+    return np.hstack([centres - sizes / 2, centres + sizes / 2])
 
 
 def joined(parts: Sequence[Boxes]) -> Boxes:

@@ -40,19 +40,6 @@ def in_shares(seed: int, largest: float = 2.0) -> Arrays:
     return {"loc": offsets.astype(np.float32), "conf": scores.astype(np.float32)}
 
 
-def on_maps(seed: int) -> Arrays:
-    """YOLOv5's without its last layer: 3 anchors a cell, box, objectness and 2 classes, all logits."""
-    rng = np.random.default_rng(seed)
-    answer = {}
-    for stride in (8, 16):
-        logits = rng.normal(size=(1, 3, 7, 64 // stride, 64 // stride))
-        logits[:, :, 4] -= 8
-        logits[:, 1, 4:6, 2, 3] = 5
-        logits[:, 1, 6, 2, 3] = -5
-        answer[f"stride{stride}"] = logits.reshape(1, 21, *logits.shape[3:]).astype(np.float32)
-    return answer
-
-
 def reading(answers: list[Arrays]) -> AnchorReading:
     found = anchors_among(answers, PICTURE)
     assert found is not None
@@ -68,12 +55,11 @@ def compared(answers: list[Arrays], built: list[Arrays]) -> MeaningAccuracy:
     return meaning.result()
 
 
-@pytest.mark.parametrize("form", [in_pixels, in_shares, on_maps])
+@pytest.mark.parametrize("form", [in_pixels, in_shares])
 def test_confident_anchors_are_counted_in_both_models(form: object) -> None:
     answers = [form(seed) for seed in range(SAMPLES)]  # type: ignore[operator]
     result = compared(answers, answers)
-    a_sample = {in_pixels: len(CONFIDENT_ROWS), in_shares: len(CONFIDENT_ROWS), on_maps: 2}[form]  # type: ignore[index]
-    assert (result.kind, result.count, result.wrong) == (ANCHORS, 2 * SAMPLES * a_sample, 0)
+    assert (result.kind, result.count, result.wrong) == (ANCHORS, 2 * SAMPLES * len(CONFIDENT_ROWS), 0)
     assert result.overlap == pytest.approx(1)
     assert result.boxes is None
 
@@ -159,42 +145,6 @@ def test_each_grid_may_have_tables_of_its_own() -> None:
     assert compared(answers, answers).count == 2 * SAMPLES * len(CONFIDENT_ROWS)
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize("has_axis_of_anchors", [False, True])
-def test_maps_of_anchors_are_read_in_every_order_of_axes(channels_last: bool, has_axis_of_anchors: bool) -> None:
-    plain = [on_maps(seed) for seed in range(SAMPLES)]
-    answers = []
-    for answer in plain:
-        split = {name: array.reshape(1, 3, 7, *array.shape[2:]) for name, array in answer.items()}
-        if channels_last:
-            form = {name: np.moveaxis(array, (1, 2), (3, 4)) for name, array in split.items()}
-            form = (
-                form
-                if has_axis_of_anchors
-                else {name: each.reshape(*each.shape[:3], 21) for name, each in form.items()}
-            )
-        else:
-            form = {name: np.moveaxis(array, 2, 4) for name, array in split.items()} if has_axis_of_anchors else answer
-        answers.append({name: np.ascontiguousarray(array) for name, array in form.items()})
-    wanted, got = (np.sort(reading(several).read(several[0]).scores) for several in (plain, answers))
-    np.testing.assert_array_equal(got, wanted)
-    kinds = reading(answers).read(answers[0])
-    assert set(kinds.classes[kinds.scores >= 0.25].tolist()) == {0}
-
-
-def test_features_of_a_pyramid_are_no_maps_of_anchors(rng: np.random.Generator) -> None:
-    answers = [
-        {f"p{side}": rng.normal(size=(1, 96, side, side)).astype(np.float32) for side in (8, 4)} for _ in range(SAMPLES)
-    ]
-    assert meaning_of(answers, PICTURE) is None
-
-
-def test_one_map_alone_is_none_of_anchors() -> None:
-    """Logits of classes at every pixel have as many channels, too."""
-    answers = [{"stride8": on_maps(seed)["stride8"]} for seed in range(SAMPLES)]
-    assert meaning_of(answers, PICTURE) is None
-
-
 def test_nothing_is_read_where_no_anchor_is_confident_or_the_user_says_so() -> None:
     answers = [in_shares(seed) for seed in range(SAMPLES)]
     quiet = [{**answer, "conf": np.tile(answer["conf"][:, 1:2], (1, ROWS, 1))} for answer in answers]
@@ -209,16 +159,6 @@ def test_boxes_that_are_asked_for_are_told_to_need_the_anchors() -> None:
         'outputs "loc", "conf" look like a detector\'s boxes, and no boxes are read, for they tell offsets and 2 '
         "classes of anchors that the app holds: export the model with its boxes decoded; as it is, the anchors that "
         "are confident are compared; boxes = false says that there are none"
-    )
-
-
-def test_too_few_anchors_prove_nothing() -> None:
-    answers = [on_maps(0)]
-    result = compared(answers, answers)
-    assert not result.proves
-    assert result.too_few == (
-        "2 anchors are found on the samples, fewer than the 10 that tell something: anchors are judged as numbers; "
-        "give samples that show more"
     )
 
 
