@@ -94,8 +94,14 @@ def is_map(table: np.ndarray, size: tuple[int, int]) -> bool:
     return height == width and not (more or beyond)
 
 
-def is_turned(table: np.ndarray, classes: int | None) -> bool:
-    """Whether a column is a box: as the number of classes tells, else where there are more columns than rows."""
+def is_turned(tables: Sequence[np.ndarray], classes: int | None) -> bool:
+    """Whether a column is a box: as the number of classes tells, else where there are more columns than rows.
+
+    Tables of as many columns, a sample each: where one has more rows than another, a row is a box.
+    """
+    table = tables[0]
+    if any(len(other) != len(table) for other in tables):
+        return False
     for turned, width in enumerate(table.shape[::-1]):
         if width - CORNERS in widths(classes):
             return bool(turned)

@@ -126,7 +126,7 @@ def in_one(
         fewest: How many rows tell of boxes, at least, where their columns are not those of the classes.
     """
     for name, tables in tables_of(answers).items():
-        turned = is_turned(tables[0], classes)
+        turned = is_turned(tables, classes)
         rows = [table.T if turned else table for table in tables]
         count, width = rows[0].shape
         unlike = (count < fewest and width - CORNERS not in widths(classes)) or any(map(are_shares, tables))

@@ -92,7 +92,7 @@ def nearly_recognised(
             found = len(detector.coordinates.of(answers[0]))
             return NearMiss(detector.outputs, f"there are {found} rows (at least {FEWEST_ROWS})")
     for name, tables in tables_of(answers).items():
-        turned = is_turned(tables[0], classes)
+        turned = is_turned(tables, classes)
         rows = [table.T if turned else table for table in tables]
         count, width = rows[0].shape
         if width - CORNERS not in widths(classes) or count < several or any(map(are_shares, tables)):

@@ -331,6 +331,17 @@ def test_a_detector_may_give_as_many_rows_as_it_finds(counts: tuple[int, ...]) -
     assert nearly_recognised(answers, PICTURE) is None
 
 
+@pytest.mark.parametrize("counts", [(6, 9), (9, 6), (20, 4)])
+def test_a_table_with_as_many_rows_as_a_sample_has_key_points_holds_no_boxes(counts: tuple[int, ...]) -> None:
+    """SuperPoint's descriptors: fewer rows than the 16 columns on some samples, and columns that are no boxes."""
+    rng = np.random.default_rng(0)
+    answers = [
+        {"keypoints": rng.uniform(0, 1, (count, 2)), "descriptors": rng.normal(size=(count, 16))} for count in counts
+    ]
+    assert recognised(answers, PICTURE) is None
+    assert nearly_recognised(answers, PICTURE) is None
+
+
 @pytest.mark.parametrize(("rows", "is_read"), [(yolo8(*dense(np.random.default_rng(0))), True), (few(yolo8), False)])
 def test_boxes_in_pictures_whose_size_the_file_leaves_free_are_read(
     onnx_model: Callable[..., onnx.ModelProto], rows: Arrays, is_read: bool
