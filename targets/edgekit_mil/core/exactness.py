@@ -39,7 +39,7 @@ def integers_in_floats(program: Program) -> frozenset[str]:
     They are made of integers alone, and go back to integers or are compared: positions divided by a stride, counts
     scaled and rounded. float16 holds whole numbers up to 2048, and its rounding would lead to another position.
     """
-    operations = [op for function in program.functions.values() for op in _all(function)]
+    operations = [op for function in program.functions.values() for op in operations_of(function)]
     made: set[Any] = set()
     """Variables made of integers alone, in floats."""
     for operation in operations:
@@ -69,7 +69,7 @@ def compared_inputs(program: Program) -> frozenset[str]:
     Nothing is computed on the way, so there is nothing that could be imprecise: an input that float16 rounds to a
     decision tree's threshold would take the other branch.
     """
-    operations = [op for function in program.functions.values() for op in _all(function)]
+    operations = [op for function in program.functions.values() for op in operations_of(function)]
     given: set[Any] = {var for function in program.functions.values() for var in function.inputs.values()}
     kept: set[Any] = set()
     for operation in operations:
@@ -92,7 +92,7 @@ def placed_boxes(program: Program) -> frozenset[str]:
     every 32nd pixel.
     """
     kept: set[Any] = set()
-    for operation in reversed([op for function in program.functions.values() for op in _all(function)]):
+    for operation in reversed([op for function in program.functions.values() for op in operations_of(function)]):
         readers = [(reader, var) for var in operation.outputs for reader in var.child_ops]
         places = operation.op_type in CARRIES - {"gather"} and any(
             reader in kept and not (reader.op_type == SUPPRESSION and var is reader.scores) for reader, var in readers
@@ -116,11 +116,11 @@ def _is_made(operation: Any, made: set[Any]) -> bool:
     return bool(computed) and all(var in made for var in computed)
 
 
-def _all(block: Any) -> Iterator[Any]:
+def operations_of(block: Any) -> Iterator[Any]:
     """The operations of a block, each after those in its own blocks."""
     for operation in block.operations:
         for inner in operation.blocks:
-            yield from _all(inner)
+            yield from operations_of(inner)
         yield operation
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from edgekit.processes.supervision import tell_step
 from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, placed_boxes, stays_exact
 from edgekit_mil.core.mil import PASS_REGISTRY, Function, Program, block_context_manager, ct, mb
+from edgekit_mil.core.zero_guards import guarded_divisions
 from edgekit_mil.passes.affine_fusion import fuse_affine_operations
 from edgekit_mil.passes.filled_tensors import filling_operations
 from edgekit_mil.passes.masking_constants import saturate_casts
@@ -65,7 +66,7 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     run(program, *FUSIONS)
     if half is not None:
         kept = integers_in_floats(program) | compared_inputs(program) | placed_boxes(program)
-        kept |= filling_operations(program)
+        kept |= filling_operations(program) | guarded_divisions(program)
         masking: set[str] = set()
 
         def computes_in_half(operation: Any) -> bool:

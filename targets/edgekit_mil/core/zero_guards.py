@@ -1,0 +1,97 @@
+"""Constants that keep numbers from zero, such as 1e-8 in ``x / (total + 1e-8)``, where float16 has zeros for them.
+
+A silent sound, a black picture or padding would be divided by zero: 0 / 0 is NaN, and the logarithm of 0 infinite. No
+sample has to hold such, so that it does not depend on samples what is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from edgekit_mil.core.exactness import MOVES, operations_of
+from edgekit_mil.core.mil import Program
+
+GUARDS = frozenset({"add", "clip", "maximum", "select", "sub"})
+"""Operations by which constants keep numbers from zero."""
+CARRIES = MOVES | {"mul", "pow", "reduce_mean", "reduce_sum", "sqrt"}
+"""Operations that numbers near zero go through until something divides by them."""
+INVERTS = frozenset({"inverse", "rsqrt"})
+SMALL = MOVES | {
+    "exp", "mul", "pow", "reduce_l2_norm", "reduce_mean", "reduce_sum", "reduce_sum_square", "sigmoid", "softmax",
+    "sqrt", "square",
+}  # fmt: skip
+"""Operations whose results float16 may hold as zeros, where what they take are none."""
+
+
+def guarded_divisions(program: Program) -> frozenset[str]:
+    """Names of operations that keep numbers from zero by constants that float16 has not, and of what they matter to.
+
+    That is what makes these numbers, and what leads to a logarithm or to a division by them. A reciprocal may be larger
+    than float16's largest number: what multiplies by it is named, too.
+    """
+    kept: set[Any] = set()
+    known: dict[Any, frozenset[Any]] = {}
+    for function in program.functions.values():
+        for operation in operations_of(function):
+            if operation.op_type not in GUARDS or not any(map(_vanishes, operation.get_flattened_inputs())):
+                continue
+            readers = _until_divided(operation.outputs[0], known)
+            if readers:
+                kept |= {operation} | readers
+                _add_makers(operation, kept)
+    return frozenset(operation.name for operation in kept)
+
+
+def _vanishes(var: Any) -> bool:
+    """Whether it is a constant other than zero that float16 holds as zeros."""
+    if var.val is None or np.asarray(var.val).dtype != np.float32:
+        return False
+    numbers = np.asarray(var.val)
+    with np.errstate(over="ignore"):
+        return bool(numbers.any() and not numbers.astype(np.float16).any())
+
+
+def _until_divided(var: Any, known: dict[Any, frozenset[Any]]) -> frozenset[Any]:
+    """The operations from a variable to where it is divided by, or its logarithm taken; none where it is not."""
+    if var not in known:
+        found: set[Any] = set()
+        for reader in var.child_ops:
+            if _inverts(reader, var):
+                found |= {reader, *_multiplied(reader.outputs[0])}
+            elif reader.op_type == "log" or (reader.op_type == "real_div" and reader.y is var):
+                found.add(reader)
+            elif reader.op_type in CARRIES:
+                after = frozenset[Any]().union(*(_until_divided(result, known) for result in reader.outputs))
+                found |= {reader, *after} if after else after
+        known[var] = frozenset(found)
+    return known[var]
+
+
+def _inverts(operation: Any, var: Any) -> bool:
+    if operation.op_type == "real_div":
+        return operation.y is var and operation.x.val is not None
+    if operation.op_type == "pow":
+        return operation.x is var and operation.y.val is not None and bool(np.all(operation.y.val < 0))
+    return operation.op_type in INVERTS
+
+
+def _multiplied(var: Any) -> Iterator[Any]:
+    """The operations from a reciprocal to the products with it."""
+    for reader in var.child_ops:
+        if reader.op_type == "mul":
+            yield reader
+        elif reader.op_type in MOVES:
+            yield reader
+            for result in reader.outputs:
+                yield from _multiplied(result)
+
+
+def _add_makers(operation: Any, kept: set[Any]) -> None:
+    """Adds the operations that make what an operation takes, back to where it is no longer small."""
+    for var in operation.get_flattened_inputs():
+        if var.op is not None and var.op.op_type in SMALL and var.op not in kept:
+            kept.add(var.op)
+            _add_makers(var.op, kept)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import edgekit_coreml
+from edgekit_mil.core.mil import Function, Program, ct, mb
+from edgekit_mil.core.zero_guards import guarded_divisions
+
+SILENCE = np.zeros((2, 4), np.float32)
+QUIET = np.full((2, 4), 1e-4, np.float32)
+
+
+def converted(steps: str, tmp_path: Path, guard: float) -> edgekit_coreml.Runner:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18]> g (float[2, 4] x) => (float[2, 4] y)
+        <float e = {{{guard}}}, float zero = {{0.0}}, float half = {{0.5}}, int64[1] axes = {{1}}> {{ {steps} }}"""
+    )
+    return edgekit_coreml.load(edgekit_coreml.convert(model, tmp_path / "model", precision="float16"))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "s = ReduceSum (x, axes) t = Add (s, e) y = Div (x, t)",
+        "s = ReduceSum (x, axes) t = Sub (s, e) y = Div (x, t)",
+        "s = ReduceL2 (x, axes) t = Max (s, e) y = Div (x, t)",
+        "s = ReduceL2 (x, axes) t = Clip (s, e) y = Div (x, t)",
+        "z = Equal (x, zero) t = Where (z, e, x) y = Div (x, t)",
+        "a = Abs (x) t = Add (a, e) r = Pow (t, half) y = Div (x, r)",
+        "s = ReduceSum (x, axes) t = Add (s, e) u = Unsqueeze (t, axes) v = Squeeze (u, axes) y = Div (x, v)",
+        "q = Mul (x, x) s = ReduceMean (q, axes) t = Add (s, e) r = Sqrt (t) i = Reciprocal (r) y = Mul (x, i)",
+        "m = ReduceMean (x, axes) d = Sub (x, m) q = Mul (d, d) v = ReduceMean (q, axes) t = Add (v, e) r = Sqrt (t) "
+        "y = Div (d, r)",
+    ],
+)
+def test_silence_divided_by_its_loudness_is_silence(steps: str, tmp_path: Path) -> None:
+    found = converted(steps, tmp_path, 1e-12).run({"x": SILENCE})["y"]
+    np.testing.assert_array_equal(found, SILENCE)
+
+
+@pytest.mark.parametrize("guard", ["t = Add (a, e)", "t = Max (a, e)", "t = Clip (a, e)"])
+def test_the_logarithm_of_silence_is_that_of_the_guard(guard: str, tmp_path: Path) -> None:
+    found = converted(f"a = Abs (x) {guard} y = Log (t)", tmp_path, 1e-10).run({"x": SILENCE})["y"]
+    np.testing.assert_allclose(found, np.full((2, 4), -23.026), rtol=1e-3)
+
+
+def test_what_makes_small_numbers_is_kept_with_their_guard(tmp_path: Path) -> None:
+    """The squares are 1e-8, as is the guard: 1e-4 / sqrt(4 * 1e-8 + 1e-8)."""
+    steps = "q = Mul (x, x) s = ReduceSum (q, axes) t = Add (s, e) r = Sqrt (t) y = Div (x, r)"
+    found = converted(steps, tmp_path, 1e-8).run({"x": QUIET})["y"]
+    np.testing.assert_allclose(found, np.full((2, 4), 5**-0.5), rtol=1e-3)
+
+
+@pytest.mark.parametrize("constant", [1e-6, np.array([1e-9, 1, 1, 1])])
+def test_constants_that_float16_has_keep_nothing_in_float32(constant: float | np.ndarray) -> None:
+    """Nor does a bias of which one number is tiny."""
+    with Function({"x": mb.placeholder(shape=(4,))}, ct.target.iOS18) as function:
+        x = function.inputs["x"]
+        function.set_outputs([mb.real_div(x=x, y=mb.add(x=x, y=np.float32(constant)))])
+    program = Program()
+    program.add_function("main", function)
+    assert guarded_divisions(program) == frozenset()
+
+
+def test_a_tiny_number_that_nothing_divides_by_keeps_nothing_in_float32() -> None:
+    with Function({"x": mb.placeholder(shape=(4,))}, ct.target.iOS18) as function:
+        total = mb.add(x=function.inputs["x"], y=np.float32(1e-9))
+        function.set_outputs([mb.real_div(x=mb.sqrt(x=total), y=np.float32(2))])
+    program = Program()
+    program.add_function("main", function)
+    assert guarded_divisions(program) == frozenset()
