@@ -15,9 +15,11 @@ from coremltools.converters.mil.backend.mil import load as mil_export  # noqa: E
 from coremltools.converters.mil.mil import Builder as mb  # noqa: E402, N813 - the name that every MIL text uses
 from coremltools.converters.mil.mil import Function, Program, Symbol, Var, get_new_symbol, types  # noqa: E402
 from coremltools.converters.mil.mil.block import curr_block  # noqa: E402
+from coremltools.converters.mil.mil.ops.defs.iOS15.tensor_transformation import reshape  # noqa: E402
 from coremltools.converters.mil.mil.passes.helper import block_context_manager  # noqa: E402
 from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY  # noqa: E402
 
+from edgekit_mil.core.reshape_sizes import sizes_of_volume  # noqa: E402
 from edgekit_mil.core.weight_file import WeightFile  # noqa: E402
 
 _log.setLevel(max(_level, logging.ERROR))
@@ -25,6 +27,7 @@ _log.setLevel(max(_level, logging.ERROR))
 if mil_export.BlobWriter is None:
     mil_export.BlobWriter = WeightFile
 export_proto = mil_export.load
+reshape.enforce_volumetric_constraint = staticmethod(sizes_of_volume)
 
 __all__ = [
     "PASS_REGISTRY",

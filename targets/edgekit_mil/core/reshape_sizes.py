@@ -1,0 +1,29 @@
+"""Which sizes a reshape to open ones has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+
+
+def sizes_of_volume(volume: Any, sizes: Sequence[Any]) -> list[Any]:
+    """The sizes, the one that is a symbol of its own told by the others; all as they are where several are, or none.
+
+    coremltools solves for each of the sizes, which does not come to an end where one is a sum such as ``s + 1``.
+
+    Args:
+        volume: How many elements there are: a number, or an expression of symbols.
+        sizes: Numbers, symbols and expressions of symbols.
+    """
+    known = sympy.sympify(volume).free_symbols
+    unknown = [place for place, size in enumerate(sizes) if isinstance(size, sympy.Symbol) and size not in known]
+    others = math.prod(size for place, size in enumerate(sizes) if place not in unknown)
+    if len(unknown) != 1 or sympy.sympify(others).free_symbols - known:
+        return list(sizes)
+    size = sympy.cancel(sympy.sympify(volume) / others)
+    told = list(sizes)
+    told[unknown[0]] = int(size) if size.is_Integer else size
+    return told
