@@ -49,6 +49,14 @@ def unchanged(x: Elements) -> Elements:
     return x
 
 
+def divided(x: Elements, y: Elements) -> Elements | None:
+    """Div of numbers without a rest, which is the same for integers and floats; None for others."""
+    numbers = [*x.reshape(-1), *y.reshape(-1)]
+    if not all(isinstance(number, int | np.integer) for number in numbers) or not y.all() or np.any(x % y):
+        return None
+    return np.asarray(x // y, object)
+
+
 def as_vector(x: Elements, shape: Elements) -> Elements | None:
     """Reshape to a vector; None for all other shapes."""
     return x.reshape(-1) if shape.shape == (1,) and (shape[0] == -1 or shape[0] == x.size) else None
@@ -59,6 +67,7 @@ RULES: dict[str, Callable[..., Elements | None]] = {
     "Concat": joined,
     "Gather": taken,
     "Add": np.add,
+    "Div": divided,
     "Identity": unchanged,
     "Mul": np.multiply,
     "Reshape": as_vector,

@@ -41,6 +41,8 @@ def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var 
         target = runtime_shapes.reshape_target(x.shape, sizes)
         if max(x.rank, len(target)) > HIGHEST_RANK:
             return of_shape(x, runtime_shapes.with_rest(x.shape, target), x, shape)
+        if not target:  # Core ML reshapes to no scalar
+            return mb.squeeze(x=mb.reshape(x=x.var, shape=[1]), axes=[0])
         is_fixed = all(map(runtime_shapes.is_number, target))
         return mb.reshape(x=x.var, shape=target if is_fixed else runtime_shapes.vector_of(target, x, shape))
     source = x.static_shape

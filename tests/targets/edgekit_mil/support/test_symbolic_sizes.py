@@ -45,3 +45,14 @@ def test_slice_takes_bounds_as_inputs_and_as_attributes_as_before_operator_set_1
     sliced = elements_of("Slice", inputs, bounds.get("attributes", {}))
     assert sliced is not None
     assert sliced.tolist() == [symbol]
+
+
+@pytest.mark.parametrize(("size", "parts", "expected"), [(8, 4, 2), (8, 3, None), (8, 0, None)])
+def test_numbers_are_divided_where_nothing_is_left(size, parts, expected):
+    """As the windows of Swin are counted; a rest would be dropped by integers, and kept by floats."""
+    quotient = elements_of("Div", [scalar_size(size), constant(np.array(parts))], {})
+    assert (None if quotient is None else quotient.item()) == expected
+
+
+def test_symbols_are_not_divided():
+    assert elements_of("Div", [scalar_size(get_new_symbol()), constant(np.array(4))], {}) is None

@@ -108,3 +108,30 @@ def test_six_dimensions_of_which_one_is_open_are_refused_by_name(tmp_path):
     with pytest.raises(UnsupportedOpsError, match="of rank 6, Core ML has 5 dimensions at most, and N open") as found:
         edgekit_coreml.convert(model, tmp_path / "m", dimensions={"N": range(1, 5)})
     assert "--dim N=SIZE" in str(found.value)
+
+
+def test_windows_of_an_open_batch_whose_number_is_divided_out(tmp_path):
+    """PyTorch's older exporter: six dimensions, of which the batch alone is open."""
+    model = parsed(
+        """(float[N, 4, 6, 2] x) => (float[M, 2, 2, 2] y)
+        <int64[1] n = {2}, int64[1] c = {2}, int64 one = {1}, int64 two = {2}, int64 zero = {0}, int64[1] front = {0},
+         int64[4] w = {-1, 2, 2, 2}> {
+            s = Shape (x) b = Gather (s, zero) h = Gather (s, one) v = Gather (s, two)
+            hs = Div (h, two) ws = Div (v, two)
+            b1 = Unsqueeze (b, front) h1 = Unsqueeze (hs, front) w1 = Unsqueeze (ws, front)
+            t = Concat <axis = 0> (b1, h1, n, w1, n, c)
+            r = Reshape (x, t) q = Transpose <perm = [0, 1, 3, 2, 4, 5]> (r) y = Reshape (q, w)
+        }""",
+        17,
+    )
+    held_against_onnx_runtime(model, [{"x": floats(size, 4, 6, 2)} for size in SIZES], tmp_path)
+
+
+def test_one_element_of_an_open_tensor_as_a_scalar(tmp_path):
+    model = parsed(
+        """(float[N] x, int64[1] i) => (float y) <int64[0] s = {}, int64[1] one = {1}> {
+            e = Add (i, one) f = Slice (x, i, e) y = Reshape (f, s)
+        }""",
+        17,
+    )
+    held_against_onnx_runtime(model, [{"x": floats(size), "i": np.array([1])} for size in SIZES], tmp_path)
