@@ -1,7 +1,8 @@
 """TopK on OpenVINO: the first of equal numbers comes first, as ONNX defines.
 
 The plugin's own way to keep their order (``stable``) compares each number with all that are kept: 1000 of 8400 take up
-to a thousand times as long (OpenVINO 2026.4). Here the places of equal floating-point numbers are sorted once more.
+to a thousand times as long (OpenVINO 2026.4). Here the places of equal floating-point numbers are sorted once more, but
+where only a run tells how many there are.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ def keep_the_order_of_equals(greatest: Any) -> None:
         return
     length, kept = _sizes(greatest)
     is_integral = greatest.get_output_element_type(0).is_integral()
-    if is_integral or (kept is not None and kept < FEWEST_SORTED):
+    if is_integral or length is None or kept is None or kept < FEWEST_SORTED:
         greatest.set_attribute("stable", True)
-    elif length is not None and kept is not None and length * kept <= LARGEST_KEY:
+    elif length * kept <= LARGEST_KEY:
         _sort_places_of_equals(greatest, length, kept)
 
 

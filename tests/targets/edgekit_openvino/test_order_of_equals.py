@@ -126,3 +126,16 @@ def test_of_overlapping_boxes_with_equal_scores_the_first_stays(tmp_path: Path) 
     found = edgekit_openvino.load(edgekit_openvino.convert(suppressed, tmp_path / "converted")).run(feeds)["found"]
     assert len(np.unique(expected[0, :, 4])) < 5
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_where_only_a_run_tells_how_many_are_sorted(tmp_path: Path) -> None:
+    """torch.sort of an open dimension: as many are kept as there are."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]>
+        g (float[2, N] x) => (float[2, M] y, int64[2, M] i) <int64[1] one = {1}> {
+            s = Shape (x) k = Gather (s, one) y, i = TopK <axis = 1> (x, k) }"""
+    )
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "m.xml"))
+    for size in (9, 40):
+        x = levels((2, size), 3)
+        np.testing.assert_array_equal(runner.run({"x": x})["i"], np.argsort(-x, axis=1, kind="stable"))
