@@ -29,8 +29,9 @@ from edgekit.errors import (
 from edgekit.files.room import is_for_want_of_room
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.reading.onnx_file import sha256
+from edgekit.graph.sizes.shapes import operations_digest
 from edgekit.model import Model
-from edgekit.packaging.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError
+from edgekit.packaging.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError, SlowerError
 from edgekit.quantizer import is_smaller
 from edgekit.reporting.summary import stage_record
 from edgekit.reporting.units import bytes_texts
@@ -299,6 +300,7 @@ def first_that_holds(
         edgekit.errors.EdgeKitError: What the last one failed by, or what no other one can mend.
     """
     failed: tuple[Candidate, Exception] | None = None
+    slow: dict[tuple[str, str], Candidate] = {}  # slower than the float model, by their operations
     for form in forms:
         if failed is not None:
             before, error = failed
@@ -306,6 +308,10 @@ def first_that_holds(
                 continue
             if form.quantized is not before.quantized:
                 fates.measured_since(before.quantized.record, form.quantized.record)
+            as_slow = slow.get(_operations(form)) if slow else None
+            if as_slow is not None:
+                fates.told(form.name, Fate.REFUSED, f"as slow as {_quoted(as_slow.name)}, whose operations it has")
+                continue
             warned = fall_back(before, form, f"{_told(before, error)}: {_in_place_of(before, form, error)} instead")
             fates.warned(_name(before, error), warned)
         try:
@@ -317,12 +323,19 @@ def first_that_holds(
                 raise
             fates.told(_name(form, error), *why(error))
             failed = form, error
+            if isinstance(error, SlowerError):
+                slow[_operations(form)] = form
         else:
             fates.told(form.name if form.name != FLOAT else verified.artifact.precision, Fate.SHIPS)
             return verified
     if failed is None:
         raise InternalError("there is no candidate")
     raise failed[1]
+
+
+def _operations(form: Candidate) -> tuple[str, str]:
+    """What forms share that take as long as each other: weights that are rounded another way take no time."""
+    return operations_digest(form.quantized.model), form.precision
 
 
 def _may_help(form: Candidate, before: Candidate, error: Exception, *, whatever_fails: bool) -> bool:

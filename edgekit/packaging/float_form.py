@@ -47,6 +47,10 @@ def name_of_given(model: Model) -> str:
     return "the model as it came" if multiplies_integers(model) else "the float model"
 
 
+class SlowerError(NotWorthItError):
+    """A form of the model takes longer than the float model."""
+
+
 class FloatForm:
     """The float model as the target builds it: what another form has to be smaller than, and no slower.
 
@@ -103,7 +107,7 @@ class FloatForm:
             samples: The first is what both are timed on.
 
         Raises:
-            NotWorthItError: It is slower than the float model, more often than not.
+            SlowerError: It is slower than the float model, more often than not.
         """
         if not self._profile.runs_here:
             return
@@ -119,7 +123,7 @@ class FloatForm:
                 slower += ratio[0] > 1 and math.sqrt(ratio[0] * ratio[1]) > SAME_SPEED
         if slower > LOOKS / 2:
             # by how much would differ from run to run
-            raise NotWorthItError(f"is slower than {name_of_given(self._model)}")
+            raise SlowerError(f"is slower than {name_of_given(self._model)}")
 
     def _ratio(self, built: Artifact, of_float: Artifact, feeds: Mapping[str, np.ndarray]) -> Interval | None:
         """In which interval lies how many times as long one takes as the other, each in a process of its own.

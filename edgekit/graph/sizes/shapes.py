@@ -191,10 +191,14 @@ def _should_fold(node: ir.Node) -> bool | None:
     return True if shape is not None and math.prod(shape.numpy().tolist()) <= SHAPE_ELEMENTS else None
 
 
-def light_proto(model: Model) -> onnx.ModelProto:
+def light_proto(model: Model, *, keeps_small_weights: bool = True) -> onnx.ModelProto:
     """The model for whatever looks at shapes and not at weights: large initializers are inputs in it.
 
     Long lists of what trees have learned are left out.
+
+    Args:
+        model: The model.
+        keeps_small_weights: Whether small initializers stay that are no int64, and so are no shapes, axes or indices.
     """
     graph_model = model.graph_model.clone()
     leave_out_long_lists(graph_model)
@@ -203,7 +207,7 @@ def light_proto(model: Model) -> onnx.ModelProto:
         tensor = value.const_value
         if tensor is None:
             continue
-        if tensor.size <= SHAPE_ELEMENTS:
+        if tensor.size <= SHAPE_ELEMENTS and (keeps_small_weights or tensor.dtype == ir.DataType.INT64):
             if isinstance(tensor, ir.ExternalTensor):
                 value.const_value = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=name)
             continue
@@ -217,5 +221,16 @@ def light_proto(model: Model) -> onnx.ModelProto:
 
 def topology_digest(model: Model) -> str:
     """A digest of the nodes, how they are joined, and what small constants hold; the weights' values are left out."""
-    proto = light_proto(model)
+    return _digest(light_proto(model))
+
+
+def operations_digest(model: Model) -> str:
+    """A digest of the nodes, how they are joined, and the types and shapes of the weights.
+
+    Models that share it take as long as each other.
+    """
+    return _digest(light_proto(model, keeps_small_weights=False))
+
+
+def _digest(proto: onnx.ModelProto) -> str:
     return hashlib.blake2b(proto.SerializeToString(deterministic=True), digest_size=16).hexdigest()

@@ -1,6 +1,6 @@
 import errno
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from edgekit.errors import InputError, InternalError, OpGap, RequestError, Requi
 from edgekit.files.room import NoRoomError
 from edgekit.model import Model
 from edgekit.packaging.candidates import Candidate, Choice, Fate, Fates, first_that_holds
-from edgekit.packaging.float_form import FloatForm
+from edgekit.packaging.float_form import FloatForm, SlowerError
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
@@ -277,6 +277,44 @@ def test_the_instruction_set_that_a_form_fails_with_is_named() -> None:
     with pytest.raises(InaccurateError):
         first_that_holds(iter([form("integers"), form("float16")]), attempt, Fates(), fall_back, whatever_fails=True)
     assert told == ["integers is not accurate enough with avx512 (6.25% instead of 84.38%): float16 instead"]
+
+
+def stored(weights: Sequence[int], dtype: str = "int8") -> SimpleNamespace:
+    """A form whose weights are these integers."""
+    numbers = ", ".join(map(str, weights))
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[1, 2] x) => (float[1, 2] y)
+    <{dtype}[2, 2] q = {{{numbers}}}, float s = {{0.5}}>
+    {{ w = DequantizeLinear (q, s) y = MatMul (x, w) }}"""
+    return SimpleNamespace(model=Model(ir.from_proto(onnx.parser.parse_model(text))), record={})
+
+
+def test_weights_that_are_rounded_another_way_are_not_timed_again() -> None:
+    """The operations are those that took longer than the float model's: a second look finds them fast by chance."""
+    forms = [
+        form("weights only", stored([1, 2, 3, 4])),
+        form("weights only, weights rounded adaptively", stored([1, 2, 4, 4])),
+        form("unsigned weights", stored([1, 2, 3, 4], "uint8")),
+    ]
+    tried, told, fates = [], [], Fates()
+
+    def attempt(candidate: Candidate) -> Verified:
+        tried.append(candidate.name)
+        if len(tried) == 1:
+            raise SlowerError("is slower than the float model")
+        return SimpleNamespace()  # type: ignore[return-value]
+
+    def fall_back(_before: Candidate, _form: Candidate, text: str) -> tuple[str, ...]:
+        told.append(text)
+        return ()
+
+    first_that_holds(iter(forms), attempt, fates, fall_back, whatever_fails=True)
+    assert tried == ["weights only", "unsigned weights"]
+    assert told == ["'weights only' is slower than the float model: 'unsigned weights' instead"]
+    assert [(row["fate"], row["reason"]) for row in fates.as_record()] == [
+        ("refused", "is slower than the float model"),
+        ("refused", "as slow as 'weights only', whose operations it has"),
+        ("ships", ""),
+    ]
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), NoRoomError("is full")])
