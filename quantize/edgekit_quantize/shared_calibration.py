@@ -149,5 +149,5 @@ def _divisors(
         return {}
     axes = {name: readers[0].input_axis for name, readers in tensors.items()}
     count = min(FIRST_LOOK, max(1, len(samples) // FIRST_PART))
-    largest = largest_inputs(model, axes, itertools.islice(feeds_of(samples, source), count))
-    return smoothing(tensors, largest, alphas)
+    largest, counts = largest_inputs(model, axes, itertools.islice(feeds_of(samples, source), count))
+    return smoothing(tensors, largest, counts, alphas)

@@ -200,20 +200,27 @@ def _divide(tensor: TensorStatistics, channels: ChannelHistogram, scales: Channe
 
 def largest_inputs(
     model: ir.Model, axes: Mapping[str, int], feeds: Iterable[dict[str, np.ndarray]]
-) -> dict[str, np.ndarray]:
-    """The largest magnitude of every channel of the named tensors, with channels along the given axes.
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """The largest magnitude of every channel of the named tensors, and how many numbers of each channel told it.
 
     Tensors of branches that no sample takes are not among them.
+
+    Args:
+        model: The prepared float model.
+        axes: Along which axis the channels of each tensor lie.
+        feeds: The samples.
     """
     found: dict[str, np.ndarray] = {}
+    counts: dict[str, int] = {}
 
     def take(name: str, array: np.ndarray) -> None:
         axis = axes[name] % array.ndim
         largest = np.abs(_without_nan(array)).max(axis=tuple(i for i in range(array.ndim) if i != axis), initial=0.0)
         found[name] = np.maximum(found.get(name, largest), largest)
+        counts[name] = counts.get(name, 0) + array.size // max(array.shape[axis], 1)
 
     observe(model, axes.keys(), feeds, take)
-    return found
+    return found, counts
 
 
 def _without_nan(array: np.ndarray) -> np.ndarray:

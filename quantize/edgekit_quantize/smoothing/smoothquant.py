@@ -23,7 +23,11 @@ from edgekit_quantize.smoothing.readers import agreed, sole_readers
 
 LOUD = 8
 """What a convolution reads is divided where its loudest channel is this many times the average one: mostly it
-is even, and the division takes time."""
+is even, and the division takes time. So it is before a product where :data:`FEW` numbers told what channels reach."""
+FEW = 64
+"""Fewer numbers of a channel than this, one for each sample behind pooling, tell little of what it reaches. Where each
+channel fills its range, a sample that reaches further saturates all of them: integers of a classifier of the direction
+of text, calibrated on 16 pages, were 0.4 dB from the outputs for one of 16 others; they are 15.5 dB."""
 QUIETEST = 2
 """A channel that stayed below this part of the median is taken to reach it: some samples more may wake it up."""
 
@@ -66,20 +70,25 @@ def smoothable_in_all(plans: Sequence[Plan]) -> dict[str, list[Layer]]:
 
 
 def smoothing(
-    tensors: Mapping[str, Sequence[Layer]], largest: Mapping[str, np.ndarray], alphas: Mapping[str, float]
+    tensors: Mapping[str, Sequence[Layer]],
+    largest: Mapping[str, np.ndarray],
+    counts: Mapping[str, int],
+    alphas: Mapping[str, float],
 ) -> dict[str, Smoothing]:
     """Factors for tensors.
 
     Args:
         tensors: The layers that read each.
         largest: The largest magnitude of every channel of each that samples brought forth.
+        counts: How many numbers of each channel there were.
         alphas: How much of the difficulty moves into the weights, by kind of layer.
     """
     found = {}
     for name, readers in tensors.items():
         if name not in largest:
             continue
-        if readers[0].kind == "Conv" and largest[name].max(initial=0.0) < LOUD * largest[name].mean():
+        is_even = largest[name].max(initial=0.0) < LOUD * largest[name].mean()
+        if is_even and (readers[0].kind == "Conv" or counts[name] < FEW):
             continue
         matrices = [_by_input(layer) for layer in readers]
         found[name] = Smoothing(factors(largest[name], matrices, alphas[readers[0].kind]), readers[0].input_axis)

@@ -12,6 +12,7 @@ from edgekit_quantize.graph.parameters import set_weights
 from edgekit_quantize.placement import place
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.smoothing.smoothquant import (
+    FEW,
     LOUD,
     QUIETEST,
     factors,
@@ -124,8 +125,9 @@ def test_only_what_is_uneven_is_divided_before_a_convolution(
 
     assert set(smoothable(plan)) == {"x"}
     assert LOUD * loud.mean() < 10.0
-    assert not smoothing({"x": [layer]}, {"x": even[:4]}, {"Conv": 0.5})
-    assert not smoothing({"x": [layer]}, {"x": np.array([1, 1, 1, 9], np.float32)}, {"Conv": 0.5})  # 9 is thrice 3
+    assert not smoothing({"x": [layer]}, {"x": even[:4]}, {"x": 4096}, {"Conv": 0.5})
+    thrice_the_average = np.array([1, 1, 1, 9], np.float32)
+    assert not smoothing({"x": [layer]}, {"x": thrice_the_average}, {"x": 4096}, {"Conv": 0.5})
 
 
 def test_the_loud_channel_is_divided_most(parse: Callable[..., ir.Model], rng: np.random.Generator) -> None:
@@ -135,7 +137,27 @@ def test_the_loud_channel_is_divided_most(parse: Callable[..., ir.Model], rng: n
     loud = np.ones(40, np.float32)
     loud[7] = 50.0
 
-    found = smoothing({"x": [next(layers(model.graph))]}, {"x": loud}, {"Conv": 0.5})["x"]
+    found = smoothing({"x": [next(layers(model.graph))]}, {"x": loud}, {"x": 4096}, {"Conv": 0.5})["x"]
 
     assert (found.axis, found.factors.argmax()) == (1, 7)
     assert found.factors[7] / found.factors[0] == pytest.approx(50**0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("loudest", "numbers", "divided"), [(4.0, FEW - 1, False), (4.0, FEW, True), (400.0, FEW - 1, True)]
+)
+def test_channels_of_which_few_numbers_are_known_are_divided_where_some_are_loud(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, loudest: float, numbers: int, divided: bool
+) -> None:
+    """Behind pooling a sample has one number a channel."""
+    model = parse(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float[1, 40] x) => (float[1, 3] y)
+        <float[40, 3] w> { y = MatMul (x, w) }""",
+        w=rng.uniform(0.9, 1, (40, 3)).astype(np.float32),
+    )
+    reached = np.ones(40, np.float32)
+    reached[7] = loudest
+
+    found = smoothing({"x": [next(layers(model.graph))]}, {"x": reached}, {"x": numbers}, {"MatMul": 0.5})
+
+    assert set(found) == ({"x"} if divided else set())
