@@ -111,6 +111,8 @@ class Plan:
         told = {field.name for field in fields(self.settings)} - seen_in_layers
         if not self.layers and not self.products:
             told &= {"weights", "weights_form", "block"}
+        elif all(layer.kind == "MatMul" for layer in self.layers):
+            told -= {"bias"}  # a MatMul adds none itself
         rest = tuple((name, repr(getattr(self.settings, name))) for name in sorted(told))
         if self.layers or self.products:
             rest = (*rest, ("activations", self.settings.preparation.activations))

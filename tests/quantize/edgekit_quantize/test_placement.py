@@ -189,6 +189,18 @@ def test_candidates_that_treat_every_layer_alike_are_one(
     assert [*different(candidates, model.graph)] == names
 
 
+@pytest.mark.parametrize(("body", "names"), [("y = MatMul(x, w)", 1), ("y = Gemm(x, w, b)", 2)])
+def test_candidates_that_differ_in_the_type_of_biases_are_one_where_no_layer_adds_one(
+    body: str, names: int, parse: Callable[..., ir.Model]
+) -> None:
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4] x) => (float[1, 4] y) {{ {body} }}'
+    model = parse(text, w=np.ones((4, 4), np.float32), b=np.ones(4, np.float32))
+    layers = {"MatMul": "input", "Gemm": "input"}
+    candidates = {bias: Settings.read({"layers": layers, "bias": bias}) for bias in ("float", "int32")}
+
+    assert len(different(candidates, model.graph)) == names
+
+
 @pytest.mark.parametrize(("body", "names"), [("c, y = LSTM<hidden_size = 4>(x, w, v)", 2), ("y = Neg(x)", 1)])
 def test_candidates_that_differ_in_nodes_which_a_model_lacks_are_one(
     body: str, names: int, parse: Callable[..., ir.Model]
