@@ -111,14 +111,16 @@ class Bench:
     _open_still: dict[int, Runner] = field(default_factory=dict)
     """What executes the candidates that were measured last, by the identity of their models."""
 
-    def measured(self, candidates: Sequence[Candidate], max_drop: float = math.inf) -> list[Trial]:
+    def measured(
+        self, candidates: Sequence[Candidate], max_drop: float = math.inf, *, as_quick_as: Trial | None = None
+    ) -> list[Trial]:
         """The candidates, scored by the executor's workers where there is one, else here, and timed where that counts.
 
         The scores are those of the setting in which they are timed; :meth:`complete` judges one in the others.
         Those that lose more than ``max_drop`` are not timed. Those that are timed are opened together and scored side
         by side, which reads the samples once, and stay open for :meth:`complete` until others are; those that are not
         timed are opened one at a time. Those that cannot be built, loaded or run are left out, and noted in
-        :attr:`failures`.
+        :attr:`failures`. Where they execute the operations of ``as_quick_as``, which was timed, its times are theirs.
         """
         self.close()
         models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
@@ -151,7 +153,11 @@ class Bench:
                 self._open_still[id(trial.written.model)] = runner
         known = trials if self.nearest is None else [self.nearest, *trials]
         self.nearest = min(known, key=lambda trial: trial.score.drop, default=None)
-        if timed and self.original is not None:
+        if as_quick_as is not None:
+            for trial in trials:
+                trial.latency_ms, trial.float_ms = as_quick_as.latency_ms, as_quick_as.float_ms
+                trial.spread = as_quick_as.spread
+        elif timed and self.original is not None:
             self._time(self.original, timed)
         return trials
 

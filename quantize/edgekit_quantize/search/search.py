@@ -219,10 +219,8 @@ class Search:
         refined = self.write(best.settings, best.written.keep_float, True)
         if set(refined.rounded_adaptively) > set(best.written.rounded_adaptively):
             name = f"{best.name}, {ROUNDED_ADAPTIVELY}"
-            for trial in self.bench.measured([(name, best.settings, refined)], self.max_drop):
-                trial.latency_ms, trial.float_ms = best.latency_ms, best.float_ms  # the same operations
-                trial.spread = best.spread
-                self._outcome.curve.append(trial)
+            candidate = name, best.settings, refined
+            self._outcome.curve += self.bench.measured([candidate], self.max_drop, as_quick_as=best)
         self._complete_best()
 
     def _is_worth_refining(self, best: Trial) -> bool:

@@ -247,6 +247,15 @@ def test_stored_weights_whose_rounding_loses_nothing_are_rounded_adaptively_once
     assert [trial.name for trial in outcome.curve] == ["stored", "stored, weights rounded adaptively"]
 
 
+def test_stored_weights_that_are_rounded_adaptively_are_not_timed_again() -> None:
+    told: list[str] = []
+    stored = StoredCosts({"layer": 1.0}, {})
+    outcome = chosen({"stored": Slow(FLOAT_S / 2, 0.0)}, stored=stored, progress=lambda what, *_: told.append(what))
+    first, refined = outcome.curve
+    assert (refined.latency_ms, refined.float_ms) == (first.latency_ms, first.float_ms)
+    assert sum(what.endswith("timing candidates") for what in told) == 1
+
+
 def test_only_the_best_candidate_is_opened_in_the_settings_that_are_not_timed() -> None:
     opened = []
 
