@@ -138,13 +138,18 @@ class SwitchedModel:
         dequantize = ir.node("DequantizeLinear", [quantize.outputs[0], scale, zero])
         if smoothing is not None:
             rough = [ir.node("Mul", [dequantize.outputs[0], factors])]
-        choice = ir.node("Where", [switch, (rough or [dequantize])[0].outputs[0], value])
-        nodes = [*smooth, quantize, dequantize, *rough, choice]
-        for each in nodes:
+        rounding, as_it_is = [*smooth, quantize, dequantize, *rough], [ir.node("Identity", [value])]
+        branches = {"then_branch": rounding, "else_branch": as_it_is}  # of which one is executed
+        bodies = {
+            name: ir.Graph([], [nodes[-1].outputs[0]], nodes=nodes, name=self._names.fresh(f"{layer.name}_{name}"))
+            for name, nodes in branches.items()
+        }
+        choice = ir.node("If", [switch], bodies)
+        for each in (*rounding, *as_it_is, choice):
             each.outputs[0].shape, each.outputs[0].type = value.shape, value.type
             each.outputs[0].name = self._names.fresh(f"{layer.name}_{each.op_type}")
         quantize.outputs[0].type = ir.TensorType(ir.DataType[params.dtype.name.upper()])
-        home(node).insert_before(node, nodes)
+        home(node).insert_before(node, choice)
         node.replace_input_with(layer.data_index, choice.outputs[0])
         return switch.name or ""
 
