@@ -24,7 +24,7 @@ from typing import Protocol
 import numpy as np
 
 from edgekit.comparison.anchor_maps import maps_of_grids
-from edgekit.comparison.box_reading import CORNERS, LARGEST_EXPONENT, Columns, Rows, best_class, corners_of
+from edgekit.comparison.box_reading import CORNERS, LARGEST_EXPONENT, Columns, Reading, Rows, best_class, corners_of
 from edgekit.comparison.box_tables import (
     MOST_CONFIDENT,
     are_corners,
@@ -48,20 +48,8 @@ PLACES, SIZES = (slice(2), FARTHEST), (slice(2, CORNERS), LARGEST_GROWTH)
 """The columns of offsets and of sizes, and up to which number they need no factor."""
 
 
-class AnchorReading(Protocol):
-    """How anchors are read from outputs; can be pickled."""
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The outputs that tell of anchors."""
-
-    @property
-    def placing(self) -> tuple[str, ...]:
-        """Those that hold offsets."""
-
-    @property
-    def read_as(self) -> str:
-        """What they are, for people."""
+class AnchorReading(Reading, Protocol):
+    """How anchors are read from outputs."""
 
     def read(self, outputs: Arrays) -> Boxes:
         """The boxes of all anchors of a sample, each beside its own anchor."""

@@ -18,20 +18,24 @@ LARGEST_EXPONENT = 20.0
 Activation = Literal["none", "logistic", "softmax"]
 
 
-class Detector(Protocol):
-    """How boxes are read from outputs; can be pickled."""
+class Reading(Protocol):
+    """How a detector's outputs are read; can be pickled."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The outputs that tell of boxes."""
+        """The outputs that tell of what it finds."""
 
     @property
     def placing(self) -> tuple[str, ...]:
-        """Those that hold coordinates."""
+        """Those that hold coordinates, or offsets."""
 
     @property
     def read_as(self) -> str:
         """What they are, for people."""
+
+
+class Detector(Reading, Protocol):
+    """How boxes are read from outputs."""
 
     @property
     def beside(self) -> Columns | None:
