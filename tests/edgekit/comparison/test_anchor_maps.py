@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from edgekit.comparison.anchor_maps import AnchorMaps, DistanceMaps, maps_of_grids
-from edgekit.comparison.meaning import ANCHORS, AnchorMeaning, MeaningAccuracy, meaning_of
+from edgekit.comparison.meaning import ANCHORS, MeaningAccuracy, meaning_of
 from edgekit.model import Arrays, ValueSpec
 
 SIDE = 64
@@ -17,6 +18,9 @@ SAMPLES = 3
 STRIDES = (8, 16)
 CELL = (2, 3)
 """Row and column of the cell that finds something in each grid."""
+
+
+Compared = Callable[[list[Arrays], list[Arrays]], MeaningAccuracy]
 
 
 def on_maps(seed: int) -> Arrays:
@@ -54,15 +58,7 @@ def reading(answers: list[Arrays]) -> AnchorMaps | DistanceMaps:
     return found
 
 
-def compared(answers: list[Arrays], built: list[Arrays]) -> MeaningAccuracy:
-    meaning = meaning_of(answers, PICTURE)
-    assert isinstance(meaning, AnchorMeaning)
-    for one, other in zip(answers, built, strict=True):
-        meaning.add(one, other)
-    return meaning.result()
-
-
-def test_anchors_of_maps_are_counted_in_both_models() -> None:
+def test_anchors_of_maps_are_counted_in_both_models(compared: Compared) -> None:
     answers = [on_maps(seed) for seed in range(SAMPLES)]
     result = compared(answers, answers)
     assert (result.kind, result.count, result.wrong) == (ANCHORS, 2 * SAMPLES * len(STRIDES), 0)
@@ -77,7 +73,9 @@ def test_anchors_of_maps_are_counted_in_both_models() -> None:
         (True, True, ("boxes8", "classes8", "boxes16", "classes16", "sum8", "sum16")),
     ],
 )
-def test_cells_of_distances_are_counted_in_both_models(split: bool, scores: bool, outputs: tuple[str, ...]) -> None:
+def test_cells_of_distances_are_counted_in_both_models(
+    split: bool, scores: bool, outputs: tuple[str, ...], compared: Compared
+) -> None:
     answers = [distances(seed, split=split, scores=scores) for seed in range(SAMPLES)]
     result = compared(answers, answers)
     assert (result.count, result.wrong, result.outputs) == (2 * SAMPLES * len(STRIDES), 0, outputs)
@@ -87,7 +85,7 @@ def test_cells_of_distances_are_counted_in_both_models(split: bool, scores: bool
     np.testing.assert_allclose(found.scores.max(), 1 / (1 + np.exp(-2)), rtol=1e-6)
 
 
-def test_distances_are_means_by_softmax_and_overlap_as_computed_by_hand() -> None:
+def test_distances_are_means_by_softmax_and_overlap_as_computed_by_hand(compared: Compared) -> None:
     """All of a distance's logits but one are -30: sides lie 3, 2, 5 and 4 cells away; then the right one 3 cells."""
     answers = [distances(seed, split=True) for seed in range(SAMPLES)]
     moved = []
@@ -151,7 +149,7 @@ def test_one_map_alone_is_none_of_anchors() -> None:
     assert meaning_of(answers, PICTURE) is None
 
 
-def test_too_few_anchors_prove_nothing() -> None:
+def test_too_few_anchors_prove_nothing(compared: Compared) -> None:
     answers = [on_maps(0)]
     result = compared(answers, answers)
     assert not result.proves

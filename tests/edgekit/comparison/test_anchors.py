@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from edgekit.comparison.anchors import AnchorReading, anchors_among
 from edgekit.comparison.beside_boxes import BesideAccuracy
-from edgekit.comparison.meaning import ANCHORS, AnchorMeaning, MeaningAccuracy, meaning_of
+from edgekit.comparison.meaning import ANCHORS, MeaningAccuracy, meaning_of
 from edgekit.comparison.near_boxes import nearly_recognised
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
@@ -18,6 +19,9 @@ PICTURE = (ValueSpec("image", "float32", (1, 3, 64, 64)),)
 ROWS = 400
 CONFIDENT_ROWS = range(0, ROWS, 50)
 SAMPLES = 3
+
+
+Compared = Callable[[list[Arrays], list[Arrays]], MeaningAccuracy]
 
 
 def in_pixels(seed: int, points: int = 6) -> Arrays:
@@ -47,16 +51,8 @@ def reading(answers: list[Arrays]) -> AnchorReading:
     return found
 
 
-def compared(answers: list[Arrays], built: list[Arrays]) -> MeaningAccuracy:
-    meaning = meaning_of(answers, PICTURE)
-    assert isinstance(meaning, AnchorMeaning)
-    for one, other in zip(answers, built, strict=True):
-        meaning.add(one, other)
-    return meaning.result()
-
-
 @pytest.mark.parametrize("form", [in_pixels, in_shares])
-def test_confident_anchors_are_counted_in_both_models(form: object) -> None:
+def test_confident_anchors_are_counted_in_both_models(form: object, compared: Compared) -> None:
     answers = [form(seed) for seed in range(SAMPLES)]  # type: ignore[operator]
     result = compared(answers, answers)
     assert (result.kind, result.count, result.wrong) == (ANCHORS, 2 * SAMPLES * len(CONFIDENT_ROWS), 0)
@@ -64,7 +60,7 @@ def test_confident_anchors_are_counted_in_both_models(form: object) -> None:
     assert result.boxes is None
 
 
-def test_boxes_in_pixels_overlap_as_computed_by_hand() -> None:
+def test_boxes_in_pixels_overlap_as_computed_by_hand(compared: Compared) -> None:
     """A box that moves by a tenth of its width shares 0.9 of it; of both 1.1 widths are covered."""
     answers = [in_pixels(seed) for seed in range(SAMPLES)]
     moved = [{**answer, "regressors": answer["regressors"].copy()} for answer in answers]
@@ -75,7 +71,7 @@ def test_boxes_in_pixels_overlap_as_computed_by_hand() -> None:
     assert result.overlap == pytest.approx(0.9 / 1.1, abs=1e-6)
 
 
-def test_boxes_in_shares_overlap_with_the_largest_factor_that_leaves_them_at_their_anchors() -> None:
+def test_boxes_in_shares_overlap_with_the_largest_factor_that_leaves_them_at_their_anchors(compared: Compared) -> None:
     """Offsets up to 2 are up to half of the anchor's size at a factor of a quarter, as the largest one is 2 here."""
     answers = [in_shares(seed) for seed in range(SAMPLES)]
     for answer in answers:
@@ -86,7 +82,7 @@ def test_boxes_in_shares_overlap_with_the_largest_factor_that_leaves_them_at_the
     assert result.overlap == pytest.approx(0.9 / 1.1, abs=1e-6)
 
 
-def test_small_shares_are_taken_as_they_are() -> None:
+def test_small_shares_are_taken_as_they_are(compared: Compared) -> None:
     answers = [in_shares(seed, 0.3) for seed in range(SAMPLES)]
     for answer in answers:
         answer["loc"][..., 2:] = 0
@@ -94,7 +90,7 @@ def test_small_shares_are_taken_as_they_are() -> None:
     assert compared(answers, moved).overlap == pytest.approx(0.9 / 1.1, abs=1e-6)
 
 
-def test_anchors_that_lose_their_score_class_or_place_are_wrong() -> None:
+def test_anchors_that_lose_their_score_class_or_place_are_wrong(compared: Compared) -> None:
     answers = [in_shares(seed) for seed in range(SAMPLES)]
     lost = [{name: array.copy() for name, array in answer.items()} for answer in answers]
     lost[0]["conf"][:, CONFIDENT_ROWS[0]] = [0.9, 0.0, 0.1]  # the original's alone
@@ -105,7 +101,7 @@ def test_anchors_that_lose_their_score_class_or_place_are_wrong() -> None:
     assert result.shortfall(0.95) == "5 of 47 anchors differ (the budget 5 % allows 2)"
 
 
-def test_key_points_of_anchors_are_compared() -> None:
+def test_key_points_of_anchors_are_compared(compared: Compared) -> None:
     answers = [in_pixels(seed) for seed in range(SAMPLES)]
     moved = [{**answer, "regressors": answer["regressors"].copy()} for answer in answers]
     for each in moved:
@@ -116,7 +112,9 @@ def test_key_points_of_anchors_are_compared() -> None:
     assert compared(answers, answers).beside == BesideAccuracy("key points", 12, len(CONFIDENT_ROWS) * SAMPLES, 1.0)
 
 
-def test_a_table_of_points_beside_boxes_and_scores_is_told_of_the_anchors(rng: np.random.Generator) -> None:
+def test_a_table_of_points_beside_boxes_and_scores_is_told_of_the_anchors(
+    rng: np.random.Generator, compared: Compared
+) -> None:
     """RetinaFace's third output, which has a row an anchor; only the confident ones count."""
     answers = [{**in_shares(seed), "landms": rng.normal(size=(1, ROWS, 10)).astype(np.float32)} for seed in range(2)]
     assert reading(answers).outputs == ("loc", "conf", "landms")
@@ -134,7 +132,7 @@ def test_a_table_of_points_beside_boxes_and_scores_is_told_of_the_anchors(rng: n
     assert lost.kept < 0.1
 
 
-def test_each_grid_may_have_tables_of_its_own() -> None:
+def test_each_grid_may_have_tables_of_its_own(compared: Compared) -> None:
     """The second grid finds nothing on these samples."""
     answers = []
     for seed in range(SAMPLES):
