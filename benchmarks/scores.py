@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from edgekit.comparison.boxes import CONFIDENT, Boxes, overlap
-from edgekit.comparison.detectors import recognised
+from edgekit.comparison.boxes.detectors import recognised
+from edgekit.comparison.boxes.matching import CONFIDENT, Boxes, overlap
 from edgekit.model import ValueSpec
 
 Outputs = Mapping[str, np.ndarray]

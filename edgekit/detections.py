@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit.comparison.box_reading import Detector, Rows
-from edgekit.comparison.boxes import CONFIDENT, SAME_OBJECT
+from edgekit.comparison.boxes.matching import CONFIDENT, SAME_OBJECT
+from edgekit.comparison.boxes.reading import Detector, Rows
 from edgekit.model import Arrays
 from edgekit.preprocessing.placement import Placement
 

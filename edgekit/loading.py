@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, SupportsIndex, TypeAl
 import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
-from edgekit.comparison.box_reading import Detector, detector_of
-from edgekit.comparison.boxes import CONFIDENT, SAME_OBJECT
-from edgekit.comparison.detectors import picture_among, size_of
-from edgekit.comparison.label_accuracy import class_index, class_output
+from edgekit.comparison.boxes.detectors import picture_among, size_of
+from edgekit.comparison.boxes.matching import CONFIDENT, SAME_OBJECT
+from edgekit.comparison.boxes.reading import Detector, detector_of
+from edgekit.comparison.decisions.label_accuracy import class_index, class_output
 from edgekit.data.given_values import fitting_array
 from edgekit.data.inputs import random_numbers
 from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, names_hint, read_npz

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from edgekit.comparison.acceptance.trade_off import curve_lines
 from edgekit.comparison.custom_metric import Evaluation
-from edgekit.comparison.trade_off import curve_lines
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError, RequirementError
 from edgekit.model import Arrays, Model

@@ -11,21 +11,21 @@ import numpy as np
 
 from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
-from edgekit.comparison.accuracy import Accuracy
-from edgekit.comparison.decided_alone import decided_alone
-from edgekit.comparison.fed_back import Sequel, compare_fed_back
+from edgekit.comparison.acceptance.accuracy import Accuracy
+from edgekit.comparison.acceptance.decided_alone import decided_alone
+from edgekit.comparison.acceptance.fed_back import Sequel, compare_fed_back
+from edgekit.comparison.acceptance.recorded import Recording, check_export
+from edgekit.comparison.acceptance.refusal import blame_target, require_accuracy, require_sequel
+from edgekit.comparison.acceptance.remarks import lost_rows, remarks_on, unproven
+from edgekit.comparison.acceptance.self_agreement import with_self_agreement
+from edgekit.comparison.acceptance.trade_off import loss_text
+from edgekit.comparison.decisions.label_accuracy import LabelCount, class_output
+from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.floors import Floors, Kind
-from edgekit.comparison.inaccurate import blame_target, require_accuracy, require_sequel
-from edgekit.comparison.label_accuracy import LabelCount, class_output
-from edgekit.comparison.metrics import Comparison, OutputAccuracy
+from edgekit.comparison.numbers.metrics import Comparison, OutputAccuracy
+from edgekit.comparison.numbers.quantized_outputs import quantized_outputs
 from edgekit.comparison.padding import padding_on
-from edgekit.comparison.quantized_outputs import quantized_outputs
-from edgekit.comparison.recorded import Recording, check_export
-from edgekit.comparison.remarks import lost_rows, remarks_on, unproven
-from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import compare, meaning_on, ranked_on
-from edgekit.comparison.told_decisions import decisions_of
-from edgekit.comparison.trade_off import loss_text
 from edgekit.data.sampled_shapes import sampled_shapes
 from edgekit.data.samples import Samples, open_samples, sample_files
 from edgekit.data.samples_of_one_size import of_other_shapes

@@ -126,7 +126,7 @@ def quantize(
 def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> None:
     from rich.filesize import decimal
 
-    from edgekit.comparison.trade_off import curve_lines
+    from edgekit.comparison.acceptance.trade_off import curve_lines
 
     if explain:
         print_layers(record, out)
@@ -150,7 +150,7 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
 
 def _measured(record: Mapping[str, Any]) -> str:
     """What the quantizer measured of the candidate that it chose."""
-    from edgekit.comparison.trade_off import value_text
+    from edgekit.comparison.acceptance.trade_off import value_text
 
     trial = _chosen(record)
     if trial is None:

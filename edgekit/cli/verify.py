@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
     from edgekit.bundle_checks.verification import Verification
-    from edgekit.comparison.metrics import OutputAccuracy
+    from edgekit.comparison.numbers.metrics import OutputAccuracy
     from edgekit.diagnosis.divergence import Divergence, Layer
     from edgekit.diagnosis.testimony import Testimony
 

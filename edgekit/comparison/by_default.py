@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgekit.comparison.metrics import Comparison
+from edgekit.comparison.numbers.metrics import Comparison
 from edgekit.comparison.side_by_side import Executor
 from edgekit.data.first_samples import FirstSamples
 from edgekit.data.samples import Samples

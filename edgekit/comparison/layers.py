@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.metrics import OutputComparison
+from edgekit.comparison.numbers.metrics import OutputComparison
 from edgekit.execution.reference import Reference
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model

@@ -17,14 +17,15 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison import ctc, detectors
-from edgekit.comparison.anchors import AnchorReading, anchors_among, anchors_of_both
-from edgekit.comparison.beside_boxes import BesideAccuracy, BesideBoxes
-from edgekit.comparison.box_reading import Detector, OnGrids, Rows
-from edgekit.comparison.boxes import CONFIDENT, DOUBTFUL, Boxes, partners
-from edgekit.comparison.embeddings import Angles, VectorPairs, worst_of
-from edgekit.comparison.encoders import FEWEST_NUMBERS, embeddings_of, rows_of
-from edgekit.comparison.mirroring import mirrored_answers, with_order, with_origin
+from edgekit.comparison import ctc
+from edgekit.comparison.boxes import detectors
+from edgekit.comparison.boxes.anchors import AnchorReading, anchors_among, anchors_of_both
+from edgekit.comparison.boxes.beside import BesideAccuracy, BesideBoxes
+from edgekit.comparison.boxes.matching import CONFIDENT, DOUBTFUL, Boxes, partners
+from edgekit.comparison.boxes.mirroring import mirrored_answers, with_order, with_origin
+from edgekit.comparison.boxes.reading import Detector, OnGrids, Rows
+from edgekit.comparison.embeddings.angles import Angles, VectorPairs, worst_of
+from edgekit.comparison.embeddings.encoders import FEWEST_NUMBERS, embeddings_of, rows_of
 from edgekit.errors import InputError
 from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs
@@ -58,7 +59,7 @@ class MeaningAccuracy:
     overlap: float | None
     """Intersection over union of the boxes, or of those of the anchors, that both have, on average; None for others."""
     boxes: Mapping[str, Any] | None = None
-    """How programs read the boxes: :meth:`edgekit.comparison.box_reading.Detector.as_record`; None for others."""
+    """How programs read the boxes: :meth:`edgekit.comparison.boxes.reading.Detector.as_record`; None for others."""
     angles: Angles | None = None
     """How near embeddings are; None for others."""
     beside: BesideAccuracy | None = None
@@ -135,7 +136,7 @@ class Meaning(Protocol):
 
 
 Partners = Callable[[Boxes, Boxes], tuple[int, list[tuple[int, int, float]]]]
-"""Which boxes of a model the other one has too: see :func:`edgekit.comparison.boxes.partners`."""
+"""Which boxes of a model the other one has too: see :func:`edgekit.comparison.boxes.matching.partners`."""
 
 
 class FoundBoxes:
@@ -215,7 +216,7 @@ class BoxMeaning:
         run: Callable[[Mapping[str, np.ndarray]], Arrays],
         inputs: Sequence[ValueSpec],
     ) -> BoxMeaning:
-        """The same, anew, where a few samples show where boxes lie; see :mod:`edgekit.comparison.mirroring`."""
+        """The same, anew, where a few samples show where boxes lie; see :mod:`edgekit.comparison.boxes.mirroring`."""
         picture = detectors.picture_among(inputs)
         if picture is None:
             return self
@@ -228,7 +229,7 @@ class BoxMeaning:
 
 
 class AnchorMeaning:
-    """Counts anchors of which only one of two models is confident; see :mod:`edgekit.comparison.anchors`."""
+    """Counts anchors of which only one of two models is confident; see :mod:`edgekit.comparison.boxes.anchors`."""
 
     def __init__(self, reading: AnchorReading) -> None:
         self._reading = reading
@@ -280,7 +281,7 @@ class TextMeaning:
 
 
 class EmbeddingMeaning:
-    """Compares vectors by their angle; see :mod:`edgekit.comparison.embeddings`."""
+    """Compares vectors by their angle; see :mod:`edgekit.comparison.embeddings.angles`."""
 
     def __init__(self, outputs: Sequence[str]) -> None:
         self._pairs = {name: VectorPairs() for name in outputs}

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from edgekit.comparison.yes_or_no import yes_or_no_outputs
+from edgekit.comparison.decisions.yes_or_no import yes_or_no_outputs
 from edgekit.data.limits import index_limits
 from edgekit.data.samples import Samples
 from edgekit.errors import EdgeKitError

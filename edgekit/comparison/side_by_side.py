@@ -9,11 +9,13 @@ from typing import Protocol
 
 import numpy as np
 
-from edgekit.comparison.decisions import Decision
-from edgekit.comparison.detectors import UNDECLARED
-from edgekit.comparison.exchanged import exchanged_labels
+from edgekit.comparison.boxes.detectors import UNDECLARED
+from edgekit.comparison.boxes.near import nearly_recognised
+from edgekit.comparison.decisions.exchanged_labels import exchanged_labels
+from edgekit.comparison.decisions.label_accuracy import LabelCount, TaskAccuracy, class_output
+from edgekit.comparison.decisions.recalls import worst_class
+from edgekit.comparison.decisions.shared import Decision
 from edgekit.comparison.floors import SQNR_FLOOR_DB, Kind
-from edgekit.comparison.label_accuracy import LabelCount, TaskAccuracy, class_output
 from edgekit.comparison.meaning import (
     SEEN,
     AnchorMeaning,
@@ -25,11 +27,9 @@ from edgekit.comparison.meaning import (
     meaning_of,
     text_among,
 )
-from edgekit.comparison.metrics import Comparison, OtherFormError, OutputAccuracy
-from edgekit.comparison.near_boxes import nearly_recognised
+from edgekit.comparison.numbers.metrics import Comparison, OtherFormError, OutputAccuracy
+from edgekit.comparison.numbers.ranked import RankedRows, is_ranked, ranked_rows
 from edgekit.comparison.padding import Padding
-from edgekit.comparison.ranked import RankedRows, is_ranked, ranked_rows
-from edgekit.comparison.recalls import worst_class
 from edgekit.data.samples import FolderSamples, Samples
 from edgekit.execution.recurrence import restart
 from edgekit.features.class_scores import ClassChoice
@@ -76,18 +76,18 @@ def compare(
         step: Told how many samples are done.
         meaning: Gathers what the outputs tell; see :func:`meaning_on`.
         ranked: Puts rows where the original has the same ones; see :func:`ranked_on`.
-        decisions: What decides in outputs of which the graph tells it; see :mod:`edgekit.comparison.told_decisions`.
-        quantized: The outputs of quantized numbers; see :mod:`edgekit.comparison.quantized_outputs`.
+        decisions: What decides in outputs of which the graph tells it; see :mod:`edgekit.comparison.decisions.told`.
+        quantized: The outputs of quantized numbers; see :mod:`edgekit.comparison.numbers.quantized_outputs`.
         choice: What is known of the output that tells the class.
         padding: Positions that are not compared; see :func:`edgekit.comparison.padding.padding_on`.
 
     Returns:
         One accuracy an output, and the share of labels found where the samples have labels and an output tells the
-        class (see :func:`edgekit.comparison.label_accuracy.class_output`).
+        class (see :func:`edgekit.comparison.decisions.label_accuracy.class_output`).
 
     Raises:
         edgekit.errors.RequirementError: The built model lacks an output.
-        edgekit.comparison.metrics.OtherFormError: An output's shape or dtype is another one; it knows the sample.
+        edgekit.comparison.numbers.metrics.OtherFormError: An output has another shape or dtype; it knows the sample.
         edgekit.errors.InputError: A sample cannot be read, or its label is no class.
     """
     rows = () if ranked is None else ranked.outputs

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.accuracy import DECISION_DB, LEAST_DB, Accuracy
+from edgekit.comparison.acceptance.accuracy import DECISION_DB, LEAST_DB, Accuracy
 from edgekit.comparison.floors import MAX_DISAGREEMENT, Kind
-from edgekit.comparison.metrics import Comparison, OutputAccuracy
+from edgekit.comparison.numbers.metrics import Comparison, OutputAccuracy
 from edgekit.comparison.side_by_side import Executor
 from edgekit.data.lengths import Lengths
 from edgekit.data.samples import Sample, Samples

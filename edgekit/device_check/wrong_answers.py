@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from edgekit.comparison.metrics import decibels
+from edgekit.comparison.numbers.metrics import decibels
 
 AS_GOOD_AS_RIGHT_DB = 25.0
 """An answer that is so near to the right one is not wrong: a device whose arithmetic is half precision is no nearer."""

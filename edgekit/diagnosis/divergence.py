@@ -6,13 +6,13 @@ The reference executes a graph on the CPU, node by node. Which graph that is dec
 - the original model: what differs is the device's, or the build's.
 
 Values are compared by name, in the order of the reference's graph. A floating-point value diverges below the floor of
-the bundle's kind (see :mod:`edgekit.comparison.accuracy`), any other where more of its elements differ than the kind
-allows. Integers of 8 bits count as different where they are more than one step apart, since a float that lies between
-two steps may be rounded to either.
+the bundle's kind (see :mod:`edgekit.comparison.acceptance.accuracy`), any other where more of its elements differ than
+the kind allows. Integers of 8 bits count as different where they are more than one step apart, since a float that lies
+between two steps may be rounded to either.
 
 Some values are not determined to the floor: ONNX Runtime itself computes others as soon as it optimizes the graph.
-What its two executions agree on, less :data:`edgekit.comparison.accuracy.SELF_MARGIN_DB`, is all that is asked of such
-a value.
+What its two executions agree on, less :data:`edgekit.comparison.acceptance.accuracy.SELF_MARGIN_DB`, is all that is
+asked of such a value.
 
 A value that is below its floor while everything that is computed from it is right again does no harm: a quantizer may
 scale the channels between two layers for instance, and what follows undoes it. Such a value *recovers*, and is not the
@@ -30,10 +30,10 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.bundle import Bundle
-from edgekit.comparison.accuracy import LEAST_DB, SELF_MARGIN_DB
+from edgekit.comparison.acceptance.accuracy import LEAST_DB, SELF_MARGIN_DB
 from edgekit.comparison.floors import MAX_DISAGREEMENT, Kind
 from edgekit.comparison.layers import AT_ONCE_BYTES, MOST_BYTES, portions, with_outputs, within
-from edgekit.comparison.metrics import OutputComparison, json_number
+from edgekit.comparison.numbers.metrics import OutputComparison, json_number
 from edgekit.device import Device, Session
 from edgekit.diagnosis.rebuilding import shown_by_rebuilding
 from edgekit.errors import InputError, RequirementError

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.metrics import Comparison, OutputAccuracy, json_number
+from edgekit.comparison.numbers.metrics import Comparison, OutputAccuracy, json_number
 from edgekit.errors import RequirementError
 from edgekit.execution.recurrence import restart
 from edgekit.target import Runner

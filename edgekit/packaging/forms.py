@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edgekit.comparison.conditioning import KnownConditioning
+from edgekit.comparison.acceptance.conditioning import KnownConditioning
+from edgekit.comparison.acceptance.refusal import InaccurateError
 from edgekit.comparison.custom_metric import Evaluation
-from edgekit.comparison.inaccurate import InaccurateError
 from edgekit.data.samples import Samples
 from edgekit.errors import UnsupportedOpsError
 from edgekit.execution.known_answers import KnownAnswers

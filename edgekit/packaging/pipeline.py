@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from edgekit.bundle import MANIFEST, Bundle, foreign_files, is_bundle, read_bundle
-from edgekit.comparison.classes import Classes, classes_of
+from edgekit.comparison.decisions.classes import Classes, classes_of
 from edgekit.comparison.meaning import SEEN
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgekit.comparison.classes import ambiguity, require_class_output
+from edgekit.comparison.decisions.classes import ambiguity, require_class_output
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.picture_sizes import picture_size, require_size

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgekit.bundle import Bundle
-from edgekit.comparison.metrics import Comparison, OutputAccuracy
-from edgekit.comparison.trade_off import loss_text
+from edgekit.comparison.acceptance.trade_off import loss_text
+from edgekit.comparison.numbers.metrics import Comparison, OutputAccuracy
 from edgekit.config import Budget
 from edgekit.devices.local import LocalDevice
 from edgekit.errors import EdgeKitError

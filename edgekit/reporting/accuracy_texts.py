@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from edgekit.comparison.beside_boxes import BesideAccuracy
+from edgekit.comparison.acceptance.trade_off import loss_text
+from edgekit.comparison.boxes.beside import BesideAccuracy
 from edgekit.comparison.meaning import ANCHORS, BOXES
-from edgekit.comparison.trade_off import loss_text
 from edgekit.reporting.units import decibel_text
 
 MOST_HEADS = 8

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from edgekit.comparison.beside_boxes import BesideAccuracy
-from edgekit.comparison.embeddings import LEAST_EXPLAINED
+from edgekit.comparison.boxes.beside import BesideAccuracy
+from edgekit.comparison.embeddings.angles import LEAST_EXPLAINED
 from edgekit.comparison.meaning import FEWEST
 from edgekit.reporting.accuracy_texts import data_text, worst_output_text
 from edgekit.reporting.summary import Manifest, stage_record, unsteady_ratio, warnings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from edgekit.comparison.trade_off import loss_text
+from edgekit.comparison.acceptance.trade_off import loss_text
 from edgekit.features.dimensions import shape_text
 from edgekit.reporting.summary import Manifest
 from edgekit.reporting.units import bytes_text, decibel_text

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from edgekit.comparison.trade_off import loss_text, lost_text, value_text
+from edgekit.comparison.acceptance.trade_off import loss_text, lost_text, value_text
 from edgekit.reporting.charts import Axis, Dot, dot_chart
 from edgekit.reporting.summary import Manifest, stage_record
 from edgekit.reporting.units import bytes_text, decibel_text, time_text

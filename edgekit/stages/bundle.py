@@ -21,7 +21,7 @@ from edgekit.bundle import (
     validate_graph,
     validate_manifest,
 )
-from edgekit.comparison.classes import Classes
+from edgekit.comparison.decisions.classes import Classes
 from edgekit.data.samples import Samples
 from edgekit.data.table_rows import table_rows
 from edgekit.device_check.golden import write_golden

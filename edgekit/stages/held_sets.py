@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.bundle import Bundle
-from edgekit.comparison.metrics import Comparison
+from edgekit.comparison.numbers.metrics import Comparison
 from edgekit.data.samples import Samples
 from edgekit.devices.instruction_set import SCHEME
 from edgekit.devices.opening import open_device

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from edgekit.comparison.accuracy import DECISION_DB, Accuracy
+from edgekit.comparison.acceptance.accuracy import DECISION_DB, Accuracy
 from edgekit.data.first_samples import FirstSamples
 from edgekit.data.samples import Samples
 from edgekit.devices.instruction_set import SCHEME, cannot_execute, held_here

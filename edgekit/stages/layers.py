@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from edgekit.comparison.floors import Kind
 from edgekit.comparison.layers import layer_errors
-from edgekit.comparison.metrics import json_number
+from edgekit.comparison.numbers.metrics import json_number
 from edgekit.data.samples import Samples
 from edgekit.execution.node_times import node_times
 from edgekit.execution.recurrence import zero_states

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.acceptance.accuracy import Accuracy
+from edgekit.comparison.acceptance.refusal import InaccurateError
 from edgekit.comparison.floors import Kind
-from edgekit.comparison.inaccurate import InaccurateError
 from edgekit.data.first_samples import FirstSamples
 from edgekit.data.samples import Samples
 from edgekit.devices.opening import open_device

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from edgekit.comparison import detectors
-from edgekit.comparison.box_reading import Detector, Rows, detector_of, table_of
-from edgekit.comparison.box_suppression import (
+from edgekit.comparison.boxes import detectors
+from edgekit.comparison.boxes.near import nearly_recognised
+from edgekit.comparison.boxes.reading import Detector, Rows, detector_of, table_of
+from edgekit.comparison.boxes.suppression import (
     Companion,
     companions,
     output_name,
@@ -17,7 +18,6 @@ from edgekit.comparison.box_suppression import (
     with_suppression,
 )
 from edgekit.comparison.meaning import SEEN, BoxMeaning
-from edgekit.comparison.near_boxes import nearly_recognised
 from edgekit.comparison.side_by_side import meaning_on
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.errors import InputError

@@ -8,23 +8,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from edgekit.comparison.accuracy import Accuracy, SizeAccuracy
+from edgekit.comparison.acceptance.accuracy import Accuracy, SizeAccuracy
+from edgekit.comparison.acceptance.conditioning import KnownConditioning
+from edgekit.comparison.acceptance.decided_alone import decided_alone
+from edgekit.comparison.acceptance.fed_back import Sequel, compare_fed_back
+from edgekit.comparison.acceptance.recorded import ExportCheck, check_export
+from edgekit.comparison.acceptance.refusal import InaccurateError, blame_target, require_accuracy, require_sequel
+from edgekit.comparison.acceptance.remarks import lost_rows, remarks_on, told_nothing, unproven
+from edgekit.comparison.acceptance.self_agreement import with_self_agreement
 from edgekit.comparison.by_default import lost_by_default
-from edgekit.comparison.conditioning import KnownConditioning
 from edgekit.comparison.custom_metric import Evaluation, share_lost
-from edgekit.comparison.decided_alone import decided_alone
-from edgekit.comparison.decisions import Decision
-from edgekit.comparison.fed_back import Sequel, compare_fed_back
+from edgekit.comparison.decisions.shared import Decision
+from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.floors import MAX_DROP, Floors, Kind
-from edgekit.comparison.inaccurate import InaccurateError, blame_target, require_accuracy, require_sequel
-from edgekit.comparison.metrics import OtherFormError, json_number
+from edgekit.comparison.numbers.metrics import OtherFormError, json_number
+from edgekit.comparison.numbers.quantized_outputs import quantized_outputs
 from edgekit.comparison.padding import Padding, padding_on
-from edgekit.comparison.quantized_outputs import quantized_outputs
-from edgekit.comparison.recorded import ExportCheck, check_export
-from edgekit.comparison.remarks import lost_rows, remarks_on, told_nothing, unproven
-from edgekit.comparison.self_agreement import with_self_agreement
 from edgekit.comparison.side_by_side import Executor, compare, meaning_on, ranked_on, unread_boxes
-from edgekit.comparison.told_decisions import decisions_of
 from edgekit.data.lengths import Lengths
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
@@ -72,7 +72,7 @@ class Verify(Stage[Built]):
         evaluation: The project's own measure of quality, of which ``max_drop`` may be lost as well.
         floor_db: The SQNR that outputs have to reach over all samples; None for the default.
         accept: Whether outputs that miss their floors are taken, unless they are broken
-            (:meth:`edgekit.comparison.accuracy.Accuracy.is_broken`).
+            (:meth:`edgekit.comparison.acceptance.accuracy.Accuracy.is_broken`).
         sizes_of_samples: Whether open dimensions have the sizes of the samples, and nobody asked for others. Then a
             combination of sizes at which the original does not run is a warning.
         conditioning: What is known of the original from other verifications.

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.decisions import Decision
-from edgekit.comparison.detectors import UNDECLARED
+from edgekit.comparison.boxes.detectors import UNDECLARED
+from edgekit.comparison.boxes.near import nearly_recognised
+from edgekit.comparison.decisions.shared import Decision
+from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.meaning import ANCHORS, BOXES, SEEN, TEXT, meaning_of
-from edgekit.comparison.near_boxes import nearly_recognised
 from edgekit.comparison.padding import Padding, padding_on
-from edgekit.comparison.told_decisions import decisions_of
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.features.class_scores import EMBEDDINGS

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.metrics import QUIET_SAMPLE, OutputComparison, decibels
+from edgekit.comparison.numbers.metrics import QUIET_SAMPLE, OutputComparison, decibels
 from edgekit.progress import Step as Progress
 from edgekit_mlprogram.before_choices import BeforeChoices
 from edgekit_mlprogram.operation_ranges import NOT_REPEATABLE, OperationRange, halved, study

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from edgekit.comparison.metrics import decibels
+from edgekit.comparison.numbers.metrics import decibels
 from edgekit_mil.passes.masking_constants import FARTHEST
 from edgekit_mlprogram.masks import Masks
 from edgekit_mlprogram.reach import Reach

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgekit.comparison.label_accuracy import is_label
+from edgekit.comparison.decisions.label_accuracy import is_label
 from edgekit.data import stated
 from edgekit.errors import RequestError
 from edgekit.features.class_scores import is_greatest_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.metrics import json_number
+from edgekit.comparison.numbers.metrics import json_number
 from edgekit_quantize.integers.qparams import QParams
 
 INTEGERS, DYNAMIC, STORED, FLOAT = "integers", "dynamic integers", "stored as integers", "float"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit.comparison.metrics import decibels
+from edgekit.comparison.numbers.metrics import decibels
 from edgekit_quantize.calibration.activations import activation_params
 from edgekit_quantize.calibration.ranges import squared_error
 from edgekit_quantize.calibration.statistics import TensorStatistics

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 import onnx_ir as ir
 
-from edgekit.comparison.metrics import decibels
+from edgekit.comparison.numbers.metrics import decibels
 from edgekit_quantize.accounts.account import STORED, LayerAccount, largest_error_first
 from edgekit_quantize.accounts.errors import LayerError, layer_errors, stored_db
 from edgekit_quantize.calibration.histogram import Histogram

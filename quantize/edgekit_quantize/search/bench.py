@@ -10,8 +10,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgekit.comparison.metrics import json_number
-from edgekit.comparison.trade_off import loss_text, value_text
+from edgekit.comparison.acceptance.trade_off import loss_text, value_text
+from edgekit.comparison.numbers.metrics import json_number
 from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, is_smaller, timed_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from edgekit.comparison.columns import Columns
-from edgekit.comparison.decisions import Decision, DecisionCount
+from edgekit.comparison.decisions.shared import Decision, DecisionCount
+from edgekit.comparison.numbers.columns import Columns
 from edgekit.data.limits import index_limits
 from edgekit.model import Model
 from edgekit_quantize.calibration.references import References
@@ -94,7 +94,7 @@ def has_decisions(references: References, decision: Decision, output: str | None
     It may hold amounts instead, a few quantities of which the same one is always the largest, or that have scales of
     their own, or a table in each of whose rows it is, or probabilities by which nearly all samples are of one class, as
     few orders are frauds: a bundle of such is judged by what varies between samples
-    (:meth:`edgekit.comparison.columns.Columns.centred_db`).
+    (:meth:`edgekit.comparison.numbers.columns.Columns.centred_db`).
     """
     count, columns = _gathered(references, decision, output)
     if not decision.told and not decision.are_scores and columns.worst() is not None:

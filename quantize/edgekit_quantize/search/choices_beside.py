@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.class_overlap import CROSSING, FEWEST
-from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount
+from edgekit.comparison.decisions.class_overlap import CROSSING, FEWEST
+from edgekit.comparison.decisions.shared import DecidedBy, Decision, DecisionCount
 from edgekit.model import Arrays
 from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import is_standard
@@ -33,7 +33,7 @@ def choices_beside(graph: ir.Graph, decisions: Mapping[str, Decision | None]) ->
 
     Args:
         graph: The model's.
-        decisions: What decides in its outputs (:func:`edgekit.comparison.told_decisions.decisions_of`).
+        decisions: What decides in its outputs (:func:`edgekit.comparison.decisions.told.decisions_of`).
     """
     found = {}
     for output in graph.outputs[1:]:

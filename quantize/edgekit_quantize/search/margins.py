@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from edgekit.comparison.decisions import beyond_luck
+from edgekit.comparison.decisions.shared import beyond_luck
 
 FEW_DECISIONS = 500
 """One of 500 is a fifth of the usual budget of 1 %."""

@@ -35,9 +35,9 @@ class Score:
     metric: str
     """``accuracy``: labels found; ``boxes`` and ``characters``: the share that is the float model's, where it is known
     that outputs tell of these (:mod:`edgekit.comparison.meaning`); ``embeddings``: the rank correlation of cosines
-    (:mod:`edgekit.comparison.embeddings`), or what is explained of the outputs beside them, whichever is less;
+    (:mod:`edgekit.comparison.embeddings.angles`), or what is explained of the outputs beside them, whichever is less;
     ``agreement``: positions of the first output with the float model's class, 0 where a class is lost
-    (:mod:`edgekit.comparison.decisions`); ``explained``: 1 - power of the error /
+    (:mod:`edgekit.comparison.decisions.shared`); ``explained``: 1 - power of the error /
     variance of the float model's output, for the worst output, so that an answer that is the same for every sample
     scores 0 (:mod:`edgekit_quantize.search.variances`); else the name of the project's evaluation function."""
     value: float
@@ -55,7 +55,7 @@ class Score:
     complete: bool = True
     """Whether it was judged in all of its settings, and on as many samples as its metric needs."""
     class_drop: float = 0.0
-    """What the loss of a single class is evidence of (:mod:`edgekit.comparison.recalls`); 0 without labels."""
+    """What the loss of a single class proves (:mod:`edgekit.comparison.decisions.recalls`); 0 without labels."""
     heads: Mapping[str, HeadKept] = field(default_factory=dict)
     """What other outputs keep, by name (:mod:`edgekit_quantize.search.choices_beside`): each has the whole budget."""
     head_weight: float = 1.0

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from edgekit.comparison.custom_metric import Evaluation
-from edgekit.comparison.decisions import Decision
-from edgekit.comparison.label_accuracy import LabelCount, TaskAccuracy, class_output
+from edgekit.comparison.decisions.label_accuracy import LabelCount, TaskAccuracy, class_output
+from edgekit.comparison.decisions.shared import Decision
 from edgekit.comparison.meaning import EmbeddingMeaning, Meaning, MeaningAccuracy, choice_beside
 from edgekit.comparison.padding import Padding
 from edgekit.data.samples import Samples
@@ -90,7 +90,7 @@ class Scorer:
         """Scores by labels where the samples have some that prove something, else by nearness to the float model.
 
         Labels of which the float model finds no more than a guess prove nothing
-        (:meth:`edgekit.comparison.label_accuracy.TaskAccuracy.is_chance`).
+        (:meth:`edgekit.comparison.decisions.label_accuracy.TaskAccuracy.is_chance`).
 
         Args:
             references: Samples with the float model's answers; at least one.
@@ -98,7 +98,7 @@ class Scorer:
             meaning: Reads what outputs tell, where that is known.
             choice: What is known of the output that tells the class.
             decision: What decides in the first output, where the graph tells it
-                (:mod:`edgekit.comparison.told_decisions`). Without it, numbers that are amounts decide nothing.
+                (:mod:`edgekit.comparison.decisions.told`). Without it, numbers that are amounts decide nothing.
             beside: What outputs may decide; where the float model decides nothing, they are signals. The first is
                 judged by its metric alone where no other one decides.
             signals: See :attr:`signals`; heads, and those that the metric is of, do not count.

@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from edgekit.comparison.accuracy import LEAST_DB
-from edgekit.comparison.class_overlap import ClassAccuracy
-from edgekit.comparison.columns import Columns
-from edgekit.comparison.decisions import DecidedBy, Decision, DecisionCount, beyond_luck
+from edgekit.comparison.acceptance.accuracy import LEAST_DB
+from edgekit.comparison.decisions.class_overlap import ClassAccuracy
+from edgekit.comparison.decisions.label_accuracy import LabelCount, class_output
+from edgekit.comparison.decisions.recalls import worst_class
+from edgekit.comparison.decisions.shared import DecidedBy, Decision, DecisionCount, beyond_luck
 from edgekit.comparison.floors import MAX_DISAGREEMENT, SQNR_FLOOR_DB, Kind
-from edgekit.comparison.label_accuracy import LabelCount, class_output
 from edgekit.comparison.meaning import Meaning
-from edgekit.comparison.metrics import PICTURE_RANK, decibels
-from edgekit.comparison.recalls import worst_class
+from edgekit.comparison.numbers.columns import Columns
+from edgekit.comparison.numbers.metrics import PICTURE_RANK, decibels
 from edgekit.model import Arrays
 from edgekit_quantize.calibration.references import Reference
 from edgekit_quantize.search.choices_beside import ChoicesKept

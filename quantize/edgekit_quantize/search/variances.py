@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from edgekit.comparison.columns import SAME
+from edgekit.comparison.numbers.columns import SAME
 from edgekit_quantize.calibration.references import References
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.metrics import json_number
+from edgekit.comparison.numbers.metrics import json_number
 from edgekit.errors import InputError
 from edgekit.files.atomic import temporary_folder
 from edgekit.graph.reading.onnx_file import write_model

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.comparison.metrics import decibels
+from edgekit.comparison.numbers.metrics import decibels
 from edgekit_quantize.accounts.account import FLOAT, HALF, LayerAccount
 from edgekit_quantize.graph.layers import layer_of
 from edgekit_quantize.graph.nodes import Names, constant, is_standard

@@ -14,13 +14,13 @@ import onnx_ir as ir
 import pytest
 
 import edgekit
-from edgekit.comparison.accuracy import Accuracy
-from edgekit.comparison.boxes import Boxes, overlap, partners
-from edgekit.comparison.detectors import recognised
+from edgekit.comparison.acceptance.accuracy import Accuracy
+from edgekit.comparison.boxes.detectors import recognised
+from edgekit.comparison.boxes.matching import Boxes, overlap, partners
+from edgekit.comparison.boxes.near import nearly_recognised
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.meaning import meaning_of
-from edgekit.comparison.metrics import OutputAccuracy
-from edgekit.comparison.near_boxes import nearly_recognised
+from edgekit.comparison.numbers.metrics import OutputAccuracy
 from edgekit.comparison.side_by_side import NO_ORDER, meaning_on, unread_boxes
 from edgekit.data.samples import Sample, SeededSamples
 from edgekit.errors import InputError

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 import edgekit
-from edgekit.comparison.decisions import Decision
+from edgekit.comparison.decisions.shared import Decision
 from edgekit.comparison.padding import Padding, padding_on
 from edgekit.comparison.side_by_side import compare
 from edgekit.data.samples import Sample, Samples, open_samples

@@ -11,7 +11,7 @@ import pytest
 import edgekit
 from edgekit.bundle import Bundle
 from edgekit.bundle_checks.verification import verify_bundle
-from edgekit.comparison.recorded import ExportError, check_export
+from edgekit.comparison.acceptance.recorded import ExportError, check_export
 from edgekit.data.samples import FolderSamples, open_samples
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.execution.recurrence import reference_of

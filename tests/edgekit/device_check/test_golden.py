@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.acceptance.accuracy import Accuracy
 from edgekit.comparison.floors import Floors, Kind
-from edgekit.comparison.ranked import RankedAccuracy
+from edgekit.comparison.numbers.ranked import RankedAccuracy
 from edgekit.data.samples import SeededSamples
 from edgekit.device_check.golden import write_golden
 from edgekit.device_check.golden_check import OutputTally

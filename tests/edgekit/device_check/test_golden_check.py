@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgekit.comparison.metrics import OutputComparison
+from edgekit.comparison.numbers.metrics import OutputComparison
 from edgekit.device_check.golden_check import OutputTally, compare, damage, note_by_default
 
 RANDOM = np.random.default_rng(0)

@@ -13,7 +13,7 @@ import pytest
 
 from edgekit import api
 from edgekit.bundle import Bundle
-from edgekit.comparison.inaccurate import InaccurateError
+from edgekit.comparison.acceptance.refusal import InaccurateError
 from edgekit.errors import InputError, InternalError, OpGap, RequestError, RequirementError, UnsupportedOpsError
 from edgekit.files.room import NoRoomError
 from edgekit.model import Model

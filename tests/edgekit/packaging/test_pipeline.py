@@ -12,8 +12,8 @@ import pytest
 from edgekit.bundle import Bundle
 from edgekit.bundle_checks.benchmark import bench_bundle
 from edgekit.bundle_checks.verification import verify_bundle
+from edgekit.comparison.acceptance.refusal import InaccurateError
 from edgekit.comparison.custom_metric import Evaluation
-from edgekit.comparison.inaccurate import InaccurateError
 from edgekit.errors import InputError, RequirementError, UnsupportedOpsError
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.packaging.pipeline import package

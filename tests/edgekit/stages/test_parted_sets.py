@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from edgekit.comparison.accuracy import Accuracy
+from edgekit.comparison.acceptance.accuracy import Accuracy
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.meaning import MeaningAccuracy
-from edgekit.comparison.metrics import OutputAccuracy
-from edgekit.comparison.ranked import RankedAccuracy
+from edgekit.comparison.numbers.metrics import OutputAccuracy
+from edgekit.comparison.numbers.ranked import RankedAccuracy
 from edgekit.stages.instruction_sets import parted_sets
 
 OUTPUT = OutputAccuracy(

@@ -7,8 +7,8 @@ import onnx_ir as ir
 import pytest
 
 import edgekit as api
+from edgekit.comparison.acceptance.refusal import InaccurateError, require_accuracy
 from edgekit.comparison.floors import Floors, Kind
-from edgekit.comparison.inaccurate import InaccurateError, require_accuracy
 from edgekit.data.samples import SeededSamples
 from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.model import Model

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from edgekit.comparison.metrics import decibels
+from edgekit.comparison.numbers.metrics import decibels
 from edgekit_coreml import load
 from edgekit_mlprogram import conversion as conversion_module
 from edgekit_mlprogram.conversion import Conversion, convert_graph

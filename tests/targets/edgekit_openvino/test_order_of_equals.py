@@ -11,8 +11,8 @@ import openvino
 import pytest
 
 import edgekit_openvino
-from edgekit.comparison.box_reading import Columns, Rows
-from edgekit.comparison.box_suppression import with_suppression
+from edgekit.comparison.boxes.reading import Columns, Rows
+from edgekit.comparison.boxes.suppression import with_suppression
 from edgekit.features.suppression import Suppression
 from edgekit.stages.load import Load
 from edgekit_openvino.corrections import corrected

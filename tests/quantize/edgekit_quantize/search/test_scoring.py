@@ -12,7 +12,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.comparison.custom_metric import Evaluation
-from edgekit.comparison.decisions import DecidedBy, Decision
+from edgekit.comparison.decisions.shared import DecidedBy, Decision
 from edgekit.comparison.meaning import EmbeddingMeaning
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError

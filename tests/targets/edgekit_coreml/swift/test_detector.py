@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from edgekit.bundle import read_bundle
-from edgekit.comparison.detectors import recognised
+from edgekit.comparison.boxes.detectors import recognised
 from edgekit.model import ValueSpec
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest

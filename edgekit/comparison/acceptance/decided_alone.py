@@ -1,0 +1,41 @@
+"""What people should know of outputs that pass by their decisions alone, and whose numbers are far off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgekit.comparison.acceptance.accuracy import Accuracy
+from edgekit.comparison.decisions.shared import DecidedBy, Decision
+from edgekit.comparison.numbers.metrics import OutputAccuracy
+
+
+def decided_alone(accuracy: Accuracy, decisions: Mapping[str, Decision | None]) -> list[str]:
+    """Warnings of such outputs: thresholds may have to move, or the numbers may be no scores at all.
+
+    Of classes that a Softmax, an ArgMax or names tell there is nothing to say.
+
+    Args:
+        accuracy: As measured.
+        decisions: What decides in outputs of which the graph tells it; see :mod:`edgekit.comparison.decisions.told`.
+    """
+    return [text for output in accuracy.by_decisions if (text := _told(output, decisions)) is not None]
+
+
+def _told(output: OutputAccuracy, decisions: Mapping[str, Decision | None]) -> str | None:
+    decision = decisions.get(output.name, Decision())
+    if decision is None or output.sqnr_db is None or output.max_abs_error is None:
+        return None
+    if decision.by is DecidedBy.CROSSING or decision.independent:
+        return (
+            f"output {output.name!r} passes by yes and no alone: a probability is off by up to "
+            f"{output.max_abs_error:.2g} (SQNR {output.sqnr_db:.1f} dB), so that a threshold other than a half has to "
+            "move"
+        )
+    if decision.told or decision.are_scores:
+        return None
+    same = round((output.agreement or 0.0) * (output.decisions or 0))
+    return (
+        f"output {output.name!r} passes since its largest number stays at {same} of {output.decisions} positions, at "
+        f"SQNR {output.sqnr_db:.1f} dB; nothing tells that its numbers are scores of classes: if they are quantities, "
+        "--floor 20 judges them as such"
+    )

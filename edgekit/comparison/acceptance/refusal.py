@@ -1,0 +1,111 @@
+"""Refuses what is not accurate enough, and says what may help."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from edgekit.comparison.acceptance.accuracy import Accuracy
+from edgekit.comparison.acceptance.fed_back import Sequel
+from edgekit.comparison.acceptance.recorded import ExportCheck
+from edgekit.comparison.floors import Kind
+from edgekit.errors import RequirementError
+
+
+class InaccurateError(RequirementError):
+    """What was built is not accurate enough."""
+
+    def __init__(self, message: str, *, precision: str, worst_samples: Collection[int] = (), **details: Any) -> None:
+        super().__init__(message, **details)
+        self.precision = precision
+        """The precision that it was built in."""
+        self.worst_samples = worst_samples
+        """On which samples outputs are farthest from the original's, counted from 0."""
+
+
+def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
+    """Says in an error that the target is to blame, where the export computes what was recorded.
+
+    Args:
+        error: Why what was built is refused.
+        export: How near the export is to the recorded outputs; None where nothing was recorded.
+    """
+    if export is not None:
+        right = f"the export computes the recorded outputs {export.summary}: the fault is in the target, not there"
+        error.hint = right if error.hint is None else f"{right}; {error.hint}"
+
+
+def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:
+    """Refuses what is not accurate enough.
+
+    Args:
+        accuracy: As measured.
+        kind: What was built.
+        precision: The precision that it was built in.
+        subject: What to call it in the error.
+
+    Raises:
+        InaccurateError: Floors are missed; all of them are named.
+    """
+    shortfalls = accuracy.shortfalls()
+    if shortfalls:
+        raise InaccurateError(
+            f"what was built as {kind} is not accurate enough, executed by {accuracy.executed_by}",
+            precision=precision,
+            worst_samples=sorted({at for output in accuracy.outputs if (at := output.worst_sample) is not None}),
+            subject=subject,
+            expected=f"the original model's outputs, by {accuracy.reference}",
+            found="; ".join(shortfalls),
+            hint=_hint(accuracy, kind),
+        )
+
+
+def require_sequel(sequel: Sequel | None, accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:
+    """Refuses what departs from the original where both go on with their own states.
+
+    Args:
+        sequel: How near it stays; None where there is no sequence.
+        accuracy: How near single steps are.
+        kind: What was built.
+        precision: The precision that it was built in.
+        subject: What to call it in the error.
+
+    Raises:
+        InaccurateError: It departs too far.
+    """
+    if sequel is not None and sequel.flaws:
+        raise InaccurateError(
+            f"what was built as {kind} is not accurate enough, executed by {accuracy.executed_by}",
+            precision=precision,
+            subject=subject,
+            expected=f"the original model's outputs, by {accuracy.reference}, fed its own states",
+            found="; ".join(sequel.flaws),
+            hint=_hint(accuracy, kind),
+        )
+
+
+def _hint(accuracy: Accuracy, kind: Kind) -> str:
+    if accuracy.label_doubt is not None:
+        return accuracy.label_doubt
+    if accuracy.in_single_db:
+        reached = ", ".join(f"{name!r} {db:.1f} dB" for name, db in accuracy.in_single_db.items())
+        return (
+            f"the original computes in float64, and reaches no more in float32 itself ({reached}): export it for "
+            "smaller numbers, a time since a recent day in place of 1970, or package it for a device that has float64"
+        )
+    if accuracy.seeded:
+        undetermined = [name for name in accuracy.self_agreement_db if f"{name!r}" in "; ".join(accuracy.shortfalls())]
+        if undetermined:
+            return (
+                f"random inputs determine {', '.join(map(repr, undetermined))} badly, and it is farther off than that "
+                "explains: give real samples with --data, and see which layer differs with `edgekit verify --layers`"
+            )
+        return "random inputs may be unlike anything that the model knows: give real samples with --data"
+    if kind is Kind.QUANTIZED:
+        return (
+            "give more samples, allow more with --max-drop or --floor DB, take it with --accept, or keep it in float "
+            "with --quantize none"
+        )
+    if kind is Kind.FLOAT16:
+        return "build it with --precision float32, or ask for less with --floor DB"
+    return "this points to a fault in the conversion: `edgekit extract` helps to find the node"

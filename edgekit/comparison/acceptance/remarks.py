@@ -1,0 +1,143 @@
+"""What people should know of an accuracy that was measured, beside its figures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgekit.comparison.acceptance.accuracy import Accuracy
+from edgekit.comparison.acceptance.trade_off import loss_text
+from edgekit.comparison.acceptance.untaken_branches import untaken_branches
+from edgekit.comparison.numbers.bounded import ROUNDING
+from edgekit.comparison.numbers.ranked import FEW_LOST
+from edgekit.comparison.side_by_side import Executor
+from edgekit.data.samples import Samples
+from edgekit.graph.dependence import inputs_behind
+from edgekit.model import Model
+
+
+def remarks_on(accuracy: Accuracy) -> list[str]:
+    """Warnings of outputs hardly determined, numbers out of order, lost columns and classes, and labels in doubt."""
+    remarks = [
+        f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
+        "original agree whose inputs and weights differ by half a unit in the last place"
+        for name, limit in accuracy.self_agreement_db.items()
+    ]
+    remarks += [
+        f"output {name!r} is determined but for {loss_text(share)} of its elements on these inputs: so many differ "
+        "between executions of the original whose inputs and weights differ by half a unit in the last place"
+        for name, share in accuracy.self_mismatch.items()
+    ]
+    remarks += [
+        f"output {name!r} is too small on these inputs to compare: it differs by at most {ROUNDING:.1g} of the 1 "
+        "that it may be; give samples in which there is something to find"
+        for name in accuracy.vanished
+    ]
+    remarks += [
+        f"output {output.name!r}: channel {column.column} of {column.columns} keeps {max(column.explained, 0):.1%} "
+        "of what varies in it; the SQNR is that of the channels with larger numbers"
+        if column.is_channel
+        else f"output {output.name!r}: column {column.column} of {column.columns} keeps "
+        f"{max(column.explained, 0):.1%} of what tells its samples apart; the SQNR is that of the columns with larger "
+        "numbers"
+        for output in accuracy.outputs
+        if (column := output.worst_column) is not None and column.is_lost
+    ]
+    remarks += [
+        f"output {output.name!r}: {output.order}: where they are quantiles, they cross; an app can sort them"
+        for output in accuracy.outputs
+        if output.order is not None and output.order.broken
+    ]
+    remarks += _of_one_answer(accuracy)
+    remarks += [
+        f"output {output.name!r}: {output.worst_class}: if these are scores of classes, that class is lost; names "
+        "of the classes (--labels FILE) have them judged so"
+        for output in accuracy.outputs
+        if accuracy.task is None and accuracy.floors.agreement is not None
+        if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.told
+    ]
+    remarks += [
+        f"output {output.name!r}: {flaw}; if these are scores of classes, they lose more than --max-drop asks for"
+        for output in accuracy.outputs
+        if not output.tells_classes and (flaw := accuracy.changed_too_often(output)) is not None
+    ]
+    return remarks + [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
+
+
+def _of_one_answer(accuracy: Accuracy) -> list[str]:
+    """Warnings of outputs whose other answers no sample shows, so that whatever becomes of them passes.
+
+    Random inputs have one answer often. Boxes and the like are judged otherwise.
+    """
+    if accuracy.seeded:
+        return []
+    texts = []
+    for output in accuracy.outputs:
+        answer = output.only_answer
+        if answer is None or output.name in accuracy.judged_otherwise:
+            continue
+        yes_or_no = ("no", "yes")
+        said = f"class {answer} alone" if output.tells_classes else yes_or_no[answer]
+        missing = "the other classes" if output.tells_classes else yes_or_no[1 - answer]
+        texts.append(
+            f"the original's output {output.name!r} says {said} in all of the samples, which prove nothing of "
+            f"{missing}: give samples with other answers too"
+        )
+    return texts
+
+
+def unproven(accuracy: Accuracy, model: Model, samples: Samples) -> list[str]:
+    """Warnings of what samples prove nothing of: outputs that are the same for all, and branches that none takes.
+
+    Args:
+        accuracy: As measured on the samples; random inputs are told of by :func:`told_nothing`.
+        model: The original.
+        samples: What the accuracy was measured on.
+    """
+    return [*_unvaried(accuracy, model), *untaken_branches(model, samples)]
+
+
+def _unvaried(accuracy: Accuracy, model: Model) -> list[str]:
+    """Warnings of outputs that depend on the inputs, and are the same for all: whatever becomes of them passes."""
+    outputs = {output.name: output for output in accuracy.outputs}
+    return [
+        f"the original's output {value.name!r} is the same in all of the samples, which prove nothing of it: give "
+        "samples in which it differs"
+        for value in model.graph.outputs
+        if (output := outputs.get(str(value.name))) is not None
+        and output.is_constant
+        and output.only_answer is None
+        and output.name not in {*accuracy.judged_otherwise, *accuracy.vanished}
+        and inputs_behind(value)
+    ]
+
+
+def lost_rows(accuracy: Accuracy) -> list[str]:
+    """A warning of rows by falling score that are others than the original's, whose scores are equal at the cut-off."""
+    ranked = accuracy.ranked
+    if ranked is None or ranked.lost_rows <= FEW_LOST:
+        return []
+    return [
+        f"up to {ranked.lost_rows:.1%} of a sample's rows are others than the original's, whose executions "
+        f"lose {ranked.own_lost_rows:.1%}: scores of candidates are equal at the cut-off"
+    ]
+
+
+def told_nothing(reference: Executor, samples: Samples) -> list[str]:
+    """Warnings of outputs that random inputs tell nothing of: all gave the same, or zeros and ones alone."""
+    seen: dict[str, list[np.ndarray]] = {}
+    for sample in samples:
+        for name, array in reference.run(sample.feeds).items():
+            if array.dtype.kind == "f" and array.size:
+                seen.setdefault(name, []).append(array)
+    warnings = []
+    for name, arrays in seen.items():
+        first = arrays[0]
+        same = len(arrays) > 1 and all(np.array_equal(first, other, equal_nan=True) for other in arrays)
+        saturated = all(np.isin(array, (0, 1)).all() for array in arrays)
+        if same or saturated:
+            what = "the same for all of the" if same else "zeros and ones alone for the"
+            warnings.append(
+                f"output {name!r} is {what} random inputs, so that they prove nothing of it: "
+                "give real samples with --data"
+            )
+    return warnings

@@ -1,0 +1,1 @@
+"""Outputs that decide: which classes, labels and answers two models share, and what a single class loses."""

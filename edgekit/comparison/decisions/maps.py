@@ -1,0 +1,46 @@
+"""What each map of probabilities finds, as networks for segmentation give one for each class.
+
+A map is a class's where the original is sure of it: nearly 0 and nearly 1 stand beside each other, and few numbers lie
+between. A picture's colours, a depth or a heat map have as many numbers about a half as above, and whether one of them
+is more than a half decides nothing: rounding moves it across. Names tell it, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgekit.comparison.decisions.class_overlap import CROSSING, FEWEST, ClassAccuracy
+
+_UNSURE = (0.25, 0.75)
+"""Between these a probability tells neither yes nor no: the quarters about a half."""
+
+
+class MapCount:
+    """Counts, for each map, the positions that two models find, and those of which the original is not sure."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros((4, 0), np.int64)
+
+    def add(self, reference: np.ndarray, built: np.ndarray) -> None:
+        """Takes an output of both models for one more sample, of one shape, in which maps lie along the last axis."""
+        maps = reference.shape[-1]
+        least, most = _UNSURE
+        yes, found = (each.reshape(-1, maps) > CROSSING for each in (reference, built))
+        unsure = (reference.reshape(-1, maps) > least) & (reference.reshape(-1, maps) < most)
+        counts = np.stack([each.sum(axis=0) for each in (yes, found, yes & found, unsure)])
+        if self._counts.shape != counts.shape:
+            self._counts = np.zeros_like(counts)
+        self._counts = self._counts + counts
+
+    def worst(self, *, named: bool) -> ClassAccuracy | None:
+        """The map with the least overlap, a lost one that is a class's first; None where none has enough positions.
+
+        Args:
+            named: Whether the maps have the names of classes.
+        """
+        maps = []
+        for number, (places, found, kept, unsure) in enumerate(self._counts.T.tolist()):
+            if places >= FEWEST:
+                told = named or unsure <= places
+                maps.append(ClassAccuracy(number, places, kept, kept / (places + found - kept), told, is_map=True))
+        return min(maps, key=lambda each: (not (each.told and each.is_lost), each.overlap, each.number), default=None)

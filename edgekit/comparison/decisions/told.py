@@ -1,0 +1,158 @@
+"""Which outputs the graph says to hold classes, and along which axis.
+
+A Softmax, an ArgMax or a Sigmoid tells it, and so does an axis as long as the list of the classes' names: a tagger's
+logits for each token are classes as a Softmax's are. A vector may be scores or a regression, and is judged by its
+values (:mod:`edgekit.comparison.decisions.shared`). A table of several rows is scores where a product with a matrix
+gives each row as it is, as in language models; a convolution's rows are places of a grid with whatever stands there.
+What a further product reads are features that another output is made of. What has the shape of an input is a signal or
+a state, as that was: a heartbeat that was restored, whose largest number is the place of a peak. Other channels of a
+convolution for pictures or volumes may be logits of classes without names.
+
+Networks for pictures have their classes along the second axis (batch, classes, height, width), where the largest entry
+of the last axis would be a column of the picture.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from edgekit.comparison.decisions.shared import LARGEST_RANK_WITH_CLASSES, DecidedBy, Decision
+from edgekit.comparison.decisions.yes_or_no import yes_or_no_outputs
+from edgekit.comparison.followed_axes import BY_ELEMENT, FORMS, SIZES, axis_behind, channel_axis, is_computed
+from edgekit.graph.sizes.shapes import infer_shapes
+from edgekit.model import Model
+
+_SOFTMAX = {"LogSoftmax", "Softmax"}
+_INDEPENDENT = {"HardSigmoid", "Sigmoid"}
+_PRODUCTS = ("Einsum", "Gemm", "MatMul")
+"""What the names of products with a matrix hold, fused and quantized ones too."""
+_CONVOLUTIONS = ("Conv", "QLinearConv")
+_ML_DOMAIN = "ai.onnx.ml"
+_ALONG_ONE_AXIS = 13
+"""From which operator set on Softmax goes along one axis; before, along that and all behind it."""
+
+
+def decisions_of(model: Model) -> dict[str, Decision | None]:
+    """What decides in the outputs of which the graph, or the names of the classes, tell something; by name.
+
+    None stands for outputs in which nothing does.
+    """
+    graph = model.graph
+    answers = yes_or_no_outputs(model)
+    if any(value.shape is None or len(value.shape) > 2 or _maker(value)[1] for value in graph.outputs):
+        graph = infer_shapes(model, strict=False).graph
+    found = {value.name: _told(value, graph, len(model.class_names)) for value in graph.outputs if value.name}
+    signals = set(filter(None, map(_form, graph.inputs)))
+    rows = {
+        value.name: None
+        for value in graph.outputs
+        if value.name
+        and found[value.name] is None
+        and (_form(value) in signals or _is_multiplied_on(value) or (_has_rows(value) and not _is_linear(value)))
+    }
+    told = {name: each for name, each in found.items() if each is not None}
+    maps = {name for name, each in told.items() if each.is_map}
+    undecided = [value for value in graph.outputs if value.name and value.name not in told.keys() | rows.keys()]
+    places = {str(value.name): Decision(one_each=True) for value in undecided if _is_one_each(value)}
+    channels = {
+        str(value.name): each
+        for value in graph.outputs
+        if value.name in rows and _form(value) not in signals and (each := _channels(value)) is not None
+    }
+    return {**told, **rows, **channels, **places, **dict.fromkeys(answers - maps, Decision(DecidedBy.CROSSING))}
+
+
+def _form(value: ir.Value) -> tuple[str, ...] | None:
+    """The shape of a tensor of floats, to compare; None of others, of a single number, and where sizes are unknown."""
+    shape = value.shape
+    if shape is None or value.dtype is None or not value.dtype.is_floating_point() or all(size == 1 for size in shape):
+        return None
+    sizes = tuple(map(str, shape))
+    return None if "None" in sizes or len(sizes) < 2 else sizes
+
+
+def _has_rows(output: ir.Value) -> bool:
+    """Whether it holds several vectors a sample."""
+    shape = output.shape
+    return shape is not None and len(shape) > 2 and any(size != 1 for size in list(shape)[1:-1])
+
+
+def _is_linear(output: ir.Value) -> bool:
+    """Whether each row is a product with a matrix, which may be scaled and bounded."""
+    width = None if output.shape is None else output.shape[-1]
+    value: ir.Value | None = output
+    while value is not None and (node := value.producer()) is not None:
+        if any(product in node.op_type for product in _PRODUCTS):
+            made = node.outputs[0].shape
+            return made is None or made[-1] == width
+        if node.op_type not in FORMS | BY_ELEMENT:
+            return False
+        value = next(filter(is_computed, node.inputs), None)
+    return False
+
+
+def _is_multiplied_on(output: ir.Value) -> bool:
+    """Whether a product or a convolution reads it: features that a further output is made of."""
+    return any(
+        node.op_type in _CONVOLUTIONS or any(product in node.op_type for product in _PRODUCTS)
+        for node, _ in output.uses()
+    )
+
+
+def _channels(output: ir.Value) -> Decision | None:
+    """What may decide in the channels of a convolution for pictures or volumes; None in other outputs."""
+    axis = None if _is_multiplied_on(output) else channel_axis(output)
+    if axis is None or output.shape is None or len(output.shape) <= LARGEST_RANK_WITH_CLASSES:
+        return None
+    return Decision(axis=axis, are_channels=True)
+
+
+def _is_one_each(output: ir.Value) -> bool:
+    """Whether it holds what a product with one column gives, without the axis of size 1."""
+    node, _ = _maker(output)
+    made = None if node is None else node.outputs[0].shape
+    if output.shape is None or made is None or len(made) <= len(output.shape) or made[-1] != 1:
+        return False
+    return _is_linear(node.outputs[0]) if node is not None else False
+
+
+def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
+    node, way = _maker(output)
+    if node is not None and not node.domain and node.op_type == "ArgMax":
+        return Decision(DecidedBy.NUMBER, told=True)
+    if node is not None and not node.domain and node.op_type in _SOFTMAX:
+        axis = _axis_behind(node, way, graph)
+        return Decision(are_scores=True) if axis is None else Decision(axis=axis, told=True, are_scores=True)
+    if node is not None and node.domain == _ML_DOMAIN:
+        return Decision(are_scores=True)
+    shape, channels = output.shape, channel_axis(output)
+    axis = -1 if channels is None or shape is None or channels == len(shape) - 1 else channels
+    named = shape is not None and len(shape) > 0 and classes > 1 and shape[axis] == classes
+    if node is not None and not node.domain and node.op_type in _INDEPENDENT:
+        is_map = channels is not None and shape is not None and len(shape) > LARGEST_RANK_WITH_CLASSES
+        return Decision(axis=axis, are_scores=True, independent=True, named=named, is_map=is_map)
+    return Decision(axis=axis, told=_has_rows(output), are_scores=True) if named else None
+
+
+def _maker(output: ir.Value) -> tuple[ir.Node | None, list[ir.Node]]:
+    """The node that made an output's numbers, and those behind it that hand them on, the last one first."""
+    way: list[ir.Node] = []
+    node = output.producer()
+    while node is not None and node.op_type in FORMS | SIZES and not node.domain and node.inputs[0] is not None:
+        way.append(node)
+        node = node.inputs[0].producer()
+    return node, way
+
+
+def _axis_behind(node: ir.Node, way: list[ir.Node], graph: ir.Graph) -> int | None:
+    """Along which axis of the output the classes of a Softmax lie; None where that is not known."""
+    shape = node.outputs[0].shape
+    if shape is None:
+        return None
+    old = graph.opset_imports.get("", _ALONG_ONE_AXIS) < _ALONG_ONE_AXIS
+    given = node.attributes.get("axis")
+    axis = given.as_int() if given is not None else 1 if old else -1
+    axis %= len(shape)
+    if old and axis != len(shape) - 1:
+        return None
+    return axis_behind(node.outputs[0], axis, way)

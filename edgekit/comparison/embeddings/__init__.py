@@ -1,0 +1,1 @@
+"""Outputs that are compared by their angle: embeddings, and the encoders that give them."""

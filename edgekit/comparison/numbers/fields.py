@@ -1,0 +1,89 @@
+"""Outputs that hold a quantity at every place of a picture or a volume: a displacement in voxels, a temperature.
+
+Such a field may vary little around a large number, as a flow does that is mostly a shift, or a temperature in kelvin.
+The power of the output is that of the number then: a shift of 3 voxels give or take 0.4 has 20 dB although one of the
+three components is zero throughout. What counts is the power of what varies about each channel's mean, over places and
+samples. It is told where the whole has more than :data:`AROUND` times that power; of other fields the signal asks for
+as much. More channels than quantities have are features, or the cells of a detector.
+
+Of channels with scales of their own the one that is explained the least is told, as of columns
+(:mod:`edgekit.comparison.numbers.columns`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from edgekit.comparison.numbers.columns import APART, MOST_COLUMNS, SAME, ColumnAccuracy
+
+AROUND = 10.0
+"""How many times the power of what varies that of the whole has to be: 20 dB of the one are 10 dB of the other then."""
+
+
+class Fields:
+    """Gathers what each channel of one output keeps of the original's, sample by sample.
+
+    Args:
+        axis: Along which axis channels lie; None of an output that is no field.
+    """
+
+    def __init__(self, axis: int | None) -> None:
+        self._axis = axis
+        self._count = 0
+        self._means: np.ndarray | None = None
+        self._sum = self._squares = self._power = self._noise = np.zeros(0)
+
+    def add(self, reference: np.ndarray, built: np.ndarray) -> None:
+        """Compares the output for one more sample; a field that is not finite throughout does not count."""
+        if self._axis is None or reference.dtype.kind != "f" or reference.size == 0:
+            return
+        wide, found = (
+            np.moveaxis(each, self._axis, -1).reshape(-1, reference.shape[self._axis]).astype(np.float64)
+            for each in (reference, built)
+        )
+        if not (np.isfinite(wide).all() and np.isfinite(found).all()) or (
+            self._means is not None and wide.shape[-1] != len(self._means)
+        ):
+            self._axis = None
+            return
+        if self._means is None:
+            self._means = wide.mean(axis=0)
+            self._sum, self._squares, self._power, self._noise = np.zeros((4, len(self._means)))
+        offset = wide - self._means  # keeps the digits of channels that vary little around a large number
+        self._count += len(wide)
+        self._sum = self._sum + offset.sum(axis=0)
+        self._squares = self._squares + (offset**2).sum(axis=0)
+        self._power = self._power + (wide**2).sum(axis=0)
+        self._noise = self._noise + ((found - wide) ** 2).sum(axis=0)
+
+    def centred_db(self) -> float | None:
+        """SQNR of what varies, in dB; None where the signal has little more, nothing varies, or channels are many."""
+        told = self._told
+        if len(self._power) > MOST_COLUMNS:
+            return None
+        variance = float(self._variance[told].sum())
+        if variance == 0 or float(self._power[told].sum()) <= AROUND * variance:
+            return None
+        noise = float(self._noise[told].sum())
+        return math.inf if noise == 0 else 10 * math.log10(variance / noise)
+
+    def worst(self) -> ColumnAccuracy | None:
+        """The channel that is explained the least; None where channels have one scale, or there are many."""
+        told = self._told
+        variance = self._variance
+        if not 2 <= len(told) <= MOST_COLUMNS or variance[told].max() < APART * variance[told].min():
+            return None
+        explained = 1 - self._noise[told] / variance[told]
+        least = int(explained.argmin())
+        return ColumnAccuracy(int(told[least]), len(variance), float(explained[least]), is_channel=True)
+
+    @property
+    def _told(self) -> np.ndarray:
+        """The channels that vary by more than rounding."""
+        return np.flatnonzero(self._variance > SAME * self._power) if self._axis is not None else np.zeros(0, int)
+
+    @property
+    def _variance(self) -> np.ndarray:
+        return self._squares - self._sum**2 / max(self._count, 1)
