@@ -36,7 +36,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     from edgekit.registry import installed_rewrites
     from edgekit.rewrites.adaptation import converted
     from edgekit_openvino.frontend import convert_model
-    from edgekit_openvino.ir_file import write_ir
+    from edgekit_openvino.ir.ir_file import write_ir
 
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="precision", expected=" or ".join(PRECISIONS), found=precision)

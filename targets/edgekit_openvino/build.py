@@ -17,15 +17,15 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     """
     import openvino
 
-    from edgekit_openvino.frontend import convert_model, read_by_openvino
-    from edgekit_openvino.ir_file import write_ir
-    from edgekit_openvino.model_info import describe
-    from edgekit_openvino.rounding import (
+    from edgekit_openvino.exact.rounding import (
         keep_activations,
         leaves_activations_here,
         stores_integers,
         with_rounding_written_out,
     )
+    from edgekit_openvino.frontend import convert_model, read_by_openvino
+    from edgekit_openvino.ir.ir_file import write_ir
+    from edgekit_openvino.ir.model_info import describe
     from edgekit_openvino.runner import SETTINGS
 
     precision = profile.options["precision"] if options.precision == "auto" else options.precision

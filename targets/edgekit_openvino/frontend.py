@@ -13,23 +13,23 @@ import onnx_ir as ir
 
 from edgekit.errors import InputError, InternalError, UnsupportedOpsError
 from edgekit.model import Model, node_name
-from edgekit_openvino.activations import fuse_hard_sigmoids
-from edgekit_openvino.concatenations import round_ahead_of_concats
-from edgekit_openvino.corrections import corrected
-from edgekit_openvino.element_types import border_gaps, inner_gaps
-from edgekit_openvino.empty_constants import put_back_empty_constants
-from edgekit_openvino.expansion import expanded
-from edgekit_openvino.integer_products import keep_weights_of_integer_products
-from edgekit_openvino.loop_weights import widen_ahead_of_loops
-from edgekit_openvino.matrix_chains import end_chains
+from edgekit_openvino.exact.corrections import corrected
+from edgekit_openvino.exact.missing_values import keep_missing_values
+from edgekit_openvino.exact.rounding import keep_activations
+from edgekit_openvino.loadable.concatenations import round_ahead_of_concats
+from edgekit_openvino.loadable.element_types import border_gaps, inner_gaps
+from edgekit_openvino.loadable.empty_constants import put_back_empty_constants
+from edgekit_openvino.loadable.expansion import expanded
+from edgekit_openvino.loadable.matrix_chains import end_chains
+from edgekit_openvino.loadable.refused import refused_nodes
+from edgekit_openvino.loadable.single_precision import in_single_precision
+from edgekit_openvino.loadable.stored_weights import widen_where_not_loadable
 from edgekit_openvino.misread import misread_nodes
 from edgekit_openvino.misread.shapes import misshapen_nodes
-from edgekit_openvino.missing_values import keep_missing_values
-from edgekit_openvino.refused import refused_nodes
+from edgekit_openvino.quick.activations import fuse_hard_sigmoids
+from edgekit_openvino.quick.integer_products import keep_weights_of_integer_products
+from edgekit_openvino.quick.loop_weights import widen_ahead_of_loops
 from edgekit_openvino.report import gaps_in, last_line
-from edgekit_openvino.rounding import keep_activations
-from edgekit_openvino.single_precision import in_single_precision
-from edgekit_openvino.stored_weights import widen_where_not_loadable
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,9 @@ def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
 def read_by_openvino(model: Model) -> Conversion | None:
     """What OpenVINO makes of the ONNX file by itself; None where it refuses or misreads it.
 
-    Its optimizations can make other numbers of this network than of the one with :mod:`edgekit_openvino.corrections`
-    in it: a maximum that is followed by the Select that keeps it infinite was right, and the bare one wrong.
+    Its optimizations can make other numbers of this network than of the one that
+    :mod:`edgekit_openvino.exact.corrections` changed: a maximum that is followed by the Select that keeps it infinite
+    was right, and the bare one wrong.
     """
     if border_gaps(model) or misread_nodes(model):
         return None
@@ -180,7 +181,7 @@ def _read(model: Model) -> Any:
 
 def _read_plainly(model: Model) -> Any:
     """What the frontend makes of the model."""
-    from edgekit_openvino.own_nodes import core
+    from edgekit_openvino.loadable.own_nodes import core
 
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "model.onnx"

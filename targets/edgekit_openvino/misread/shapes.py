@@ -10,7 +10,7 @@ from onnx_ir.passes.common import ShapeInferencePass
 
 from edgekit.errors import OpGap
 from edgekit.model import Model, node_name, op_name
-from edgekit_openvino.branches import with_branches
+from edgekit_openvino.misread.branches import with_branches
 
 
 def misshapen_nodes(converted: Any, model: Model) -> list[OpGap]:

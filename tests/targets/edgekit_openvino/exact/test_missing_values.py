@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import edgekit_openvino
-from edgekit_openvino.missing_values import LOSES
+from edgekit_openvino.exact.missing_values import LOSES
 
 X = np.array([[np.nan, np.inf, -np.inf, 0.0], [1.5, -1.5, 3e38, np.nan]], np.float32)
 LOSING = {

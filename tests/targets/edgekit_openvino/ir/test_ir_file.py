@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import edgekit
 import edgekit_openvino
 from edgekit.model import Model
-from edgekit_openvino.ir_file import write_ir
+from edgekit_openvino.ir.ir_file import write_ir
 
 RNG = np.random.default_rng(0)
 

@@ -11,7 +11,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import edgekit_openvino
-from edgekit_openvino.integer_products import keep_weights_of_integer_products
+from edgekit_openvino.quick.integer_products import keep_weights_of_integer_products
 
 DRAWN = np.random.default_rng(0)
 FEEDS = {"x": DRAWN.standard_normal((3, 64)).astype(np.float32)}

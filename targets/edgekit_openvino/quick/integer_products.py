@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.loop_weights import networks_in
+from edgekit_openvino.quick.loop_weights import networks_in
 
 STORED = ("i8", "u8")
 SCALE = np.float32(2.0**-7)

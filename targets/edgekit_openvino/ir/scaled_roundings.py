@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.loop_weights import networks_in
+from edgekit_openvino.quick.loop_weights import networks_in
 
 SAME_LIMIT = 1e-5
 """As a share of the range: limits over factors differ by float32's rounding alone."""

@@ -12,7 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import edgekit_openvino
-from edgekit_openvino.activations import fuse_hard_sigmoids
+from edgekit_openvino.quick.activations import fuse_hard_sigmoids
 
 FEEDS = {"x": np.linspace(-5, 5, 2 * 3 * 4 * 4, dtype=np.float32).reshape(2, 3, 4, 4)}
 

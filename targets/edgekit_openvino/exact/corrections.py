@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.amplified import keep_difference
-from edgekit_openvino.constant_operands import PRODUCTS, store_operands
-from edgekit_openvino.integer_comparisons import KINDS as COMPARISONS
-from edgekit_openvino.integer_comparisons import keep_integer_choice, keep_integer_comparison
-from edgekit_openvino.integer_kernels import KERNELS, keep_integer_kernel
-from edgekit_openvino.integer_quotients import KINDS as DIVISIONS
-from edgekit_openvino.integer_quotients import keep_integer_quotient
-from edgekit_openvino.order_of_equals import keep_the_order_of_equals
-from edgekit_openvino.quotients import keep_quotient
-from edgekit_openvino.replacing import put_behind, put_in_place_of
-from edgekit_openvino.unsigned_integers import KINDS as UNSIGNED
-from edgekit_openvino.unsigned_integers import keep_unsigned
+from edgekit_openvino.exact.amplified import keep_difference
+from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
+from edgekit_openvino.exact.integer_comparisons import KINDS as COMPARISONS
+from edgekit_openvino.exact.integer_comparisons import keep_integer_choice, keep_integer_comparison
+from edgekit_openvino.exact.integer_kernels import KERNELS, keep_integer_kernel
+from edgekit_openvino.exact.integer_quotients import KINDS as DIVISIONS
+from edgekit_openvino.exact.integer_quotients import keep_integer_quotient
+from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
+from edgekit_openvino.exact.quotients import keep_quotient
+from edgekit_openvino.exact.replacing import put_behind, put_in_place_of
+from edgekit_openvino.exact.unsigned_integers import KINDS as UNSIGNED
+from edgekit_openvino.exact.unsigned_integers import keep_unsigned
 
 EXTREMES = {"ReduceMax": -np.inf, "ReduceMin": np.inf}
 """What of nothing but this is made the number of float32 that is next to it."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.integer_quotients import IN_FLOATS, may_be_large
-from edgekit_openvino.replacing import put_in_place_of
+from edgekit_openvino.exact.integer_quotients import IN_FLOATS, may_be_large
+from edgekit_openvino.exact.replacing import put_in_place_of
 
 EQUALITIES = ("Equal", "NotEqual")
 ORDERS = {"GreaterEqual": (0, False), "Less": (0, True), "LessEqual": (1, False), "Greater": (1, True)}

@@ -16,7 +16,7 @@ from edgekit.api import package
 from edgekit.instruction_sets import WITHOUT_VNNI, own_set
 from edgekit.model import Model
 from edgekit.stages.load import Load
-from edgekit_openvino.rounding import with_rounding_written_out
+from edgekit_openvino.exact.rounding import with_rounding_written_out
 
 RNG = np.random.default_rng(3)
 WITH_VNNI = own_set() not in WITHOUT_VNNI

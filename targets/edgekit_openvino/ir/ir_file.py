@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 import numpy as np
 
 from edgekit.model import Model
-from edgekit_openvino.bias_folding import fold_biases
-from edgekit_openvino.loop_weights import LOOPS, networks_in, widen_ahead_of_loops
-from edgekit_openvino.rounding import drop_integer_detours
-from edgekit_openvino.scaled_roundings import scale_ahead_of_roundings
-from edgekit_openvino.shape_folding import fold_shapes
+from edgekit_openvino.exact.rounding import drop_integer_detours
+from edgekit_openvino.ir.bias_folding import fold_biases
+from edgekit_openvino.ir.scaled_roundings import scale_ahead_of_roundings
+from edgekit_openvino.ir.shape_folding import fold_shapes
+from edgekit_openvino.quick.loop_weights import LOOPS, networks_in, widen_ahead_of_loops
 
 WITH_BODIES = ("If", "Loop", "TensorIterator")
 COUNTED_NAME = re.compile(r"\w+_\d+(\.\d+)?")

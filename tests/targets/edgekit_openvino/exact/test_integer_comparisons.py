@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import edgekit_openvino
-from edgekit_openvino.integer_comparisons import KINDS
+from edgekit_openvino.exact.integer_comparisons import KINDS
 
 RANDOM = np.random.default_rng(0)
 NEAR = 1_500_000_000 + RANDOM.integers(-9, 9, (2, 200))

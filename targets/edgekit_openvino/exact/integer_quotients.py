@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.replacing import put_in_place_of
+from edgekit_openvino.exact.replacing import put_in_place_of
 
 KINDS = ("Divide", "FloorMod", "Mod")
 IN_FLOATS = ("i32", "i64")

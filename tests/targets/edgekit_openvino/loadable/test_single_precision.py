@@ -12,7 +12,7 @@ import openvino
 
 import edgekit_openvino
 from edgekit.model import Model
-from edgekit_openvino.single_precision import in_single_precision
+from edgekit_openvino.loadable.single_precision import in_single_precision
 
 RNG = np.random.default_rng(5)
 DISTANCES = """<ir_version: 8, opset_import: ["" : 13]>

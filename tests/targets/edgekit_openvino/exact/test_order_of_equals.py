@@ -15,7 +15,7 @@ from edgekit.comparison.boxes.reading import Columns, Rows
 from edgekit.comparison.boxes.suppression import with_suppression
 from edgekit.features.suppression import Suppression
 from edgekit.stages.load import Load
-from edgekit_openvino.corrections import corrected
+from edgekit_openvino.exact.corrections import corrected
 
 
 def model_of(shape: str, axis: int, kept: int, largest: int = 1, kind: str = "float") -> onnx.ModelProto:

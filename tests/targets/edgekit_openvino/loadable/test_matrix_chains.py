@@ -13,7 +13,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import edgekit_openvino
-from edgekit_openvino.matrix_chains import end_chains
+from edgekit_openvino.loadable.matrix_chains import end_chains
 from edgekit_openvino.runner import SETTINGS
 
 RANDOM = np.random.default_rng(0)

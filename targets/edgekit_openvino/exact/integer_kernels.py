@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.integer_comparisons import is_small
-from edgekit_openvino.integer_quotients import IN_FLOATS, may_be_large
-from edgekit_openvino.replacing import put_in_place_of
+from edgekit_openvino.exact.integer_comparisons import is_small
+from edgekit_openvino.exact.integer_quotients import IN_FLOATS, may_be_large
+from edgekit_openvino.exact.replacing import put_in_place_of
 
 LIMITS = np.iinfo(np.int32)
 LOW_BITS = 0xFFFF

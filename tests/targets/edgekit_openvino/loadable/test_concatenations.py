@@ -13,7 +13,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import edgekit_openvino
-from edgekit_openvino.concatenations import round_ahead_of_concats
+from edgekit_openvino.loadable.concatenations import round_ahead_of_concats
 
 FEEDS = {"x": np.random.default_rng(0).standard_normal((1, 4, 8, 8)).astype(np.float32)}
 CONSTANTS = {

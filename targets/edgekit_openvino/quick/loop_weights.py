@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from edgekit_openvino.stored_weights import WIDENING
+from edgekit_openvino.loadable.stored_weights import WIDENING
 
 LOOPS = ("TensorIterator", "Loop")
 

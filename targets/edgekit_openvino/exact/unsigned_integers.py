@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.integer_comparisons import keep_integer_comparison
-from edgekit_openvino.integer_kernels import keep_integer_kernel
-from edgekit_openvino.integer_quotients import divided, may_be_large
-from edgekit_openvino.replacing import put_in_place_of
+from edgekit_openvino.exact.integer_comparisons import keep_integer_comparison
+from edgekit_openvino.exact.integer_kernels import keep_integer_kernel
+from edgekit_openvino.exact.integer_quotients import divided, may_be_large
+from edgekit_openvino.exact.replacing import put_in_place_of
 
 LIMITS = np.iinfo(np.int32)
 ORDERS = {"Greater": "greater", "GreaterEqual": "greater_equal", "Less": "less", "LessEqual": "less_equal"}

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from edgekit_openvino.replacing import put_behind
+from edgekit_openvino.exact.replacing import put_behind
 
 LOSES = frozenset({"Clamp", "Exp", "HardSigmoid", "HSigmoid", "Maximum", "Minimum", "Relu"})
 """Operations that make a number of NaN."""

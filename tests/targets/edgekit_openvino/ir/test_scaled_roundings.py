@@ -10,8 +10,8 @@ import pytest
 from openvino import opset13
 
 from edgekit.model import Model
-from edgekit_openvino.ir_file import write_ir
-from edgekit_openvino.scaled_roundings import scale_ahead_of_roundings
+from edgekit_openvino.ir.ir_file import write_ir
+from edgekit_openvino.ir.scaled_roundings import scale_ahead_of_roundings
 
 LEVELS = 256
 

@@ -9,7 +9,7 @@ import numpy as np
 import openvino
 from openvino import opset13
 
-from edgekit_openvino.shape_folding import fold_shapes
+from edgekit_openvino.ir.shape_folding import fold_shapes
 
 
 def _flattened(shape: list[int]) -> Any:

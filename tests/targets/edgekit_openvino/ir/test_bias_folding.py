@@ -10,7 +10,7 @@ import openvino
 import pytest
 from openvino import opset13
 
-from edgekit_openvino.bias_folding import fold_biases
+from edgekit_openvino.ir.bias_folding import fold_biases
 
 INTEGERS = np.array([2**24 + 1, -3, 7], np.int32)
 

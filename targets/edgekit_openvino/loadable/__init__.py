@@ -1,0 +1,1 @@
+"""What OpenVINO refuses, or ends the process by, in a form that it loads."""
