@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from edgekit.units import decibel_text
+
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
@@ -44,7 +46,7 @@ def _aligned(cells: tuple[str, ...]) -> str:
 
 
 def _ratio(value: float | str | None) -> str:
-    return "" if value is None else f"{float(value):.1f}"
+    return "" if value is None else decibel_text(value).removesuffix(" dB")
 
 
 def _range(low: float | None, high: float | None) -> str:

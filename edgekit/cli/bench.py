@@ -122,7 +122,7 @@ def _show_throughput(candidates: Sequence[ThroughputCandidate], out: RichConsole
 
 
 def _throughput_row(candidate: ThroughputCandidate, first: ThroughputCandidate) -> tuple[str, ...]:
-    from edgekit.reporting.units import bytes_text
+    from edgekit.units import bytes_text
 
     ratio = "1" if candidate is first else _with_interval(candidate.ratio_to(first), candidate.ratio_interval_to(first))
     last = candidate.turns[-1]
@@ -153,7 +153,7 @@ def _show(candidates: Sequence[Candidate], out: RichConsole) -> None:
 
 
 def _row(candidate: Candidate, first: Candidate) -> tuple[str, ...]:
-    from edgekit.reporting.units import bytes_text
+    from edgekit.units import bytes_text
 
     ratio = "1" if candidate is first else _with_interval(candidate.ratio_to(first), candidate.ratio_interval_to(first))
     return (

@@ -149,7 +149,7 @@ def _of_time(latency: Mapping[str, Any]) -> str:
 def _row(one: ProjectBundle) -> tuple[str, ...]:
     from edgekit.reporting.accuracy_texts import accuracy_text, worst_db
     from edgekit.reporting.summary import built_as
-    from edgekit.reporting.units import bytes_text, decibel_text
+    from edgekit.units import bytes_text, decibel_text
 
     if one.bundle is None:
         return (one.declared.name, one.declared.target, "FAILED", *[""] * (len(_HEAD) - 3))

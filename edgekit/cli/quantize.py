@@ -151,6 +151,7 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
 def _measured(record: Mapping[str, Any]) -> str:
     """What the quantizer measured of the candidate that it chose."""
     from edgekit.comparison.acceptance.trade_off import value_text
+    from edgekit.units import decibel_text
 
     trial = _chosen(record)
     if trial is None:
@@ -161,7 +162,7 @@ def _measured(record: Mapping[str, Any]) -> str:
     beside = "" if head is None else f", output {head!r} keeps {trial['heads'][head]['kept']:.2%}"
     return (
         f"{trial['metric']} {value} (float {reference}{lost}){beside}, "
-        f"SQNR {float(trial['sqnr_db']):.1f} dB, on the samples that it was calibrated on"
+        f"SQNR {decibel_text(trial['sqnr_db'])}, on the samples that it was calibrated on"
     )
 
 

@@ -135,7 +135,7 @@ def _show(verifications: Sequence[Verification], files: int, signer: str | None,
 
 def _show_layers(divergence: Divergence, out: RichConsole) -> None:
     """Prints every layer that was compared; the first that diverges is marked."""
-    from edgekit.reporting.units import decibel_text
+    from edgekit.units import decibel_text
 
     def row(layer: Layer) -> tuple[str, ...]:
         how = f"{layer.mismatch:.1%} unequal" if layer.sqnr_db is None else decibel_text(layer.sqnr_db)
@@ -159,7 +159,7 @@ def _show_layers(divergence: Divergence, out: RichConsole) -> None:
 
 
 def _testimony_rows(testimony: Testimony) -> list[tuple[str, str]]:
-    from edgekit.reporting.units import decibel_text
+    from edgekit.units import decibel_text
 
     def text(output: OutputAccuracy) -> str:
         return f"{output.mismatch:.2%} unequal" if output.sqnr_db is None else f"SQNR {decibel_text(output.sqnr_db)}"
@@ -183,7 +183,7 @@ def _rows(verification: Verification) -> list[tuple[str, str]]:
         worst_output_text,
     )
     from edgekit.reporting.summary import fed_back_text
-    from edgekit.reporting.units import decibel_text
+    from edgekit.units import decibel_text
 
     rows = [("executed by", verification.executed_by)]
     for output in verification.golden:

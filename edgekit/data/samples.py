@@ -310,11 +310,11 @@ def _bytes_of_one(inputs: Sequence[ValueSpec], open_dims: OpenDims) -> int:
     return 4 * sum(math.prod(size for size in shape if isinstance(size, int)) for shape in shapes)
 
 
-def sample_files(folder: Path) -> list[Path]:
-    """The samples' files, one level of sub-folders included.
+def require_data_folder(folder: Path) -> None:
+    """Checks that there is a folder.
 
     Raises:
-        InputError: The folder is missing or empty, or files lie too deep in it.
+        InputError: There is none.
     """
     if not folder.is_dir():
         raise InputError(
@@ -324,6 +324,15 @@ def sample_files(folder: Path) -> list[Path]:
             ".npz), or a sample a line (.jsonl)",
             hint=None if folder.exists() else hint_for_missing(folder),
         )
+
+
+def sample_files(folder: Path) -> list[Path]:
+    """The samples' files, one level of sub-folders included.
+
+    Raises:
+        InputError: The folder is missing or empty, or files lie too deep in it.
+    """
+    require_data_folder(folder)
     files = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)

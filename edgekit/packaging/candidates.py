@@ -34,11 +34,11 @@ from edgekit.model import Model
 from edgekit.packaging.float_form import AUTO, FLOAT32, SAME_SPEED, NotWorthItError, SlowerError
 from edgekit.quantizer import is_smaller
 from edgekit.reporting.summary import stage_record
-from edgekit.reporting.units import bytes_texts
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.quantize import NONE, Quantize, Quantized
 from edgekit.stages.verify import Verified
+from edgekit.units import bytes_texts
 
 STORED_INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 FLOAT = "float"

@@ -20,11 +20,11 @@ from edgekit.files.atomic import temporary_folder
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Model
 from edgekit.quantizer import LEAST_SAVED, is_smaller
-from edgekit.reporting.units import bytes_texts
 from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.target import Artifact, BuildOptions, Profile, Target
 from edgekit.timing.latency import Interval, ratio_interval, time_in_turns
+from edgekit.units import bytes_texts
 
 AUTO = "auto"
 """The precision of the target's choice, where that is accurate enough; else float32."""

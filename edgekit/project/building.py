@@ -110,6 +110,10 @@ def build_project(
 
     try:
         with board:
+            for name, result in results.items():
+                if isinstance(result, ProjectBundle) and result.failure is not None:
+                    board.started(name)
+                    board.finished(name, 0.0, result.failure.text)
             work = [(name, partial(_package, request)) for name, request in requests.items()]
             run_jobs(
                 work,

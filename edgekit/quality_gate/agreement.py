@@ -22,7 +22,7 @@ from edgekit.model import Arrays
 from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.latency import SAME_FILES, Earlier, same_model
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
-from edgekit.reporting.units import decibel_text
+from edgekit.units import decibel_text
 
 LEAST_DB = 10.0
 """Of less, people are warned where nobody asked: what differs has a tenth of the outputs' power."""

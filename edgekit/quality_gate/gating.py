@@ -22,7 +22,7 @@ from edgekit.quality_gate.junit import junit_xml
 from edgekit.quality_gate.machine import Machine, this_machine
 from edgekit.quality_gate.markdown import markdown_summary
 from edgekit.quality_gate.no_earlier import NO_EARLIER
-from edgekit.reporting.units import bytes_texts
+from edgekit.units import bytes_texts
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.reporting.accuracy_texts import no_signal_text, worst_db
 from edgekit.reporting.summary import stage_record
-from edgekit.reporting.units import bytes_texts, decibel_text
 from edgekit.stages.check import CheckOperators
 from edgekit.stages.verify import Verify
+from edgekit.units import bytes_texts, decibel_text
 
 GROWTH = Budget(size_growth=0.01, accuracy_fall=0.005, latency_growth=0.05)
 """What a bundle may lose to its baseline where the project does not say: 1 % of size, half a point of accuracy, 5 % of

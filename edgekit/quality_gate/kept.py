@@ -11,7 +11,7 @@ from edgekit.errors import EdgeKitError
 from edgekit.quality_gate.baseline import Figures, kept_bundle
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of
-from edgekit.reporting.units import bytes_text
+from edgekit.units import bytes_text
 
 _AS_KEPT = "the bundle as --update kept it"
 _RESTORING = "restore it from version control, with `git lfs pull` if Git LFS holds it; --update writes it anew"

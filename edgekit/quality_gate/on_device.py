@@ -21,7 +21,7 @@ from edgekit.devices.results import ResultsDevice
 from edgekit.model import Arrays
 from edgekit.progress import Step
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
-from edgekit.reporting.units import bytes_text
+from edgekit.units import bytes_text
 
 LEAST_STARTS = 6
 """Of fewer, even the least and the greatest hold the median in less than 95 % of all cases."""

@@ -9,7 +9,7 @@ from typing import Any
 from edgekit.comparison.acceptance.trade_off import loss_text
 from edgekit.comparison.boxes.beside import BesideAccuracy
 from edgekit.comparison.meaning import ANCHORS, BOXES
-from edgekit.reporting.units import decibel_text
+from edgekit.units import decibel_text
 
 MOST_HEADS = 8
 """Of more outputs that decide than this the worst alone is told, but for those that tell classes by the graph."""

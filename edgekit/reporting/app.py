@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from edgekit.reporting.summary import Manifest
-from edgekit.reporting.units import bytes_text
+from edgekit.units import bytes_text
 
 MOST_LABELS = 200
 _COLOURS = {"RGB": "red, green, blue", "BGR": "blue, green, red", "GRAY": "grey (0.299 red + 0.587 green + 0.114 blue)"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from edgekit.reporting.accuracy_texts import worst_db
 from edgekit.reporting.judgement import HEADLINES, judge
 from edgekit.reporting.summary import Manifest, built_as
-from edgekit.reporting.units import bytes_text, decibel_text, time_text
+from edgekit.units import bytes_text, decibel_text, time_text
 
 _DIGITS = 12
 """As many digits of a SHA-256 sum tell files apart."""

@@ -13,7 +13,7 @@ from edgekit.comparison.embeddings.angles import LEAST_EXPLAINED
 from edgekit.comparison.meaning import FEWEST
 from edgekit.reporting.accuracy_texts import data_text, worst_output_text
 from edgekit.reporting.summary import Manifest, stage_record, unsteady_ratio, warnings
-from edgekit.reporting.units import decibel_text
+from edgekit.units import decibel_text
 
 
 class Weight(StrEnum):

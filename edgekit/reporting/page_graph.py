@@ -14,7 +14,7 @@ from edgekit.reporting.layer_errors import carried_errors
 from edgekit.reporting.layout import COLUMN, ROW, Edge, layered_layout
 from edgekit.reporting.precision import node_precisions
 from edgekit.reporting.summary import Manifest, stage_record
-from edgekit.reporting.units import bytes_text, decibel_text, duration_text
+from edgekit.units import bytes_text, decibel_text, duration_text
 
 GraphRecord = Mapping[str, Any]
 Node = Mapping[str, Any]

@@ -16,7 +16,7 @@ from edgekit.reporting.page_graph import GraphRecord, page_graph, weights_by_nod
 from edgekit.reporting.summary import Manifest, latency_text, stage_record, summary_rows
 from edgekit.reporting.tiles import tiles
 from edgekit.reporting.trade_off_section import trade_off
-from edgekit.reporting.units import bytes_text, decibel_text, duration_text
+from edgekit.units import bytes_text, decibel_text, duration_text
 
 MOST_BARS = 12
 """Layers that are shown by name; the others stand in one line."""

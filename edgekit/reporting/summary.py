@@ -17,8 +17,8 @@ from edgekit.reporting.accuracy_texts import (
     worst_db,
     worst_output_text,
 )
-from edgekit.reporting.units import bytes_text, decibel_text, time_text
 from edgekit.timing.latency import LEAST_TURNS
+from edgekit.units import bytes_text, decibel_text, time_text
 
 Manifest = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 from edgekit.comparison.acceptance.trade_off import loss_text
 from edgekit.features.dimensions import shape_text
 from edgekit.reporting.summary import Manifest
-from edgekit.reporting.units import bytes_text, decibel_text
+from edgekit.units import bytes_text, decibel_text
 
 Row = Sequence[str]
 

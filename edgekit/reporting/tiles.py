@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from edgekit.reporting.accuracy_texts import data_text, no_signal_text, without_vanished, worst_db
 from edgekit.reporting.summary import Manifest, stage_record, unsteady_ratio
-from edgekit.reporting.units import bytes_text, decibel_text, time_text
 from edgekit.target import Support
+from edgekit.units import bytes_text, decibel_text, time_text
 
 
 @dataclass(frozen=True)

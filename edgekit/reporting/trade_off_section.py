@@ -10,7 +10,7 @@ from markupsafe import Markup
 from edgekit.comparison.acceptance.trade_off import loss_text, lost_text, value_text
 from edgekit.reporting.charts import Axis, Dot, dot_chart
 from edgekit.reporting.summary import Manifest, stage_record
-from edgekit.reporting.units import bytes_text, decibel_text, time_text
+from edgekit.units import bytes_text, decibel_text, time_text
 
 HEAD = ("", "candidate", "outcome", "quality", "lost", "SQNR", "time", "weights", "")
 FLOAT_LABEL = "F"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edgekit.units import decibel_text
+
 SHARES = ("accuracy", "agreement", "explained", "boxes", "anchors", "characters", "embeddings")
 """Metrics whose values are shares; others are of the project's own."""
 _HEADS = ("candidate", "metric", "value", "float", "lost", "SQNR", "times as fast", "weights")
@@ -48,7 +50,7 @@ def _row(point: Mapping[str, Any]) -> tuple[str, ...]:
         value_text(metric, point["value"]),
         value_text(metric, point["float_value"]),
         lost_text(point),
-        f"{float(point['sqnr_db']):.1f} dB",
+        decibel_text(point["sqnr_db"]),
         f"{point['float_latency_ms'] / point['latency_ms']:.2f}" if point["latency_ms"] else "-",
         f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB",
     )

@@ -286,6 +286,15 @@ def test_class_names_that_are_not_there(edgekit: RunEdgeKit, project: Path) -> N
     assert finished.err == f"error: first: {project.parent}/gone.txt: cannot be read: no such file or directory\n"
 
 
+def test_data_that_are_not_there_are_told_before_anything_is_built(edgekit: RunEdgeKit, project: Path) -> None:
+    project.write_text(project.read_text() + 'data = "gone"\n')  # of the second bundle
+    finished = edgekit("build", "--jobs", "1")
+    assert finished.code == 2
+    told = finished.err.splitlines()
+    assert told[0] == f"second: FAILED after 0.0 s: {project.parent}/gone: the data folder is not there"
+    assert told[1] == "first: load"
+
+
 def test_some_bundles_by_their_names(edgekit: RunEdgeKit, built: Path) -> None:
     finished = edgekit("build", "second", "--json")
     assert [one["bundle"] for one in finished.json["bundles"]] == [str(built.parent / "elsewhere" / "second")]

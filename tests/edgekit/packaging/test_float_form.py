@@ -16,12 +16,12 @@ from edgekit.model import Model
 from edgekit.packaging import float_form
 from edgekit.packaging.float_form import LOOKS, FloatForm, NotWorthItError, name_of_given
 from edgekit.registry import find_profile
-from edgekit.reporting.units import bytes_texts
 from edgekit.stages.build import Build, Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.load import Load
 from edgekit.target import Artifact, BuildOptions
 from edgekit.timing.latency import Interval
+from edgekit.units import bytes_texts
 
 OnnxFile = Callable[..., Path]
 CLEARLY_FASTER, AS_FAST, SLOWER = (0.4, 0.5), (0.97, 1.03), (1.01, 1.3)

@@ -23,7 +23,7 @@ from edgekit.reporting.summary import (
     size_text,
     warnings,
 )
-from edgekit.reporting.units import bytes_text, decibel_text, duration_text
+from edgekit.units import bytes_text, decibel_text, duration_text
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_candidates_stand_below_one_another() -> None:
     assert curve_lines([POINT, other]) == [
         "candidate     metric       value   float    lost     SQNR  times as fast  weights",
         "integers      accuracy    98.02%  99.00%   0.98%  31.3 dB           1.50  72.2 kB",
-        "weights only  scores:map   41.25      41  -0.61%   inf dB              -   2.8 MB",
+        "weights only  scores:map   41.25      41  -0.61%    exact              -   2.8 MB",
     ]
 
 

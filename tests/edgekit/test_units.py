@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgekit.reporting.units import bytes_texts
+from edgekit.units import bytes_texts
 
 
 @pytest.mark.parametrize(
