@@ -8,7 +8,7 @@ from typing import Any
 
 from edgekit.comparison.acceptance.trade_off import loss_text
 from edgekit.comparison.boxes.beside import BesideAccuracy
-from edgekit.comparison.meaning import ANCHORS, BOXES
+from edgekit.comparison.meaning import ANCHORS, BOXES, FEWEST
 from edgekit.units import decibel_text
 
 MOST_HEADS = 8
@@ -162,10 +162,28 @@ def worst_output_text(accuracy: Mapping[str, Any]) -> str:
     if worst is None:
         return _unequal_text(accuracy, unequal)
     output = next(output for output in accuracy["outputs"] if output["worst_sample_db"] == worst)
-    text = f"{output['name']}: {_signal_text(output['sqnr_db'], worst)}"
+    text = f"{output['name']}: {_signal_text(output['sqnr_db'], worst)}{_judged_by(accuracy, output)}"
     own = accuracy["self_agreement_db"].get(output["name"])
     text = text if own is None else f"{text}; two executions of the original agree to {decibel_text(own)}"
     return f"{text}; {_unequal_text(accuracy, unequal)}" if others and _unequal(unequal) else text
+
+
+def _judged_by(accuracy: Mapping[str, Any], output: Mapping[str, Any]) -> str:
+    """What counts in place of an output's signal: rows of boxes change places, and coordinates hide scores."""
+    meaning = judging_meaning(accuracy)
+    if meaning is None or meaning.get("angles") is not None or output["name"] not in meaning["outputs"]:
+        return ""
+    return f"; judged by its {meaning['kind']}"
+
+
+def judging_meaning(accuracy: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What outputs tell, where the build was judged by it: boxes, anchors, text or angles; else None."""
+    meaning, floors = accuracy.get("meaning"), accuracy.get("floors")
+    if meaning is None or floors is None or floors["agreement"] is None or floors.get("asked"):
+        return None
+    angles = meaning.get("angles")
+    tells = meaning["count"] >= FEWEST if angles is None else angles["tells"]
+    return meaning if tells else None
 
 
 def _signal_text(sqnr_db: float | str, worst_db: float | str) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 
 from edgekit.comparison.boxes.beside import BesideAccuracy
 from edgekit.comparison.embeddings.angles import LEAST_EXPLAINED
-from edgekit.comparison.meaning import FEWEST
-from edgekit.reporting.accuracy_texts import data_text, worst_output_text
+from edgekit.reporting.accuracy_texts import data_text, judging_meaning, worst_output_text
 from edgekit.reporting.summary import Manifest, stage_record, unsteady_ratio, warnings
 from edgekit.units import decibel_text
 
@@ -87,15 +86,15 @@ def _floors(accuracy: Mapping[str, Any]) -> str:
     asked = [f"SQNR of {decibel_text(floors['sqnr_db'])}" + (" by --floor" if floors.get("asked") else "")]
     if floors["agreement"] is not None:
         asked.append(f"or {floors['agreement']:.0%} equal decisions")
-    meaning = accuracy.get("meaning")
-    if meaning is not None and floors["agreement"] is not None and not floors.get("asked"):
+    meaning = judging_meaning(accuracy)
+    if meaning is not None:
         angles = meaning.get("angles")
-        if angles is None and meaning["count"] >= FEWEST:
+        if angles is None:
             asked.append(f"and {floors['agreement']:.0%} equal {meaning['kind']}")
             if meaning.get("beside") is not None:
                 beside = BesideAccuracy(**meaning["beside"])
                 asked.append(f"whose {beside.named} keep {beside.least}")
-        elif angles is not None and angles["tells"]:
+        else:
             rank = "" if angles["rank"] is None else f"a rank correlation of {floors['agreement']:.4g} and "
             asked.append(f"and {rank}{LEAST_EXPLAINED:.0%} of the embeddings' variance")
     if accuracy["task"] is not None and floors["max_drop"] is not None:

@@ -76,6 +76,23 @@ def test_the_worst_output_is_that_of_the_worst_sample() -> None:
     assert worst_output_text(accuracy).endswith("; two executions of the original agree to 54.0 dB")
 
 
+def test_the_signal_of_an_output_that_tells_boxes_is_said_not_to_count() -> None:
+    meaning = {"kind": "boxes", "outputs": ["rows"], "count": 24, "wrong": 0}
+    accuracy: dict[str, Any] = {
+        "outputs": [output("rows", 8.8), output("features", 60.0)],
+        "self_agreement_db": {},
+        "meaning": meaning,
+        "floors": {"sqnr_db": 20.0, "agreement": 0.95},
+    }
+    signal = "rows: SQNR 8.8 dB, 8.8 dB on its worst sample"
+    assert worst_output_text(accuracy) == f"{signal}; judged by its boxes"
+    accuracy["floors"] = {"sqnr_db": 5.0, "agreement": 0.95, "asked": True}  # --floor: the signal alone counts
+    assert worst_output_text(accuracy) == signal
+    accuracy["floors"] = {"sqnr_db": 20.0, "agreement": 0.95}
+    accuracy["meaning"] = {**meaning, "count": 4}  # too few boxes to judge by
+    assert worst_output_text(accuracy) == signal
+
+
 def test_outputs_that_are_equal_are_told_so() -> None:
     accuracy: dict[str, Any] = {"outputs": [output("mask", "inf"), output("label", None)], "self_agreement_db": {}}
     assert worst_output_text(accuracy) == "mask: equal on all samples"
