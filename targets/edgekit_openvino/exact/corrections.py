@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.exact.amplified import KINDS as DIFFERENCES_JOINED_BY
 from edgekit_openvino.exact.amplified import keep_difference
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.integer_comparisons import KINDS as COMPARISONS
@@ -69,7 +70,7 @@ def corrected(network: Any) -> Any:
                 _keep_infinite(operation, EXTREMES[kind])
         elif kind in ORDERS and operation.get_input_element_type(0).is_real():
             _compare_in_other_order(operation, ORDERS[kind])
-        elif kind in ("Divide", "Multiply"):
+        elif kind in DIFFERENCES_JOINED_BY:
             if kind == "Divide":
                 keep_quotient(operation)
             keep_difference(operation)

@@ -49,6 +49,38 @@ def test_differences_that_are_amplified(tmp_path: Path, inner: str, x: np.ndarra
     np.testing.assert_allclose(edgekit_openvino.load(path).run(feeds)["y"], expected, rtol=3e-7)
 
 
+MASK = np.array([[1, 1], [0, 1], [1, 0], [0, 0]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("inner", "x"),
+    [
+        ("s = Sub(one, x) t = Mul(s, least) y = Add(t, positions)", MASK),
+        ("t = Add(x, less) y = Add(t, positions)", MASK * 1e6),
+        ("t = Add(less, x) y = Sub(positions, t)", MASK * 1e6),
+        ("t = Sub(less, x) y = Add(positions, t)", -MASK * 1e6),
+        ("t = Mul(x, less) u = Sub(t, less) y = Sub(u, positions)", MASK),
+    ],
+    ids=["the least float", "sum", "subtracted", "negative", "scaled mask"],
+)
+def test_constants_behind_a_mask_of_attention(tmp_path: Path, inner: str, x: np.ndarray) -> None:
+    """T5's relative positions are a constant where sizes are fixed, and stand behind the mask."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]>\ng (float[n, 2] x) => (float[n, 2] y)'
+        " <float[2] one = {1, 1}, float[2] least = {-3.4e38, -3.4e38}, float[2] less = {-1e6, -1e6},"
+        f" float[2] positions = {{0.123, -0.456}}> {{ {inner} }}"
+    )
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    expected = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, {"x": x})[0]
+    assert np.abs(expected[0]).max() < 0.5
+    onnx.save(proto, tmp_path / "plain.onnx")
+    compiled = openvino.Core().compile_model(tmp_path / "plain.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    assert np.abs(next(iter(compiled({"x": x}).values())) - expected).max() > 1e-3  # still
+    path = edgekit_openvino.convert(proto, tmp_path / "model")
+    np.testing.assert_allclose(edgekit_openvino.load(path).run({"x": x})["y"], expected, rtol=3e-7)
+
+
 def test_a_usual_normalization_is_left_as_it_is(tmp_path: Path) -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["" : 18]>\ng (float[n, 2] x) => (float[n, 2] y)'
