@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.exact.amplified import KINDS as DIFFERENCES_JOINED_BY
-from edgekit_openvino.exact.amplified import keep_difference
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.integer_comparisons import KINDS as COMPARISONS
 from edgekit_openvino.exact.integer_comparisons import keep_integer_choice, keep_integer_comparison
 from edgekit_openvino.exact.integer_kernels import KERNELS, keep_integer_kernel
 from edgekit_openvino.exact.integer_quotients import KINDS as DIVISIONS
 from edgekit_openvino.exact.integer_quotients import keep_integer_quotient
+from edgekit_openvino.exact.joined_constants import KINDS as JOINED
+from edgekit_openvino.exact.joined_constants import keep_apart
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.quotients import keep_quotient
 from edgekit_openvino.exact.replacing import put_behind, put_in_place_of
@@ -70,10 +70,10 @@ def corrected(network: Any) -> Any:
                 _keep_infinite(operation, EXTREMES[kind])
         elif kind in ORDERS and operation.get_input_element_type(0).is_real():
             _compare_in_other_order(operation, ORDERS[kind])
-        elif kind in DIFFERENCES_JOINED_BY:
+        elif kind in JOINED:
             if kind == "Divide":
                 keep_quotient(operation)
-            keep_difference(operation)
+            keep_apart(operation)
         elif kind in PRODUCTS:
             store_operands(operation, constants)
         elif kind == "TopK":

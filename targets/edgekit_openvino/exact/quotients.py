@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.exact.amplified import is_amplified_by
+from edgekit_openvino.exact.joined_constants import is_amplified_by
 
 CUTS = ("Floor", "Ceiling", "Convert")
 """What makes another whole number of what lies next to one; Convert where it makes integers."""

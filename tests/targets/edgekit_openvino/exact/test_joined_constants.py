@@ -1,4 +1,4 @@
-"""Differences from constants that are amplified: that OpenVINO still loses them, and that they are kept."""
+"""Constants of two operations in a row: that OpenVINO still joins them with a loss, and that they are kept apart."""
 
 from __future__ import annotations
 
@@ -79,6 +79,31 @@ def test_constants_behind_a_mask_of_attention(tmp_path: Path, inner: str, x: np.
     assert np.abs(next(iter(compiled({"x": x}).values())) - expected).max() > 1e-3  # still
     path = edgekit_openvino.convert(proto, tmp_path / "model")
     np.testing.assert_allclose(edgekit_openvino.load(path).run({"x": x})["y"], expected, rtol=3e-7)
+
+
+@pytest.mark.parametrize(
+    ("inner", "x"),
+    [
+        ("a = Mul(x, least) y = Mul(a, eight)", MASK),
+        ("a = Mul(small, x) y = Mul(small, a)", MASK * 1e36),
+        ("a = Mul(x, small) b = Div(a, large) y = Mul(b, large)", MASK * 1e20),
+    ],
+    ids=["infinite", "0", "0 of a quotient"],
+)
+def test_factors_whose_product_is_beyond_the_range_of_floats(tmp_path: Path, inner: str, x: np.ndarray) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]>\ng (float[n, 2] x) => (float[n, 2] y)'
+        " <float[2] least = {-3.4e38, -3.4e38}, float[2] eight = {8, 8}, float small = {1e-30}, float large = {1e30}>"
+        f" {{ {inner} }}"
+    )
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    expected = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, {"x": x})[0]
+    onnx.save(proto, tmp_path / "plain.onnx")
+    compiled = openvino.Core().compile_model(tmp_path / "plain.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    assert not np.allclose(next(iter(compiled({"x": x}).values())), expected, atol=0)  # still
+    path = edgekit_openvino.convert(proto, tmp_path / "model")
+    np.testing.assert_allclose(edgekit_openvino.load(path).run({"x": x})["y"], expected, rtol=1e-5)
 
 
 def test_a_usual_normalization_is_left_as_it_is(tmp_path: Path) -> None:
