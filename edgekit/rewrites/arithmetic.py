@@ -300,6 +300,24 @@ class SummedReduction(Rewrite):
         return [build("Sqrt", given) if is_squared else given]
 
 
+class DividedByLength(Rewrite):
+    """``LpNormalization`` as a division by the vector's length, or by 1 where that is 0."""
+
+    name: ClassVar[str] = "division by the length"
+    op_types: ClassVar[Sequence[str]] = ("LpNormalization",)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Nothing is added to the length: a short vector has the length 1 afterwards, too."""
+        x = node.inputs[0]
+        if x is None or x.dtype not in _FLOATS:
+            raise InapplicableError("the type of its input is not known")
+        axes, is_sum = [node.attributes.get_int("axis", -1)], node.attributes.get_int("p", 2) == 1
+        total = build.reduce("ReduceSum", build("Abs", x) if is_sum else build("Mul", x, x), axes)
+        length = total if is_sum else build("Sqrt", total)
+        zero, one = (np.asarray(number, x.dtype.numpy()) for number in (0, 1))
+        return [build("Div", x, build("Where", build("Equal", length, zero), one, length))]
+
+
 def _constant_axes(node: ir.Node, x: ir.Value) -> tuple[list[int], bool]:
     """The axes of a reduction, and whether there are none and that means that nothing is reduced.
 

@@ -80,6 +80,7 @@ class StandardRewrites(RewriteSet):
             arithmetic.WholeBias(),
             arithmetic.StableLogSumExp(),
             arithmetic.SummedReduction(),
+            arithmetic.DividedByLength(),
             arithmetic.GreatestOfNothing(),
             arithmetic.ProductOfFourDimensions(),
             arithmetic.WholeVectorAverage(),

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from edgekit.graph.nodes import constant_input, has_input
 from edgekit.operators.departures import Departure, static_sizes
 from edgekit.rewrites.ml.features import Normalizer
-from edgekit_openvino.misread.conditions import rank_of
+from edgekit_openvino.misread.conditions import always, rank_of
 
 AXES_FORGOTTEN = range(13, 18)
 """Opsets in which two reductions have their axes as an attribute, and OpenVINO looks for an input."""
@@ -50,6 +50,7 @@ def _divides_by_maximum(node: ir.Node, _: int) -> bool:
 
 MISREADINGS = (
     Departure((*Normalizer.op_types,), _divides_by_maximum, "it divides by the greatest magnitude", Normalizer.domain),
+    Departure(("LpNormalization",), always, "it adds 1.2e-7 to the sum that it divides by"),
     Departure(("ReduceL1", "ReduceLogSum"), _has_axes_that_it_forgets, "it reduces all axes at opsets 13 to 17"),
     Departure(
         ("ReduceL1", "ReduceL2", "ReduceLogSum"), _may_reduce_no_axis, "it leaves the elements as they are without axes"

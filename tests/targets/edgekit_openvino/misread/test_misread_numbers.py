@@ -52,6 +52,14 @@ NUMBERS: dict[str, tuple[str, int, Arrays]] = {
         for op in ("Abs", "Neg")
     },
     **{
+        f"LpNormalization of short vectors, p={p}": (
+            f"(float[3, 2] x) => (float[3, 2] y) {{ y = LpNormalization <axis = 1, p = {p}> (x) }}",
+            17,
+            {"x": np.array([[3e-3, -4e-3], [0, 0], [1e-6, 0]], np.float32)},
+        )
+        for p in (1, 2)
+    },
+    **{
         f"{op} of infinite numbers": (
             f"(float[6] x) => (float[6] y) {{ y = {op} (x) }}",
             10,
