@@ -14,12 +14,11 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import shape_of
+from edgekit.rewrites.cubic_kernel import OFFSETS, four_weights
 
 HALF_PIXEL_SINCE = 16
 """The opset in which RoiAlign got ``coordinate_transformation_mode``, with another default than what it did before."""
 MOST_SAMPLES = 1 << 22
-SHARPNESS = -0.75
-"""The coefficient of the cubic kernel, which the ONNX specification takes from PyTorch (Keys 1981 has -0.5)."""
 
 
 class GatheredGrid(Rewrite):
@@ -131,26 +130,11 @@ class _Edge:
             place = build("Max", build("Min", place, self.number(self.size + 2)), self.number(-3))
         below = build("Floor", place)
         share = build("Sub", place, below)
-        rest = build("Sub", self.number(1), share)
-        offsets = (-1, 0, 1, 2)
-        weights = (self._far(share), self._near(share), self._near(rest), self._far(rest))
         found = []
-        for offset, weight in zip(offsets, weights, strict=True):
+        for offset, weight in zip(OFFSETS, four_weights(build, share, self.dtype), strict=True):
             element = build("Add", below, self.number(offset))
             found.append(self._element(element if self.padding == "zeros" else self.inside(element), weight))
         return found
-
-    def _near(self, distance: ir.Value) -> ir.Value:
-        """The cubic kernel up to 1 away: (a + 2) d³ - (a + 3) d² + 1."""
-        build = self.build
-        slope = build("Sub", build("Mul", distance, self.number(SHARPNESS + 2)), self.number(SHARPNESS + 3))
-        return build("Add", build("Mul", build("Mul", distance, distance), slope), self.number(1))
-
-    def _far(self, beyond: ir.Value) -> ir.Value:
-        """The cubic kernel between 1 and 2 away, by what is beyond 1: a d (1 - d)²."""
-        build = self.build
-        rest = build("Sub", self.number(1), beyond)
-        return build("Mul", build("Mul", beyond, self.number(SHARPNESS)), build("Mul", rest, rest))
 
     def _element(self, place: ir.Value, share: ir.Value | None) -> tuple[ir.Value, ir.Value | None]:
         """An element's index, inside, and its share, which is zero where the place is outside."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from edgekit.graph.loops.values import Size, source
 from edgekit.graph.loops.vector_elements import Element, elements_of
 from edgekit.graph.nodes import input_at
 from edgekit.rewrite import InapplicableError
+from edgekit.rewrites.cubic_kernel import OFFSETS, four_weights
 
 FLOAT = ir.DataType.FLOAT
 INT64 = ir.DataType.INT64
@@ -83,6 +85,32 @@ class GatheredAxis:
             weight = weight if kind == FLOAT else build.cast(weight, kind)
             parts.append(build("Mul", part, self.in_shape(weight)))
         return build("Add", *parts)
+
+    def convolved(self, x: ir.Value, place: Number, dtype: np.dtype, a: float, *, excludes: bool) -> ir.Value:
+        """The sums of the four elements around each place, weighed by the kernel of cubic convolution.
+
+        Args:
+            x: The input.
+            place: Coordinates, which may lie outside it.
+            dtype: Its type.
+            a: The kernel's coefficient.
+            excludes: Whether elements outside weigh nothing (``exclude_outside``), in place of what is at the border.
+        """
+        build, kind, first = self.build, ir.DataType.from_numpy(dtype), np.float32(0)
+        below = build("Floor", place)
+        indices = [build("Add", below, np.float32(offset)) for offset in OFFSETS]
+        inside = [build("Max", build("Min", index, self.last), first) for index in indices]
+        weights = four_weights(build, build("Sub", place, below), np.dtype(np.float32), a)
+        if excludes:
+            counts = [build.cast(build("Equal", *pair), FLOAT) for pair in zip(indices, inside, strict=True)]
+            weights = [build("Mul", *pair) for pair in zip(weights, counts, strict=True)]
+            total = functools.reduce(lambda one, other: build("Add", one, other), weights)
+            weights = [build("Div", weight, total) for weight in weights]
+        parts = []
+        for index, weight in zip(inside, weights, strict=True):
+            part = build("Gather", x, build.cast(index, INT64), axis=self.axis)
+            parts.append(build("Mul", part, self.in_shape(weight if kind == FLOAT else build.cast(weight, kind))))
+        return functools.reduce(lambda one, other: build("Add", one, other), parts)
 
     def in_shape(self, along: ir.Value) -> ir.Value:
         """A list with an element for each index of the axis, so that it goes along that axis of the result."""

@@ -13,6 +13,7 @@ from edgekit.graph.building import NodeBuilder
 from edgekit.graph.nodes import constant_input
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import typed
+from edgekit.rewrites.cubic_kernel import SHARPNESS
 from edgekit.rewrites.resizing.gathered_axes import (
     FLOAT,
     HALF,
@@ -33,7 +34,7 @@ _SCALES, _SIZES = 2, 3
 
 
 class GatheredResize(Rewrite):
-    """Nearest and linear, by sizes or scales that are computed, of an input of any sizes.
+    """Nearest, linear and cubic, by sizes or scales that are computed, of an input of any sizes.
 
     Coordinates are those of the ONNX specification in single precision. An axis whose size or scale shows that it stays
     is left alone.
@@ -52,20 +53,26 @@ class GatheredResize(Rewrite):
         return shape is not None and not (shape.is_static() and constant_input(node, _given(node)) is not None)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """A gather along each axis for the nearest element, two for weighted sums."""
+        """A gather along each axis for the nearest element, two or four for weighted sums."""
         x, dtype = typed(node.inputs[0])
         mode = node.attributes.get_string("mode", "nearest")
-        if mode not in ("nearest", "linear"):
-            raise InapplicableError(f"mode {mode!r}")
-        if mode == "linear" and not dtype.is_floating_point():
+        if mode not in ("nearest", "linear", "cubic"):
+            raise InapplicableError(f"unknown mode {mode!r}")
+        if mode != "nearest" and not dtype.is_floating_point():
             raise InapplicableError("sums of integers leave the rounding open")
-        for option in ("antialias", "exclude_outside"):
+        excludes = node.attributes.get_int("exclude_outside", 0) == 1
+        for option in ("antialias", *(["exclude_outside"] if mode != "cubic" else [])):
             if node.attributes.get_int(option, 0) == 1:
                 raise InapplicableError(f"{option} at sizes that only a run tells")
+        a = node.attributes.get_float("cubic_coeff_a", SHARPNESS)
         transformation = node.attributes.get_string("coordinate_transformation_mode", "half_pixel")
         rounding = node.attributes.get_string("nearest_mode", "round_prefer_floor")
         result = x
         for axis in _axes(node, build, x):
+            if mode == "cubic":
+                place = axis.coordinates(transformation)
+                result = axis.convolved(result, place, dtype.numpy(), a, excludes=excludes)
+                continue
             place = axis.places(transformation)
             if mode == "nearest":
                 result = build("Gather", result, axis.nearest(place, rounding), axis=axis.axis)
@@ -85,10 +92,10 @@ class _Axis(GatheredAxis):
 
     def places(self, transformation: str) -> ir.Value:
         """Where each output element lies in the input, at its border for what lies outside: [count]."""
-        place = self._coordinates(transformation)
+        place = self.coordinates(transformation)
         return self.build("Max", self.build("Min", place, self.last), np.float32(0))
 
-    def _coordinates(self, transformation: str) -> Number:
+    def coordinates(self, transformation: str) -> Number:
         """As the specification has them, in the order of its operations."""
         build, steps, none = self.build, self.steps(), np.float32(0)
         if transformation == "asymmetric":

@@ -88,6 +88,29 @@ def test_linear(assert_rewritten, given, shape, transformation):
     assert [each.rewrite for each in result.applied] == [NAME]
 
 
+@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
+@pytest.mark.parametrize("shape", [KNOWN, OPEN])
+@pytest.mark.parametrize("given", MADE)
+def test_cubic(assert_rewritten, given, shape, transformation):
+    """Tables of positions that a picture of any size gets, as DINOv2 has them."""
+    made, feeds = MADE[given]
+    proto = made(shape, "cubic", transformation)
+    result = assert_rewritten(proto, *feeds(shape, transformation), refused=("Resize",), atol=1e-5)
+    assert [each.rewrite for each in result.applied] == [NAME]
+
+
+@pytest.mark.parametrize("excludes", [0, 1])
+@pytest.mark.parametrize("a", [-0.75, -0.5])
+def test_cubic_with_a_coefficient_and_without_what_is_outside(assert_rewritten, a, excludes):
+    proto = to_sizes(OPEN, "cubic", opset=18)
+    added = [
+        onnx.helper.make_attribute("cubic_coeff_a", a),
+        onnx.helper.make_attribute("exclude_outside", excludes),
+    ]
+    proto.graph.node[-1].attribute.extend(added)
+    assert_rewritten(proto, *size_feeds(OPEN), refused=("Resize",), atol=1e-5)
+
+
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 @pytest.mark.parametrize("given", MADE)
@@ -221,8 +244,8 @@ def resizes(model):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"mode": "cubic"}, "mode 'cubic'"),
         ({"antialias": 1}, "antialias"),
+        ({"exclude_outside": 1}, "exclude_outside"),
         ({"keep_aspect_ratio_policy": "not_larger"}, "aspect ratio"),
     ],
 )
