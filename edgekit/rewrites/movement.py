@@ -76,24 +76,64 @@ class ChosenPad(Rewrite):
 
 
 class SlicedGather(Rewrite):
-    """``GatherElements`` whose indices are fewer than the data along other axes than its own: the data there is."""
+    """``GatherElements`` whose indices are fewer than the data along other axes than its own: the data there is.
+
+    OpenVINO takes a Slice from the beginning away that stands ahead of GatherElements, along whichever axis it cuts.
+    """
 
     name: ClassVar[str] = "gather from as much as is asked for"
     op_types: ClassVar[Sequence[str]] = ("GatherElements",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For data and indices of known sizes."""
-        sizes, asked = shape_of(node.inputs[0]), shape_of(node.inputs[1])
-        axis = node.attributes.get_int("axis", 0) % len(sizes)
-        cut = [place for place in range(len(sizes)) if place != axis and asked[place] < sizes[place]]
-        if not cut:
+        """For sizes that are known along the axes that are cut; a Slice ahead of it is left out."""
+        data, indices = node.inputs
+        rank = rank_of(data)
+        axis = node.attributes.get_int("axis", 0) % rank
+        whole, kept = _sliced(data)
+        if axis in kept:
+            whole, kept = data, {}
+        for place in range(rank):
+            wanted, size = _size(indices, place), _size(data, place)
+            if place != axis and wanted is not None and size is not None and wanted < size:
+                kept[place] = wanted
+        if not kept:
             raise InapplicableError("it has as many indices as data")
-        part = node.inputs[0]
-        for place in cut:  # OpenVINO drops a Slice ahead of GatherElements
-            if asked[place] == 0:
-                raise InapplicableError("it has no indices")
-            part, _ = build.split(part, place, [asked[place], sizes[place] - asked[place]])
-        return [build("GatherElements", part, node.inputs[1], axis=axis)]
+        if 0 in kept.values():
+            raise InapplicableError("it has no indices")
+        part = whole
+        for place, count in kept.items():
+            part, _ = build.split(part, place, [count, size_along(whole, place) - count])
+        return [build("GatherElements", part, indices, axis=axis)]
+
+
+def _sliced(value: ir.Value | None) -> tuple[ir.Value | None, dict[int, int]]:
+    """What a value is the beginning of, and how much of it along which axes; the value itself where it is no Slice."""
+    node = None if value is None else value.producer()
+    if node is None or node.op_type != "Slice" or node.domain:
+        return value, {}
+    whole = node.inputs[0]
+    starts, ends, axes, steps = (constant_input(node, place) for place in range(1, 5))
+    if starts is None or ends is None or (has_input(node, 4) and (steps is None or (steps != 1).any())) or starts.any():
+        return value, {}
+    rank = rank_of(whole)
+    along = range(len(starts)) if not has_input(node, 3) else axes
+    if along is None:
+        return value, {}
+    kept = {}
+    for place, end in zip(along, ends, strict=True):
+        size = _size(whole, int(place) % rank)
+        if size is None:
+            return value, {}
+        count = min(int(end), size) if end >= 0 else size + int(end)
+        if count < size:
+            kept[int(place) % rank] = count
+    return whole, kept
+
+
+def _size(value: ir.Value | None, axis: int) -> int | None:
+    """A value's size along an axis; None where it is not known."""
+    size = None if value is None or value.shape is None else value.shape[axis]
+    return size if isinstance(size, int) else None
 
 
 class EndlessSlice(Rewrite):

@@ -6,6 +6,10 @@ import numpy as np
 import onnx
 import pytest
 
+from edgekit.model import Model, node_name
+from edgekit.rewrites.application import rewritten
+from edgekit.rewrites.movement import SlicedGather
+
 RANDOM = np.random.default_rng(5)
 BATCHES = (2, 5)
 
@@ -77,3 +81,33 @@ def test_an_open_size_in_parts_of_which_the_last_is_smaller(assert_rewritten, co
 def test_the_size_that_it_goes_along_has_to_be_known(assert_left_alone, body, opset, axis):
     proto = parsed(body, opset)
     assert_left_alone(proto, proto.graph.node[0].op_type, {}, f"the size of its input along axis {axis} is not fixed")
+
+
+@pytest.mark.parametrize("end", [3, -3])
+def test_gathered_elements_of_a_slice_along_another_axis(model_of, run, end):
+    """OpenVINO takes the Slice away, and finds indices that are fewer than the data."""
+    proto = parsed(
+        "(float[N, 5, 6] x, int64[N, 4, 3] i) => (float[N, 4, 3] y)"
+        f" <int64[1] z = {{0}}, int64[1] e = {{{end}}}, int64[1] a = {{2}}>"
+        " { part = Slice (x, z, e, a) y = GatherElements <axis = 1> (part, i) }",
+        13,
+    )
+
+    def refusals(model: Model) -> set[str]:
+        nodes = [node for node in model.graph if node.op_type == "GatherElements"]
+        return {node_name(node) for node in nodes if node.inputs[0].producer().op_type == "Slice"}
+
+    result = rewritten(model_of(proto), refusals, [SlicedGather()])
+    assert [each.rewrite for each in result.applied] == ["gather from as much as is asked for"]
+    for batch in BATCHES:
+        feeds = {"x": floats(batch, 5, 6), "i": RANDOM.integers(-5, 5, (batch, 4, 3))}
+        np.testing.assert_array_equal(run(result.model.proto(), feeds)[0], run(proto, feeds)[0])
+
+
+def test_a_slice_along_the_axis_of_a_gather_stays(model_of):
+    """Indices below zero count from its end."""
+    body = """(float[N, 5] x, int64[N, 4] i) => (float[N, 4] y) <int64[1] z = {0}, int64[1] e = {3}, int64[1] a = {1}>
+    { part = Slice (x, z, e, a) y = GatherElements <axis = 1> (part, i) }"""
+    result = rewritten(model_of(parsed(body, 13)), lambda model: {node_name(model.graph[-1])}, [SlicedGather()])
+    assert not result.applied
+    assert ["it has as many indices as data" in reason for reason in map(str, result.dropped.values())] == [True]

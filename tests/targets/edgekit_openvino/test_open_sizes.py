@@ -182,3 +182,14 @@ def test_the_first_of_equal_integers_comes_first(kind: str, tmp_path: Path) -> N
     assert not np.array_equal(openvino.compile_model(network, "CPU")(feeds)[1], expected), "OpenVINO has learned it"
     got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["i"]
     np.testing.assert_array_equal(got, expected)
+
+
+def test_indices_for_a_part_of_data_with_an_open_batch(tmp_path: Path) -> None:
+    body = "(float[N, 5, 6] x, int64[N, 4, 3] i) => (float[N, 4, 3] y) { y = GatherElements <axis = 1> (x, i) }"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 13]>\ng {body}')
+    with pytest.raises(UnsupportedOpsError, match="not consistent"):
+        convert_model(Model(ir.from_proto(model)))
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    for batch in (3, 1):
+        feeds = {"x": floats(batch, 5, 6), "i": RANDOM.integers(-5, 5, (batch, 4, 3))}
+        np.testing.assert_array_equal(runner.run(feeds)["y"], right(model, feeds))
