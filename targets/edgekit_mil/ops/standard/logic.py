@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Value, computed, is_beyond_int32
+from edgekit_mil.core.values import HIGHEST_RANK, Value, computed, is_beyond_int32
 from edgekit_mil.support.integer_arithmetic import NARROW_BITS, wrapped
 from edgekit_mil.support.movement import broadcast, reshaped
 
@@ -88,34 +88,47 @@ def bitwise_not(ctx: Context, x: Value) -> Var:
 @lowering("BitwiseAnd", "BitwiseOr", "BitwiseXor", versions=[18], elementwise=True)
 def bitwise(ctx: Context, a: Value, b: Value) -> Var:
     """Bits are taken apart along a new last dimension, connected as truth values, and put together again."""
-    shape = np.broadcast_shapes(a.static_shape, b.static_shape)
-    bits = CONNECTIVES[ctx.op_type.removeprefix("Bitwise")](x=bits_of(a, shape), y=bits_of(b, shape))
+    has_room = max(a.rank, b.rank) < HIGHEST_RANK
+    shape = () if has_room else np.broadcast_shapes(a.static_shape, b.static_shape)
+    spread = [value.var if has_room else in_a_row(value, shape) for value in (a, b)]
+    bits = CONNECTIVES[ctx.op_type.removeprefix("Bitwise")](x=bits_of(spread[0]), y=bits_of(spread[1]))
     weighted = mb.mul(x=mb.cast(x=bits, dtype="int32"), y=BIT_WEIGHTS)
     number = wrapped(mb.reduce_sum(x=weighted, axes=[-1], keep_dims=False), a.dtype)
-    return reshaped(computed(number, a.dtype), shape)
+    return number if has_room else reshaped(computed(number, a.dtype), shape)
 
 
-def bits_of(x: Value, shape: tuple[int, ...]) -> Var:
-    """The bits of every element of a broadcast tensor, all elements in a row: (elements, bits), the lowest first."""
-    var = mb.reshape(x=broadcast(x, shape), shape=[math.prod(shape), 1])
+def in_a_row(x: Value, shape: tuple[int, ...]) -> Var:
+    """All elements of a value in a shape that it broadcasts to: [elements]."""
+    return mb.reshape(x=broadcast(x, shape), shape=[math.prod(shape)])
+
+
+def bits_of(var: Var) -> Var:
+    """The bits of every element, the lowest first: [*shape, bits]."""
+    spread = mb.expand_dims(x=var, axes=[-1])
     powers = np.array([1 << place for place in range(CARRIER_BITS - 1)], np.int32)
-    low = mb.equal(x=mb.mod(x=mb.floor_div(x=var, y=powers), y=2), y=1)
-    return mb.concat(values=[low, mb.less(x=var, y=0)], axis=-1)
+    low = mb.equal(x=mb.mod(x=mb.floor_div(x=spread, y=powers), y=2), y=1)
+    return mb.concat(values=[low, mb.less(x=spread, y=0)], axis=-1)
 
 
 @lowering("BitShift", versions=[11, 28], note="results of 64-bit integers have to fit int32", elementwise=True)
 def bit_shift(ctx: Context, x: Value, places: Value, *, direction: str) -> Var:
     """Times or over a power of two; beyond the type's bits only the sign is left, or nothing."""
     bits = NARROW_BITS.get(x.dtype, CARRIER_BITS)
-    shape = np.broadcast_shapes(x.static_shape, places.static_shape)
-    places = computed(broadcast(places, shape), places.dtype)
+    places, whole = as_large_as(places, x), as_large_as(x, places)
     most = bits - 1 if direction == "LEFT" else CARRIER_BITS - 2
     inside = mb.logical_and(x=mb.greater_equal(x=places.var, y=0), y=mb.less_equal(x=places.var, y=most))
     near = mb.minimum(x=mb.maximum(x=places.var, y=0), y=most)
     if direction == "RIGHT":
         powers = np.array([1 << place for place in range(most + 1)], np.int32)
         shifted = mb.floor_div(x=x.var, y=mb.gather(x=powers, indices=near, axis=0))
-        return mb.select(cond=inside, a=shifted, b=mb.minimum(x=mb.sign(x=broadcast(x, shape)), y=0))
+        return mb.select(cond=inside, a=shifted, b=mb.minimum(x=mb.sign(x=whole.var), y=0))
     factor = mb.gather(x=BIT_WEIGHTS, indices=near, axis=0)
     product = wrapped(mb.mul(x=x.var, y=factor), x.dtype)
     return mb.select(cond=inside, a=product, b=mb.mul(x=product, y=0))
+
+
+def as_large_as(x: Value, other: Value) -> Value:
+    """A value of integers in the shape that it and another broadcast to."""
+    if x.is_static and other.is_static:
+        return computed(broadcast(x, np.broadcast_shapes(x.static_shape, other.static_shape)), x.dtype)
+    return computed(mb.add(x=x.var, y=mb.mul(x=other.var, y=0)), x.dtype)

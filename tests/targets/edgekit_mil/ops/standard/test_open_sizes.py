@@ -103,6 +103,37 @@ def test_rotary_embeddings_of_any_number_of_tokens(tmp_path, turned, interleaved
     held_against_onnx_runtime(parsed(text, 23), feeds, tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["int32", "uint8", "int64"])
+@pytest.mark.parametrize("operator", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
+def test_bits_of_any_number_of_integers(tmp_path, operator, kind):
+    """As tables of hashed places have them."""
+    text = f"""({kind}[2, N] a, {kind}[N] b) => ({kind}[2, N] y) <{kind} c = {{21}}>
+        {{ d = {operator} (b, c) y = {operator} (a, d) }}"""
+    limits = np.iinfo("int32" if kind == "int64" else kind)
+    feeds = [
+        {name: RANDOM.integers(limits.min, limits.max, shape).astype(kind) for name, shape in shapes.items()}
+        for shapes in ({"a": (2, size), "b": (size,)} for size in SIZES)
+    ]
+    held_against_onnx_runtime(parsed(text, 18), feeds, tmp_path)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("places", ["a", "c", "d"])
+def test_shifts_of_any_number_of_integers(tmp_path, places, direction):
+    """ONNX Runtime shifts by fewer places than there are bits alone."""
+    text = f"""(uint8[3, N] x, uint8[N] a) => (uint8[3, N] y) <uint8 c = {{3}}, uint8[3, 1] d = {{0, 1, 7}}>
+        {{ y = BitShift <direction = "{direction}"> (x, {places}) }}"""
+    feeds = [
+        {"x": RANDOM.integers(0, 256, (3, size)).astype(np.uint8), "a": RANDOM.integers(0, 8, size).astype(np.uint8)}
+        for size in SIZES
+    ]
+    model = parsed(text, 11)
+    if places != "a":
+        del model.graph.input[1]
+        feeds = [{"x": each["x"]} for each in feeds]
+    held_against_onnx_runtime(model, feeds, tmp_path)
+
+
 def test_six_dimensions_of_which_one_is_open_are_refused_by_name(tmp_path):
     model = parsed("(float[N, 1, 2, 1, 2, 1] x) => (float[N, 1, 2, 1, 2, 1] y) { y = Relu (x) }", 14)
     with pytest.raises(UnsupportedOpsError, match="of rank 6, Core ML has 5 dimensions at most, and N open") as found:
