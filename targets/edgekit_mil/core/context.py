@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
 from edgekit_mil.core.mil import Var, ct
-from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed
+from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, computed
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ def output_values(
             values.append(item)
         elif isinstance(item, Var):
             if item.rank > HIGHEST_RANK:
-                raise Unsupported(f"makes a tensor of rank {item.rank}, Core ML has {HIGHEST_RANK} dimensions at most")
+                reason = f"makes a tensor of rank {item.rank}, Core ML has {HIGHEST_RANK} dimensions at most"
+                is_fixed = all(isinstance(size, int | np.integer) for size in item.shape)
+                raise Unsupported(reason) if is_fixed else Unsupported(reason, FIX_SIZES)
             values.append(computed(item, output_dtype(ctx, schema, inputs, position)))
         else:
             raise TypeError(f"the lowering of {ctx.op_type} returned {type(item).__name__}, not a Var or Value")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_mil.core.mil import Symbol, Var, mb, types
+from edgekit_mil.core.mil import Symbol, Var, get_new_symbol, mb, types
 from edgekit_mil.core.values import Unsupported, Value
 
 
@@ -139,6 +139,36 @@ def note_input_size(symbol: Any, greatest: int) -> None:
 def may_be_empty(size: Any) -> bool:
     """Whether a size may be 0: it follows from what a run computes, not from sizes of inputs alone."""
     return not is_number(size) and not size.free_symbols <= _of_inputs
+
+
+_quotients: dict[tuple[Any, int], Any] = {}
+"""Symbols of open sizes divided by numbers with a rest, by size and number."""
+
+
+def quotient(size: Any, divisor: int) -> Any:
+    """How often a number goes into a size: an expression of the size's symbols, or a symbol where there may be a rest.
+
+    Args:
+        size: A number, 0 at least, or an expression of symbols.
+        divisor: 1 at least.
+    """
+    if is_number(size):
+        return int(size) // int(divisor)
+    whole = size / int(divisor)
+    if all(factor.is_Integer for factor in whole.as_coefficients_dict().values()):
+        return whole
+    key = (size, int(divisor))
+    if key not in _quotients:
+        _quotients[key] = get_new_symbol()
+        with suppress(Unsupported):
+            _bounds[_quotients[key]] = most_of(size) // int(divisor)
+    return _quotients[key]
+
+
+def has_quotients(sizes: Sequence[Any]) -> bool:
+    """Whether one of them is how often a number goes into an open size, which :func:`quotient` made a symbol of."""
+    made = set(_quotients.values())
+    return any(not is_number(size) and bool(size.free_symbols & made) for size in sizes)
 
 
 def note_limit(size: Any, *factors: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_mil.core.values import Value
+from edgekit_mil.support.runtime_shapes import is_number, quotient
 
 Elements = np.ndarray
 
@@ -52,9 +53,18 @@ def unchanged(x: Elements) -> Elements:
 def divided(x: Elements, y: Elements) -> Elements | None:
     """Div of numbers without a rest, which is the same for integers and floats; None for others."""
     numbers = [*x.reshape(-1), *y.reshape(-1)]
-    if not all(isinstance(number, int | np.integer) for number in numbers) or not y.all() or np.any(x % y):
+    if not all(map(is_number, numbers)) or not y.all() or np.any(x % y):
         return None
     return np.asarray(x // y, object)
+
+
+def divided_integers(x: Elements, y: Elements) -> Elements | None:
+    """Div of sizes, open ones among them, by numbers: how many windows of a fixed size there are, say."""
+    if not all(is_number(number) and number > 0 for number in y.reshape(-1)):
+        return None
+    wide, by = np.broadcast_arrays(x, y)
+    found = [quotient(*pair) for pair in zip(wide.reshape(-1), by.reshape(-1), strict=True)]
+    return np.array(found, object).reshape(wide.shape)
 
 
 def as_vector(x: Elements, shape: Elements) -> Elements | None:
@@ -94,6 +104,8 @@ def elements_of(op_type: str, inputs: Sequence[Value | None], attributes: Mappin
     known = [known_elements(value) for value in inputs if value is not None]
     if op_type == "Slice" and "starts" in attributes:  # before operator set 10
         known += [np.asarray(attributes[bound], object) for bound in ("starts", "ends")]
+    if op_type == "Div" and inputs[0] is not None and inputs[0].dtype.is_integer():
+        rule = divided_integers
     arrays = [array for array in known if array is not None]
     if len(arrays) < len(known) or arrays[0].size > MOST_ELEMENTS.get(op_type, arrays[0].size):
         return None

@@ -30,11 +30,14 @@ def identity(ctx: Context, x: Value) -> Value:
 @lowering("Reshape", versions=[5, 13, 14, 19, 21, 23, 24, 25])
 def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var | Value:
     """0 keeps a size (unless ``allowzero``), -1 takes what is left."""
-    if shape.constant is None and shape.elements is None:
+    elements = None if shape.elements is None else list(shape.elements)
+    if elements is not None and len(elements) <= HIGHEST_RANK and runtime_shapes.has_quotients(elements):
+        elements = None  # the program computes what no symbol tells
+    if shape.constant is None and elements is None:
         if allowzero and 0 in x.shape:
             raise Unsupported("a size of 0 in a computed shape (allowzero), which Core ML reads as one to keep")
         return runtime_shapes.reshaped(x, shape)
-    sizes = shape.ints("the shape") if shape.elements is None else list(shape.elements)
+    sizes = shape.ints("the shape") if elements is None else elements
     if not (x.is_static and shape.is_constant):
         if allowzero and 0 in sizes:
             raise Unsupported("a size of 0 with a dynamic input")

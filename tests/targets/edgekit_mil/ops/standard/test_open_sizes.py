@@ -158,6 +158,41 @@ def test_windows_of_an_open_batch_whose_number_is_divided_out(tmp_path):
     held_against_onnx_runtime(model, [{"x": floats(size, 4, 6, 2)} for size in SIZES], tmp_path)
 
 
+WINDOWS = """(float[B, H, W, 2] x) => (float[B, P, Q, 2] y)
+        <int64[1] n = {{2}}, int64 one = {{1}}, int64 two = {{2}}, int64 zero = {{0}}, int64[1] front = {{0}},
+         int64[4] w = {{-1, 2, 2, 2}}> {{
+            s = Shape (x) b = Gather (s, zero) h = Gather (s, one) v = Gather (s, two)
+            hs = {count} (h, two) ws = {count} (v, two)
+            b1 = Unsqueeze (b, front) h1 = Unsqueeze (h, front) w1 = Unsqueeze (v, front)
+            h2 = Unsqueeze (hs, front) w2 = Unsqueeze (ws, front)
+            t = Concat <axis = 0> (b1, h2, n, w2, n, n)
+            r = Reshape (x, t) q = Transpose <perm = [0, 1, 3, 2, 4, 5]> (r) windows = Reshape (q, w)
+            most = ReduceMax <axes = [1, 2]> (windows) less = Sub (windows, most)
+            u = Concat <axis = 0> (b1, h2, w2, n, n, n)
+            v1 = Reshape (less, u) v2 = Transpose <perm = [0, 1, 3, 2, 4, 5]> (v1)
+            z = Concat <axis = 0> (b1, h1, w1, n) y = Reshape (v2, z)
+        }}"""
+
+
+def test_windows_of_pictures_of_open_sizes(tmp_path):
+    """Swin's windows: how many there are each way is an open size over the window's."""
+    model = parsed(WINDOWS.format(count="Div"), 17)
+    dimensions = {"B": (1, 2, 3), "H": (4, 6, 8), "W": (2, 6)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    runner = edgekit_coreml.load(package)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for shape in ((1, 4, 6, 2), (3, 8, 2, 2), (2, 6, 6, 2)):
+        feeds = {"x": floats(*shape)}
+        np.testing.assert_allclose(runner.run(feeds)["y"], session.run(None, feeds)[0], rtol=1e-5)
+
+
+def test_six_dimensions_of_which_nothing_is_known_are_refused_by_name(tmp_path):
+    model = parsed(WINDOWS.format(count="Min"), 17)
+    with pytest.raises(UnsupportedOpsError, match="makes a tensor of rank 6, Core ML has 5 dimensions") as found:
+        edgekit_coreml.convert(model, tmp_path / "m", dimensions={"B": (1, 3), "H": (2, 4), "W": (2, 6)})
+    assert "fix the dimension with --dim B=SIZE or --dim H=SIZE or --dim W=SIZE" in str(found.value)
+
+
 def test_one_element_of_an_open_tensor_as_a_scalar(tmp_path):
     model = parsed(
         """(float[N] x, int64[1] i) => (float y) <int64[0] s = {}, int64[1] one = {1}> {
