@@ -292,12 +292,19 @@ def test_resizing_of_open_sizes_by_gathers(tmp_path, rng, channels, mode, scales
         (3, {"mode": "cubic", "coordinate_transformation_mode": "align_corners"}, [1, 1, 2, 2]),
     ],
 )
-def test_resizing_of_open_sizes_that_core_ml_lacks_is_refused(tmp_path, channels, attributes, scales):
+def test_resizing_of_open_sizes_that_core_ml_lacks_is_written_out(tmp_path, rng, channels, attributes, scales):
     node = make_node("Resize", ["x", "", "s"], ["y"], name="grow", **attributes)
     model = network([1, channels, "h", "w"], [node], {"s": np.array(scales, np.float32)})
     dimensions = {name: range(2, 9) for name in ("c", "h", "w") if name in (channels, "h", "w")}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    assert_agrees(model, package, [(1, 3, 2, 4), (1, 3, 7, 8)], rng)
+
+
+def test_smooth_resizing_of_open_sizes_is_refused(tmp_path):
+    node = make_node("Resize", ["x", "", "s"], ["y"], name="grow", mode="cubic", antialias=1)
+    model = network([1, 3, "h", "w"], [node], {"s": np.array([1, 1, 2, 0.3], np.float32)}, opset=18)
     with pytest.raises(UnsupportedOpsError, match=r"'grow'.*resizes open sizes"):
-        edgekit_coreml.convert(model, tmp_path / "m", dimensions=dimensions)
+        edgekit_coreml.convert(model, tmp_path / "m", dimensions={"h": range(2, 9), "w": range(2, 9)})
 
 
 @pytest.mark.parametrize(
