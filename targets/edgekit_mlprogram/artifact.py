@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.model import Model
+from edgekit.operators.wide_products import wide_products
 from edgekit.target import Artifact, BuildOptions, Profile
 from edgekit_mil.program.interface import Interface
 from edgekit_mlprogram.conversion import Conversion
@@ -55,7 +56,7 @@ def build_artifact(
         progress=options.progress,
         draft=options.draft,
     )
-    warnings = [*conversion.notes, *notes]
+    warnings = [*conversion.notes, *notes, *wide_products(model)]
     if options.compression is not None and not conversion.compressed:
         warnings.append(f"--quantize {options.compression}: no weights are large enough to be compressed")
     record: dict[str, Any] = {

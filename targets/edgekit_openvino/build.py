@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.model import Model, ValueSpec
+from edgekit.operators.wide_products import wide_products
 from edgekit.target import Artifact, BuildOptions, Feature, Profile
 
 
@@ -59,6 +60,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             "precision_asked": options.precision,
             "rounding_written_out": written is not model,
             "activations_quantized_at_run_time": stores_integers(conversion.network) and not keeps_activations,
+            "warnings": wide_products(model),
         },
     )
 

@@ -38,3 +38,15 @@ def test_what_openvino_misreads_is_refused_as_ever(tmp_path: Path) -> None:
     assert read_by_openvino(Load()(tmp_path / "reduced.onnx").model) is None
     with pytest.raises(UnsupportedOpsError, match="ReduceLogSum"):
         operations(tmp_path, text, BuildOptions(draft=True, onnx_ships=True))
+
+
+@pytest.mark.parametrize("profile_name", ["intel-cpu", "ios18"])
+def test_integers_times_the_factor_of_a_hash_are_warned_of(tmp_path: Path, profile_name: str) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (int64[4] x) => (int64[4] y) <int64 k = {73856093}, int64 m = {10007}> { [p] p = Mul(x, k) y = Mod(p, m) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "hash.onnx")
+    target, profile = find_profile(profile_name)
+    (tmp_path / "built").mkdir()
+    model = Load()(tmp_path / "hash.onnx").model
+    (warning,) = target.build(model, profile, tmp_path / "built", BuildOptions()).record["warnings"]
+    assert warning.startswith("node 'p' multiplies 64-bit integers by 73856093: the device computes in 32 bits")
