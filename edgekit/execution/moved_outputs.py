@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import Any
 
 from edgekit.execution.double_precision import doubled, in_double
 from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.execution.rounding import PERTURBATIONS, is_rounding, perturbed_inputs, perturbed_weights
+from edgekit.execution.rounding import (
+    PERTURBATIONS,
+    is_rounding,
+    perturbed_inputs,
+    perturbed_weights,
+    with_values_moved,
+)
 from edgekit.model import Arrays, Model
 
 
@@ -21,10 +27,12 @@ class MovedOutputs:
         feeds: Numbers for its inputs, perhaps for more.
         whole_too: Whether inputs that are whole numbers move as well; see
             :func:`~edgekit.execution.rounding.perturbed`.
+        inside: Values that nodes make, which move as well; see
+            :func:`~edgekit.execution.rounding.with_values_moved`.
     """
 
-    def __init__(self, model: Model, feeds: Arrays, *, whole_too: bool = False) -> None:
-        self._model, self._feeds, self._whole_too = model, feeds, whole_too
+    def __init__(self, model: Model, feeds: Arrays, *, whole_too: bool = False, inside: Collection[str] = ()) -> None:
+        self._model, self._feeds, self._whole_too, self._inside = model, feeds, whole_too, inside
         self._perturbed: list[Arrays] = []
         self._coming = self._executions()
 
@@ -42,7 +50,10 @@ class MovedOutputs:
     def _executions(self) -> Iterator[Arrays]:
         for seed in range(PERTURBATIONS):
             try:
-                reference = Reference(with_blocks_in_floats(perturbed_weights(self._model, seed)))
+                model = perturbed_weights(self._model, seed)
+                if self._inside:
+                    model = with_values_moved(model, self._inside, seed)
+                reference = Reference(with_blocks_in_floats(model))
                 moved = perturbed_inputs(self._feeds, seed, whole_too=self._whole_too)
                 yield reference.run(_fed(reference, moved))
             except NotRunnableError:

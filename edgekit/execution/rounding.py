@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,40 @@ def perturbed_weights(model: Model, seed: int) -> Model:
         if tensor is not None and tensor.dtype.is_floating_point():
             node.attributes.clear()
             node.attributes.add(ir.AttrTensor("value", ir.Tensor(perturbed(tensor.numpy(), rng), dtype=tensor.dtype)))
+    return model.with_graph(graph_model)
+
+
+def with_values_moved(model: Model, names: Collection[str], seed: int) -> Model:
+    """The model, numbers of some values of its main graph moved up or down as it runs, by what two roundings make.
+
+    Args:
+        model: It is not changed.
+        names: The values; those that are not of single precision, and those that no node makes, stay.
+        seed: Chooses how far each moves.
+    """
+    graph_model = model.graph_model.clone()
+    graph = graph_model.graph
+    made = [output for node in graph for output in node.outputs if output.name in names]
+    for number, value in enumerate(each for each in made if each.dtype == ir.DataType.FLOAT):
+        node, name = value.producer(), value.name
+        assert node is not None
+        epsilon, one = (
+            ir.Value(name=f"{name}/{kind}", const_value=ir.tensor(np.float32(amount), name=f"{name}/{kind}"))
+            for kind, amount in (("epsilon", np.finfo(np.float32).eps), ("one", 1))
+        )
+        for constant in (epsilon, one):
+            graph.register_initializer(constant)
+        drawing = {"low": -1.0, "high": 1.0, "seed": float(1 + seed * len(made) + number)}
+        drawn = ir.node("RandomUniformLike", [value], drawing, name=f"{name}/drawn")
+        share = ir.node("Mul", [drawn.outputs[0], epsilon], name=f"{name}/share")
+        factor = ir.node("Add", [share.outputs[0], one], name=f"{name}/factor")
+        moved = ir.node("Mul", [value, factor.outputs[0]], name=f"{name}/moved")
+        ir.convenience.replace_all_uses_with(value, moved.outputs[0], replace_graph_outputs=True)
+        drawn.replace_input_with(0, value)
+        moved.replace_input_with(0, value)
+        moved.outputs[0].name, value.name = name, f"{name}/exact"
+        moved.outputs[0].shape, moved.outputs[0].type = value.shape, value.type
+        graph.insert_after(node, [drawn, share, factor, moved])
     return model.with_graph(graph_model)
 
 

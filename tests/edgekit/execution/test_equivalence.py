@@ -13,6 +13,7 @@ from edgekit.data.battery import KINDS, battery_inputs
 from edgekit.execution.equivalence import Equivalence, trial_inputs
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.tolerance import compare
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 
 OnnxModel = Callable[..., onnx.ModelProto]
@@ -291,3 +292,17 @@ def test_products_in_blocks_are_compared_in_floats() -> None:
     (x,) = battery_inputs(model.inputs, KINDS[0]).values()
     numbers = np.stack([packed & 0xF, packed >> 4], axis=-1).reshape(8, 32).astype(np.float64) - 8
     np.testing.assert_allclose(found, np.float64(x) ** 2 @ (numbers * scales[:, None]).T, rtol=1e-5)
+
+
+def test_which_of_nearly_equal_numbers_is_the_greatest_hangs_on_the_rounding_of_one_node(
+    model: Callable[..., Model],
+) -> None:
+    """Matchers of points take the greatest of sums that differ in their last digit where the inputs are tiny."""
+    graph = """g (float[200, 64, 7] x) => (int64[200] best) <int64[1] axes = {2}>
+        { %s best = ArgMax <axis = 1, keepdims = 0> (sums) }"""
+    before = infer_shapes(model(graph % "sums = ReduceLogSumExp <keepdims = 0> (x, axes)", opset=18))
+    by_steps = """m = ReduceMax (x, axes) d = Sub (x, m) e = Exp (d) s = ReduceSum (e, axes) l = Log (s) t = Add (l, m)
+        sums = Squeeze (t, axes)"""
+    assert Equivalence(before).difference(infer_shapes(model(graph % by_steps, opset=18))) is None
+    other = by_steps.replace("Exp (d)", "Softplus (d)")
+    assert Equivalence(before).difference(infer_shapes(model(graph % other, opset=18))) is not None

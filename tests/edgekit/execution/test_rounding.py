@@ -8,7 +8,8 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.execution.reference import Reference
-from edgekit.execution.rounding import perturbed, perturbed_weights
+from edgekit.execution.rounding import perturbed, perturbed_weights, with_values_moved
+from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 
 OnnxModel = Callable[..., onnx.ModelProto]
@@ -82,3 +83,17 @@ def test_whole_numbers_and_halves_stay_unless_asked_for() -> None:
     scalar = perturbed(np.array(0.3, np.float32), np.random.default_rng(3))
     assert scalar.shape == ()
     assert scalar.dtype == np.float32
+
+
+def test_numbers_of_a_value_inside_move_by_two_roundings(onnx_model: OnnxModel) -> None:
+    proto = onnx_model("g (float[N] x) => (float[N] a, float[N] y) { a = Neg (x) y = Abs (a) }")
+    model = infer_shapes(Model(ir.from_proto(proto)), strict=False)
+    feeds = {"x": WEIGHTS}
+    first, second = (Reference(with_values_moved(model, ["a"], seed)).run(feeds) for seed in (0, 1))
+    steps = np.abs(first["a"]).view(np.int32).astype(np.int64) - np.abs(WEIGHTS).view(np.int32)
+    assert set(steps) == {-2, -1, 0, 1, 2}
+    assert 60 < np.count_nonzero(steps > 0) < 140, "a factor above 1 needs more than half a unit: a quarter"
+    assert 110 < np.count_nonzero(steps < 0) < 190, "one below 1 half of that: three eighths"
+    assert not np.array_equal(first["a"], second["a"])
+    np.testing.assert_array_equal(first["y"], np.abs(first["a"]))
+    np.testing.assert_array_equal(Reference(model).run(feeds)["a"], -WEIGHTS)
