@@ -9,6 +9,8 @@ from enum import StrEnum
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.features.written_softmax import written_softmax
+
 _MOVERS = {
     "Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose", "Unsqueeze",
 }  # fmt: skip
@@ -69,8 +71,8 @@ class ClassChoice:
 def scores_by_graph(output: ir.Value) -> Scores | None:
     """What an output's scores are by the operator that they come from; None where that tells nothing.
 
-    Softmax gives probabilities, one that is written out too, and LogSoftmax gives logits: softmax of the logarithms of
-    probabilities is the probabilities. Sigmoid gives scores that are independent of each other.
+    Softmax gives probabilities, and LogSoftmax gives logits: softmax of the logarithms of probabilities is the
+    probabilities. Both may be written out. Sigmoid gives scores that are independent of each other.
     """
     node = output.producer()
     while node is not None and not node.domain and node.op_type in _MOVERS:
@@ -78,11 +80,11 @@ def scores_by_graph(output: ir.Value) -> Scores | None:
         node = None if source is None else source.producer()
     if node is None or node.domain:
         return None
-    if node.op_type in ("Softmax", "LogSoftmax"):
-        return Scores.PROBABILITIES if node.op_type == "Softmax" else Scores.LOGITS
     if node.op_type in ("Sigmoid", "HardSigmoid"):
         return Scores.INDEPENDENT
-    return Scores.PROBABILITIES if _is_share(node) else None
+    written = written_softmax(node)
+    op_type = node.op_type if written is None else written.op_type
+    return {"Softmax": Scores.PROBABILITIES, "LogSoftmax": Scores.LOGITS}.get(op_type)
 
 
 def is_greatest_of(label: ir.Value, scores: ir.Value) -> bool:
@@ -135,8 +137,13 @@ def _in_the_same_order(value: ir.Value | None) -> Iterator[ir.Value]:
     while value is not None:
         yield value
         node = value.producer()
-        keeps = node is not None and not node.domain and node.op_type in {*_MOVERS, *_ORDER_KEPT}
-        value = node.inputs[0] if keeps and node is not None else None
+        if node is None or node.domain:
+            return
+        written = written_softmax(node)
+        if written is not None:
+            value = written.source
+        else:
+            value = node.inputs[0] if node.op_type in {*_MOVERS, *_ORDER_KEPT} else None
 
 
 def superseded_by_softmax(outputs: Sequence[ir.Value]) -> frozenset[str]:
@@ -167,6 +174,10 @@ def lists_by_topk(outputs: Sequence[ir.Value]) -> tuple[frozenset[str], frozense
 def _before_softmax(output: ir.Value) -> ir.Value | None:
     """What an output is the softmax of, along an axis with several numbers; None where it is none."""
     node = _moved(output).producer()
+    written = None if node is None else written_softmax(node)
+    if written is not None and written.op_type == "Softmax":
+        size = None if written.source.shape is None else written.source.shape[written.axis]
+        return None if size == 1 else written.source
     if node is None or node.domain or node.op_type != "Softmax" or node.inputs[0] is None:
         return None
     axis = node.attributes.get("axis")
@@ -200,15 +211,3 @@ def probabilities_of(scores: np.ndarray, kind: Scores) -> np.ndarray:
         return values
     powers = np.exp(values - values.max())
     return np.asarray(powers / powers.sum())
-
-
-def _is_share(node: ir.Node) -> bool:
-    """Whether it divides powers by their sum: a softmax that is written out."""
-    if node.op_type != "Div" or None in node.inputs:
-        return False
-    powers, total = node.inputs
-    assert powers is not None
-    assert total is not None
-    exponent, adding = powers.producer(), total.producer()
-    is_sum = adding is not None and adding.op_type == "ReduceSum" and adding.inputs[0] is powers
-    return is_sum and exponent is not None and exponent.op_type == "Exp"

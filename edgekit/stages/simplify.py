@@ -38,6 +38,7 @@ from edgekit.graph.simplification.flattened_softmax import compute_softmax_in_pl
 from edgekit.graph.simplification.known_optionals import unwrap_known_optionals
 from edgekit.graph.simplification.picked_columns import reduce_columns_at_once
 from edgekit.graph.simplification.size_arithmetic import widen_sizes
+from edgekit.graph.simplification.written_softmax import compute_softmax_at_once
 from edgekit.graph.sizes.shapes import fold_constants, infer_shapes
 from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
@@ -206,6 +207,7 @@ _PASSES: dict[str, Rewrite] = {
     "compute the turns of scans at once": compute_turns_at_once,
     "reduce picked columns at once": reduce_columns_at_once,
     "compute softmax without flattening": compute_softmax_in_place,
+    "compute softmax at once": compute_softmax_at_once,
     "keep arcs of what rounding took beyond 1 finite": keep_arcs_finite,
     "compute common subexpressions once": CommonSubexpressionEliminationPass(),
     "fuse patterns": _fuse,

@@ -1,12 +1,12 @@
 """Which outputs the graph says to hold classes, and along which axis.
 
-A Softmax, an ArgMax or a Sigmoid tells it, and so does an axis as long as the list of the classes' names: a tagger's
-logits for each token are classes as a Softmax's are. A vector may be scores or a regression, and is judged by its
-values (:mod:`edgekit.comparison.decisions.shared`). A table of several rows is scores where a product with a matrix
-gives each row as it is, as in language models; a convolution's rows are places of a grid with whatever stands there.
-What a further product reads are features that another output is made of. What has the shape of an input is a signal or
-a state, as that was: a heartbeat that was restored, whose largest number is the place of a peak. Other channels of a
-convolution for pictures or volumes may be logits of classes without names.
+A Softmax, one that is written out too, an ArgMax or a Sigmoid tells it, and so does an axis as long as the list of the
+classes' names: a tagger's logits for each token are classes as a Softmax's are. A vector may be scores or a regression,
+and is judged by its values (:mod:`edgekit.comparison.decisions.shared`). A table of several rows is scores where a
+product with a matrix gives each row as it is, as in language models; a convolution's rows are places of a grid with
+whatever stands there. What a further product reads are features that another output is made of. What has the shape of
+an input is a signal or a state, as that was: a heartbeat that was restored, whose largest number is the place of a
+peak. Other channels of a convolution for pictures or volumes may be logits of classes without names.
 
 Networks for pictures have their classes along the second axis (batch, classes, height, width), where the largest entry
 of the last axis would be a column of the picture.
@@ -19,6 +19,7 @@ import onnx_ir as ir
 from edgekit.comparison.decisions.shared import LARGEST_RANK_WITH_CLASSES, DecidedBy, Decision
 from edgekit.comparison.decisions.yes_or_no import yes_or_no_outputs
 from edgekit.comparison.followed_axes import BY_ELEMENT, FORMS, SIZES, axis_behind, channel_axis, is_computed
+from edgekit.features.written_softmax import written_softmax
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 
@@ -120,8 +121,9 @@ def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
     node, way = _maker(output)
     if node is not None and not node.domain and node.op_type == "ArgMax":
         return Decision(DecidedBy.NUMBER, told=True)
-    if node is not None and not node.domain and node.op_type in _SOFTMAX:
-        axis = _axis_behind(node, way, graph)
+    written = None if node is None else written_softmax(node)
+    if node is not None and not node.domain and (node.op_type in _SOFTMAX or written is not None):
+        axis = _axis_behind(node, way, graph) if written is None else _axis_of_written(node, written.axis, way)
         return Decision(are_scores=True) if axis is None else Decision(axis=axis, told=True, are_scores=True)
     if node is not None and node.domain == _ML_DOMAIN:
         return Decision(are_scores=True)
@@ -142,6 +144,12 @@ def _maker(output: ir.Value) -> tuple[ir.Node | None, list[ir.Node]]:
         way.append(node)
         node = node.inputs[0].producer()
     return node, way
+
+
+def _axis_of_written(node: ir.Node, axis: int, way: list[ir.Node]) -> int | None:
+    """As :func:`_axis_behind`, of a Softmax that is written out along an axis."""
+    shape = node.outputs[0].shape
+    return None if shape is None else axis_behind(node.outputs[0], axis % len(shape), way)
 
 
 def _axis_behind(node: ir.Node, way: list[ir.Node], graph: ir.Graph) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from edgekit.data.words import KEEPS_VALUES
+from edgekit.features.written_softmax import written_softmax
 from edgekit.model import Model
 
 ROUNDING = 2.0**-20
@@ -22,7 +23,8 @@ def _is_bounded(value: ir.Value | None) -> bool:
         producer = value.producer()
         if producer is None or producer.domain:
             return False
-        if producer.op_type in _TO_ONE:
+        written = written_softmax(producer)
+        if producer.op_type in _TO_ONE or (written is not None and written.op_type == "Softmax"):
             return True
         if producer.op_type not in KEEPS_VALUES or producer.op_type == "Concat":
             return False

@@ -3,7 +3,14 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit.features.class_scores import Scores, probabilities_of, scores_by_graph, scores_of
+from edgekit.features.class_scores import (
+    Scores,
+    is_greatest_of,
+    probabilities_of,
+    scores_by_graph,
+    scores_of,
+    superseded_by_softmax,
+)
 
 
 def output(body: str) -> ir.Value:
@@ -17,6 +24,7 @@ def output(body: str) -> ir.Value:
         ("y = Softmax(x)", Scores.PROBABILITIES),
         ("s = Softmax(x) f = Flatten(s) y = Identity(f)", Scores.PROBABILITIES),
         ("e = Exp(x) s = ReduceSum(e, last) y = Div(e, s)", Scores.PROBABILITIES),
+        ("e = Exp(x) s = ReduceSum(e, last) l = Log(s) y = Sub(x, l)", Scores.LOGITS),
         ("y = LogSoftmax(x)", Scores.LOGITS),
         ("y = Sigmoid(x)", Scores.INDEPENDENT),
         ("s = Sigmoid(x) y = Squeeze(s)", Scores.INDEPENDENT),
@@ -48,3 +56,14 @@ def test_probabilities() -> None:
     scores = np.array([1.0, 2.0, 3.0])
     np.testing.assert_allclose(probabilities_of(scores, Scores.LOGITS), [0.090031, 0.244728, 0.665241], atol=1e-6)
     np.testing.assert_array_equal(probabilities_of(scores / 4, Scores.INDEPENDENT), scores / 4)
+
+
+def test_a_softmax_that_is_written_out_is_made_of_logits() -> None:
+    text = """<ir_version: 9, opset_import: ["": 17]>
+        g (float[1, 3] x) => (float[1, 3] logits, float[1, 3] shares, int64[1, 1] label) <int64[1] last = {-1}> {
+            logits = Neg (x)  m = ReduceMax <axes = [-1]> (logits)  z = Sub (logits, m)  e = Exp (z)
+            s = ReduceSum (e, last)  shares = Div (e, s)  label = ArgMax <axis = 1> (logits)
+        }"""
+    logits, shares, label = ir.from_proto(onnx.parser.parse_model(text)).graph.outputs
+    assert superseded_by_softmax([logits, shares]) == {"logits"}
+    assert is_greatest_of(label, shares)

@@ -49,6 +49,19 @@ def told(onnx_model: OnnxModel, body: str, outputs: str, inputs: str = "float[1,
     return decisions_of(Model(ir.from_proto(onnx_model(graph, **used)))).get("y", "unknown")
 
 
+def test_a_softmax_that_is_written_out_tells_it_too(onnx_model: OnnxModel) -> None:
+    logits = "h = MatMul (x, w) m = ReduceMax <axes = [1], keepdims = 0> (h) r = Unsqueeze (m, axis) z = Sub (h, r)"
+    total = "e = Exp (z) s = ReduceSum <keepdims = 0> (e, axis) t = Unsqueeze (s, axis)"
+    for body in (
+        f"{total} y = Div (e, t)",
+        f"{total} p = Div (e, t) y = Identity (p)",
+        f"{total} l = Log (t) y = Sub (z, l)",
+    ):
+        graph = f"g (float[1, 8] x) => (float[1, 10] y) {{ {logits} {body} }}"
+        read = ir.from_proto(onnx_model(graph, w=WEIGHTS["w"], axis=np.array([1])))
+        assert decisions_of(Model(read))["y"] == Decision(axis=1, told=True, are_scores=True), body
+
+
 def test_a_softmax_tells_the_axis(onnx_model: OnnxModel) -> None:
     conv = "h = Conv (x, k)"
     for body, outputs, axis in (
