@@ -14,6 +14,7 @@ from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.model import Model, ValueSpec
 from edgekit.progress import Step
+from edgekit_quantize.calibration.answers import logits_of_answers
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds, read_for_their_size
 from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.outliers import Peaks, Without, warning_of
@@ -103,6 +104,8 @@ def _calibrated(
     )
     if not calibration.samples:
         raise InputError("there are no samples", hint="the folder is empty")
+    for name in logits_of_answers(model.graph) & calibration.tensors.keys():
+        calibration.tensors[name].tells_answers = True
     if preparation.correct_rounding:
         some = itertools.islice(feeds_of(samples, source), SECOND_LOOK)
         first = next(iter(placement.candidates.values()))

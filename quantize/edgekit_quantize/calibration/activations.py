@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from edgekit_quantize.calibration.answers import with_both_answers
 from edgekit_quantize.calibration.ranges import AROUND_ZERO, MOST_LOST, RULES, make, squared_error
 from edgekit_quantize.calibration.statistics import ChannelStatistics, TensorStatistics
 from edgekit_quantize.integers.qparams import TYPES, QParams
@@ -24,6 +25,8 @@ def activation_params(tensor: TensorStatistics, preparation: Preparation, rule: 
     if dtype.high - dtype.low > CLIPPED:
         rule = WHOLE_RANGE
     low, high = RULES[rule](tensor.histogram, dtype, preparation.symmetric_activations)
+    if tensor.tells_answers:
+        low, high = with_both_answers(low, high)
     params = make(low, high, dtype, preparation.symmetric_activations)
     if rule == AROUND_ZERO:
         around_zero = make(low, high, TYPES["int8"], symmetric_range=True)

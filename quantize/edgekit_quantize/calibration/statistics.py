@@ -73,6 +73,8 @@ class TensorStatistics:
     rounding: np.ndarray | None = None
     """What rounding adds to each channel on average, where that was measured
     (:mod:`edgekit_quantize.rounding.rounding_error`)."""
+    tells_answers: bool = False
+    """Whether a Sigmoid makes answers of it (:mod:`edgekit_quantize.calibration.answers`)."""
 
 
 @dataclass
