@@ -29,6 +29,7 @@ from edgekit_openvino.misread.shapes import misshapen_nodes
 from edgekit_openvino.quick.activations import fuse_hard_sigmoids
 from edgekit_openvino.quick.integer_products import keep_weights_of_integer_products
 from edgekit_openvino.quick.loop_weights import widen_ahead_of_loops
+from edgekit_openvino.quick.upright_convolutions import lay_down_convolutions
 from edgekit_openvino.report import gaps_in, last_line
 
 
@@ -99,6 +100,7 @@ def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
         keep_activations(network)  # the model rounds them by itself
     widened = widen_where_not_loadable(network)
     widen_ahead_of_loops(network)
+    lay_down_convolutions(network)
     return Conversion(network, expanded_ops, tuple(widened), tuple(integer_products))
 
 
