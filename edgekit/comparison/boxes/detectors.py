@@ -26,6 +26,8 @@ import numpy as np
 from edgekit.comparison.boxes.grids import cells_of_offsets, on_grids, orders_of_grids
 from edgekit.comparison.boxes.reading import CORNERS, Columns, Detector, Rows
 from edgekit.comparison.boxes.tables import (
+    NEARLY_ALL,
+    SLACK,
     are_classes,
     are_corners,
     are_scores,
@@ -170,13 +172,25 @@ def after_suppression(answers: Sequence[Arrays], declared: DeclaredOutputs) -> D
         first, score, kind = forms.get(width, forms[min(forms)])
         if width not in forms and not all((np.diff(table[:, score]) <= 0).all() for table in tables):
             continue
-        ordered = (rows[:, first + 2 : first + CORNERS] >= rows[:, first : first + 2]).all()
-        if (ordered or declared.coordinates) and are_scores(rows[:, score]) and are_classes(rows[:, kind]):
+        if (
+            (_have_sides(rows, first, score) or declared.coordinates)
+            and are_scores(rows[:, score])
+            and are_classes(rows[:, kind])
+        ):
             coordinates, scores, classes = (
                 Columns(name, width, at, n) for at, n in ((first, CORNERS), (score, 1), (kind, 1))
             )
             return Rows(coordinates, declared.coordinates != "centre_and_size", scores, classes=classes)
     return None
+
+
+def _have_sides(rows: np.ndarray, first: int, score: int) -> bool:
+    """Whether four columns are corners: of all rows with a score, and of nearly all others.
+
+    A detector that gives a fixed number of rows (YOLOv10, YOLO26) fills them up with what no training has seen to.
+    """
+    have: np.ndarray = np.all(rows[:, first + 2 : first + CORNERS] >= rows[:, first : first + 2], axis=1)
+    return bool(have[rows[:, score] > SLACK].all() and have.mean() > NEARLY_ALL)
 
 
 def side_by_side(

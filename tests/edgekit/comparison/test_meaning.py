@@ -322,6 +322,23 @@ def test_boxes_after_suppression_are_read_where_samples_have_different_numbers_o
     assert "after suppression" in detector.read_as
 
 
+@pytest.mark.parametrize(("score", "is_suppressed"), [(1e-7, True), (0.6, False)])
+def test_rows_that_fill_up_a_fixed_number_need_not_be_boxes(score: float, is_suppressed: bool) -> None:
+    """YOLO26's 300 rows: without a score, some have their right side to the left of the left one."""
+    answers = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        rows = after_suppression(*dense(rng))["output0"][0, : len(OBJECTS)]
+        corners = np.sort(rng.uniform(0, 64, (300 - len(rows), 2, 2)), axis=1).reshape(-1, 4)
+        corners[40, :2] += 70
+        kinds = rng.integers(0, CLASSES, len(corners))
+        filling = np.column_stack([corners, np.linspace(1e-3, 0, len(corners)), kinds])
+        filling[40, 4] = score
+        answers.append({"output0": np.vstack([rows, filling])[np.newaxis].astype(np.float32)})
+    detector = recognised(answers, PICTURE)
+    assert ("after suppression" in ("" if detector is None else detector.read_as)) == is_suppressed
+
+
 @pytest.mark.parametrize("counts", [(0, 0), (0, 5), (5, 0)])
 def test_a_detector_may_give_as_many_rows_as_it_finds(counts: tuple[int, ...]) -> None:
     """torchvision's: boxes, scores and classes of none on a picture without objects."""
