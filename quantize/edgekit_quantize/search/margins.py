@@ -49,37 +49,45 @@ class Margins:
         """Of how many decisions margins are known."""
         return sum(len(each) for each in self._margins)
 
-    def expected_of_these(self) -> float:
+    def expected_of_these(self, decisions: float = 1.0) -> float:
         """The share of decisions that stay, if noise is normal and margins are those of the samples.
 
         The mean of ``Phi(margin / deviation)``, with the deviation that :meth:`expected_agreement` takes. Where a model
         is sure of all of its decisions, few margins are as small as in an exponential law.
+
+        Args:
+            decisions: See :meth:`expected_agreement`.
         """
         if not self._margins:
             return 1.0
-        margins, deviation = np.concatenate(self._margins), self._deviation()
+        margins, deviation = np.concatenate(self._margins), self._deviation(decisions)
         if not math.isfinite(deviation):
             return 0.0
         if deviation == 0:
             return 1.0
         return float(np.mean([0.5 * math.erfc(-each / deviation / math.sqrt(2)) for each in margins]))
 
-    def _deviation(self) -> float:
-        """The standard deviation of the noise, of the half of the decisions that are nearest to changing."""
+    def _deviation(self, decisions: float) -> float:
+        """The standard deviation of the noise, of half as many as there are decisions, the nearest to changing."""
         margins, noises = np.concatenate(self._margins), np.concatenate(self._noises)
-        near = np.argsort(margins, kind="stable")[: (len(margins) + 1) // 2]
+        half = math.ceil(len(margins) * decisions / 2)
+        near = np.argsort(margins, kind="stable")[: max(half, min(ENOUGH_DECISIONS, (len(margins) + 1) // 2))]
         return math.sqrt(float(np.mean(np.square(noises[near]))))
 
-    def expected_agreement(self) -> float:
+    def expected_agreement(self, decisions: float = 1.0) -> float:
         """The share of decisions that stay, if noise is normal and margins are as often small as in an exponential law.
 
         With a deviation of ``a`` mean margins, ``1/2 - exp(a^2 / 2) erfc(a / sqrt(2)) / 2`` of them change: the
         integral of ``Phi(-margin / deviation)`` over the law, whose mean is taken from the median. The deviation is
         that of the half of the decisions that are nearest to changing: noise may grow with the margin.
+
+        Args:
+            decisions: The share of those with a margin that count as decisions: a yes of tags may be rare, and noise at
+                a thousand times as many that are sure of no says nothing of it.
         """
         if not self._margins:
             return 1.0
-        margins, deviation = np.concatenate(self._margins), self._deviation()
+        margins, deviation = np.concatenate(self._margins), self._deviation(decisions)
         if not math.isfinite(deviation):
             return 0.0
         mean = float(np.median(margins)) / math.log(2)
@@ -104,7 +112,9 @@ def share_kept(changed: int, count: int, margins: Margins, margins_each: float =
     counted = 1 - changed / count
     if count >= FEW_DECISIONS:
         return counted
-    expected = 1 - (1 - max(margins.expected_agreement(), margins.expected_of_these())) * margins_each
+    decisions = min(1.0, 1 / margins_each) if margins_each else 1.0
+    stay = max(margins.expected_agreement(decisions), margins.expected_of_these(decisions))
+    expected = 1 - (1 - stay) * margins_each
     return max(0.0, counted if 1 - beyond_luck(changed) / count < expected else expected)
 
 

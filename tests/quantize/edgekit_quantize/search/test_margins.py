@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from edgekit_quantize.search.margins import Margins
+from edgekit_quantize.search.margins import Margins, share_kept
 
 
 def expected(right: list[list[float]], found: list[list[float]]) -> float:
@@ -34,6 +34,20 @@ def test_a_simulation_of_many_decisions_is_foreseen_from_few() -> None:
         few.add(np.array([[margin, 0.0, -50]]), np.array([[margin + noise, 0.0, -50]]))
     assert 1 - few.expected_agreement() == pytest.approx(changed, rel=0.35)
     assert changed == pytest.approx(0.1 / math.sqrt(2 * math.pi), rel=0.1)
+
+
+@pytest.mark.parametrize(("noise_of_decisions", "share"), [(0.01, 1.0), (0.5, 1 - 0.5 * 0.1587)])
+def test_noise_where_nothing_is_decided_says_nothing_of_rare_answers(noise_of_decisions: float, share: float) -> None:
+    """Twenty numbers with a margin of 0.5, which would all count twice, among 20,000 that are sure and noisy.
+
+    Of the first ones ``Phi(-1)``, 0.1587 by the table, change where the deviation is 0.5.
+    """
+    rng = np.random.default_rng(6)
+    margins = np.array([0.5] * 20 + [9.0] * 20_000)
+    noise = np.array([noise_of_decisions, -noise_of_decisions] * 10 + list(rng.normal(0, 2, 20_000)))
+    known = Margins()
+    known.add(np.stack([margins, 0 * margins], -1), np.stack([margins + noise, 0 * margins], -1))
+    assert share_kept(0, 40, known, known.count / 40) == pytest.approx(share, abs=0.01)
 
 
 def test_equals_change_as_often_as_not() -> None:
