@@ -42,6 +42,8 @@ def _options(threads: int) -> Any:
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     options.enable_mem_pattern = False  # which holds memory for all that ran once
+    # Threads that wait in a loop keep a processor from whatever runs next to the session.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
 

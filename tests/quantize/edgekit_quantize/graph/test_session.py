@@ -31,3 +31,9 @@ def test_a_graph_that_does_not_run_either_way_is_refused() -> None:
     text = '<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) { y = Nonsense (x) }'
     with pytest.raises(NotRunnableError, match="Nonsense"):
         session(ir.from_proto(onnx.parser.parse_model(text)))
+
+
+def test_threads_that_wait_for_work_leave_the_processors_to_others() -> None:
+    proto = onnx.parser.parse_model(TRANSPOSED_RESIZE)
+    options = session(ir.from_proto(proto)).get_session_options()
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
