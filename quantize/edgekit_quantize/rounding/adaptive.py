@@ -38,8 +38,16 @@ class _Rounded:
 
     @property
     def rows(self) -> Hashable:
-        """What tells which rows it multiplies: layers that agree in it share their moments."""
-        return self.layer.data.name, taken_rows(self.layer), self.smoothing is None
+        """What tells which rows it takes of its input: layers that agree in it share their moments."""
+        return self.layer.data.name, taken_rows(self.layer)
+
+    def of_divided(self, second: np.ndarray) -> np.ndarray:
+        """The second moments of the rows that it multiplies: divided by its smoothing, channel by channel."""
+        if self.smoothing is None:
+            return second
+        factors = self.smoothing.factors.astype(np.float64)
+        by_entry = np.repeat(factors, len(second) // len(factors))  # of patches: the channel, then the kernel position
+        return np.asarray(second / np.outer(by_entry, by_entry))
 
 
 def adaptively_rounded(
@@ -79,7 +87,7 @@ def adaptively_rounded(
 
     def take(some: Sequence[_Rounded], second: np.ndarray) -> None:
         for each in some:
-            chosen[each.name] = _integers(each, second)
+            chosen[each.name] = _integers(each, each.of_divided(second))
             if done is not None:
                 done(len(chosen), total)
 
@@ -115,16 +123,15 @@ def _groups(alike: Iterable[list[_Rounded]]) -> Iterator[list[list[_Rounded]]]:
 def _observed(
     model: ir.Model, group: Sequence[list[_Rounded]], feeds: Iterable[Mapping[str, np.ndarray]]
 ) -> list[tuple[list[_Rounded], Moments]]:
-    """Each list of the group with the moments of what its layers multiply."""
+    """Each list of the group with the moments of what its layers take of their input."""
     found = [(some, Moments(row_length(some[0].layer) or 0)) for some in group]
-    readers: dict[str, list[tuple[_Rounded, Moments]]] = {}
+    readers: dict[str, list[tuple[Layer, Moments]]] = {}
     for some, moments in found:
-        readers.setdefault(some[0].layer.data.name or "", []).append((some[0], moments))
+        readers.setdefault(some[0].layer.data.name or "", []).append((some[0].layer, moments))
 
     def take(name: str, array: np.ndarray) -> None:
-        for each, moments in readers[name]:
-            smooth = array if each.smoothing is None else array / each.smoothing.along(array.ndim)
-            moments.update(rows_of(each.layer, smooth))
+        for layer, moments in readers[name]:
+            moments.update(rows_of(layer, array))
 
     observe(model, readers.keys(), feeds, take)
     return found

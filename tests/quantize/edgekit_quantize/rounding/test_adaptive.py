@@ -177,7 +177,15 @@ def test_a_layer_that_reads_the_tensor_itself_is_rounded_for_that_and_not_for_wh
     tensors = calibrate(model, {"x": [-1]}, [({"x": rows}, None)], 1, smoothing=divided).tensors
     plan = place(model.graph, Settings(layers={"MatMul": "input", "Gemm": "weights"}, sums_in_int16=False))
 
-    found = adaptively_rounded(model, plan, tensors, lambda: [{"x": rows}])
+    walks = itertools.count()
+
+    def feeds() -> list[dict[str, np.ndarray]]:
+        next(walks)
+        return [{"x": rows}]
+
+    known: dict[Hashable, np.ndarray] = {}
+    found = adaptively_rounded(model, plan, tensors, feeds, known=known)
+    assert (len(known), next(walks)) == (1, 1)  # of the tensor itself: what is divided has the same, over the factors
 
     (quantized,), (stored,) = plan.layers, plan.stored
     expected = {
@@ -189,3 +197,27 @@ def test_a_layer_that_reads_the_tensor_itself_is_rounded_for_that_and_not_for_wh
         params = symmetric_weights(matrix, TYPES["int8"], 1)
         right = adaptive_rounding(matrix.T, params, entering.T @ entering / 64).T
         assert np.mean(found[name] != right) < 0.02  # moments are added up in float32
+
+
+def test_moments_of_patches_are_divided_channel_by_channel(rng: np.random.Generator) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 4, 9, 9] x) => (float[1, 8, 7, 7] y) {
+      y = Conv(x, w)
+    }"""
+    proto = onnx.parser.parse_model(text)
+    weights = rng.normal(size=(8, 4, 3, 3)).astype(np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    model = ir.from_proto(proto)
+    pictures = [rng.normal(size=(1, 4, 9, 9)).cumsum(-1).astype(np.float32) for _ in range(4)]
+    factors = np.array([0.125, 1, 4, 32], np.float32)
+    calibration = [({"x": each}, None) for each in pictures]
+    tensors = calibrate(model, {"x": [1]}, calibration, 4, smoothing={"x": Smoothing(factors, 1)}).tensors
+    plan = place(model.graph, Settings(layers={"Conv": "input"}, sums_in_int16=False))
+
+    (found,) = adaptively_rounded(model, plan, tensors, lambda: [{"x": each} for each in pictures]).values()
+
+    divided = [each / factors.reshape(1, 4, 1, 1) for each in pictures]
+    rows = np.array([each[0, :, y : y + 3, x : x + 3].ravel() for each in divided for y in range(7) for x in range(7)])
+    matrix = (weights * factors.reshape(1, 4, 1, 1)).reshape(8, 36)
+    right = adaptive_rounding(matrix, symmetric_weights(matrix, TYPES["int8"], 0), rows.T @ rows / len(rows))
+    assert np.mean(found.reshape(8, 36) != right) < 0.02
