@@ -110,6 +110,8 @@ class Search:
     """Whether a near miss that computes with integers is brought into the budget though another candidate that only
     stores them holds it."""
     _outcome: Outcome = field(default_factory=Outcome, init=False)
+    _refined: set[str] = field(default_factory=set, init=False)
+    """The names of those that were refined, or could not be."""
 
     def run(self, candidates: Mapping[str, Settings]) -> Outcome:
         """The best of the candidates and of the forms that were made of them.
@@ -123,9 +125,7 @@ class Search:
         self._measure(candidates)
         self._time_again_if_slow()
         self._rescue_near_misses()
-        self._refine_best()
         self._try_half_precision()
-        self._refine_best()
         self._outcome.held = self._ranked()
         self._require_choice()
         self._outcome.failed = self.bench.failures
@@ -148,13 +148,16 @@ class Search:
             self.bench.time_again([trial for trial in held if trial.is_smaller])
 
     def _confirm_best(self) -> None:
-        """Time once more what is only slow; then judge the best one in all of its settings."""
-        self._time_again_if_slow()
-        self._complete_best()
+        """Time once more what is only slow; then refine the best one, and judge it in all of its settings.
 
-    def _complete_best(self) -> None:
-        """Judge the best one in the settings that are missing, until the best one is judged in all of them."""
-        while (held := self._ranked()) and not held[0].score.complete:
+        Once refined, it is seldom the best one any more: judged before, it would be so in vain.
+        """
+        self._time_again_if_slow()
+        while held := self._ranked():
+            if self._refine(held[0]):
+                continue
+            if held[0].score.complete:
+                return
             if not self.bench.complete(held[0]):
                 self._outcome.curve.remove(held[0])
 
@@ -164,7 +167,7 @@ class Search:
         Judged before, it would often be one that a rescued near miss is faster than. If it does not hold the budget
         there, a near miss that was not worth it may be now.
         """
-        untried = {trial.name for trial in self._outcome.curve}
+        untried = self._names()
         self._rescue(untried)
         self._confirm_best()
         while self._rescue(untried):
@@ -207,26 +210,29 @@ class Search:
     def _near_miss(self, trial: Trial) -> NearMiss:
         return NearMiss(trial, self._outcome.curve, self.bench, self.write, self.costs, self.max_drop)
 
-    def _refine_best(self) -> None:
+    def _refine(self, best: Trial) -> bool:
         """If the best one only stores weights, round them adaptively, unless that takes long and gains next to nothing.
 
         All that is lost is lost by their rounding, and better ones take no longer to compute with.
+
+        Returns:
+            Whether there is one more trial.
         """
-        held = self._ranked()
-        if not held or self.choice is not None or not self._is_worth_refining(held[0]):
-            return
-        best = held[0]
+        if self.choice is not None or not self._is_worth_refining(best):
+            return False
+        self._refined.add(best.name)
         refined = self.write(best.settings, best.written.keep_float, True)
-        if set(refined.rounded_adaptively) > set(best.written.rounded_adaptively):
-            name = f"{best.name}, {ROUNDED_ADAPTIVELY}"
-            candidate = name, best.settings, refined
-            self._outcome.curve += self.bench.measured([candidate], self.max_drop, as_quick_as=best)
-        self._complete_best()
+        if not set(refined.rounded_adaptively) > set(best.written.rounded_adaptively):
+            return False
+        candidate = f"{best.name}, {ROUNDED_ADAPTIVELY}", best.settings, refined
+        measured = self.bench.measured([candidate], self.max_drop, as_quick_as=best)
+        self._outcome.curve += measured
+        return bool(measured)
 
     def _is_worth_refining(self, best: Trial) -> bool:
         if best.written.quantized or best.size > LARGEST_REFINED or best.name.endswith(ROUNDED_ADAPTIVELY):
             return False
-        if f"{best.name}, {ROUNDED_ADAPTIVELY}" in {trial.name for trial in self._outcome.curve}:
+        if best.name in self._refined or f"{best.name}, {ROUNDED_ADAPTIVELY}" in self._names():
             return False  # it was, and lost nothing less
         return best.size <= QUICKLY_REFINED or best.score.drop > NEXT_TO_NOTHING * self.max_drop
 
@@ -253,6 +259,9 @@ class Search:
                 found=" | ".join(trial.name for trial in self._outcome.curve),
                 hint="leave --like out",
             )
+
+    def _names(self) -> set[str]:
+        return {trial.name for trial in self._outcome.curve}
 
     def _ranked(self) -> list[Trial]:
         """The fit trials, the choice first, then the best."""

@@ -256,6 +256,25 @@ def test_stored_weights_that_are_rounded_adaptively_are_not_timed_again() -> Non
     assert sum(what.endswith("timing candidates") for what in told) == 1
 
 
+def test_stored_weights_are_judged_as_they_ship_once_they_are_rounded_adaptively() -> None:
+    told: list[str] = []
+    timed, shipped = Slow(FLOAT_S / 2, 0.05), Slow(FLOAT_S / 2, 0.01, executed_by="as it ships")
+
+    def written(keep_float: Collection[str], adaptive: bool) -> None:
+        timed.error = 0.0 if adaptive else timed.error
+
+    outcome = chosen(
+        {"stored": Opened(timed, lambda: shipped)},
+        stored=StoredCosts({"layer": 1.0}, {}),
+        written=written,
+        progress=lambda what, *_: told.append(what.split("; ")[-1]),
+    )
+
+    refined = "stored, weights rounded adaptively"
+    assert [(trial.name, trial.score.complete) for trial in outcome.held] == [(refined, True), ("stored", False)]
+    assert [what for what in told if what.endswith("as it ships")] == [f"evaluating {refined!r} as it ships"]
+
+
 def test_only_the_best_candidate_is_opened_in_the_settings_that_are_not_timed() -> None:
     opened = []
 
