@@ -47,7 +47,15 @@ from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.prepare.gemms import split_gemms
 from edgekit_quantize.prepare.hardswish import with_hardswish
 from edgekit_quantize.rounding.shared import SharedRounding
-from edgekit_quantize.schemes import HALF, SCHEMES, different, each_sample_alone, placement_of, with_float_weights
+from edgekit_quantize.schemes import (
+    HALF,
+    SCHEMES,
+    different,
+    each_sample_alone,
+    name_among_different,
+    placement_of,
+    with_float_weights,
+)
 from edgekit_quantize.search.bench import Bench, Candidate, Trial
 from edgekit_quantize.search.choices import decides, tells_words
 from edgekit_quantize.search.choices_beside import (
@@ -125,6 +133,8 @@ class PostTrainingQuantizer(Quantizer):
         model = _prepared(request, asked)
         tried = each_sample_alone(asked.candidates, model.graph) if request.scheme == "auto" else asked.candidates
         placement = Placement(asked.preparation, different(tried, model.graph))
+        if request.choice is not None:
+            request = replace(request, choice=name_among_different(request.choice, tried, model.graph))
         if request.samples is None:
             return _without_samples(request, model, placement)
         calibration, samples = calibrated(model, placement, request.samples, request.model, request.progress)

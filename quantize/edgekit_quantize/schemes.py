@@ -84,10 +84,45 @@ def each_sample_alone(candidates: Mapping[str, Settings], graph: ir.Graph) -> di
 
 def different(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, Settings]:
     """The candidates without those that come to the same as one before: not every model has layers of every kind."""
-    found: dict[tuple[Hashable, ...], tuple[str, Settings]] = {}
-    for name, settings in candidates.items():
-        plan = place(graph, settings)
-        outcome = plan.outcome()
+    found, _ = _by_outcome(candidates, graph)
+    return dict(found.values())
+
+
+def name_among_different(choice: str, candidates: Mapping[str, Settings], graph: ir.Graph) -> str:
+    """What a choice is called among the candidates that are different.
+
+    Args:
+        choice: The name of a candidate, or of a form of one (``NAME, 2 layers in float``), which may come to the same
+            as another one: in an earlier version it was one of its own, or in the model that it was recorded of.
+        candidates: All of them.
+        graph: The prepared float model's.
+
+    Returns:
+        The choice itself where it is among them, or where no candidate has that name.
+    """
+    found, outcomes = _by_outcome(candidates, graph)
+    kept = {name for name, _ in found.values()}
+    named = [name for name in (*kept, *outcomes) if f"{choice}, ".startswith(f"{name}, ")]
+    closest = max(named, key=len, default=None)
+    if closest is None or closest in kept:
+        return choice
+    as_kept, _ = found[outcomes[closest]]
+    return f"{as_kept}{choice.removeprefix(closest)}"
+
+
+Outcome = tuple[Hashable, ...]
+"""What a candidate comes to (:meth:`edgekit_quantize.placement.Plan.outcome`)."""
+
+
+def _by_outcome(
+    candidates: Mapping[str, Settings], graph: ir.Graph
+) -> tuple[dict[Outcome, tuple[str, Settings]], dict[str, Outcome]]:
+    """The name and settings of the first that comes to each outcome, and the outcome of every candidate."""
+    found: dict[Outcome, tuple[str, Settings]] = {}
+    outcomes: dict[str, Outcome] = {}
+    for given, settings in candidates.items():
+        name, plan = given, place(graph, settings)
+        outcome = outcomes[given] = plan.outcome()
         stores = settings.quantizes_activations and not plan.computes_with_integers
         taken = {*candidates, *(other for key, (other, _) in found.items() if key != outcome)}
         if stores and WEIGHTS_ONLY not in taken:
@@ -95,7 +130,7 @@ def different(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, 
         known = found.setdefault(outcome, (name, settings))
         if not plan.layers:  # whose name should not speak of integers that compute
             found[outcome] = (name, known[1])
-    return dict(found.values())
+    return found, outcomes
 
 
 def _only_stored(settings: Settings, weights: str, block: int) -> Settings:

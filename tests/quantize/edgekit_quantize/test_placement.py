@@ -8,7 +8,7 @@ import pytest
 
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.placement import place
-from edgekit_quantize.schemes import different
+from edgekit_quantize.schemes import different, name_among_different
 from edgekit_quantize.settings import Settings
 
 CNN = """<ir_version: 8, opset_import: ["" : 17]>
@@ -199,6 +199,34 @@ def test_candidates_that_differ_in_the_type_of_biases_are_one_where_no_layer_add
     candidates = {bias: Settings.read({"layers": layers, "bias": bias}) for bias in ("float", "int32")}
 
     assert len(different(candidates, model.graph)) == names
+
+
+@pytest.mark.parametrize(
+    ("choice", "kept"),
+    [
+        ("integers", "integers"),
+        ("integers, biases too", "integers"),
+        ("integers, biases too, 2 layers in float", "integers, 2 layers in float"),
+        ("integers, 2 layers in float", "integers, 2 layers in float"),
+        ("integers, biases too few", "integers, biases too few"),
+        ("stored", "stored"),
+        ("weights only", "weights only"),
+        ("unheard of", "unheard of"),
+    ],
+)
+def test_a_choice_that_comes_to_the_same_as_another_candidate_is_called_as_that_one(
+    choice: str, kept: str, parse: Callable[..., ir.Model]
+) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4] x) => (float[1, 4] y) { y = MatMul(x, w) }'
+    model = parse(text, w=np.ones((4, 4), np.float32))
+    layers = {"MatMul": "input"}
+    candidates = {
+        "integers": Settings.read({"layers": layers, "bias": "float"}),
+        "integers, biases too": Settings.read({"layers": layers, "bias": "int32"}),
+        "stored": Settings.read({"layers": {"MatMul": "weights"}}),
+    }
+
+    assert name_among_different(choice, candidates, model.graph) == kept
 
 
 @pytest.mark.parametrize(("body", "names"), [("c, y = LSTM<hidden_size = 4>(x, w, v)", 2), ("y = Neg(x)", 1)])

@@ -113,6 +113,19 @@ def test_int8_never_means_weights_alone_where_the_target_computes_with_integers(
     assert {point["candidate"] for point in free["curve"]} == {"integers", "weights only"}
 
 
+def test_a_choice_that_is_one_with_another_candidate_of_this_model_is_repeated(cnn: Model) -> None:
+    convolutions = {"Conv": "input", "Gemm": "input"}
+    placement = {
+        "candidates": [
+            {"name": "integers", "layers": convolutions},
+            {"name": "integers, LSTM too", "layers": {**convolutions, "LSTM": "dynamic"}},
+        ]
+    }
+    request = _request(cnn, placement=placement, scheme="auto", max_drop=1.0, choice="integers, LSTM too")
+
+    assert PostTrainingQuantizer().quantize(request).record["chosen"] == "integers"
+
+
 @pytest.mark.parametrize(("metric", "allowed"), [("agreement", 0.01), ("explained", 0.003)])
 def test_what_may_be_lost_where_no_budget_is_named(parse: Callable[..., ir.Model], metric: str, allowed: float) -> None:
     last = "y = Softmax(m)" if metric == "agreement" else "y = Tanh(m)"
