@@ -18,7 +18,7 @@ from edgekit.quantizer import CandidateError, is_smaller, timed_of
 from edgekit.target import Runner
 from edgekit_quantize.calibration.references import Reference
 from edgekit_quantize.search.score import Score
-from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, Clock, latencies
+from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, SETTLED_ROUNDS, Clock, latencies
 from edgekit_quantize.search.workers import Judge, scores
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.written import Written
@@ -169,7 +169,7 @@ class Bench:
         opened = [(trial, self._open(self.float_model.with_graph(trial.written.model))) for trial in trials]
         timed = [(trial, runner) for trial, runner in opened if not isinstance(runner, CandidateError)]
         if timed:
-            self._time(self.original, timed, MORE_ROUNDS)
+            self._time(self.original, timed, MORE_ROUNDS, MORE_ROUNDS)
 
     def complete(self, trial: Trial) -> bool:
         """Judge a candidate in all settings that are missing, and on the samples left out where little is counted.
@@ -198,13 +198,19 @@ class Bench:
         except CandidateError as error:
             return error
 
-    def _time(self, original: Runner, timed: Sequence[tuple[Trial, Runner]], rounds: int = ROUNDS) -> None:
+    def _time(
+        self,
+        original: Runner,
+        timed: Sequence[tuple[Trial, Runner]],
+        rounds: int = ROUNDS,
+        settled_rounds: int = SETTLED_ROUNDS,
+    ) -> None:
         """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
         self._tell("timing candidates", 0, 0)
         feeds = self.judge.scorer.references.example
         runners = [timed_of(runner) for runner in (original, *(runner for _, runner in timed))]
         calls = [functools.partial(runner.run, feeds) for runner in runners]
-        measured = latencies(*calls, clock=self.clock, rounds=rounds)
+        measured = latencies(*calls, clock=self.clock, rounds=rounds, settled_rounds=settled_rounds)
         float_ms, *found = measured.milliseconds
         for (trial, _), latency in zip(timed, found, strict=True):
             trial.float_ms, trial.latency_ms, trial.spread = float_ms, latency, measured.spread

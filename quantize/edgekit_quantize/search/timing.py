@@ -14,11 +14,16 @@ Clock = Callable[[], float]
 ROUNDS = 12
 ROUND_S = 0.01
 """Rounds in which models are timed in turns, and how long each one's turn takes."""
+LONG_RUN_S = 0.05
+"""A turn whose first run takes so long is that run: what it takes to fill the caches, a few MB, is no part of it that
+counts."""
 MORE_ROUNDS = 30
 """Where what a few said is in doubt."""
 FEWEST_ROUNDS = 4
-ENOUGH_S = 3.0
+ENOUGH_S = 1.5
 """After so long no more rounds are begun than :data:`FEWEST_ROUNDS`."""
+SETTLED_ROUNDS, SETTLED = 6, 0.01
+"""From so many rounds on none is begun where turns differ by less than this share: more would tell nothing else."""
 MORE_AT_MOST = 2
 """How many times as many rounds are begun at most on a machine so busy that turns do not agree."""
 QUANTILE = 0.1
@@ -44,7 +49,12 @@ class Latencies:
     whose turns agree the least. Near 0 on a quiet machine."""
 
 
-def latencies(*calls: Callable[[], object], clock: Clock = time.perf_counter, rounds: int = ROUNDS) -> Latencies:
+def latencies(
+    *calls: Callable[[], object],
+    clock: Clock = time.perf_counter,
+    rounds: int = ROUNDS,
+    settled_rounds: int = SETTLED_ROUNDS,
+) -> Latencies:
     """How long every call takes, timed in turns, in as many rounds as it takes until turns agree.
 
     On a busy machine most turns are disturbed: whoever shares its processors takes them away in the middle of a call,
@@ -54,8 +64,9 @@ def latencies(*calls: Callable[[], object], clock: Clock = time.perf_counter, ro
     Args:
         calls: What is timed.
         clock: Tells the time.
-        rounds: How often each has its turn; :data:`FEWEST_ROUNDS` where that takes longer than :data:`ENOUGH_S`, and
-            :data:`MORE_AT_MOST` times as many where turns do not agree.
+        rounds: How often each has its turn; :data:`FEWEST_ROUNDS` where that takes longer than :data:`ENOUGH_S`,
+            and :data:`MORE_AT_MOST` times as many where turns do not agree.
+        settled_rounds: How often at least where turns hardly differ.
     """
     turns: list[list[float]] = [[] for _ in calls]
     for call in calls:
@@ -63,7 +74,8 @@ def latencies(*calls: Callable[[], object], clock: Clock = time.perf_counter, ro
     start, number, spread = clock(), 0, np.inf
     while True:
         elapsed = clock() - start
-        enough = number >= rounds or (number >= FEWEST_ROUNDS and elapsed > ENOUGH_S)
+        settled = number >= settled_rounds and spread <= SETTLED
+        enough = settled or number >= rounds or (number >= FEWEST_ROUNDS and elapsed > ENOUGH_S)
         if enough and (spread <= AS_QUICK or number >= MORE_AT_MOST * rounds or elapsed > MORE_AT_MOST * ENOUGH_S):
             return Latencies([1e3 * min(quick) for quick in turns], spread)
         for call, quick in zip(calls, turns, strict=True):
@@ -73,8 +85,12 @@ def latencies(*calls: Callable[[], object], clock: Clock = time.perf_counter, ro
 
 
 def _turn(call: Callable[[], object], clock: Clock) -> float:
-    """Seconds that stand for one turn, whose first run warms the caches and does not count."""
+    """Seconds that stand for one turn, whose first run warms the caches and does not count unless it is long."""
+    start = clock()
     call()
+    first = clock() - start
+    if first >= LONG_RUN_S:
+        return first
     seconds: list[float] = []
     end = clock() + ROUND_S
     now = 0.0

@@ -5,7 +5,7 @@ from itertools import chain, cycle, repeat
 
 import pytest
 
-from edgekit_quantize.search.timing import FEWEST_ROUNDS, ROUNDS, busy_warning, latencies
+from edgekit_quantize.search.timing import FEWEST_ROUNDS, ROUNDS, SETTLED_ROUNDS, busy_warning, latencies
 
 
 class Clock:
@@ -35,14 +35,38 @@ def test_a_quick_run_stands_for_a_model_and_slow_ones_for_the_machine() -> None:
     assert latencies(steady, disturbed, clock=clock).milliseconds == pytest.approx([2.0, 1.0])
 
 
+def _turns(clock: Clock) -> list[str]:
+    """Whose turn it was, without the runs before anything counts."""
+    assert clock.begun[:2] == ["a", "b"]
+    return [name for name, before in zip(clock.begun[2:], clock.begun[1:], strict=False) if name != before]
+
+
 def test_models_take_turns() -> None:
     clock = Clock()
+    differing = chain.from_iterable(repeat(4e-3 * (1 + turn % 12 / 50), 4) for turn in range(1000))  # by 2 %
 
-    latencies(*(clock.takes(name, cycle([4e-3])) for name in "ab"), clock=clock)
+    latencies(clock.takes("a", cycle([4e-3])), clock.takes("b", differing), clock=clock)
 
-    turns = [name for name, before in zip(clock.begun[2:], clock.begun[1:], strict=False) if name != before]
-    assert clock.begun[:2] == ["a", "b"]  # once before anything counts
-    assert turns == [*"ab"] * ROUNDS
+    assert _turns(clock) == [*"ab"] * ROUNDS
+
+
+def test_models_whose_turns_hardly_differ_take_fewer_turns() -> None:
+    for settled, rounds in ((SETTLED_ROUNDS, SETTLED_ROUNDS), (ROUNDS, ROUNDS)):
+        clock = Clock()
+        calls = [clock.takes(name, cycle([4e-3])) for name in "ab"]
+
+        latencies(*calls, clock=clock, settled_rounds=settled)
+
+        assert _turns(clock) == [*"ab"] * rounds
+
+
+def test_a_long_run_counts_though_it_is_the_first_of_its_turn() -> None:
+    clock = Clock()
+
+    found = latencies(clock.takes("slow", chain([0.2], repeat(0.1))), clock=clock)
+
+    assert found.milliseconds == pytest.approx([100.0])
+    assert len(clock.begun) == 1 + SETTLED_ROUNDS
 
 
 def test_slow_models_are_timed_in_fewer_rounds() -> None:
@@ -82,4 +106,4 @@ def test_a_slow_model_whose_turns_agree_is_not_timed_for_longer() -> None:
 
     latencies(clock.takes("slow", cycle([2.0])), clock=clock)
 
-    assert len(clock.begun) == 1 + 2 * FEWEST_ROUNDS
+    assert len(clock.begun) == 1 + FEWEST_ROUNDS
