@@ -25,6 +25,7 @@ from edgekit.graph.cost import node_macs
 from edgekit.graph.long_lists import light_message, put_back
 from edgekit.model import Arrays, Model, bodies
 from edgekit.processes import supervision
+from edgekit.processes.memory import free_unused
 
 TOLERANCE = 1 / 128
 """Of what whole models may differ by: few operators round less often than many."""
@@ -140,6 +141,7 @@ class _Trial:
             self.known.update(self._numbers([leaf.name or "" for leaf in wanted]))
         for batch in self._batches(claims):
             supervision.tell_step()
+            free_unused()
             outcomes = self._differences(batch)
             for claim in batch:
                 difference = outcomes[claim.name]

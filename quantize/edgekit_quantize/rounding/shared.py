@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.processes.memory import free_unused
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.integers.stored_weights import RECURRENT, stored_name
 from edgekit_quantize.placement import Plan, place
@@ -67,4 +68,5 @@ class SharedRounding:
         return {**self._in_float, **chosen}
 
     def _rounded(self, plan: Plan) -> dict[str, np.ndarray]:
+        free_unused()
         return adaptively_rounded(self.model, plan, self.tensors, self.feeds, self.done, self._moments)

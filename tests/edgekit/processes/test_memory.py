@@ -1,4 +1,4 @@
-"""What only cycles hold is freed once it is large."""
+"""What only cycles hold is freed once it is large, and goes back to the system."""
 
 import gc
 import weakref
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from edgekit.processes import memory
 from edgekit.processes.memory import GROWTH, free_unused, resident
 
 pytestmark = pytest.mark.skipif(not resident(), reason="this system does not tell what a process has in memory")
@@ -36,3 +37,16 @@ def test_cycles_are_freed_where_the_process_has_grown(no_search: None, size: int
     assert node() is not None
     free_unused()
     assert (node() is None) == freed
+
+
+@pytest.mark.skipif(memory._trim() is None, reason="this C library gives memory back by itself, or not at all")
+def test_what_is_free_below_what_is_in_use_goes_back_to_the_system(no_search: None) -> None:
+    size = 64 << 10  # less than what the C library asks the system for, and gives back, by itself
+    arrays = [np.ones(size, np.uint8) for _ in range(3 * GROWTH // size)]
+    above = np.ones(size, np.uint8)
+    held = resident()
+    del arrays[:]
+    assert held - resident() < GROWTH
+    free_unused()
+    assert held - resident() > 2 * GROWTH
+    assert above.all()
