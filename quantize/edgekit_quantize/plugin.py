@@ -16,7 +16,7 @@ from edgekit.comparison.boxes.near import nearly_recognised
 from edgekit.comparison.decisions.shared import Decision
 from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.meaning import ANCHORS, BOXES, SEEN, TEXT, meaning_of
-from edgekit.comparison.padding import Padding, padding_on
+from edgekit.comparison.padding import padding_on
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.features.class_scores import EMBEDDINGS
@@ -36,7 +36,6 @@ from edgekit.quantizer import (
 from edgekit_quantize.accounts.account import largest_error_first
 from edgekit_quantize.accounts.errors import by_error_for_cost
 from edgekit_quantize.accounts.explain import with_errors
-from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
 from edgekit_quantize.graph.quantized_already import quantized_already
 from edgekit_quantize.graph.session import SessionRunner
@@ -66,6 +65,7 @@ from edgekit_quantize.search.choices_beside import (
     signals_of,
 )
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
+from edgekit_quantize.search.left_out import LeftOut
 from edgekit_quantize.search.margins import FEW_DECISIONS
 from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, LABELS
@@ -326,16 +326,8 @@ class _Costs:
 def _bench(request: QuantizationRequest, judge: Judge, in_float: Callable[[], Model]) -> Bench:
     scorer = judge.scorer
     original = judge.open(in_float()) if request.latency_counts and request.execute is not None else None
-    left_out = functools.partial(_left_out, scorer.references, request.model, scorer.padding)
+    left_out = LeftOut(scorer.references, lambda: SessionRunner(request.model.graph_model).run, scorer.padding)
     return Bench(judge, request.model, original, left_out, request.executor, request.progress)
-
-
-def _left_out(references: References, original: Model, padding: Padding | None) -> Iterator[Reference]:
-    """Samples that are not kept, with the original's answers."""
-    runner = SessionRunner(original.graph_model)
-    for feeds in references.feeds_left_out():
-        outputs = runner.run(feeds)
-        yield Reference(feeds, outputs if padding is None else padding.without(feeds, outputs))
 
 
 def _feeds_once_more(request: QuantizationRequest) -> Iterator[dict[str, np.ndarray]]:

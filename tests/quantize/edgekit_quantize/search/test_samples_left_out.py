@@ -12,8 +12,10 @@ from edgekit.model import Model
 from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration import references
 from edgekit_quantize.calibration.references import Feeds, Reference, References
+from edgekit_quantize.search import left_out
 from edgekit_quantize.search.bench import Bench
 from edgekit_quantize.search.in_float import StoredCosts
+from edgekit_quantize.search.left_out import LeftOut
 from edgekit_quantize.search.score import AGREEMENT, EXPLAINED
 from edgekit_quantize.search.scoring import Scorer
 from edgekit_quantize.search.search import Outcome, Search
@@ -105,3 +107,27 @@ def test_a_candidate_that_ends_on_one_of_them_is_left_out() -> None:
 
     assert [trial.name for trial in outcome.held] == ["slower"]
     assert outcome.failed == {"fast": "cannot be run: no kernel"}
+
+
+@pytest.mark.parametrize(("room", "opened", "runs"), [(8 * SAMPLES, 1, SAMPLES - 2), (8 * 3, 2, 2 * (SAMPLES - 2) - 3)])
+def test_the_float_model_answers_each_of_them_once_as_far_as_answers_have_room(
+    monkeypatch: pytest.MonkeyPatch, room: int, opened: int, runs: int
+) -> None:
+    kept = References(SAMPLES, _feeds)
+    for feeds in _feeds():
+        kept.offer(Reference(feeds, {"y": feeds["x"]}))
+    monkeypatch.setattr(left_out, "KEPT_BYTES", room)
+    calls: list[str] = []
+
+    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        calls.append("run")
+        return {"y": -feeds["x"]}
+
+    others = LeftOut(kept, lambda: calls.append("opened") or run)
+    first, second = [*others()], [*others()]
+
+    assert (calls.count("opened"), calls.count("run")) == (opened, runs)
+    assert len(first) == len(second) == SAMPLES - 2
+    for before, again in zip(first, second, strict=True):
+        np.testing.assert_array_equal(before.outputs["y"], -before.feeds["x"])
+        np.testing.assert_array_equal(again.outputs["y"], -before.feeds["x"])
