@@ -75,7 +75,12 @@ class Costs(Protocol):
 
 def is_near_miss(trial: Trial, max_drop: float) -> bool:
     """Whether a candidate loses more than the budget, but not so much more that nothing brings it back."""
-    return max_drop < trial.score.drop <= HOPELESS * _in_reach(max_drop)
+    return max_drop < trial.score.drop <= most_of_a_near_miss(max_drop)
+
+
+def most_of_a_near_miss(max_drop: float) -> float:
+    """What a near miss loses at most; how fast a candidate is that loses more does not matter."""
+    return HOPELESS * _in_reach(max_drop)
 
 
 def rescue(near_misses: Sequence[NearMiss]) -> None:

@@ -7,7 +7,14 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from edgekit.quantizer import ChoiceError
 from edgekit_quantize.search.bench import AT_ONCE, Bench, Candidate, Trial, Write
-from edgekit_quantize.search.near_miss import ROUNDED_ADAPTIVELY, Costs, NearMiss, is_near_miss, rescue
+from edgekit_quantize.search.near_miss import (
+    ROUNDED_ADAPTIVELY,
+    Costs,
+    NearMiss,
+    is_near_miss,
+    most_of_a_near_miss,
+    rescue,
+)
 from edgekit_quantize.search.timing import AS_QUICK
 from edgekit_quantize.settings import Settings
 
@@ -136,7 +143,7 @@ class Search:
         for first in range(0, len(candidates), at_once):
             some = [*candidates.items()][first : first + at_once]
             written = [(name, settings, self.write(settings, (), False)) for name, settings in some]
-            self._outcome.curve += self.bench.measured(written)
+            self._outcome.curve += self.bench.measured(written, most_of_a_near_miss(self.max_drop))
 
     def _time_again_if_slow(self) -> None:
         """If nothing is fit, time once more what is only slow.

@@ -256,6 +256,17 @@ def test_stored_weights_that_are_rounded_adaptively_are_not_timed_again() -> Non
     assert sum(what.endswith("timing candidates") for what in told) == 1
 
 
+def test_what_loses_too_much_to_be_brought_into_the_budget_is_not_timed() -> None:
+    candidates = {"wrong": Slow(FLOAT_S / 4, 0.9), "near": Slow(FLOAT_S / 4, 0.44), "right": Slow(FLOAT_S / 2, 0.0)}
+
+    outcome = chosen(candidates)  # of a budget of 1 %, a loss of 81 % and of 19 %
+
+    timed = {trial.name: trial.latency_ms is not None for trial in outcome.curve if trial.name in candidates}
+    assert timed == {"wrong": False, "near": True, "right": True}
+    assert outcome.best is not None
+    assert outcome.best.name == "right"
+
+
 def test_stored_weights_are_judged_as_they_ship_once_they_are_rounded_adaptively() -> None:
     told: list[str] = []
     timed, shipped = Slow(FLOAT_S / 2, 0.05), Slow(FLOAT_S / 2, 0.01, executed_by="as it ships")
