@@ -34,13 +34,16 @@ def free_unused() -> None:
     """
     global _after_search
     with _turn:
-        _after_search = min(_after_search, resident())
-        if resident() - _after_search > GROWTH:
-            gc.collect()
+        for search in (False, True):  # what is free already may be all that it has grown by
+            _after_search = min(_after_search, resident())
+            if resident() - _after_search <= GROWTH:
+                return
+            if search:
+                gc.collect()
             trim = _trim()
             if trim is not None:
                 trim(0)
-            _after_search = resident()
+        _after_search = resident()
 
 
 @functools.cache
