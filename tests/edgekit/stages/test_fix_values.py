@@ -15,7 +15,7 @@ from edgekit.reporting.summary import stage_record
 
 OnnxFile = Callable[..., Path]
 SCALED = """g (float[1, 1, 4, 4] x, float[1] k) => (float[1, 1, p, q] y) {
-    scales = Concat <axis = 0> (ones, k, k) y = Resize <mode = "cubic"> (x, , scales)
+    scales = Concat <axis = 0> (ones, k, k) y = Resize <mode = "cubic", antialias = 1> (x, , scales)
 }"""
 NUMBERS = {"ones": np.ones(2, np.float32)}
 
@@ -29,7 +29,7 @@ def drawn(folder: Path, *scales: float) -> Path:
 
 
 def test_an_input_that_sizes_depend_on_gets_the_value_of_all_samples(tmp_path: Path, onnx_file: OnnxFile) -> None:
-    model, data = onnx_file(SCALED, **NUMBERS), drawn(tmp_path / "data", 2, 2, 2)
+    model, data = onnx_file(SCALED, opset=18, **NUMBERS), drawn(tmp_path / "data", 2, 2, 2)
     bundle = edgekit.package(model, "ios18", tmp_path / "out", data=data, quantize="none", precision="float32")
     assert [feature.name for feature in bundle.inputs] == ["x"]
     assert stage_record(bundle.manifest, "fix values")["warnings"] == [
@@ -44,12 +44,12 @@ def test_an_input_that_sizes_depend_on_gets_the_value_of_all_samples(tmp_path: P
 
 
 def test_a_device_that_takes_any_size_keeps_it(tmp_path: Path, onnx_file: OnnxFile) -> None:
-    model, data = onnx_file(SCALED, **NUMBERS), drawn(tmp_path / "data", 2, 2, 2)
+    model, data = onnx_file(SCALED, opset=18, **NUMBERS), drawn(tmp_path / "data", 2, 2, 2)
     bundle = edgekit.package(model, "onnxruntime", tmp_path / "out", data=data, quantize="none")
     assert [feature.name for feature in bundle.inputs] == ["x", "k"]
 
 
 def test_samples_with_several_values_leave_it_as_it_is(tmp_path: Path, onnx_file: OnnxFile) -> None:
-    model, data = onnx_file(SCALED, **NUMBERS), drawn(tmp_path / "data", 2, 3)
+    model, data = onnx_file(SCALED, opset=18, **NUMBERS), drawn(tmp_path / "data", 2, 3)
     with pytest.raises(UnsupportedOpsError, match="Resize"):
         edgekit.package(model, "ios18", tmp_path / "out", data=data, quantize="none")
