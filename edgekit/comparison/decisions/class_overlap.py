@@ -13,6 +13,8 @@ FEWEST = 20
 """How many answers, or positions of a class, prove something: of fewer, one is more than the 5 % that may differ."""
 CROSSING = 0.5
 """The probability from which on the answer is yes."""
+UNSURE = (0.25, 0.75)
+"""Between these a probability tells neither yes nor no: the quarters about a half."""
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgekit.comparison.decisions.class_overlap import CROSSING, FEWEST, ClassAccuracy
-
-_UNSURE = (0.25, 0.75)
-"""Between these a probability tells neither yes nor no: the quarters about a half."""
+from edgekit.comparison.decisions.class_overlap import CROSSING, FEWEST, UNSURE, ClassAccuracy
 
 
 class MapCount:
@@ -24,7 +21,7 @@ class MapCount:
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
         """Takes an output of both models for one more sample, of one shape, in which maps lie along the last axis."""
         maps = reference.shape[-1]
-        least, most = _UNSURE
+        least, most = UNSURE
         yes, found = (each.reshape(-1, maps) > CROSSING for each in (reference, built))
         unsure = (reference.reshape(-1, maps) > least) & (reference.reshape(-1, maps) < most)
         counts = np.stack([each.sum(axis=0) for each in (yes, found, yes & found, unsure)])

@@ -10,8 +10,11 @@ largest of those is often the same one in every sample, and stays so whatever th
 the numbers may be scores, and if to give the most frequent answer everywhere would not be right nearly everywhere.
 
 Of tags that do not exclude each other the largest says little: it stays the largest when all are halved, and then none
-is found any more. So each of them is a yes or no as well. A map for each class, as of organs that overlap, has most of
-its power in the class that is everywhere: a lesion of 0.1 % of the pixels has less than the error that 20 dB allow.
+is found any more. So each of them is a yes or no as well. Where both models are sure that none is there, the largest
+one decides nothing, and such positions do not count.
+
+A map for each class, as of organs that overlap, has most of its power in the class that is everywhere: a lesion of
+0.1 % of the pixels has less than the error that 20 dB allow.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from edgekit.comparison.decisions.class_overlap import CROSSING, FEWEST, ClassAccuracy, overlaps
+from edgekit.comparison.decisions.class_overlap import CROSSING, FEWEST, UNSURE, ClassAccuracy, overlaps
 from edgekit.comparison.decisions.maps import MapCount
 from edgekit.comparison.decisions.sure_classes import SureClassCount
 
@@ -45,6 +48,16 @@ ONE_SIDED = 1.645
 def beyond_luck(changed: float) -> float:
     """How many decisions change at least but once in 20 times, where so many were counted (Poisson's deviation)."""
     return max(0.0, changed - ONE_SIDED * math.sqrt(changed))
+
+
+def may_be_there(*models: np.ndarray) -> np.ndarray:
+    """At which positions one of the models is not sure that none of several tags is there.
+
+    Args:
+        models: Probabilities of each model, ``[..., tags]`` of one shape.
+    """
+    unsure: np.ndarray = np.any([~(each <= UNSURE[0]).all(axis=-1) for each in models], axis=0)
+    return unsure
 
 
 class DecidedBy(StrEnum):
@@ -137,11 +150,15 @@ class DecisionCount:
             self._classes = reference.shape[decision.axis]
             self._lengths.add(self._classes)
             self._note_amounts(reference, decision.axis)
-            self._add_classes(reference.argmax(axis=decision.axis), built.argmax(axis=decision.axis))
+            along = [np.moveaxis(each, decision.axis, -1) for each in (reference, built)]
+            largest = [each.argmax(axis=-1) for each in along]
             if decision.independent and reference.dtype.kind == "f":
-                tags = [np.moveaxis(each, decision.axis, -1) > CROSSING for each in (reference, built)]
+                tags = [each > CROSSING for each in along]
                 self._add_answers(*tags)
                 self._add_tags(*tags)
+                some = may_be_there(*along)
+                largest = [each[some] for each in largest]
+            self._add_classes(*largest)
 
     def shared(self) -> tuple[float | None, int | None]:
         """The share of decisions that are the same, and their number; None without any.

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.comparison.decisions.class_overlap import CROSSING, FEWEST
-from edgekit.comparison.decisions.shared import DecidedBy, Decision, DecisionCount
+from edgekit.comparison.decisions.shared import DecidedBy, Decision, DecisionCount, may_be_there
 from edgekit.model import Arrays
 from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import is_standard
@@ -175,8 +175,12 @@ class _Head:
             self._largest.add(expected, found)
         elif self._decision.by is DecidedBy.LARGEST:
             along = [np.moveaxis(array, self._decision.axis, -1) for array in (expected, found)]
-            self._largest.add(*(array.argmax(-1) for array in along))
-            if not self._decision.independent:  # which of several tags that are there is the largest may be anything
+            largest = [array.argmax(-1) for array in along]
+            if self._decision.independent:  # which of several tags that are there is the largest may be anything
+                some = may_be_there(*along)
+                self._largest.add(*(each[some] for each in largest))
+            else:
+                self._largest.add(*largest)
                 self._largest.margins.add(*along)
         if self._decision.by is DecidedBy.CROSSING or self._decision.independent:
             self._answers.add(expected, found)

@@ -325,6 +325,34 @@ def test_tags_that_are_found_no_more_are_lost_though_the_largest_stays(rng: np.r
     assert compared(pairs, Decision(are_scores=True)).shortfalls() == []  # of classes that exclude each other
 
 
+def frames(rng: np.random.Generator) -> np.ndarray:
+    """Probabilities of 6 notes in 300 frames, of which 30 have one, and the others none: at most 0.002 there."""
+    scores = 10.0 ** -rng.uniform(2.7, 7, (300, 1, 6))
+    scores[np.arange(30), 0, np.arange(30) % 6] = 0.9
+    return scores
+
+
+def test_where_both_models_are_sure_of_no_tag_the_largest_decides_nothing(rng: np.random.Generator) -> None:
+    notes = frames(rng)
+    built = np.where(notes < 0.1, frames(rng), notes)
+    built[:30] = notes[:30]
+    found = compared(list(zip(notes, built, strict=True)), TAGS)
+    assert (found.outputs[0].agreement, found.outputs[0].decisions) == (1.0, 30)
+    built[30:60, 0, 0] = 0.3  # the built model is not sure any more
+    notes[30:60, 0, 1] = 0.1
+    found = compared(list(zip(notes, built, strict=True)), TAGS)
+    assert (found.outputs[0].agreement, found.outputs[0].decisions) == (0.5, 60)
+
+
+def test_tags_that_vanish_are_missed_where_most_positions_have_none(rng: np.random.Generator) -> None:
+    notes = frames(rng)
+    found = compared([(each, np.where(each > 0.5, 0.2, each)) for each in notes], replace(TAGS, named=False))
+    assert (found.outputs[0].agreement, found.outputs[0].decisions) == (0.0, 30)
+    assert found.shortfalls() == [
+        "output 'y': SQNR 2.2 dB (at least 20 dB), and 30 of 30 decisions changed (the budget 5 % allows 1)"
+    ]
+
+
 def test_a_rare_tag_is_lost_at_any_signal_where_it_has_a_name(rng: np.random.Generator) -> None:
     scores = tags(rng) + 0.6 * (np.arange(6) > 1)
     scores[40:70, 0, 1] = 0.51

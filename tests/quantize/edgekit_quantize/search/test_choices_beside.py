@@ -286,6 +286,19 @@ def test_few_tags_are_expected_to_change_by_their_own_number() -> None:
     assert found.kept()["tags"].share == pytest.approx(1.0, abs=1e-3)
 
 
+def test_where_both_models_are_sure_of_no_tag_the_largest_does_not_count() -> None:
+    """One of 40 frames has a note in each sample; which number is the largest in the others is noise."""
+    rng = np.random.default_rng(5)
+    found, lost = (ChoicesKept({"notes": Decision(are_scores=True, independent=True)}) for _ in range(2))
+    for number in range(32):
+        one, other = 10.0 ** -rng.uniform(3, 7, (2, 1, 40, 6))
+        one[0, 0, number % 6] = other[0, 0, number % 6] = 0.9
+        found.add({"notes": one}, {"notes": other})
+        lost.add({"notes": one}, {"notes": one / 4})
+    assert found.kept()["notes"].share == 1.0
+    assert lost.kept()["notes"].share == 0.0
+
+
 def test_heads_are_products_yes_and_no_and_tags(parse: Callable[..., ir.Model]) -> None:
     shapes = {"w": (8, 3), "b": (3,), "w1": (8, 1), "b1": (1,)}
     arrays = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
