@@ -38,6 +38,9 @@ LEAST_OVERLAP = 0.75
 """What boxes that both models find have to overlap on average."""
 FEWEST = 20
 """How many boxes or characters prove something: of fewer, one is more than the 5 % that may differ."""
+FEWEST_KEPT = 5
+"""How many objects tell something where both models find all of them, and no others: a detector that loses every other
+object keeps five once in 32 times."""
 SEEN = 8
 """On how many samples outputs are looked at."""
 
@@ -64,6 +67,8 @@ class MeaningAccuracy:
     """How near embeddings are; None for others."""
     beside: BesideAccuracy | None = None
     """How near key points, masks or angles of the boxes are that both models find; None without any."""
+    of_original: int | None = None
+    """Boxes or anchors of :attr:`count` that are the original's; None for others."""
 
     @property
     def agreement(self) -> float:
@@ -74,19 +79,44 @@ class MeaningAccuracy:
 
     @property
     def proves(self) -> bool:
-        """Whether enough is told on these samples to judge by it."""
-        return self.count >= FEWEST if self.angles is None else self.angles.tells
+        """Whether the original tells enough on these samples to judge by it, however much of it is lost."""
+        if self.angles is not None:
+            return self.angles.tells
+        return (self.count if self.of_original is None else 2 * self.of_original) >= FEWEST
+
+    @property
+    def keeps_few(self) -> bool:
+        """Whether few boxes are found, and all of them by both models, where they belong."""
+        if self.of_original is None or self.proves or self.of_original < FEWEST_KEPT:
+            return False
+        return self.wrong == 0 and self.shortfall(1.0) is None
+
+    @property
+    def judges(self) -> bool:
+        """Whether a build is judged by it."""
+        return self.proves or self.keeps_few
 
     @property
     def too_few(self) -> str | None:
         """What to do where too few boxes are found for them to count; None where there are enough, and for others."""
         if self.kind not in (ANCHORS, BOXES) or self.proves:
             return None
-        found = self.count // 2  # each of the two models finds them
+        return f"{self._few_found}: {self.kind} are judged as numbers; give samples that show more"
+
+    @property
+    def few_kept(self) -> str | None:
+        """What people should know of boxes that pass though they are few; None of others."""
+        if not self.keeps_few:
+            return None
+        return f"{self._few_found}: all of them are kept, which proves little; give samples that show more"
+
+    @property
+    def _few_found(self) -> str:
+        found = self.of_original or 0
         what = "object" if self.kind == BOXES else "anchor"
         return (
             f"{found} {what}{' is' if found == 1 else 's are'} found on the samples, fewer than the {FEWEST // 2} that "
-            f"tell something: {self.kind} are judged as numbers; give samples that show more"
+            "tell something"
         )
 
     def shortfall(self, least_agreement: float) -> str | None:
@@ -112,8 +142,9 @@ class MeaningAccuracy:
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
-        record = {**asdict(self), "outputs": list(self.outputs), "agreement": self.agreement}
-        return {key: value for key, value in record.items() if key not in ("angles", "beside") or value is not None}
+        record = {**asdict(self), "outputs": list(self.outputs), "agreement": self.agreement, "judges": self.judges}
+        left_out = ("angles", "beside", "of_original")
+        return {key: value for key, value in record.items() if key not in left_out or value is not None}
 
 
 def allowed_text(share: float, count: int) -> str:
@@ -143,7 +174,7 @@ class FoundBoxes:
     """Boxes that two models find, over all samples."""
 
     def __init__(self) -> None:
-        self.count = self.wrong = 0
+        self.count = self.wrong = self.of_original = 0
         self._overlaps: list[float] = []
         self._beside = BesideBoxes()
 
@@ -159,6 +190,7 @@ class FoundBoxes:
         for one, other in ((ours, theirs), (theirs, ours)):
             counted, found = partners_of(one, other)
             self.count += counted
+            self.of_original += counted if one is ours else 0
             self.wrong += counted - len(found)
             self._overlaps += [overlap for _, _, overlap in found]
             if one is ours and told is not None:
@@ -203,7 +235,9 @@ class BoxMeaning:
         """See :class:`Meaning`."""
         detector, found = self._detector, self._found
         told = (found.count, found.wrong, found.overlap, detector.as_record())
-        return MeaningAccuracy(BOXES, detector.outputs, detector.read_as, *told, beside=found.beside)
+        return MeaningAccuracy(
+            BOXES, detector.outputs, detector.read_as, *told, beside=found.beside, of_original=found.of_original
+        )
 
     def anew(self) -> BoxMeaning:
         """See :class:`Meaning`."""
@@ -250,7 +284,9 @@ class AnchorMeaning:
         """See :class:`Meaning`."""
         read, found = self._reading, self._found
         told = (found.count, found.wrong, found.overlap)
-        return MeaningAccuracy(ANCHORS, read.outputs, read.read_as, *told, beside=found.beside)
+        return MeaningAccuracy(
+            ANCHORS, read.outputs, read.read_as, *told, beside=found.beside, of_original=found.of_original
+        )
 
     def anew(self) -> AnchorMeaning:
         """See :class:`Meaning`."""

@@ -182,7 +182,8 @@ def judging_meaning(accuracy: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if meaning is None or floors is None or floors["agreement"] is None or floors.get("asked"):
         return None
     angles = meaning.get("angles")
-    tells = meaning["count"] >= FEWEST if angles is None else angles["tells"]
+    tells = meaning["count"] >= FEWEST if angles is None else angles["tells"]  # of bundles without the key
+    tells = meaning.get("judges", tells)
     return meaning if tells else None
 
 

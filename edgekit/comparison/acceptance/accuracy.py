@@ -9,7 +9,8 @@ built in less, half precision or integers. An output passes
   Where nearly all samples are of one class, its probabilities have to rank them as well: 10 dB of what varies;
 - by what it tells, where that is known and the samples hold 20 of it or more
   (:mod:`edgekit.comparison.meaning`): at most 5 % of a detector's boxes are one model's alone, or of a recognizer's
-  characters others, and boxes of both overlap by 0.75 on average. Numbers and decisions of such outputs do not count;
+  characters others, and boxes of both overlap by 0.75 on average. Numbers and decisions of such outputs do not count.
+  Of 5 to 9 objects of the original all have to be kept; else the numbers count;
 - by its angles, where it is an embedding: the rank correlation of cosines is 0.95, 90 % of the variance is explained,
   and at most 5 % of the vectors are lost (:mod:`edgekit.comparison.embeddings.angles`);
 - by its decisions, where an axis holds scores or it says yes or no (:mod:`edgekit.comparison.decisions.shared`): at
@@ -273,8 +274,13 @@ class Accuracy:
     def _judged_by_meaning(self) -> Collection[str]:
         """The outputs that are judged by what they tell."""
         meaning, floors = self.meaning, self.floors
-        counts = meaning is not None and meaning.proves and floors.agreement is not None and not floors.asked
+        counts = meaning is not None and meaning.judges and floors.agreement is not None and not floors.asked
         return meaning.outputs if meaning is not None and counts else ()
+
+    @property
+    def few_boxes_kept(self) -> str | None:
+        """What people should know of few boxes by which a reduced build passes; None where it does not."""
+        return self.meaning.few_kept if self.meaning is not None and self._judged_by_meaning else None
 
     def _flaws_of_meaning(self) -> list[str]:
         """Flaws of what outputs tell."""

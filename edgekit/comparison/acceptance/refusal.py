@@ -101,6 +101,10 @@ def _hint(accuracy: Accuracy, kind: Kind) -> str:
                 "explains: give real samples with --data, and see which layer differs with `edgekit verify --layers`"
             )
         return "random inputs may be unlike anything that the model knows: give real samples with --data"
+    meaning = accuracy.meaning
+    counts = meaning is not None and kind is not Kind.FLOAT32 and not accuracy.floors.asked
+    if meaning is not None and counts and not meaning.judges and meaning.too_few is not None:
+        return meaning.too_few
     if kind is Kind.QUANTIZED:
         return (
             "give more samples, allow more with --max-drop or --floor DB, take it with --accept, or keep it in float "

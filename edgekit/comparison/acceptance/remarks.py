@@ -60,7 +60,8 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
         for output in accuracy.outputs
         if not output.tells_classes and (flaw := accuracy.changed_too_often(output)) is not None
     ]
-    return remarks + [doubt for doubt in (accuracy.label_exchange, accuracy.label_doubt) if doubt is not None]
+    doubts = (accuracy.label_exchange, accuracy.label_doubt, accuracy.few_boxes_kept)
+    return remarks + [doubt for doubt in doubts if doubt is not None]
 
 
 def _of_one_answer(accuracy: Accuracy) -> list[str]:

@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 
 import edgekit
 from edgekit.comparison.acceptance.accuracy import Accuracy
+from edgekit.comparison.acceptance.refusal import InaccurateError, require_accuracy
+from edgekit.comparison.acceptance.remarks import remarks_on
 from edgekit.comparison.boxes.detectors import recognised
 from edgekit.comparison.boxes.matching import Boxes, overlap, partners
 from edgekit.comparison.boxes.near import nearly_recognised
@@ -265,6 +268,53 @@ def test_few_rows_are_boxes_where_there_is_a_column_a_class(form: Form) -> None:
     boxes = meaning.result().boxes
     assert boxes is not None
     assert boxes["coordinates_are"] == ("corners" if form is boxes_and_scores else "centre_and_size")
+
+
+def beside_itself(samples: int, weaken: float = 1.0, **changed: Any) -> Accuracy:
+    """What an INT8 build of a detector is judged as whose numbers have 5 dB, with three objects in each sample.
+
+    Args:
+        samples: How many.
+        weaken: What the build's scores of the second and third class are multiplied by.
+        changed: See :func:`dense`.
+    """
+    answers = [yolo8(*dense(np.random.default_rng(seed))) for seed in range(samples)]
+    meaning = meaning_of(answers, PICTURE)
+    assert meaning is not None
+    meaning = meaning.anew()
+    for seed, answer in enumerate(answers):
+        corners, scores = dense(np.random.default_rng(seed), **changed)
+        meaning.add(answer, yolo8(corners, scores * np.array([1, weaken, weaken])))
+    output = replace(NOISY, sqnr_db=5.0, worst_sample_db=5.0, weakest_db=5.0, agreement=None, decisions=None)
+    floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None)
+    return Accuracy("it", "the original", False, samples, floors, (output,), None, meaning=meaning.result())
+
+
+def test_boxes_judge_where_the_original_finds_enough_whatever_becomes_of_them() -> None:
+    """Of 12 objects 8 have a score of 0.2 in the build, too little to count there, and enough to be found."""
+    weaker = beside_itself(4, weaken=0.25)
+    assert weaker.meaning is not None
+    assert (weaker.meaning.count, weaker.meaning.of_original, weaker.meaning.wrong) == (16, 12, 0)
+    assert weaker.shortfalls() == []
+    assert weaker.few_boxes_kept is None
+    assert beside_itself(4, forget=3).shortfalls() == [
+        "output 'output0': 12 of 12 boxes differ (the budget 5 % allows 0)"
+    ]
+
+
+def test_few_boxes_judge_where_all_of_them_are_kept() -> None:
+    kept = beside_itself(2)
+    assert kept.shortfalls() == []
+    few = "6 objects are found on the samples, fewer than the 10 that tell something"
+    assert kept.few_boxes_kept == f"{few}: all of them are kept, which proves little; give samples that show more"
+    assert kept.few_boxes_kept in remarks_on(kept)
+    lost = beside_itself(2, forget=1)
+    with pytest.raises(InaccurateError) as caught:
+        require_accuracy(lost, Kind.QUANTIZED, "int8", "it")
+    assert caught.value.found == "output 'output0': SQNR 5.0 dB (at least 20 dB)"
+    assert caught.value.hint == f"{few}: boxes are judged as numbers; give samples that show more"
+    assert beside_itself(2, move=3.0).shortfalls()  # they overlap by less than 0.75
+    assert beside_itself(1).shortfalls()  # three are too few
 
 
 def objectness_and_scores(corners: np.ndarray, scores: np.ndarray) -> Arrays:
