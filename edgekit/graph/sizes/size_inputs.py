@@ -13,7 +13,7 @@ from edgekit.model import Dim, Model
 MOST_ELEMENTS = 16
 """Larger inputs are data, even where they decide how many boxes are left."""
 
-_SIZES: Mapping[str, tuple[int, ...]] = {
+SIZES: Mapping[str, tuple[int, ...]] = {
     "BlackmanWindow": (0,),
     "CenterCropPad": (1,),
     "ConstantOfShape": (0,),
@@ -53,7 +53,7 @@ def inputs_of_sizes(model: Model) -> list[str]:
 
 def _size_values(model: Model) -> Iterator[ir.Value]:
     for node in model.graph.all_nodes():
-        places = _SIZES.get(node.op_type, ()) if not node.domain else ()
+        places = SIZES.get(node.op_type, ()) if not node.domain else ()
         for place in places:
             value = input_at(node, place)
             if value is not None:

@@ -50,3 +50,15 @@ def test_integers_times_the_factor_of_a_hash_are_warned_of(tmp_path: Path, profi
     model = Load()(tmp_path / "hash.onnx").model
     (warning,) = target.build(model, profile, tmp_path / "built", BuildOptions()).record["warnings"]
     assert warning.startswith("node 'p' multiplies 64-bit integers by 73856093: the device computes in 32 bits")
+
+
+@pytest.mark.parametrize("profile_name", ["intel-cpu", "ios18"])
+def test_integers_of_any_size_that_are_multiplied_are_warned_of(tmp_path: Path, profile_name: str) -> None:
+    """100,000 squared is 1,410,065,408 in 32 bits."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (int64[4] x) => (int64[4] y) { [p] y = Mul(x, x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "square.onnx")
+    target, profile = find_profile(profile_name)
+    (tmp_path / "built").mkdir()
+    model = Load()(tmp_path / "square.onnx").model
+    (warning,) = target.build(model, profile, tmp_path / "built", BuildOptions()).record["warnings"]
+    assert warning.startswith("node 'p' multiplies 64-bit integers with each other: the device computes in 32 bits")
