@@ -163,14 +163,16 @@ class DecisionCount:
     def shared(self) -> tuple[float | None, int | None]:
         """The share of decisions that are the same, and their number; None without any.
 
-        Of yes and no those count that are rarer in the original: each model's, as with boxes. Where there are few of
-        them, to say nothing but the other would be right nearly everywhere. Of independent classes the largest ones
+        Of yes and no those count that are rarer in the original: each model's, as with boxes, from 20 on, or where the
+        original alone has 10, whatever becomes of them. Where there are few of them, to say nothing but the other would
+        be right nearly everywhere. Of independent classes the largest ones
         count, or what each of them says, whichever stays the less.
         """
         shares = [(self._same / self._count, self._count)] if self._decides() else []
         rarer = int(self._answers.sum(axis=1).argmin())
         count = int(self._answers[rarer].sum() + self._answers[:, rarer].sum())
-        if count >= FEWEST and self._answers[rarer].sum():
+        in_reference = int(self._answers[rarer].sum())
+        if in_reference and max(count, 2 * in_reference) >= FEWEST:
             changed = int(self._answers[rarer, 1 - rarer] + self._answers[1 - rarer, rarer])
             shares.append((1 - changed / count, count))
         return min(shares, default=(None, None))

@@ -234,7 +234,7 @@ class _Answers:
     def kept(self) -> HeadKept | None:
         rarer = int(self._answers.sum(axis=1).argmin())
         count = int(self._answers[rarer].sum() + self._answers[:, rarer].sum())
-        if count < FEWEST:
+        if max(count, 2 * int(self._answers[rarer].sum())) < FEWEST:
             return None
         changed = int(self._answers[0, 1] + self._answers[1, 0])
         return HeadKept(share_kept(changed, count, self._margins, self._margins.count / count), count)

@@ -353,6 +353,17 @@ def test_tags_that_vanish_are_missed_where_most_positions_have_none(rng: np.rand
     ]
 
 
+def test_few_tags_that_all_vanish_are_missed_though_the_largest_stays(rng: np.random.Generator) -> None:
+    """Of 12 yes the original and itself give 24; of a build that gives none of them 12 are counted."""
+    notes = frames(rng)
+    notes[12:30, 0] *= 0.45
+    found = compared([(each, each * 0.55) for each in notes], replace(TAGS, named=False))
+    assert (found.outputs[0].agreement, found.outputs[0].decisions) == (0.0, 12)
+    assert found.shortfalls() == [
+        "output 'y': SQNR 6.9 dB (at least 20 dB), and 12 of 12 decisions changed (the budget 5 % allows 0)"
+    ]
+
+
 def test_a_rare_tag_is_lost_at_any_signal_where_it_has_a_name(rng: np.random.Generator) -> None:
     scores = tags(rng) + 0.6 * (np.arange(6) > 1)
     scores[40:70, 0, 1] = 0.51

@@ -299,6 +299,14 @@ def test_where_both_models_are_sure_of_no_tag_the_largest_does_not_count() -> No
     assert lost.kept()["notes"].share == 0.0
 
 
+def test_few_tags_that_all_vanish_are_lost_though_the_largest_stays() -> None:
+    found = ChoicesKept({"notes": Decision(are_scores=True, independent=True)})
+    for number in range(12):
+        one = np.where(np.arange(6) == number % 6, 0.9, 0.01)[None]
+        found.add({"notes": one}, {"notes": one * 0.55})
+    assert found.kept()["notes"] == HeadKept(0.0, 12)
+
+
 def test_heads_are_products_yes_and_no_and_tags(parse: Callable[..., ir.Model]) -> None:
     shapes = {"w": (8, 3), "b": (3,), "w1": (8, 1), "b1": (1,)}
     arrays = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
