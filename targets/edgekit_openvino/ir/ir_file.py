@@ -15,6 +15,7 @@ from edgekit_openvino.exact.rounding import drop_integer_detours
 from edgekit_openvino.ir.bias_folding import fold_biases
 from edgekit_openvino.ir.scaled_roundings import scale_ahead_of_roundings
 from edgekit_openvino.ir.shape_folding import fold_shapes
+from edgekit_openvino.ir.sixteen_bit_roundings import keep_sixteen_bit_roundings
 from edgekit_openvino.quick.loop_weights import LOOPS, networks_in, widen_ahead_of_loops
 
 WITH_BODIES = ("If", "Loop", "TensorIterator")
@@ -44,6 +45,7 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
     import openvino
 
     fused = _fused(converted)
+    keep_sixteen_bit_roundings(fused)
     scale_ahead_of_roundings(fused)
     fold_shapes(fused)
     fold_biases(fused)

@@ -1,0 +1,62 @@
+"""Roundings to 16 bits, which OpenVINO takes away before it executes a network.
+
+The plugins' low-precision transformations strip each ``FakeQuantize`` of 65536 levels (OpenVINO 2026.4), whatever
+``LP_TRANSFORMS_MODE`` says, as if none of them met its limits. A quantizer leaves the Relu out ahead of a rounding that
+begins at zero: what is less than zero then passes. Behind an input of the network the plugin fails at it ("FQ stripping
+failed"). A rounding of one level more stays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgekit_openvino.quick.loop_weights import networks_in
+
+STRIPPED = 65536
+"""How many levels a rounding has that is taken away."""
+
+
+def keep_sixteen_bit_roundings(network: Any) -> list[str]:
+    """Gives roundings to 16 bits a level that nothing reaches, in place.
+
+    Args:
+        network: The ``openvino.Model``.
+
+    Returns:
+        The roundings, by name.
+    """
+    roundings = [
+        operation
+        for each in networks_in(network)
+        for operation in each.get_ordered_ops()
+        if operation.get_type_name() == "FakeQuantize" and operation.get_attributes()["levels"] == STRIPPED
+    ]
+    return [rounding.get_friendly_name() for rounding in roundings if _kept(rounding)]
+
+
+def _kept(rounding: Any) -> bool:
+    """Puts a rounding with one level more in the place of one; False where its limits are computed."""
+    from openvino import opset13
+
+    limits = [value.get_node() for value in rounding.input_values()[1:]]
+    if any(each.get_type_name() != "Constant" for each in limits):
+        return False
+    least, greatest, lowest, highest = (np.asarray(each.get_data(), np.float64) for each in limits)
+    dtype = limits[1].get_data().dtype
+    wider = [end + (end - start) / (STRIPPED - 1) for start, end in ((least, greatest), (lowest, highest))]
+    within = opset13.minimum(rounding.input_value(0), limits[1])
+    kept = opset13.fake_quantize(
+        within,
+        limits[0],
+        opset13.constant(wider[0].astype(dtype)),
+        limits[2],
+        opset13.constant(wider[1].astype(dtype)),
+        STRIPPED + 1,
+    )
+    kept.set_friendly_name(rounding.get_friendly_name())
+    kept.output(0).get_tensor().set_names(rounding.output(0).get_names())
+    for reader in rounding.output(0).get_target_inputs():
+        reader.replace_source_output(kept.output(0))
+    return True
