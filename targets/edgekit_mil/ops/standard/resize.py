@@ -130,7 +130,11 @@ def weights_by(mode: str, *, antialias: bool, exclude_outside: bool, a: float) -
 
 
 def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
-    """Resize with output element ``i`` at ``i / scale``, rounded down where the nearest element is taken."""
+    """Resize with output element ``i`` at ``i / scale``.
+
+    The nearest element is that place rounded down, along an axis that becomes shorter rounded up: the standard says
+    neither, its example of operator set 10 (two of four elements by 0.6: the first and the third) and ONNX Runtime do.
+    """
     kind = MODES.get(mode)
     weights = weights_by(mode, antialias=False, exclude_outside=False, a=CUBIC) if kind != "cubic" else None
     if any(not is_number(size) and scale != 1 for size, scale in zip(x.shape, scales, strict=True)):
@@ -144,7 +148,8 @@ def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
     }
     grids = {axis: one.coordinates("asymmetric") for axis, one in plan.items()}
     if kind == "nearest":
-        return repeat({n: resize_tables.nearest_indices(one, grids[n], "floor") for n, one in plan.items()}, x)
+        roundings = {axis: "ceil" if one.scale < 1 else "floor" for axis, one in plan.items()}
+        return repeat({n: resize_tables.nearest_indices(one, grids[n], roundings[n]) for n, one in plan.items()}, x)
     if weights is not None:
         return interpolate({n: weights(one, grids[n]) for n, one in plan.items()}, x)
     raise Unsupported(f"unknown mode {mode!r}")

@@ -78,6 +78,12 @@ def test_upsampling_of_old_opsets_agrees(agrees, rng, mode, opset):
     agrees("Upsample" if opset == 9 else "Resize", inputs, opset=opset, mode=mode)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [[0.6, 0.6], [0.75, 1.5], [0.5, 0.3]])
+def test_downsampling_of_operator_set_ten_agrees(agrees, rng, mode, scales):
+    agrees("Resize", [image(rng), np.float32([1, 1, *scales])], opset=10, mode=mode)
+
+
 def test_integers_keep_their_nearest_neighbours(agrees):
     x = np.arange(12, dtype=np.int32).reshape(1, 1, 3, 4)
     agrees(
