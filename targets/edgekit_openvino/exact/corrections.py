@@ -16,6 +16,7 @@ from edgekit_openvino.exact.integer_comparisons import keep_integer_choice, keep
 from edgekit_openvino.exact.integer_kernels import KERNELS, keep_integer_kernel
 from edgekit_openvino.exact.integer_quotients import KINDS as DIVISIONS
 from edgekit_openvino.exact.integer_quotients import keep_integer_quotient
+from edgekit_openvino.exact.integer_widths import keep_width
 from edgekit_openvino.exact.joined_constants import KINDS as JOINED
 from edgekit_openvino.exact.joined_constants import keep_apart
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
@@ -55,6 +56,8 @@ def corrected(network: Any) -> Any:
         if is_fused_wrong and operation.get_element_type().is_real():
             _reduce_with_two_axes(operation)
         if kind in UNSIGNED and keep_unsigned(operation):
+            continue
+        if kind == "Convert" and keep_width(operation):
             continue
         if kind in DIVISIONS and keep_integer_quotient(operation):
             continue
