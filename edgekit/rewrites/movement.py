@@ -85,24 +85,31 @@ class SlicedGather(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("GatherElements",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For sizes that are known along the axes that are cut; a Slice ahead of it is left out."""
+        """For known or open sizes along the axes that are cut; a Slice ahead of it is left out."""
         data, indices = node.inputs
         rank = rank_of(data)
         axis = node.attributes.get_int("axis", 0) % rank
         whole, kept = _sliced(data)
         if axis in kept:
             whole, kept = data, {}
+        opened = []
         for place in range(rank):
             wanted, size = _size(indices, place), _size(data, place)
-            if place != axis and wanted is not None and size is not None and wanted < size:
+            if place == axis or (data.shape is not None and data.shape[place] == indices.shape[place]):
+                continue
+            if wanted is None or size is None:
+                opened.append(place)
+            elif wanted < size:
                 kept[place] = wanted
-        if not kept:
+        if not kept and not opened:
             raise InapplicableError("it has as many indices as data")
         if 0 in kept.values():
             raise InapplicableError("it has no indices")
         part = whole
         for place, count in kept.items():
             part, _ = build.split(part, place, [count, size_along(whole, place) - count])
+        for place in opened:
+            part = build("Gather", part, _first(build, indices, place), axis=place)
         return [build("GatherElements", part, indices, axis=axis)]
 
 
@@ -128,6 +135,15 @@ def _sliced(value: ir.Value | None) -> tuple[ir.Value | None, dict[int, int]]:
         if count < size:
             kept[int(place) % rank] = count
     return whole, kept
+
+
+def _first(build: NodeBuilder, indices: ir.Value | None, axis: int) -> ir.Value | np.ndarray:
+    """The places along an axis that indices have elements at: [n], int64."""
+    size = _size(indices, axis)
+    if size is not None:
+        return np.arange(size)
+    count = build("Gather", build("Shape", indices), np.array(axis), axis=0)
+    return build("Range", np.array(0), count, np.array(1))
 
 
 def _size(value: ir.Value | None, axis: int) -> int | None:

@@ -10,6 +10,7 @@ from edgekit.errors import InputError
 if TYPE_CHECKING:
     import onnx
 
+    from edgekit.model import Model
     from edgekit_openvino.runner import CompiledRunner
 
 PRECISIONS = ("float32", "float16")
@@ -44,9 +45,20 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     if target.suffix != ".xml":
         target = target.with_name(f"{target.name}.xml")
     loaded = Model(ir.load(model), Path(model)) if isinstance(model, str | Path) else Model(ir.from_proto(model))
+    loaded = _with_shapes(loaded)  # what OpenVINO misreads hangs on them
     network = converted(loaded, lambda candidate: convert_model(candidate).network, installed_rewrites())
     write_ir(network, loaded, target, half_weights=precision == "float16")
     return target
+
+
+def _with_shapes(model: Model) -> Model:
+    """The same with the shapes of what nodes compute; as it is where what it says of them contradicts itself."""
+    from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
+
+    try:
+        return infer_shapes(model.with_graph(model.graph_model.clone()), strict=False)
+    except ContradictionError:
+        return model
 
 
 def load(path: str | Path, *, threads: int = 1) -> CompiledRunner:

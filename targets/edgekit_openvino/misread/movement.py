@@ -34,6 +34,23 @@ def _gathers_nothing(node: ir.Node, _: int) -> bool:
     return indices is not None and not indices.size
 
 
+def _gathers_of_a_part(node: ir.Node, _: int) -> bool:
+    """Whether indices may be fewer than the data along another axis than their own: open sizes are not the same.
+
+    Names that the model's inputs do not have come of shape inference, and may mean the same size.
+    """
+    data, indices = ([] if value is None or value.shape is None else list(value.shape) for value in node.inputs[:2])
+    if not data or len(data) != len(indices):
+        return False
+    given = {size for value in (node.graph.inputs if node.graph else ()) for size in value.shape or ()}
+    axis = node.attributes.get_int("axis", 0) % len(data)
+    for place, (size, asked) in enumerate(zip(data, indices, strict=True)):
+        is_known = [isinstance(each, int) for each in (size, asked)]
+        if place != axis and size != asked and not all(is_known) and (any(is_known) or {size, asked} <= given):
+            return True
+    return False
+
+
 def _transforms_elsewhere(node: ir.Node, opset: int) -> bool:
     if opset < AXIS_IS_AN_INPUT:
         return False
@@ -71,6 +88,7 @@ MISREADINGS = (
     Departure(("Dropout",), _gives_a_mask, "it keeps everything by a mask that is zero before opset 12"),
     Departure(("If",), _gives_open_sizes_to_nodes, "it loses what follows where an open size grows"),
     Departure(("Gather",), _gathers_nothing, "it ends the process where there are no indices"),
+    Departure(("GatherElements",), _gathers_of_a_part, "it finds indices that are fewer than an open size elsewhere"),
     Departure(("Pad",), _pads_with_a_computed_number, "it pads with zeros in place of a computed number"),
     Departure(("Shrink", "ThresholdedRelu"), _may_be_infinite, "it makes NaN of infinite numbers"),
     Departure(("SpaceToDepth",), mode_is("CRD"), "it ignores the mode"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -182,6 +183,25 @@ def test_the_first_of_equal_integers_comes_first(kind: str, tmp_path: Path) -> N
     assert not np.array_equal(openvino.compile_model(network, "CPU")(feeds)[1], expected), "OpenVINO has learned it"
     got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["i"]
     np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "sizes"),
+    [
+        ("N, 5, 6", "2, 4, 6", lambda n: (n, 2)),
+        ("8, 5, 6", "N, 4, 6", lambda n: (8, n)),
+        ("N, 5, 6", "M, 4, 6", lambda n: (n, n - 1)),
+    ],
+)
+def test_indices_for_a_part_of_an_open_size(data: str, indices: str, sizes: Any, tmp_path: Path) -> None:
+    body = f"""(float[{data}] x, int64[{indices}] i) => (float[{indices}] y)
+        {{ a = Relu (x) y = GatherElements <axis = 1> (a, i) }}"""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 13]>\ng {body}')
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    for size in (5, 3, 2):
+        whole, asked = sizes(size)
+        feeds = {"x": floats(whole, 5, 6), "i": RANDOM.integers(-5, 5, (asked, 4, 6))}
+        np.testing.assert_array_equal(runner.run(feeds)["y"], right(model, feeds))
 
 
 def test_indices_for_a_part_of_data_with_an_open_batch(tmp_path: Path) -> None:
