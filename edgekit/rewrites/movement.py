@@ -95,7 +95,7 @@ class SlicedGather(Rewrite):
         opened = []
         for place in range(rank):
             wanted, size = _size(indices, place), _size(data, place)
-            if place == axis or (data.shape is not None and data.shape[place] == indices.shape[place]):
+            if place == axis or _dim(data, place) == _dim(indices, place):
                 continue
             if wanted is None or size is None:
                 opened.append(place)
@@ -146,9 +146,14 @@ def _first(build: NodeBuilder, indices: ir.Value | None, axis: int) -> ir.Value 
     return build("Range", np.array(0), count, np.array(1))
 
 
+def _dim(value: ir.Value | None, axis: int) -> int | ir.SymbolicDim | None:
+    """A value's size or its name along an axis; None where there is no shape."""
+    return None if value is None or value.shape is None else value.shape[axis]
+
+
 def _size(value: ir.Value | None, axis: int) -> int | None:
     """A value's size along an axis; None where it is not known."""
-    size = None if value is None or value.shape is None else value.shape[axis]
+    size = _dim(value, axis)
     return size if isinstance(size, int) else None
 
 
