@@ -87,6 +87,8 @@ def corrected(network: Any) -> Any:
             _repeat_two_axes_at_once(operation)
         elif kind == "NonMaxSuppression" and operation.get_input_size() > IOU_THRESHOLD:
             _keep_at_threshold(operation)
+        elif kind == "ROIAlign":
+            _leave_empty_regions_zero(operation)
         elif kind == "If":
             corrected(operation.get_then_body())
             corrected(operation.get_else_body())
@@ -251,3 +253,21 @@ def _keep_at_threshold(suppression: Any) -> None:
     step = opset13.multiply(threshold, opset13.constant(HALF_A_STEP))
     raised = opset13.maximum(opset13.add(threshold, step), opset13.constant(LEAST_OVERLAP))
     suppression.input(IOU_THRESHOLD).replace_source_output(raised.output(0))
+
+
+def _leave_empty_regions_zero(pooling: Any) -> None:
+    """Gives regions without an area zeros, as in ONNX Runtime, where their size tells how many samples are taken.
+
+    The plugin divides the sum of none by none: NaN.
+    """
+    from openvino import opset13
+
+    attributes = pooling.get_attributes()
+    if attributes["sampling_ratio"] != 0 or attributes["aligned_mode"] == "asymmetric":
+        return  # where it is asymmetric, sizes are at least one
+    corners = opset13.split(pooling.input_value(1), opset13.constant(np.array(1, np.int64)), 4)
+    left, top, right, bottom = corners.outputs()
+    is_empty = opset13.logical_or(opset13.less_equal(right, left), opset13.less_equal(bottom, top))
+    axes = opset13.constant(np.array([2, 3], np.int64))
+    zero = opset13.constant(np.array(0, pooling.get_element_type().to_dtype()))
+    put_behind(pooling, lambda value: opset13.select(opset13.unsqueeze(is_empty, axes), zero, value))
