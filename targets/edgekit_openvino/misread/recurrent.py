@@ -24,6 +24,13 @@ def _has_other_activations(node: ir.Node, _: int) -> bool:
     return any(name.lower() not in ACTIVATIONS for name in node.attributes.get_strings("activations", ()))
 
 
+def _goes_back_otherwise(node: ir.Node, _: int) -> bool:
+    """Whether the way back has other activations than the way there."""
+    names = [name.lower() for name in node.attributes.get_strings("activations", ())]
+    half = len(names) // 2
+    return node.attributes.get_string("direction", "forward") == "bidirectional" and names[:half] != names[half:]
+
+
 def _has_lengths_of_open_sizes(node: ir.Node, _: int) -> bool:
     """Whether sequences have lengths that follow from data or are constant, where not all sizes are known."""
     if not has_input(node, 4) or static_sizes(node.inputs[0]) is not None:
@@ -53,6 +60,7 @@ MISREADINGS = (
     Departure(
         ("GRU", "LSTM", "RNN"), _has_other_activations, "its layers have no activations but relu, sigmoid and tanh"
     ),
+    Departure(("GRU", "LSTM", "RNN"), _goes_back_otherwise, "it takes the first activations for both directions"),
     Departure(("LSTM",), _has_peepholes, "it ignores peepholes"),
     Departure(("LSTM",), is_set("input_forget"), "it ignores input_forget"),
 )

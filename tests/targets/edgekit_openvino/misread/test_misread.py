@@ -117,6 +117,19 @@ REFUSED = {
 }
 
 LAYERS = {
+    "RNN with other activations on the way back": (
+        "(float[3, N, 4] x, float[2, 5, 4] w, float[2, 5, 5] r) => (float[3, 2, N, 5] y) { y = RNN <hidden_size = 5,"
+        ' direction = "bidirectional", activations = ["Tanh", "Sigmoid"]> (x, w, r) }'
+    ),
+    "LSTM with other activations on the way back": (
+        "(float[3, N, 4] x, float[2, 20, 4] w, float[2, 20, 5] r) => (float[3, 2, N, 5] y) { y = LSTM <hidden_size = 5,"
+        ' direction = "bidirectional", activations = ["Sigmoid", "Tanh", "Tanh", "Sigmoid", "Relu", "Tanh"]>'
+        " (x, w, r) }"
+    ),
+    "GRU with other activations on the way back": (
+        "(float[3, N, 4] x, float[2, 15, 4] w, float[2, 15, 5] r) => (float[3, 2, N, 5] y) { y = GRU <hidden_size = 5,"
+        ' direction = "bidirectional", activations = ["Sigmoid", "Tanh", "Sigmoid", "Relu"]> (x, w, r) }'
+    ),
     "GRU with a hard sigmoid": (
         "(float[3, N, 4] x, float[1, 15, 4] w, float[1, 15, 5] r) => (float[3, 1, N, 5] y)"
         ' { y = GRU <hidden_size = 5, activations = ["HardSigmoid", "Tanh"]> (x, w, r) }'
