@@ -10,7 +10,6 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution,
 from pathlib import Path
 from typing import Any
 
-from edgekit.data.samples import require_data_folder
 from edgekit.graph.reading.onnx_file import external_files, read_proto, sha256
 from edgekit.registry import KINDS
 
@@ -30,13 +29,9 @@ def data_files(folder: Path) -> dict[str, Path]:
     """Every file of a data folder by its path inside, which may hold the label, in the order of the paths.
 
     A table is a single file.
-
-    Raises:
-        InputError: There is neither.
     """
     if folder.is_file():
         return {folder.name: folder}
-    require_data_folder(folder)
     return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
 
 

@@ -311,10 +311,10 @@ def _bytes_of_one(inputs: Sequence[ValueSpec], open_dims: OpenDims) -> int:
 
 
 def require_data_folder(folder: Path) -> None:
-    """Checks that there is a folder.
+    """Checks that data lie in a folder that is there.
 
     Raises:
-        InputError: There is none.
+        InputError: There is no such folder.
     """
     if not folder.is_dir():
         raise InputError(

@@ -12,6 +12,7 @@ from typing import Any
 
 from edgekit.bundle import Bundle, check_integrity, read_bundle
 from edgekit.config import Config, DeclaredBundle
+from edgekit.data.samples import require_data_folder
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.files.atomic import remove_abandoned
 from edgekit.packaging.candidates import Choice
@@ -168,6 +169,9 @@ def _unless_up_to_date(
         for key, name in (("target", declared.target), *(("also", other) for other in declared.also)):
             find_profile(name, f"{declared.file} bundle {declared.name} {key}")
         request = request_for(declared)
+        for data in (request.data, request.verify_data):
+            if data is not None and not data.is_file():
+                require_data_folder(data)
         fingerprint = request.fingerprint()
         existing = None if force else _up_to_date(request, fingerprint)
         if existing is None:
