@@ -59,8 +59,10 @@ def divided(x: Elements, y: Elements) -> Elements | None:
 
 
 def divided_integers(x: Elements, y: Elements) -> Elements | None:
-    """Div of sizes, open ones among them, by numbers: how many windows of a fixed size there are, say."""
+    """Div of sizes, open ones among them, by numbers: how many windows of a fixed size there are. A rest is cut."""
     if not all(is_number(number) and number > 0 for number in y.reshape(-1)):
+        return None
+    if any(is_number(number) and number < 0 for number in x.reshape(-1)):
         return None
     wide, by = np.broadcast_arrays(x, y)
     found = [quotient(*pair) for pair in zip(wide.reshape(-1), by.reshape(-1), strict=True)]
