@@ -16,7 +16,8 @@ from edgekit_openvino.ir.bias_folding import fold_biases
 from edgekit_openvino.ir.scaled_roundings import scale_ahead_of_roundings
 from edgekit_openvino.ir.shape_folding import fold_shapes
 from edgekit_openvino.ir.sixteen_bit_roundings import keep_sixteen_bit_roundings
-from edgekit_openvino.quick.loop_weights import LOOPS, networks_in, widen_ahead_of_loops
+from edgekit_openvino.networks import LOOPS, networks_in
+from edgekit_openvino.quick.loop_weights import widen_ahead_of_loops
 
 WITH_BODIES = ("If", "Loop", "TensorIterator")
 COUNTED_NAME = re.compile(r"\w+_\d+(\.\d+)?")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.quick.loop_weights import networks_in
+from edgekit_openvino.networks import operations_of
 
 SAME_LIMIT = 1e-5
 """As a share of the range: limits over factors differ by float32's rounding alone."""
@@ -27,12 +27,7 @@ def scale_ahead_of_roundings(network: Any) -> list[str]:
     Returns:
         The roundings, by name.
     """
-    roundings = [
-        operation
-        for each in networks_in(network)
-        for operation in each.get_ordered_ops()
-        if operation.get_type_name() == "FakeQuantize"
-    ]
+    roundings = operations_of(network, "FakeQuantize")
     return [rounding.get_friendly_name() for rounding in roundings if _scaled_ahead(rounding)]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.quick.loop_weights import networks_in
+from edgekit_openvino.networks import operations_of
 
 STRIPPED = 65536
 """How many levels a rounding has that is taken away."""
@@ -28,10 +28,9 @@ def keep_sixteen_bit_roundings(network: Any) -> list[str]:
         The roundings, by name.
     """
     roundings = [
-        operation
-        for each in networks_in(network)
-        for operation in each.get_ordered_ops()
-        if operation.get_type_name() == "FakeQuantize" and operation.get_attributes()["levels"] == STRIPPED
+        rounding
+        for rounding in operations_of(network, "FakeQuantize")
+        if rounding.get_attributes()["levels"] == STRIPPED
     ]
     return [rounding.get_friendly_name() for rounding in roundings if _kept(rounding)]
 

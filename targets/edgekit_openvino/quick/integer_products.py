@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.quick.loop_weights import networks_in
+from edgekit_openvino.networks import operations_of
 
 STORED = ("i8", "u8")
 SCALE = np.float32(2.0**-7)
@@ -30,10 +30,9 @@ def keep_weights_of_integer_products(network: Any) -> list[str]:
         The products, by name.
     """
     products = [
-        operation
-        for each in networks_in(network)
-        for operation in each.get_ordered_ops()
-        if operation.get_type_name() == "MatMul" and operation.get_output_element_type(0).get_type_name() == "i32"
+        product
+        for product in operations_of(network, "MatMul")
+        if product.get_output_element_type(0).get_type_name() == "i32"
     ]
     return [product.get_friendly_name() for product in products if _multiplied_in_floats(product)]
 

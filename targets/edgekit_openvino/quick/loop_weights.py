@@ -6,16 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from edgekit_openvino.loadable.stored_weights import WIDENING
-
-LOOPS = ("TensorIterator", "Loop")
-
-
-def networks_in(network: Any) -> Iterator[Any]:
-    """The ``openvino.Model`` and the bodies of its loops, those inside of others first."""
-    for operation in network.get_ordered_ops():
-        if operation.get_type_name() in LOOPS:
-            yield from networks_in(operation.get_function())
-    yield network
+from edgekit_openvino.networks import LOOPS, networks_in
 
 
 def widen_ahead_of_loops(network: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgekit_openvino.quick.loop_weights import networks_in
+from edgekit_openvino.networks import operations_of
 
 _LAID_DOWN = (0, 0, 1, -1)
 """The shape with the height as the width; 0 is a size that stays."""
@@ -28,15 +28,12 @@ def lay_down_convolutions(network: Any) -> int:
     Returns:
         How many there were.
     """
-    count = 0
-    for each in networks_in(network):
-        for operation in each.get_ordered_ops():
-            if operation.get_type_name() == "Convolution" and _is_upright(operation):
-                _lay_down(operation)
-                count += 1
-    if count:
+    upright = [convolution for convolution in operations_of(network, "Convolution") if _is_upright(convolution)]
+    for convolution in upright:
+        _lay_down(convolution)
+    if upright:
         network.validate_nodes_and_infer_types()
-    return count
+    return len(upright)
 
 
 def _is_upright(convolution: Any) -> bool:
