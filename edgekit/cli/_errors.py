@@ -6,8 +6,9 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TextIO
+from typing import Any, TextIO
 
 import typer
 
@@ -19,7 +20,17 @@ TRACEBACK_VARIABLE = "EDGEKIT_TRACEBACK"
 
 
 class InterruptedByUserError(InputError):
-    """Somebody pressed Ctrl-C, or asked the process to end."""
+    """Somebody pressed Ctrl-C, or asked the process to end.
+
+    Args:
+        message: What ended it.
+        hint: What to do about it.
+        done: What the command had found before, as plain data: ``--json`` prints it beside the error.
+    """
+
+    def __init__(self, message: str, *, hint: str, done: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.done = dict(done or {})
 
 
 def report(failure: Exception, *, as_json: bool) -> int:
@@ -32,7 +43,8 @@ def report(failure: Exception, *, as_json: bool) -> int:
     with suppress(InputError, OSError):  # there is nobody to tell
         _print_coloured(escaped(f"error: {error}"), sys.stderr)
     if as_json:
-        record = json.dumps({"error": {"exit_code": error.exit_code, **error.as_record()}}, indent=2)
+        done = error.done if isinstance(error, InterruptedByUserError) else {}
+        record = json.dumps({**done, "error": {"exit_code": error.exit_code, **error.as_record()}}, indent=2)
         with suppress(InputError, OSError):
             sys.stdout.write(record + "\n")
             sys.stdout.flush()

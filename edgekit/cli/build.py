@@ -84,20 +84,27 @@ def build(
                 config, bundles=bundle, output_dir=output_dir, jobs=jobs, force=force, board=_board(console)
             )
     except KeyboardInterrupt as interrupt:
+        done = {}
         if isinstance(interrupt, InterruptedBuildError):
+            done = _record(interrupt.results)
             _write_reports(console, interrupt.results, junit)
             _tell_failures(console, [one for one in interrupt.results if one.declared.name in interrupt.ended])
         raise InterruptedByUserError(
-            str(interrupt) or "interrupted", hint="the bundles that were finished are there; run it again to go on"
+            str(interrupt) or "interrupted",
+            hint="the bundles that were finished are there; run it again to go on",
+            done=done,
         ) from None
     try:
         _write_reports(console, results, junit)
     finally:  # what CI reads is there although nobody reads the table, and the other way round
-        record = {"bundles": [one.as_record() for one in results]}
-        console.show(record, lambda out: show_table(_HEAD, map(_row, results), out))
+        console.show(_record(results), lambda out: show_table(_HEAD, map(_row, results), out))
     exit_code = _tell_failures(console, results)
     if exit_code:
         raise typer.Exit(exit_code)
+
+
+def _record(results: Sequence[ProjectBundle]) -> dict[str, Any]:
+    return {"bundles": [one.as_record() for one in results]}
 
 
 def _tell_failures(console: Console, results: Sequence[ProjectBundle]) -> int:

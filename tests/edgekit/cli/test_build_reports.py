@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,11 @@ def test_what_had_ended_before_an_interruption_is_told(
     assert told["unfit"] == ["x: does not fit\nhint: try M"]
     assert told["slow"] == told["waiting"] == ["was not built\nfound: ended by SIGTERM\nhint: run it again to go on"]
     assert "::error file=edgekit.toml,line=7,title=unfit%3A build::x: does not fit%0Ahint: try M" in finished.err
+    record = json.loads(edgekit("build", "--json").out)
+    assert record["error"]["message"] == "ended by SIGTERM"
+    errors = {one["name"]: one["error"] for one in record["bundles"]}
+    assert errors["unfit"]["exit_code"] == 2
+    assert errors["slow"]["message"] == errors["waiting"]["message"] == "was not built"
 
 
 def test_junit_xml_is_written_although_nobody_reads_the_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -120,3 +121,8 @@ def test_verdicts_before_an_interruption_are_told(
     assert error.text == f"{bundle.parent / 'other'}: was not judged\nfound: ended by SIGTERM"
     assert (bundle.parent / "gate.md").read_text().startswith("## ❌ EdgeKit gate: 2 of 2 bundles failed\n")
     assert not (bundle.parent / "b").exists()
+    told = json.loads(edgekit("gate", "--json").out)
+    assert told["error"]["message"] == "ended by SIGTERM"
+    judged, left = told["bundles"]
+    assert judged["verdicts"][0]["found"] == size
+    assert left["error"]["message"] == "was not judged"
