@@ -93,12 +93,13 @@ def _hint(accuracy: Accuracy, kind: Kind) -> str:
             f"the original computes in float64, and reaches no more in float32 itself ({reached}): export it for "
             "smaller numbers, a time since a recent day in place of 1970, or package it for a device that has float64"
         )
+    told = "; ".join(accuracy.shortfalls())
+    badly = ", ".join(f"{name!r}" for name in accuracy.self_agreement_db if f"{name!r}" in told)
     if accuracy.seeded:
-        undetermined = [name for name in accuracy.self_agreement_db if f"{name!r}" in "; ".join(accuracy.shortfalls())]
-        if undetermined:
+        if badly:
             return (
-                f"random inputs determine {', '.join(map(repr, undetermined))} badly, and it is farther off than that "
-                "explains: give real samples with --data, and see which layer differs with `edgekit verify --layers`"
+                f"random inputs determine {badly} badly, and it is farther off than that explains: give real samples "
+                "with --data, and see which layer differs with --accept and `edgekit verify --layers`"
             )
         return "random inputs may be unlike anything that the model knows: give real samples with --data"
     meaning = accuracy.meaning
@@ -112,4 +113,9 @@ def _hint(accuracy: Accuracy, kind: Kind) -> str:
         )
     if kind is Kind.FLOAT16:
         return "build it with --precision float32, or ask for less with --floor DB"
+    if badly:
+        return (
+            f"rounding alone moves {badly} far on these samples, and it is farther off than that explains: see which "
+            "layer differs with --accept and `edgekit verify --layers`"
+        )
     return "this points to a fault in the conversion: `edgekit extract` helps to find the node"

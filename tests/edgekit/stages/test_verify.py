@@ -252,6 +252,35 @@ def test_the_hint_goes_by_what_was_built_and_compared_on(
 
 
 @pytest.mark.parametrize(
+    ("seeded", "hint"),
+    [
+        (
+            False,
+            "rounding alone moves 'y' far on these samples, and it is farther off than that explains: see which layer "
+            "differs with --accept and `edgekit verify --layers`",
+        ),
+        (
+            True,
+            "random inputs determine 'y' badly, and it is farther off than that explains: give real samples with "
+            "--data, and see which layer differs with --accept and `edgekit verify --layers`",
+        ),
+    ],
+)
+def test_the_hint_names_outputs_that_rounding_moves_far(
+    verified: Callable[..., Verified], onnx_file: Callable[..., Path], seeded: bool, hint: str
+) -> None:
+    """A float32 build of a network that makes much of rounding is not surely converted wrong."""
+    original = onnx_file(ORIGINAL, c=np.array(2, np.float32))
+    other = onnx_file(ORIGINAL, name="other.onnx", c=np.array(2.1, np.float32))
+    accuracy = verified(original, other, quantized=True).accuracy
+    floors = Floors.of(Kind.FLOAT32, labelled=False, max_drop=None, floor_db=None)
+    moved = replace(accuracy, seeded=seeded, floors=floors, self_agreement_db={"y": 42.0})
+    with pytest.raises(InaccurateError) as failure:
+        require_accuracy(moved, Kind.FLOAT32, "auto", "model")
+    assert failure.value.hint == hint
+
+
+@pytest.mark.parametrize(
     ("scale", "warned"), [("1000000000", "zeros and ones alone for the random inputs"), ("0.5", None)]
 )
 def test_random_inputs_that_saturate_prove_nothing(
