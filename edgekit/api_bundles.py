@@ -182,6 +182,7 @@ def throughput(
 def gate(
     *bundles: StrPath | Bundle,
     config: StrPath | None = None,
+    output_dir: StrPath | None = None,
     baseline: StrPath | None = None,
     against: StrPath | Bundle | None = None,
     update: bool = False,
@@ -200,6 +201,7 @@ def gate(
     Args:
         bundles: The bundles, or names of bundles that the project declares; by default every one of these.
         config: The project file; by default the nearest ``edgekit.toml`` here or in a folder above.
+        output_dir: Folder of the declared bundles, each under its name; by default where the project file puts them.
         baseline: File with the figures of an earlier build; by default the one that the project file names.
         against: An earlier bundle, or a folder that holds one for each, by its name.
         update: Write the figures to the baseline instead of comparing with it.
@@ -234,6 +236,7 @@ def gate(
         optional_path(signers, "--signers"),
         instruction_set_names(isa),
         optional_path(data, "--data"),
+        optional_path(output_dir, "--output-dir"),
     )
     return judge_bundles(order, progress or Progress())
 

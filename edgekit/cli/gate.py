@@ -38,6 +38,15 @@ BundlesArgument = Annotated[
         show_default=False,
     ),
 ]
+OutputDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output-dir",
+        metavar="DIR",
+        help="Where the declared bundles lie, each under its name; by default where the project file says.",
+        show_default=False,
+    ),
+]
 BaselineOption = Annotated[
     Path | None,
     typer.Option(
@@ -151,6 +160,7 @@ def gate(
     bundle: BundlesArgument = [],  # noqa: B006 - Typer wants the default itself, and does not change it
     *,
     config: ConfigOption = None,
+    output_dir: OutputDirOption = None,
     comparison: ComparisonOptions,
     model: OriginalOption = None,
     time_limit: TimeLimitOption = None,
@@ -184,6 +194,7 @@ def gate(
                 result = api.gate(
                     *bundle,
                     config=config,
+                    output_dir=output_dir,
                     baseline=comparison.baseline,
                     against=comparison.against,
                     update=comparison.update,

@@ -56,6 +56,8 @@ class GateOrder:
     """With which they have to compute their golden outputs; None where nothing is asked."""
     data: Path | None = None
     """Samples on which they are executed; None where nothing is asked."""
+    output_dir: Path | None = None
+    """Where the declared bundles lie, each under its name; None: where the project file puts them."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,8 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         InterruptedGateError: Somebody pressed Ctrl-C or asked the process to end. No baseline is written.
     """
     project = None if order.config is None else read_config(order.config)
+    if project is not None and order.output_dir is not None:
+        project = project.in_folder(order.output_dir)
     settings = GateSettings() if project is None else project.gate
     file = _baseline_file(order, settings)
     _require_bundles(order, project)

@@ -320,6 +320,10 @@ def test_bundles_go_into_another_folder_where_that_is_asked_for(
     judged = edgekit("gate", *out.iterdir(), "--json")
     assert judged.code == 1
     assert {one["name"] for one in judged.json["bundles"]} == {"first", "second"}
+    shutil.rmtree(out / "second")
+    first, second = edgekit("gate", "--output-dir", out, "--json").json["bundles"]
+    assert (first["name"], first["error"]) == ("first", None)
+    assert (second["bundle"], second["error"]["message"]) == (str(out / "second"), "has not been built")
     (tmp_path / "file").touch()
     failed = edgekit("build", "--output-dir", tmp_path / "file", "-q")
     assert "hint: choose another place with --output-dir, or make its folder writable" in failed.err
