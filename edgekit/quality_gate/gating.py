@@ -75,7 +75,8 @@ class GateResult:
     declared_as: Mapping[str, str] = field(default_factory=dict)
     """Under which name the project file declares each bundle: one for several targets."""
     changes: tuple[str, ...] = ()
-    """How the figures that were written differ from those that they replace, a text for each bundle."""
+    """How the figures that were written differ from those that they replace, a text for each bundle; and which
+    bundles the file has that the project does not declare."""
 
     @property
     def passed(self) -> bool:
@@ -180,8 +181,10 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         before = read_baseline(file) if file.exists() else {}
         updated = _updated(file, candidates, judged)
         after = read_baseline(file) if updated else {}
-        changes = tuple(_change(name, before[name], after[name]) for name in updated if name in before)
-        return GateResult(gate.machine, tuple(judged), order.config, file, updated, declared_as, changes)
+        changes = [_change(name, before[name], after[name]) for name in updated if name in before]
+        if not order.bundles:
+            changes += [_left(name, file) for name in after if name not in declared_as]
+        return GateResult(gate.machine, tuple(judged), order.config, file, updated, declared_as, tuple(changes))
     _require_verdicts(judged, order)
     return GateResult(gate.machine, tuple(judged), order.config, file, declared_as=declared_as)
 
@@ -281,6 +284,11 @@ def _change(name: str, before: Figures, after: Figures) -> str:
     accuracy = ["no labels" if one.accuracy is None else f"{one.accuracy:.2%}" for one in (before, after)]
     sizes = bytes_texts(before.size, after.size)
     return f"{name}: size {' → '.join(sizes)}, accuracy {' → '.join(accuracy)}"
+
+
+def _left(name: str, file: Path) -> str:
+    """What to do about a bundle that the baseline has and the project does not declare."""
+    return f"{name}: kept, but the project declares no such bundle: delete its entry in {file.name} if it is gone"
 
 
 def _updated(file: Path, candidates: Sequence[Candidate], judged: Sequence[Judged]) -> tuple[str, ...]:

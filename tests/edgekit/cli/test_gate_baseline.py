@@ -129,6 +129,25 @@ def test_a_bundle_that_breaks_its_budget_is_no_baseline(
     assert told.startswith(f"digits_torchscript: size 1 kB → {size_of(packaged_digits)}, accuracy 50.00% → ")
 
 
+def test_a_baseline_tells_of_bundles_that_the_project_no_longer_declares(
+    edgekit: RunEdgeKit, bundle: Path, project: WriteProject
+) -> None:
+    """A bundle that was renamed stays in the file under both names."""
+    entry = (
+        '[[bundle]]\nname = "{0}"\nmodel = "m.onnx"\ntarget = "ort"\noutput = "digits"\n[gate]\nbaseline = "b.json"\n'
+    )
+    project(entry.format("before"))
+    assert "declares no such bundle" not in edgekit("gate", "--update").err
+    project(entry.format("after"))
+    told = "before: kept, but the project declares no such bundle: delete its entry in b.json if it is gone\n"
+    assert f"wrote {bundle.parent}/b.json: after\n{told}" in edgekit("gate", "--update").err
+    assert told not in edgekit("gate", bundle, "--update").err
+    document = json.loads((bundle.parent / "b.json").read_text())
+    del document["bundles"]["before"]
+    (bundle.parent / "b.json").write_text(json.dumps(document))
+    assert "declares no such bundle" not in edgekit("gate", "--update").err
+
+
 def test_against_an_earlier_bundle(edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, tmp_path: Path) -> None:
     shutil.copytree(bundle, tmp_path / "main" / "digits")
     for against in (tmp_path / "main", tmp_path / "main" / "digits"):
