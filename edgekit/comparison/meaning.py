@@ -23,7 +23,7 @@ from edgekit.comparison.boxes.anchors import AnchorReading, anchors_among, ancho
 from edgekit.comparison.boxes.beside import BesideAccuracy, BesideBoxes
 from edgekit.comparison.boxes.matching import CONFIDENT, DOUBTFUL, Boxes, partners
 from edgekit.comparison.boxes.mirroring import mirrored_answers, with_order, with_origin
-from edgekit.comparison.boxes.reading import Detector, OnGrids, Rows
+from edgekit.comparison.boxes.reading import Detector, OnGrids, Reading, Rows
 from edgekit.comparison.embeddings.angles import Angles, VectorPairs, worst_of
 from edgekit.comparison.embeddings.encoders import FEWEST_NUMBERS, embeddings_of, rows_of
 from edgekit.errors import InputError
@@ -69,6 +69,10 @@ class MeaningAccuracy:
     """How near key points, masks or angles of the boxes are that both models find; None without any."""
     of_original: int | None = None
     """Boxes or anchors of :attr:`count` that are the original's; None for others."""
+    shown_classes: int | None = None
+    """Of how many classes these are; None for others, and where it is not known how many there are."""
+    known_classes: int | None = None
+    """Of how many classes boxes or anchors may be; None for others, and where that is not known."""
 
     @property
     def agreement(self) -> float:
@@ -111,6 +115,17 @@ class MeaningAccuracy:
         return f"{self._few_found}: all of them are kept, which proves little; give samples that show more"
 
     @property
+    def few_classes(self) -> str | None:
+        """What people should know of boxes that are of half of the classes at most; None of others."""
+        shown, known = self.shown_classes, self.known_classes
+        if not shown or known is None or known < 2 * shown:
+            return None
+        return (
+            f"the original's {self.kind} on the samples are of {shown} of {known} classes, and prove nothing of the "
+            f"other{'s' if known - shown > 1 else ''}: give samples that show more of them"
+        )
+
+    @property
     def _few_found(self) -> str:
         found = self.of_original or 0
         what = "object" if self.kind == BOXES else "anchor"
@@ -143,7 +158,7 @@ class MeaningAccuracy:
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
         record = {**asdict(self), "outputs": list(self.outputs), "agreement": self.agreement, "judges": self.judges}
-        left_out = ("angles", "beside", "of_original")
+        left_out = ("angles", "beside", "of_original", "shown_classes", "known_classes")
         return {key: value for key, value in record.items() if key not in left_out or value is not None}
 
 
@@ -176,6 +191,8 @@ class FoundBoxes:
     def __init__(self) -> None:
         self.count = self.wrong = self.of_original = 0
         self._overlaps: list[float] = []
+        self._shown: set[int] = set()
+        self._known: int | None = None
         self._beside = BesideBoxes()
 
     def add(self, ours: Boxes, theirs: Boxes, partners_of: Partners, told: np.ndarray | None) -> None:
@@ -187,6 +204,8 @@ class FoundBoxes:
             partners_of: Tells which of one's boxes the other has.
             told: (rows, columns): what the original tells beside all rows; None where that is nothing.
         """
+        self._known = ours.known_classes
+        self._shown.update(ours.classes[ours.scores >= CONFIDENT].tolist())
         for one, other in ((ours, theirs), (theirs, ours)):
             counted, found = partners_of(one, other)
             self.count += counted
@@ -206,12 +225,39 @@ class FoundBoxes:
         """How near what stands beside these is; None without any."""
         return self._beside.result()
 
+    def result(
+        self, kind: str, reading: Reading, boxes: Mapping[str, Any] | None, names: int | None
+    ) -> MeaningAccuracy:
+        """What the samples so far say.
+
+        Args:
+            kind: What is counted.
+            reading: How outputs are read.
+            boxes: How programs read the boxes; None for anchors.
+            names: How many classes have names; None where none have. Counts where the outputs do not tell.
+        """
+        known = names if self._known is None else self._known
+        return MeaningAccuracy(
+            kind,
+            reading.outputs,
+            reading.read_as,
+            self.count,
+            self.wrong,
+            self.overlap,
+            boxes,
+            beside=self.beside,
+            of_original=self.of_original,
+            shown_classes=None if known is None else len(self._shown),
+            known_classes=known,
+        )
+
 
 class BoxMeaning:
     """Counts boxes that only one of two models finds."""
 
-    def __init__(self, detector: Detector) -> None:
+    def __init__(self, detector: Detector, names: int | None = None) -> None:
         self._detector = detector
+        self._names = names
         self._found = FoundBoxes()
 
     @property
@@ -233,15 +279,11 @@ class BoxMeaning:
 
     def result(self) -> MeaningAccuracy:
         """See :class:`Meaning`."""
-        detector, found = self._detector, self._found
-        told = (found.count, found.wrong, found.overlap, detector.as_record())
-        return MeaningAccuracy(
-            BOXES, detector.outputs, detector.read_as, *told, beside=found.beside, of_original=found.of_original
-        )
+        return self._found.result(BOXES, self._detector, self._detector.as_record(), self._names)
 
     def anew(self) -> BoxMeaning:
         """See :class:`Meaning`."""
-        return BoxMeaning(self._detector)
+        return BoxMeaning(self._detector, self._names)
 
     def placed(
         self,
@@ -256,9 +298,9 @@ class BoxMeaning:
             return self
         mirrored = mirrored_answers(self._detector, shown, answers, run, picture)
         if isinstance(self._detector, OnGrids):
-            return BoxMeaning(with_origin(self._detector, mirrored))
+            return BoxMeaning(with_origin(self._detector, mirrored), self._names)
         if isinstance(self._detector, Rows):
-            return BoxMeaning(with_order(self._detector, mirrored))
+            return BoxMeaning(with_order(self._detector, mirrored), self._names)
         return self
 
 
@@ -282,11 +324,7 @@ class AnchorMeaning:
 
     def result(self) -> MeaningAccuracy:
         """See :class:`Meaning`."""
-        read, found = self._reading, self._found
-        told = (found.count, found.wrong, found.overlap)
-        return MeaningAccuracy(
-            ANCHORS, read.outputs, read.read_as, *told, beside=found.beside, of_original=found.of_original
-        )
+        return self._found.result(ANCHORS, self._reading, None, None)
 
     def anew(self) -> AnchorMeaning:
         """See :class:`Meaning`."""
@@ -460,7 +498,7 @@ def _boxes(
         return None
     detector = detectors.recognised(answers, inputs, classes, declared or detectors.UNDECLARED)
     if detector is not None:
-        return BoxMeaning(detector)
+        return BoxMeaning(detector, classes)
     if declared is not None and declared.boxes:
         raise _unread(answers, declared.boxes)
     return None

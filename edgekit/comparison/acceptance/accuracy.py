@@ -282,6 +282,11 @@ class Accuracy:
         """What people should know of few boxes by which a reduced build passes; None where it does not."""
         return self.meaning.few_kept if self.meaning is not None and self._judged_by_meaning else None
 
+    @property
+    def few_classes_shown(self) -> str | None:
+        """What people should know of the classes of boxes by which a reduced build passes; None where nothing."""
+        return self.meaning.few_classes if self.meaning is not None and self._judged_by_meaning else None
+
     def _flaws_of_meaning(self) -> list[str]:
         """Flaws of what outputs tell."""
         meaning, agreement = self.meaning, self.floors.agreement

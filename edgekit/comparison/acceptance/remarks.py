@@ -60,7 +60,7 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
         for output in accuracy.outputs
         if not output.tells_classes and (flaw := accuracy.changed_too_often(output)) is not None
     ]
-    doubts = (accuracy.label_exchange, accuracy.label_doubt, accuracy.few_boxes_kept)
+    doubts = (accuracy.label_exchange, accuracy.label_doubt, accuracy.few_boxes_kept, accuracy.few_classes_shown)
     return remarks + [doubt for doubt in doubts if doubt is not None]
 
 

@@ -29,6 +29,8 @@ class Boxes:
     """(n,) integers."""
     beside: np.ndarray | None = None
     """(n, columns): what else is told of each; None where that is nothing."""
+    known_classes: int | None = None
+    """Of how many classes a box may be; None where the outputs do not tell."""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -36,7 +38,7 @@ class Boxes:
     def at(self, places: np.ndarray) -> Boxes:
         """Those at these places."""
         beside = None if self.beside is None else self.beside[places]
-        return Boxes(self.corners[places], self.scores[places], self.classes[places], beside)
+        return Boxes(self.corners[places], self.scores[places], self.classes[places], beside, self.known_classes)
 
     def without_weak(self, least: float = DOUBTFUL) -> Boxes:
         """Those with such a score or more, the largest first; one without an area shows nothing."""

@@ -332,7 +332,7 @@ def detector_of(record: Mapping[str, Any]) -> Detector:
 def best_class(corners: np.ndarray, scores: np.ndarray) -> Boxes:
     """A box a row, of the class with the largest score: corners (n, 4) and scores (n, classes)."""
     classes = scores.argmax(axis=1)
-    return Boxes(corners, scores[np.arange(len(scores)), classes], classes)
+    return Boxes(corners, scores[np.arange(len(scores)), classes], classes, known_classes=scores.shape[1])
 
 
 def mean_distances(logits: np.ndarray, bins: int) -> np.ndarray:
@@ -354,4 +354,5 @@ def joined(parts: Sequence[Boxes]) -> Boxes:
         np.concatenate([part.corners for part in parts]),
         np.concatenate([part.scores for part in parts]),
         np.concatenate([part.classes for part in parts]),
+        known_classes=parts[0].known_classes,
     )

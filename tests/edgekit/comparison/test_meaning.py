@@ -22,7 +22,7 @@ from edgekit.comparison.boxes.detectors import recognised
 from edgekit.comparison.boxes.matching import Boxes, overlap, partners
 from edgekit.comparison.boxes.near import nearly_recognised
 from edgekit.comparison.floors import Floors, Kind
-from edgekit.comparison.meaning import meaning_of
+from edgekit.comparison.meaning import MeaningAccuracy, meaning_of
 from edgekit.comparison.numbers.metrics import OutputAccuracy
 from edgekit.comparison.side_by_side import NO_ORDER, meaning_on, unread_boxes
 from edgekit.data.samples import Sample, SeededSamples
@@ -315,6 +315,49 @@ def test_few_boxes_judge_where_all_of_them_are_kept() -> None:
     assert caught.value.hint == f"{few}: boxes are judged as numbers; give samples that show more"
     assert beside_itself(2, move=3.0).shortfalls()  # they overlap by less than 0.75
     assert beside_itself(1).shortfalls()  # three are too few
+
+
+def of_first_class(form: Form, classes: int | None = None) -> MeaningAccuracy:
+    """What a detector of three classes is judged as on samples that show the first one alone."""
+    corners, scores = dense(np.random.default_rng(0))
+    scores[:, 1:] = 0.01
+    answer = form(corners, scores)
+    meaning = meaning_of([answer], PICTURE, classes)
+    assert meaning is not None
+    meaning = meaning.anew()
+    for _ in range(10):
+        meaning.add(answer, answer)
+    return meaning.result()
+
+
+@pytest.mark.parametrize("form", [yolo8, yolo5, boxes_and_scores, softmax_of_queries])
+def test_classes_that_no_box_is_of_are_told(form: Form) -> None:
+    result = of_first_class(form)
+    assert (result.shown_classes, result.known_classes) == (1, CLASSES)
+    told = "the original's boxes on the samples are of 1 of 3 classes, and prove nothing of the others"
+    assert result.few_classes == f"{told}: give samples that show more of them"
+    of_two = replace(result, known_classes=2)
+    assert of_two.few_classes is not None
+    assert "of 1 of 2 classes, and prove nothing of the other:" in of_two.few_classes
+    assert replace(result, shown_classes=2).few_classes is None
+    assert replace(result, known_classes=1).few_classes is None
+
+
+def test_names_tell_how_many_classes_there_are_after_suppression() -> None:
+    assert of_first_class(after_suppression).few_classes is None
+    result = of_first_class(after_suppression, CLASSES)
+    assert (result.shown_classes, result.known_classes) == (1, CLASSES)
+
+
+def test_classes_without_a_box_are_told_where_boxes_judge_a_reduced_build() -> None:
+    of_all = beside_itself(4)
+    assert of_all.meaning is not None
+    assert (of_all.meaning.shown_classes, of_all.meaning.known_classes) == (CLASSES, CLASSES)
+    assert of_all.few_classes_shown is None
+    shown = replace(of_all, meaning=replace(of_all.meaning, shown_classes=1))
+    assert shown.few_classes_shown in remarks_on(shown)
+    floors = Floors.of(Kind.FLOAT32, labelled=False, max_drop=None)
+    assert replace(shown, floors=floors).few_classes_shown is None
 
 
 def objectness_and_scores(corners: np.ndarray, scores: np.ndarray) -> Arrays:
