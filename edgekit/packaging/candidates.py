@@ -372,7 +372,8 @@ def _told(form: Candidate, error: Exception) -> str:
     if isinstance(error, InaccurateError):
         subject = str(error.subject or "")
         held_to = f" {subject}" if subject.startswith("with ") else ""  # an instruction set
-        return f"{name} is not accurate enough{held_to} ({error.found})"
+        told = "; ".join(filter(None, [error.found, error.too_few]))
+        return f"{name} is not accurate enough{held_to} ({told})"
     if isinstance(error, NotWorthItError):
         beside = "" if error.found is None else f" ({error.found}; {error.expected})"
         return f"{name} {error.message}{beside}"

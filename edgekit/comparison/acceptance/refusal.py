@@ -15,12 +15,22 @@ from edgekit.errors import RequirementError
 class InaccurateError(RequirementError):
     """What was built is not accurate enough."""
 
-    def __init__(self, message: str, *, precision: str, worst_samples: Collection[int] = (), **details: Any) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        precision: str,
+        worst_samples: Collection[int] = (),
+        too_few: str | None = None,
+        **details: Any,
+    ) -> None:
         super().__init__(message, **details)
         self.precision = precision
         """The precision that it was built in."""
         self.worst_samples = worst_samples
         """On which samples outputs are farthest from the original's, counted from 0."""
+        self.too_few = too_few
+        """Of what too little is found on the samples to judge by it, and what to do; None where there is enough."""
 
 
 def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
@@ -56,6 +66,7 @@ def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: ob
             subject=subject,
             expected=f"the original model's outputs, by {accuracy.reference}",
             found="; ".join(shortfalls),
+            too_few=_too_few(accuracy, kind),
             hint=_hint(accuracy, kind),
         )
 
@@ -102,10 +113,9 @@ def _hint(accuracy: Accuracy, kind: Kind) -> str:
                 "with --data, and see which layer differs with --accept and `edgekit verify --layers`"
             )
         return "random inputs may be unlike anything that the model knows: give real samples with --data"
-    meaning = accuracy.meaning
-    counts = meaning is not None and kind is not Kind.FLOAT32 and not accuracy.floors.asked
-    if meaning is not None and counts and not meaning.judges and meaning.too_few is not None:
-        return meaning.too_few
+    too_few = _too_few(accuracy, kind)
+    if too_few is not None:
+        return too_few
     if kind is Kind.QUANTIZED:
         return (
             "give more samples, allow more with --max-drop or --floor DB, take it with --accept, or keep it in float "
@@ -119,3 +129,10 @@ def _hint(accuracy: Accuracy, kind: Kind) -> str:
             "layer differs with --accept and `edgekit verify --layers`"
         )
     return "this points to a fault in the conversion: `edgekit extract` helps to find the node"
+
+
+def _too_few(accuracy: Accuracy, kind: Kind) -> str | None:
+    meaning = accuracy.meaning
+    if meaning is None or meaning.judges or kind is Kind.FLOAT32 or accuracy.floors.asked:
+        return None
+    return meaning.too_few

@@ -313,6 +313,7 @@ def test_few_boxes_judge_where_all_of_them_are_kept() -> None:
         require_accuracy(lost, Kind.QUANTIZED, "int8", "it")
     assert caught.value.found == "output 'output0': SQNR 5.0 dB (at least 20 dB)"
     assert caught.value.hint == f"{few}: boxes are judged as numbers; give samples that show more"
+    assert caught.value.too_few == caught.value.hint
     assert beside_itself(2, move=3.0).shortfalls()  # they overlap by less than 0.75
     assert beside_itself(1).shortfalls()  # three are too few
 

@@ -279,6 +279,22 @@ def test_the_instruction_set_that_a_form_fails_with_is_named() -> None:
     assert told == ["integers is not accurate enough with avx512 (6.25% instead of 84.38%): float16 instead"]
 
 
+def test_what_too_little_is_found_of_is_told_of_a_form_that_gives_way() -> None:
+    told = []
+    few = "6 objects are found on the samples: give samples that show more"
+
+    def attempt(_: Candidate) -> Verified:
+        raise InaccurateError("lost", precision="int8", found="SQNR 5.0 dB", too_few=few)
+
+    def fall_back(_before: Candidate, _form: Candidate, text: str) -> tuple[str, ...]:
+        told.append(text)
+        return ()
+
+    with pytest.raises(InaccurateError):
+        first_that_holds(iter([form("integers"), form("float16")]), attempt, Fates(), fall_back, whatever_fails=True)
+    assert told == [f"integers is not accurate enough (SQNR 5.0 dB; {few}): float16 instead"]
+
+
 def stored(weights: Sequence[int], dtype: str = "int8") -> SimpleNamespace:
     """A form whose weights are these integers."""
     numbers = ", ".join(map(str, weights))
