@@ -86,6 +86,8 @@ class FixShapes(Stage[Model]):
         if fixed.open_dims and not isinstance(executed, NotRunnableError):
             drop_untrue_sizes(fixed, executed)
         result = _folded(given, fixed, executed, by_default, warnings)
+        if misnamed is None:
+            result = _with_stated_sizes(result, given, sizes, executed)
         record: dict[str, Any] = {
             "sizes": dict(sizes.by_name),
             "open": {name: as_record(sizes) for name, sizes in result.open_dims.items()},
@@ -147,7 +149,7 @@ class FixShapes(Stage[Model]):
             for value in node.outputs:
                 if value.shape is not None and not overridden:
                     spec_shape = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
-                    value.shape = ir.Shape([sizes.put_in(dim) for dim in spec_shape])
+                    value.shape = ir.Shape([None if sizes.follows(dim) else sizes.put_in(dim) for dim in spec_shape])
                 else:
                     value.shape = None
         fixed = given.with_graph(graph_model)
@@ -284,6 +286,44 @@ def _folded(
         return pruned[0]
     warnings.append(f"nothing was folded, because that would change what the model computes: {difference}")
     return fixed
+
+
+def _with_stated_sizes(
+    result: Model, given: Model, sizes: FixedSizes, executed: Equivalence | NotRunnableError
+) -> Model:
+    """The model with what expressions in the file make of the sizes, where inference tells no size of a value.
+
+    Exporters write ``h + 1*w + 1`` for the product of ``h + 1`` and ``w + 1``: inference is believed before the file.
+    """
+    stated = {
+        value.name: [sizes.put_in(dim if isinstance(dim, int) else dim.value) for dim in value.shape]
+        for node in given.graph.all_nodes()
+        for value in node.outputs
+        if value.shape is not None
+        and any(sizes.follows(dim.value) for dim in value.shape if isinstance(dim, ir.SymbolicDim))
+    }
+    filled = result.graph_model.clone()
+    unknown = False
+    for node in filled.graph.all_nodes():
+        for value in node.outputs:
+            told = stated.get(value.name)
+            if told is None or (value.shape is not None and (value.shape.is_static() or len(value.shape) != len(told))):
+                continue
+            known = told if value.shape is None else value.shape
+            value.shape = ir.Shape(
+                told_size if isinstance(size, ir.SymbolicDim) and size.value is None else size
+                for size, told_size in zip(known, told, strict=True)
+            )
+            unknown = True
+    if not unknown:
+        return result
+    try:
+        completed = infer_shapes(result.with_graph(filled))
+    except ContradictionError:
+        return result
+    if not isinstance(executed, NotRunnableError) and _misnamed_output(completed, executed.outputs) is not None:
+        return result
+    return completed
 
 
 def _is_fault_of_the_shapes(error: NotRunnableError, given: Model, fixed: Model) -> bool:

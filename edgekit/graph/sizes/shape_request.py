@@ -227,6 +227,10 @@ class FixedSizes:
         value = ir.SymbolicDim(dim).evaluate(self.by_name)
         return value if isinstance(value, int) else value.value
 
+    def follows(self, dim: Dim) -> bool:
+        """Whether the dimension is an expression of which the sizes make a number."""
+        return isinstance(dim, str) and dim not in self.by_name and isinstance(self.put_in(dim), int)
+
 
 def at_sizes(specs: Sequence[ValueSpec], sizes: Mapping[str, int]) -> tuple[ValueSpec, ...]:
     """The inputs with sizes put in for the dimensions of these names."""

@@ -386,3 +386,43 @@ def test_a_spectrum_that_does_not_say_that_it_is_one_sided(onnx_file: WriteOnnx,
     assert result.record["warnings"] == []
     (output,) = FixShapes(ShapeRequest.parse([], ["x=1,64"]))(result.model).model.outputs
     assert output.shape == (1, 7, 3)
+
+
+HALVED = """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 2, H, W] x) => (float[N, 2] y)
+<int64[1] zero = {0}, int64[1] two = {2}, int64[1] three = {3}, int64[1] channels = {2}> {
+    p = MaxPool <kernel_shape = [1, 1], strides = [2, 2]> (x)
+    s = Shape (p)
+    n = Gather (s, zero)
+    h = Gather (s, two)
+    w = Gather (s, three)
+    hw = Mul (h, w)
+    wanted = Concat <axis = 0> (n, channels, hw)
+    r = Reshape (p, wanted)
+    y = ReduceMax <axes = [2], keepdims = 0> (r)
+}"""
+"""A picture of half the height and width in one row of places, as attention has it."""
+
+
+def stated(text: str, name: str, *shape: int | str) -> Model:
+    """A graph whose file says so of a value inside."""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.value_info.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
+    return Model(onnx_ir.from_proto(proto))
+
+
+@pytest.mark.parametrize("places", ["((H - 1)//2) + 1*((W - 1)//2) + 1", "((H + 1)//2)*((W + 1)//2)"])
+def test_inference_is_believed_before_an_expression_of_the_file(places: str) -> None:
+    """Exporters leave the brackets of a product out, which makes 2 + 1·3 + 1 of (2 + 1)·(3 + 1)."""
+    model = stated(HALVED, "r", "N", 2, places)
+    result = FixShapes(ShapeRequest.parse(["N=1", "H=5", "W=7"]))(model).model
+    shapes = {value.name: value.shape for node in result.graph for value in node.outputs}
+    assert shapes["r"] == (1, 2, 12)
+    assert result.graph.outputs[0].shape == (1, 2)
+
+
+def test_an_expression_of_the_file_counts_where_inference_tells_no_size() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17, "own" : 1]> g (float[N, H] x) => (float[N] y)
+    { r = own.Twice (x) y = ReduceMax <axes = [1], keepdims = 0> (r) }"""
+    result = FixShapes(ShapeRequest.parse(["N=1", "H=5"]))(stated(text, "r", "N", "2*H")).model
+    shapes = {value.name: value.shape for node in result.graph for value in node.outputs}
+    assert shapes["r"] == (1, 10)
