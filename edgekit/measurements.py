@@ -14,6 +14,7 @@ MEASUREMENTS = "measurements.json"
 TIMED = frozenset(
     {
         "float_latency_ms",
+        "is_slower",
         "latency",
         "latency_ms",
         "load_ms",

@@ -141,7 +141,7 @@ def _of_trial(trial: Mapping[str, Any], max_drop: float | None, given: str) -> t
         hardly = "hardly" if size < float_size else "no"
         return Fate.REFUSED, f"{hardly} smaller than {given}: {', not '.join(bytes_texts(size, float_size))}"
     latency, of_float = trial.get("latency_ms"), trial.get("float_latency_ms")
-    if latency and of_float and latency > of_float * SAME_SPEED:
+    if trial.get("is_slower", bool(latency and of_float and latency > of_float * SAME_SPEED)):
         return Fate.REFUSED, f"slower than {given}"  # by how much is a measurement
     return Fate.SPARE, ""
 

@@ -26,6 +26,8 @@ from edgekit_quantize.writing.written import Written
 AT_ONCE = 2
 """How many candidates are built, loaded and timed at once: runtimes do most of it outside of Python, and models take
 memory."""
+NOISE = 0.05
+"""Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
 
 
 @dataclass
@@ -61,6 +63,16 @@ class Trial:
         """Float latency over this one's; 1 where neither was measured."""
         return self.float_ms / self.latency_ms if self.latency_ms and self.float_ms else 1.0
 
+    @property
+    def is_slower(self) -> bool:
+        """Whether it takes longer than float.
+
+        One that stores its weights in integers and computes in float has as much to compute: it gets the benefit of the
+        doubt where the machine was too busy to tell. Integers take longer than floats on many processors.
+        """
+        in_doubt = 0.0 if self.written.quantized else self.spread
+        return self.speedup * (1 + in_doubt) < 1 - NOISE
+
     def as_record(self) -> dict[str, Any]:
         """Plain data: one point of the trade-off curve."""
         return {
@@ -75,6 +87,7 @@ class Trial:
             "sqnr_db": json_number(self.score.sqnr_db),
             "latency_ms": self.latency_ms,
             "float_latency_ms": self.float_ms,
+            "is_slower": self.is_slower,
             "integer_layers": len(self.written.quantized),
             "weight_bytes": self.size,
             "float_weight_bytes": self.float_size,

@@ -18,8 +18,6 @@ from edgekit_quantize.search.near_miss import (
 from edgekit_quantize.search.timing import AS_QUICK
 from edgekit_quantize.settings import Settings
 
-NOISE = 0.05
-"""Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
 SAME_SPEED = 0.02
 """Candidates whose gains over the float model, timed beside each, differ by less than this share are as fast."""
 MOST_IN_DOUBT = 0.15
@@ -279,18 +277,8 @@ class Search:
 
     def _is_fit(self, trial: Trial) -> bool:
         """Whether a trial holds the budget and is worth it: smaller than float and no slower, if that is asked for."""
-        worth_it = trial.is_smaller and not _is_slower(trial)
+        worth_it = trial.is_smaller and not trial.is_slower
         return trial.score.drop <= self.max_drop and (trial.name == self.choice or not self.auto or worth_it)
-
-
-def _is_slower(trial: Trial) -> bool:
-    """Whether it takes longer than float.
-
-    One that stores its weights in integers and computes in float has as much to compute: it gets the benefit of the
-    doubt where the machine was too busy to tell. Integers take longer than floats on many processors.
-    """
-    in_doubt = 0.0 if trial.written.quantized else trial.spread
-    return trial.speedup * (1 + in_doubt) < 1 - NOISE
 
 
 def _best_first(trials: Sequence[Trial]) -> Iterator[Trial]:

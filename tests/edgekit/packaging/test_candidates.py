@@ -370,6 +370,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     trial = {"metric": "accuracy", "value": 0.9, "float_value": 0.95, "drop": 0.05, "sqnr_db": 20.0, "weight_bytes": 10}
     slow = {**trial, "drop": 0.0, "latency_ms": 2.0, "float_latency_ms": 1.0}
     curve = [{"candidate": "a", **trial}, {"candidate": "b", **slow}, {"candidate": "c", **trial, "drop": 0}]
+    curve.append({"candidate": "in doubt", **slow, "is_slower": False})
     heads = {"root": {"kept": 0.95, "decisions": 100}, "age": {"kept": 0.95, "decisions": None}}
     curve.append({"candidate": "of heads", **trial, "heads": heads, "head": "root"})
     curve.append({"candidate": "of quantities", **trial, "heads": heads, "head": "age"})
@@ -385,6 +386,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
         ("a", "refused", "5.00% of accuracy lost, 1.00% is allowed"),
         ("b", "refused", "slower than the float model"),
         ("c", "ships", ""),
+        ("in doubt", "not needed", ""),
         ("of heads", "refused", "5.00% of the decisions of output 'root' lost, 1.00% is allowed"),
         ("of quantities", "refused", "5.00% of the signal of output 'age' lost, 1.00% is allowed"),
         ("of trees", "refused", "no weights that could be stored in fewer bits"),

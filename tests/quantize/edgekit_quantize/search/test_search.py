@@ -216,6 +216,7 @@ def test_stored_weights_have_the_benefit_of_the_doubt_where_turns_do_not_agree(
     """They are computed with in float: 1.1 times as long says nothing where turns differ by more than a tenth."""
     outcome = chosen({"form": form}, stored=None if integers else StoredCosts({"layer": 1.0}, {}))
     assert bool(outcome.held) is kept
+    assert outcome.curve[0].as_record()["is_slower"] is not kept
 
 
 @pytest.mark.parametrize(
