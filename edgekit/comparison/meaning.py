@@ -41,6 +41,8 @@ FEWEST = 20
 FEWEST_KEPT = 5
 """How many objects tell something where both models find all of them, and no others: a detector that loses every other
 object keeps five once in 32 times."""
+ENOUGH_CLASSES = 5
+"""Boxes of as many classes say something of the others: a detector's classes share all layers but the last."""
 SEEN = 8
 """On how many samples outputs are looked at."""
 
@@ -116,9 +118,9 @@ class MeaningAccuracy:
 
     @property
     def few_classes(self) -> str | None:
-        """What people should know of boxes that are of half of the classes at most; None of others."""
+        """What people should know of boxes that are of few classes, and of half of them at most; None of others."""
         shown, known = self.shown_classes, self.known_classes
-        if not shown or known is None or known < 2 * shown:
+        if not shown or shown >= ENOUGH_CLASSES or known is None or known < 2 * shown:
             return None
         return (
             f"the original's {self.kind} on the samples are of {shown} of {known} classes, and prove nothing of the "

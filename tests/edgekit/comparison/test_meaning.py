@@ -342,6 +342,8 @@ def test_classes_that_no_box_is_of_are_told(form: Form) -> None:
     assert "of 1 of 2 classes, and prove nothing of the other:" in of_two.few_classes
     assert replace(result, shown_classes=2).few_classes is None
     assert replace(result, known_classes=1).few_classes is None
+    assert replace(result, shown_classes=4, known_classes=80).few_classes is not None
+    assert replace(result, shown_classes=5, known_classes=80).few_classes is None
 
 
 def test_names_tell_how_many_classes_there_are_after_suppression() -> None:
