@@ -47,6 +47,7 @@ class CompiledRunner:
                 if node.get_element_type() == openvino.Type.f64
             }
             self._double_outputs = _exchange_doubles_as_floats(model)
+            self._is_dynamic = model.is_dynamic()
             self._model = core.compile_model(model, "CPU", config)
         except RuntimeError as error:
             raise InputError(f"OpenVINO cannot load the model: {last_line(error)}", subject=path) from error
@@ -140,7 +141,11 @@ class CompiledRunner:
             if array.dtype == np.float64 and name in self._double_inputs:
                 array = array.astype(np.float32)
             _feed(request, position, array, held)
-        request.infer()
+        if self._is_dynamic:  # on one thread infer() hides failures at a size, and leaves the results before
+            request.start_async()
+            request.wait()
+        else:
+            request.infer()
 
 
 def _feed(request: Any, position: int, array: np.ndarray, held: dict[int, np.ndarray]) -> None:

@@ -180,3 +180,16 @@ def test_a_signal_is_handled_after_models_were_closed_in_the_order_of_their_open
     program = SIGNALLED.format(path=path)
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (finished.returncode, finished.stdout) == (0, "handled\n"), signal.strsignal(abs(finished.returncode))
+
+
+def test_a_size_at_which_the_plugin_fails_does_not_give_the_results_before(tmp_path: Path) -> None:
+    """On one thread, OpenVINO's own infer() hides the failure."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[1, 1, w] x) => (float[1, 1, 1] y)'
+        " { p = MaxPool <kernel_shape = [2]> (x) y = GlobalMaxPool (p) }"
+    )
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    assert runner.run({"x": np.full((1, 1, 3), 7, np.float32)})["y"].item() == 7
+    with pytest.raises(InputError, match="cannot run the model"):
+        runner.run({"x": np.full((1, 1, 1), 5, np.float32)})
+    assert runner.run({"x": np.full((1, 1, 2), 3, np.float32)})["y"].item() == 3
