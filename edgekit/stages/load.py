@@ -22,6 +22,7 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.widened import without_bfloat16
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.long_lists import put_back, take_long_lists
+from edgekit.graph.reading.attention_masks import give_each_query_a_mask
 from edgekit.graph.reading.compared_texts import look_compared_texts_up
 from edgekit.graph.reading.decided_branches import take_decided_branches
 from edgekit.graph.reading.dilated_padding import write_out_dilated_padding
@@ -184,6 +185,7 @@ class Load(Stage[Path]):
         model.graph_model.ir_version = max(model.graph_model.ir_version, INITIALIZERS_ALONE)
         pool_fewer_axes(model.graph, model.opset)
         write_out_dilated_padding(model.graph)
+        give_each_query_a_mask(model.graph, model.opset)
         for change in _CHANGES:
             change(model.graph_model)
         model = with_signed_norms(with_positive_axes(model))
