@@ -15,6 +15,7 @@ from edgekit.errors import InputError, InternalError, UnsupportedOpsError
 from edgekit.model import Model, node_name
 from edgekit_openvino.exact.corrections import corrected
 from edgekit_openvino.exact.missing_values import keep_missing_values
+from edgekit_openvino.exact.open_branches import keep_open_branches_apart
 from edgekit_openvino.exact.rounding import keep_activations
 from edgekit_openvino.loadable.concatenations import round_ahead_of_concats
 from edgekit_openvino.loadable.element_types import border_gaps, inner_gaps
@@ -101,6 +102,7 @@ def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     widened = widen_where_not_loadable(network)
     widen_ahead_of_loops(network)
     lay_down_convolutions(network)
+    keep_open_branches_apart(network)
     return Conversion(network, expanded_ops, tuple(widened), tuple(integer_products))
 
 
