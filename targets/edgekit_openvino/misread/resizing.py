@@ -31,10 +31,18 @@ def _aligns_corners_by_broken_scales(node: ir.Node, _: int) -> bool:
     return aligns_corners_by_broken_scales(node, if_unknown=True)
 
 
+def _takes_elements_beside_corners(node: ir.Node, _: int) -> bool:
+    """Whether the nearest element is sought from the corners; the scale is rounded before it is multiplied with."""
+    attributes = node.attributes
+    aligned = attributes.get_string("coordinate_transformation_mode", "half_pixel") == "align_corners"
+    return aligned and attributes.get_string("mode", "nearest") == "nearest"
+
+
 MISREADINGS = (
     Departure(("Resize",), is_set("antialias"), "it ignores antialias"),
     Departure(("Resize",), is_set("exclude_outside"), "it ignores exclude_outside"),
     Departure(("Resize",), _keeps_aspect_ratio, "it ignores keep_aspect_ratio_policy"),
     Departure(("Resize",), _aligns_corners_by_broken_scales, "it aligns corners by the rounded size, not by the scale"),
+    Departure(("Resize",), _takes_elements_beside_corners, "it takes the element beside a whole place"),
     Departure(("Upsample",), _repeats_by_the_rounded_size, "it repeats by the rounded size, not by the factor"),
 )

@@ -108,6 +108,12 @@ REFUSED = {
         18,
         {"x": floats(1, 1, 2, 4)},
     ),
+    "Resize nearest to aligned corners": (
+        "(float[1, 1, 5, 8] x) => (float[1, 1, 15, 24] y) <int64[4] s = {1, 1, 15, 24}> { y = Resize <mode = "
+        '"nearest", nearest_mode = "floor", coordinate_transformation_mode = "align_corners"> (x, , , s) }',
+        18,
+        {"x": floats(1, 1, 5, 8)},
+    ),
     "RoiAlign": (
         "(float[1, 1, 6, 6] x, float[1, 4] r, int64[1] b) => (float[1, 1, 2, 2] y)"
         ' { y = RoiAlign <mode = "max", output_height = 2, output_width = 2, sampling_ratio = 2> (x, r, b) }',
@@ -196,7 +202,17 @@ def test_it_is_refused(body: str, opset: int, feeds: Arrays) -> None:
     assert {gap.node for gap in caught.value.gaps} == {"y"}
 
 
-@pytest.mark.parametrize("name", ["BitShift", "GRU batch first", "ReduceL1", "ReduceLogSum", "ReduceMax of nothing"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BitShift",
+        "GRU batch first",
+        "ReduceL1",
+        "ReduceLogSum",
+        "ReduceMax of nothing",
+        "Resize nearest to aligned corners",
+    ],
+)
 def test_a_rewrite_puts_it_right(name: str, tmp_path: Path) -> None:
     body, opset, feeds = REFUSED[name]
     model = parsed(body, opset)
