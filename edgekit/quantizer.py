@@ -167,6 +167,11 @@ def timed_of(runner: Runner) -> Runner:
     return runner.timed if isinstance(runner, Opened) else runner
 
 
+def shipped_of(runner: Runner) -> Runner:
+    """What executes a candidate as the bundle will run; opens it."""
+    return runner.shipped if isinstance(runner, Opened) else runner
+
+
 def others_of(runner: Runner) -> Sequence[Runner]:
     """What a candidate is judged by beside what is timed; opens it."""
     return runner.others if isinstance(runner, Opened) else ()

@@ -146,7 +146,7 @@ class PostTrainingQuantizer(Quantizer):
             scorer = replace(scorer, head_weight=max_drop / MAX_DROP[AGREEMENT])
         if request.smallest or request.max_bytes is not None:
             return _sized(request, model, placement, calibration, scorer, max_drop)
-        judge = Judge(scorer, request.execute)
+        judge = Judge(scorer, request.execute, max_drop)
         in_float = functools.cache(functools.partial(_in_float, request.model, judge))
         bench = _bench(request, judge, in_float)
         outcome = _search(request, model, placement, calibration, bench, max_drop)

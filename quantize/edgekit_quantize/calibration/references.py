@@ -140,10 +140,19 @@ class References:
         What is fitted to the samples in between can be judged by these; none of those is among the ones left out.
         """
         odd = int(2 * sum(place % 2 for place in self._kept) > len(self._kept))
+        return self._with({place: kept for place, kept in self._kept.items() if place % 2 == odd}), odd
+
+    def parted(self, step: int) -> tuple[References, References]:
+        """Every ``step``-th of them, the first one among these, and the others."""
+        first = {place: kept for number, (place, kept) in enumerate(self._kept.items()) if number % step == 0}
+        rest = {place: kept for place, kept in self._kept.items() if place not in first}
+        return self._with(first), self._with(rest)
+
+    def _with(self, kept: dict[int, Reference]) -> References:
+        """Some of the samples, none of which is left out."""
         made = References(self._expected, self._again)
-        made._kept = {place: kept for place, kept in self._kept.items() if place % 2 == odd}
-        made._reads, made._count = self._reads, len(made._kept)
-        return made, odd
+        made._kept, made._reads, made._count = kept, self._reads, len(kept)
+        return made
 
     @property
     def example(self) -> Feeds:

@@ -82,6 +82,7 @@ class Trial:
             "float_value": self.score.reference,
             "drop": self.score.drop,
             "count": self.score.count,
+            **({} if self.score.samples is None else {"samples": self.score.samples}),
             **self.score.heads_record,
             **({} if self.score.lost_class is None else {"lost_class": self.score.lost_class}),
             "sqnr_db": json_number(self.score.sqnr_db),

@@ -60,6 +60,8 @@ class Score:
     """What other outputs keep, by name (:mod:`edgekit_quantize.search.choices_beside`): each has the whole budget."""
     head_weight: float = 1.0
     """What a share that a head loses counts as: the metric's budget over that of decisions, where they are not one."""
+    samples: int | None = None
+    """How many of the samples it was judged on, which told enough; None where all."""
     lost_class: str | None = None
     """What is left of a class whose loss alone makes the value 0, in words; None where none is lost."""
 

@@ -27,6 +27,11 @@ from edgekit_quantize.search.variances import variances
 
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
 
+PART = 4
+"""One in so many samples is what candidates are judged on at first."""
+AT_FIRST = {EXPLAINED: 16, AGREEMENT: 64}
+"""How many samples that has to be, by the metrics that parts tell of: decisions say less than powers of errors."""
+
 
 @dataclass(frozen=True)
 class Scorer:
@@ -199,10 +204,52 @@ class Scorer:
             candidates: What runs each of them in each setting, behind the setting's name.
             references: Other samples than :attr:`references`.
         """
-        anew = functools.partial(
-            Tally,
+        walk = _Walk(self, candidates)
+        walk.over(self.references if references is None else references)
+        return walk.scores()
+
+    def at_first(
+        self, candidates: Sequence[Sequence[tuple[str, Run]]], max_drop: float | None
+    ) -> list[Score | CandidateError]:
+        """Scores as those of :meth:`of_settings`, on as few samples as tell whether candidates may hold a budget.
+
+        All are run on every fourth sample. One that loses no more than the budget of these, and one that loses more by
+        them alone than it may of all, is not run on the others: its score has :attr:`Score.samples`. What is counted
+        otherwise than by adding up, and few samples, tell enough only when they are all there. Signal-to-noise ratios
+        are those of the first samples, so that all candidates have them of the same.
+
+        Args:
+            candidates: See :meth:`of_settings`.
+            max_drop: The budget; None runs all candidates on all samples.
+        """
+        fewest = AT_FIRST.get(self.metric)
+        if max_drop is None or fewest is None or self.evaluation is not None or len(self.references) < PART * fewest:
+            return self.of_settings(candidates)
+        first, rest = self.references.parted(PART)
+        walk = _Walk(self, candidates)
+        walk.over(first, len(first) / len(self.references))
+        at_first = {number: score for number, score in enumerate(walk.scores()) if isinstance(score, Score)}
+        in_doubt = {
+            number
+            for number, score in at_first.items()
+            if score.drop > max_drop and walk.lost_for_good(number) <= max_drop
+        }
+        if in_doubt:
+            walk.over(rest, among=in_doubt)
+        found = walk.scores()
+        for number, score in at_first.items():
+            whole = found[number]
+            if number not in in_doubt:
+                found[number] = replace(score, samples=len(first))
+            elif isinstance(whole, Score):
+                found[number] = replace(whole, sqnr_db=score.sqnr_db)
+        return found
+
+    def tally(self) -> Tally:
+        """Counts what one candidate gives."""
+        return Tally(
             self.metric,
-            self._judged_by_variance(),
+            self._judged_by_variance,
             meaning=self.meaning,
             by_margins=self.by_margins,
             label_output=self.label_output,
@@ -212,30 +259,8 @@ class Scorer:
             beside=self.beside,
             signals=self.signals,
         )
-        tallies = [[anew() for _ in runs] for runs in candidates]
-        failed: dict[int, CandidateError] = {}
 
-        def unless_failed(number: int, work: Callable[[], Score | None]) -> Score | None:
-            try:
-                return None if number in failed else work()
-            except CandidateError as error:
-                failed[number] = error
-                return None
-
-        for reference in self.references if references is None else references:
-            for number, runs in enumerate(candidates):
-                for tally, (_, run) in zip(tallies[number], runs, strict=True):
-                    unless_failed(number, functools.partial(_add, tally, reference, run, self.padding))
-        found: list[Score | CandidateError] = []
-        for number, runs in enumerate(candidates):
-            scores = [
-                (name, unless_failed(number, functools.partial(self._score, tally, run)))
-                for tally, (name, run) in zip(tallies[number], runs, strict=True)
-            ]
-            known = [replace(score, in_settings={name: score.value}) for name, score in scores if score is not None]
-            found.append(failed[number] if number in failed else worst_of(known))
-        return found
-
+    @functools.cached_property
     def _judged_by_variance(self) -> dict[str, float]:
         """Variances of the outputs that are judged by them: all, or those beside embeddings."""
         if self.metric == EXPLAINED:
@@ -245,7 +270,12 @@ class Scorer:
         beside = set(self.meaning.outputs)
         return {name: each for name, each in variances(self.references).items() if name not in beside}
 
-    def _score(self, tally: Tally, run: Run) -> Score:
+    def score(self, tally: Tally, run: Run) -> Score:
+        """What a tally tells, or the project's evaluation function of a candidate.
+
+        Raises:
+            edgekit.quantizer.CandidateError: It cannot be run.
+        """
         sqnr = tally.sqnr_db
         if self.evaluation is not None and self.samples is not None:
             value = self.evaluation(run, self.samples)
@@ -276,6 +306,56 @@ class Scorer:
         if self.metric == AGREEMENT:
             return tally.agreement, tally.positions
         return tally.explained, None
+
+
+class _Walk:
+    """A walk over samples with candidates that run in several settings each; see :meth:`Scorer.of_settings`."""
+
+    def __init__(self, scorer: Scorer, candidates: Sequence[Sequence[tuple[str, Run]]]) -> None:
+        self._scorer, self._candidates = scorer, candidates
+        self._tallies = [[scorer.tally() for _ in runs] for runs in candidates]
+        self._failed: dict[int, CandidateError] = {}
+
+    def over(self, references: Iterable[Reference], share: float = 1.0, among: Collection[int] | None = None) -> None:
+        """Run candidates on further samples.
+
+        Args:
+            references: The samples.
+            share: Of all samples, how many are walked then.
+            among: The numbers of those that are run; None runs all.
+        """
+        numbers = range(len(self._candidates)) if among is None else sorted(among)
+        for number in numbers:
+            for tally in self._tallies[number]:
+                tally.share = share
+        padding = self._scorer.padding
+        for reference in references:
+            for number in numbers:
+                for tally, (_, run) in zip(self._tallies[number], self._candidates[number], strict=True):
+                    self._unless_failed(number, functools.partial(_add, tally, reference, run, padding))
+
+    def scores(self) -> list[Score | CandidateError]:
+        """For each candidate that of its worst setting, or what it failed by."""
+        return [self._score(number) for number in range(len(self._candidates))]
+
+    def lost_for_good(self, number: int) -> float:
+        """What a candidate has lost whatever the samples give that were not walked yet."""
+        return max(tally.lost_for_good for tally in self._tallies[number])
+
+    def _score(self, number: int) -> Score | CandidateError:
+        scores = [
+            (name, self._unless_failed(number, functools.partial(self._scorer.score, tally, run)))
+            for tally, (name, run) in zip(self._tallies[number], self._candidates[number], strict=True)
+        ]
+        known = [replace(score, in_settings={name: score.value}) for name, score in scores if score is not None]
+        return self._failed[number] if number in self._failed else worst_of(known)
+
+    def _unless_failed(self, number: int, work: Callable[[], Score | None]) -> Score | None:
+        try:
+            return None if number in self._failed else work()
+        except CandidateError as error:
+            self._failed[number] = error
+            return None
 
 
 def _add(tally: Tally, reference: Reference, run: Run, padding: Padding | None) -> None:

@@ -71,6 +71,8 @@ class Tally:
         self._power: dict[str, list[float]] = {}
         self._columns: dict[str, Columns] = {}
         self._integers: dict[str, list[int]] = {}
+        self.share = 1.0
+        """Of the samples that variances are of, how many were added."""
         self.same = self.positions = 0
         self.labels: LabelCount | None = None
         self._of_float: LabelCount | None = None
@@ -195,9 +197,20 @@ class Tally:
         if self.lost_class is not None:
             return 0.0
         noises = {name: noise for name, (_, noise) in self._power.items() if name in self._variances}
-        ratios = [decibels(self._variances[name], noise) for name, noise in noises.items()]
+        ratios = [decibels(self.share * self._variances[name], noise) for name, noise in noises.items()]
         columns = [worst.explained for each in self._columns.values() if (worst := each.worst()) is not None]
         return max(0.0, min([1 - 10 ** (-min(ratios, default=math.inf) / 10), *columns]))
+
+    @property
+    def lost_for_good(self) -> float:
+        """What of an agreement, or of what is explained, is lost whatever the samples give that were not added yet.
+
+        Decisions that changed stay changed, of which luck has its part, and powers of errors add up.
+        """
+        if self._metric == AGREEMENT:
+            return self.share * beyond_luck(self.positions - self.same) / max(self.positions, 1)
+        powers_and_noises = ((self._variances.get(name), noise) for name, (_, noise) in self._power.items())
+        return max((noise / variance for variance, noise in powers_and_noises if variance), default=0.0)
 
     @property
     def integers_kept(self) -> float:

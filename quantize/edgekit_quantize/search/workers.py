@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.model import PROTOBUF_LIMIT, Model
-from edgekit.quantizer import CandidateError, has_others, others_of, timed_of
+from edgekit.quantizer import CandidateError, has_others, others_of, shipped_of, timed_of
 from edgekit.target import Runner
 from edgekit_quantize.calibration.references import Reference
 from edgekit_quantize.graph.session import SessionRunner
@@ -30,6 +30,9 @@ class Judge:
     scorer: Scorer
     execute: Callable[[Model], Runner] | None = None
     """Builds a candidate for the target, and opens it; None executes it with ONNX Runtime."""
+    max_drop: float | None = None
+    """The budget, for which first scores are made on as few samples as tell whether it may be held; None makes them on
+    all."""
 
     def open(self, candidate: Model) -> Runner:
         """What executes the candidate."""
@@ -44,9 +47,9 @@ class Judge:
 
     def first_scores_of(self, opened: Sequence[Runner]) -> list[Score | CandidateError]:
         """Scores of candidates that are open, where they are timed."""
-        found = self.scorer.of_settings([_named([timed_of(runner)]) for runner in opened])
+        found = self.scorer.at_first([_named([timed_of(runner)]) for runner in opened], self.max_drop)
         return [
-            replace(score, complete=not (has_others(runner) or self._needs_more(score)))
+            replace(score, complete=not (has_others(runner) or score.samples is not None or self._needs_more(score)))
             if isinstance(score, Score)
             else score
             for score, runner in zip(found, opened, strict=True)
@@ -65,6 +68,9 @@ class Judge:
     ) -> Score | CandidateError:
         """The worst of a candidate's scores, where it is timed and in the other settings.
 
+        One that was judged on a part of the samples is judged on all of them as it ships, and in further settings
+        if it holds the budget there.
+
         Where it is timed, little that is counted is counted on more samples, so that the one of many candidates that
         holds the budget does not do so by luck.
 
@@ -76,13 +82,23 @@ class Judge:
         """
         try:
             opened = self.open(candidate) if still_open is None else still_open
+            others: Sequence[Runner] | None = None
+            if score.samples is not None:
+                shipped = shipped_of(opened)
+                (whole,) = self.scorer.of_settings([_named([shipped])])
+                if isinstance(whole, CandidateError):
+                    return whole
+                score = replace(whole, sqnr_db=score.sqnr_db, in_settings={**score.in_settings, **whole.in_settings})
+                if self.max_drop is not None and score.drop > self.max_drop:
+                    return score
+                others = [runner for runner in others_of(opened) if runner is not shipped]
             known = [score]
             if left_out is not None and self._needs_more(score):
                 (more,) = self.scorer.of_settings([_named([timed_of(opened)])], left_out())
                 if isinstance(more, CandidateError):
                     return more
                 known = [with_more(score, more)]
-            others = others_of(opened)
+            others = others_of(opened) if others is None else others
             found = self.scorer.of_settings([_named(others)])[0] if others else known[0]
         except CandidateError as error:
             return error
