@@ -199,6 +199,27 @@ def test_fewer_layers_go_back_where_far_less_is_lost_than_may_be(with_one: float
     assert outcome.curve[-1] in outcome.held
 
 
+def test_a_near_miss_whose_weights_are_rounded_adaptively_is_as_quick_as_it_was() -> None:
+    """It executes the same operations with other integers: that it takes less time now is the machine's noise."""
+
+    @dataclass
+    class Quicker(Slow):
+        """Takes half the time and loses nothing once its weights are rounded adaptively."""
+
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            if adaptive and adaptive[-1]:
+                self.seconds, self.error = FLOAT_S / 8, 0.0
+            return super().run(feeds)
+
+    adaptive: list[bool] = []
+    outcome = chosen({"near": Quicker(FLOAT_S / 4, 0.14)}, written=lambda _, rounded: adaptive.append(rounded))
+
+    near, rounded = outcome.curve
+    assert rounded.name == "near, weights rounded adaptively"
+    assert rounded.latency_ms == near.latency_ms == pytest.approx(1e3 * FLOAT_S / 4)
+    assert outcome.best is rounded
+
+
 @pytest.mark.parametrize(
     "slow", [{}, {"as slow as float": Slow(FLOAT_S, 0.01)}], ids=["alone", "beside one that holds"]
 )
