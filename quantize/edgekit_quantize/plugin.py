@@ -36,6 +36,7 @@ from edgekit.quantizer import (
 from edgekit_quantize.accounts.account import largest_error_first
 from edgekit_quantize.accounts.errors import by_error_for_cost
 from edgekit_quantize.accounts.explain import with_errors
+from edgekit_quantize.calibration.moments import rows_each
 from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
 from edgekit_quantize.graph.quantized_already import quantized_already
 from edgekit_quantize.graph.session import SessionRunner
@@ -251,7 +252,8 @@ def _search(
         if request.progress is not None:
             request.progress("rounding weights adaptively", done, total)
 
-    rounding = SharedRounding(model, calibration.tensors, functools.partial(_feeds_once_more, request), told)
+    once_more = functools.partial(_feeds_once_more, request)
+    rounding = SharedRounding(model, calibration.tensors, once_more, told, rows_each(calibration.samples))
 
     def written(settings: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         if settings.is_half:

@@ -13,6 +13,10 @@ from edgekit_quantize.graph.nodes import integer
 
 ROWS = 128
 """The most rows of a sample's product that are taken, evenly spread: neighbours tell much the same."""
+ROWS_IN_ALL = 8192
+"""How many rows of all samples are enough: eight for each input of the longest row."""
+LEAST_ROWS = 16
+"""Fewer rows of a sample are not spread over it: the first ones are those of a picture's upper edge."""
 LONGEST_ROW = 1024
 """Layers with more inputs than this to an output are rounded to nearest: their moments take too much room,
 and the errors of a sum of many terms even out."""
@@ -81,8 +85,13 @@ def taken_rows(layer: Layer) -> Hashable:
     return layer.weights().shape[1:], tuple(told.items())
 
 
-def rows_of(layer: Layer, data: np.ndarray) -> np.ndarray:
-    """The rows that the layer multiplies for one input, thinned out to about :data:`ROWS`; float32 ``[n, K]``.
+def rows_each(samples: int) -> int:
+    """How many rows are taken of each sample at most: :data:`ROWS`, of many samples fewer."""
+    return min(ROWS, max(LEAST_ROWS, -(-ROWS_IN_ALL // max(samples, 1))))
+
+
+def rows_of(layer: Layer, data: np.ndarray, most: int = ROWS) -> np.ndarray:
+    """The rows that the layer multiplies for one input, thinned out to about as many; float32 ``[n, K]``.
 
     There are none where the input has none: for an expert, say, that gets no token.
     """
@@ -90,11 +99,11 @@ def rows_of(layer: Layer, data: np.ndarray) -> np.ndarray:
         if layer.kind == "Gemm" and integer(layer.node, "transA", 0):
             data = data.T
         rows = data.reshape(-1, data.shape[-1])
-        return np.ascontiguousarray(rows[:: max(-(-len(rows) // ROWS), 1)], np.float32)
-    return _patches(layer.node, data, layer.weights().shape[2:])
+        return np.ascontiguousarray(rows[:: max(-(-len(rows) // most), 1)], np.float32)
+    return _patches(layer.node, data, layer.weights().shape[2:], most)
 
 
-def _patches(node: ir.Node, data: np.ndarray, kernel: tuple[int, ...]) -> np.ndarray:
+def _patches(node: ir.Node, data: np.ndarray, kernel: tuple[int, ...], most: int) -> np.ndarray:
     axes = len(kernel)
     strides, dilations = (_integers(node, name, [1] * axes) for name in ("strides", "dilations"))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
@@ -108,7 +117,7 @@ def _patches(node: ir.Node, data: np.ndarray, kernel: tuple[int, ...]) -> np.nda
     windows = windows.transpose(order)
     outputs = windows.shape[: 1 + axes]
     total = int(np.prod(outputs))
-    chosen = np.unravel_index(np.arange(0, total, max(-(-total // ROWS), 1)), outputs)
+    chosen = np.unravel_index(np.arange(0, total, max(-(-total // most), 1)), outputs)
     return np.ascontiguousarray(
         windows[chosen].reshape(len(chosen[0]), math.prod(windows.shape[1 + axes :])), np.float32
     )

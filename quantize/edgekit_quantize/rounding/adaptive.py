@@ -10,7 +10,15 @@ import onnx_ir as ir
 
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.inner_values import reachable
-from edgekit_quantize.calibration.moments import LONGEST_ROW, Moments, moments_bytes, row_length, rows_of, taken_rows
+from edgekit_quantize.calibration.moments import (
+    LONGEST_ROW,
+    ROWS,
+    Moments,
+    moments_bytes,
+    row_length,
+    rows_of,
+    taken_rows,
+)
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer
@@ -57,6 +65,7 @@ def adaptively_rounded(
     feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]],
     done: Callable[[int, int], None] | None = None,
     known: MutableMapping[Hashable, np.ndarray] | None = None,
+    rows_each: int = ROWS,
 ) -> dict[str, np.ndarray]:
     """Integers for the weights of every layer of the plan that is one matrix product.
 
@@ -71,6 +80,7 @@ def adaptively_rounded(
         done: Told how many layers of how many are done.
         known: Second moments of rows by :attr:`_Rounded.rows`, from other plans of this model and these samples; what
             this plan needs besides is added, up to :data:`WATCHED_BYTES` in all.
+        rows_each: How many rows of a sample's product are taken at most.
 
     Returns:
         By the layer's name; where its weights are stored, by
@@ -95,7 +105,7 @@ def adaptively_rounded(
         if rows in known:
             take(some, known[rows])
     for group in _groups(some for rows, some in alike.items() if rows not in known):
-        for some, moments in _observed(model, group, feeds()):
+        for some, moments in _observed(model, group, feeds(), rows_each):
             if not moments.count:
                 continue  # of a branch that no sample took
             second = moments.second
@@ -121,7 +131,7 @@ def _groups(alike: Iterable[list[_Rounded]]) -> Iterator[list[list[_Rounded]]]:
 
 
 def _observed(
-    model: ir.Model, group: Sequence[list[_Rounded]], feeds: Iterable[Mapping[str, np.ndarray]]
+    model: ir.Model, group: Sequence[list[_Rounded]], feeds: Iterable[Mapping[str, np.ndarray]], rows_each: int
 ) -> list[tuple[list[_Rounded], Moments]]:
     """Each list of the group with the moments of what its layers take of their input."""
     found = [(some, Moments(row_length(some[0].layer) or 0)) for some in group]
@@ -131,7 +141,7 @@ def _observed(
 
     def take(name: str, array: np.ndarray) -> None:
         for layer, moments in readers[name]:
-            moments.update(rows_of(layer, array))
+            moments.update(rows_of(layer, array, rows_each))
 
     observe(model, readers.keys(), feeds, take)
     return found

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.processes.memory import free_unused
+from edgekit_quantize.calibration.moments import ROWS
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.integers.stored_weights import RECURRENT, stored_name
 from edgekit_quantize.placement import Plan, place
@@ -27,12 +28,14 @@ class SharedRounding:
         tensors: What calibration told of the activations.
         feeds: Reads the samples.
         done: Told how many layers of how many are rounded.
+        rows_each: See :func:`edgekit_quantize.rounding.adaptive.adaptively_rounded`.
     """
 
     model: ir.Model
     tensors: Mapping[str, TensorStatistics]
     feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]]
     done: Callable[[int, int], None]
+    rows_each: int = ROWS
     _moments: dict[Hashable, np.ndarray] = field(default_factory=dict)
     _by_settings: dict[int, tuple[Settings, Mapping[str, np.ndarray]]] = field(default_factory=dict)
     """What a candidate rounds with no layer in float, by the identity of its settings, which stays theirs by being held
@@ -69,4 +72,4 @@ class SharedRounding:
 
     def _rounded(self, plan: Plan) -> dict[str, np.ndarray]:
         free_unused()
-        return adaptively_rounded(self.model, plan, self.tensors, self.feeds, self.done, self._moments)
+        return adaptively_rounded(self.model, plan, self.tensors, self.feeds, self.done, self._moments, self.rows_each)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgekit_quantize.calibration.moments import Moments, rows_of
+from edgekit_quantize.calibration.moments import Moments, rows_each, rows_of
 from edgekit_quantize.graph.layers import layers
 
 CONV = """<ir_version: 8, opset_import: ["" : 17]>
@@ -87,3 +87,16 @@ def test_rows_that_are_not_finite_do_not_count() -> None:
 
     assert moments.count == 2
     np.testing.assert_array_equal(moments.second, [[5, 7], [7, 10]])
+
+
+@pytest.mark.parametrize(("samples", "rows"), [(1, 128), (64, 128), (256, 32), (10_000, 16)])
+def test_of_many_samples_fewer_rows_each_are_taken(parse: Callable[..., ir.Model], samples: int, rows: int) -> None:
+    assert rows_each(samples) == rows
+
+    graph = "g (float[400, 6] x) => (float[400, 5] y) { y = MatMul(x, w) }"
+    model = parse(f'<ir_version: 8, opset_import: ["" : 17]> {graph}', w=np.ones((6, 5), np.float32))
+    (layer,) = layers(model.graph)
+    taken = rows_of(layer, np.arange(2400, dtype=np.float32).reshape(400, 6), rows)
+
+    assert rows / 2 < len(taken) <= rows
+    np.testing.assert_array_equal(np.diff(taken[:, 0]), 6 * -(-400 // rows))
