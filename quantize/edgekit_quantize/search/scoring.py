@@ -213,10 +213,11 @@ class Scorer:
     ) -> list[Score | CandidateError]:
         """Scores as those of :meth:`of_settings`, on as few samples as tell whether candidates may hold a budget.
 
-        All are run on every fourth sample. One that loses no more than the budget of these, and one that loses more by
-        them alone than it may of all, is not run on the others: its score has :attr:`Score.samples`. What is counted
-        otherwise than by adding up, and few samples, tell enough only when they are all there. Signal-to-noise ratios
-        are those of the first samples, so that all candidates have them of the same.
+        All are run on every fourth sample. One that loses no more than the budget of these, and one that surely loses
+        more (:attr:`edgekit_quantize.search.tally.Tally.surely_lost`), is not run on the others: its score has
+        :attr:`Score.samples`. What is counted otherwise than by adding up, and few samples, tell enough only when they
+        are all there. Signal-to-noise ratios are those of the first samples, so that all candidates have them of the
+        same.
 
         Args:
             candidates: See :meth:`of_settings`.
@@ -232,7 +233,7 @@ class Scorer:
         in_doubt = {
             number
             for number, score in at_first.items()
-            if score.drop > max_drop and walk.lost_for_good(number) <= max_drop
+            if score.drop > max_drop and walk.surely_lost(number) <= max_drop
         }
         if in_doubt:
             walk.over(rest, among=in_doubt)
@@ -338,9 +339,9 @@ class _Walk:
         """For each candidate that of its worst setting, or what it failed by."""
         return [self._score(number) for number in range(len(self._candidates))]
 
-    def lost_for_good(self, number: int) -> float:
-        """What a candidate has lost whatever the samples give that were not walked yet."""
-        return max(tally.lost_for_good for tally in self._tallies[number])
+    def surely_lost(self, number: int) -> float:
+        """What a candidate loses at least on all samples, by those that were walked."""
+        return max(tally.surely_lost for tally in self._tallies[number])
 
     def _score(self, number: int) -> Score | CandidateError:
         scores = [

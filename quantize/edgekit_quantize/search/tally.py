@@ -26,6 +26,9 @@ from edgekit_quantize.search.variances import powers
 DEFAULT_DECISION = Decision()
 """What decides where the graph tells nothing: the largest entry of the last axis."""
 
+SURE = 3.0
+"""How many standard errors of a mean are sure."""
+
 
 class Tally:
     """What one candidate's outputs add up to.
@@ -69,6 +72,8 @@ class Tally:
         self._metric = metric
         self._variances = variances
         self._power: dict[str, list[float]] = {}
+        self._noises: dict[str, list[float]] = {}
+        """Of each sample, for the outputs that have a variance."""
         self._columns: dict[str, Columns] = {}
         self._integers: dict[str, list[int]] = {}
         self.share = 1.0
@@ -86,6 +91,7 @@ class Tally:
                 signal_and_noise[0] += signal
                 signal_and_noise[1] += noise
                 if name in self._variances:
+                    self._noises.setdefault(name, []).append(noise)
                     self._columns.setdefault(name, Columns()).add(expected, outputs[name])
             elif expected.dtype.kind in "iub" and not _is_picture(expected):
                 unequal_and_all = self._integers.setdefault(name, [0, 0])
@@ -202,15 +208,19 @@ class Tally:
         return max(0.0, min([1 - 10 ** (-min(ratios, default=math.inf) / 10), *columns]))
 
     @property
-    def lost_for_good(self) -> float:
-        """What of an agreement, or of what is explained, is lost whatever the samples give that were not added yet.
+    def surely_lost(self) -> float:
+        """What of an agreement, or of what is explained, is lost at least on all samples, by those that were added.
 
-        Decisions that changed stay changed, of which luck has its part, and powers of errors add up.
+        Decisions change by luck once in 20 times (:func:`edgekit.comparison.decisions.shared.beyond_luck`); the mean
+        power of the error is at least what it is here less :data:`SURE` standard errors, corrected for the share of the
+        samples that is known, and in all no less than what has added up.
         """
         if self._metric == AGREEMENT:
-            return self.share * beyond_luck(self.positions - self.same) / max(self.positions, 1)
-        powers_and_noises = ((self._variances.get(name), noise) for name, (_, noise) in self._power.items())
-        return max((noise / variance for variance, noise in powers_and_noises if variance), default=0.0)
+            return beyond_luck(self.positions - self.same) / max(self.positions, 1)
+        return max(
+            (_least_total(noises, self.share) / self._variances[name] for name, noises in self._noises.items()),
+            default=0.0,
+        )
 
     @property
     def integers_kept(self) -> float:
@@ -223,6 +233,15 @@ class Tally:
     def sqnr_db(self) -> float:
         """See :attr:`Score.sqnr_db`."""
         return min((decibels(signal, noise) for signal, noise in self._power.values()), default=math.inf)
+
+
+def _least_total(noises: Sequence[float], share: float) -> float:
+    """What the noises of all samples add up to at least, of which these are a share that was drawn without a choice."""
+    known, count = math.fsum(noises), len(noises)
+    if share == 1 or count < 2 or not math.isfinite(known):
+        return known
+    error = float(np.std(noises, ddof=1)) * math.sqrt((1 - share) / count)
+    return max(known, (known / count - SURE * error) * count / share)
 
 
 def _signal_kept(signal: float, noise: float) -> HeadKept:

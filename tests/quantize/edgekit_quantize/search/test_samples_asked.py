@@ -58,7 +58,8 @@ def _first_score(judge: Judge, *runners: Asked) -> list[Score]:
 
 
 def test_a_hopeless_candidate_and_one_that_is_right_are_run_on_a_quarter_of_the_samples() -> None:
-    hopeless, right, in_doubt = Asked(lambda _: 0.5), Asked(lambda _: 0.0), Asked(lambda _: 0.15)
+    hopeless, right = Asked(lambda _: 0.5), Asked(lambda _: 0.0)
+    in_doubt = Asked(lambda number: 0.35 if number % 16 == 0 else 0.0)  # 3.4 % are lost of the part, 0.9 % of all
     lost, kept, doubtful = _first_score(_judge(), hopeless, right, in_doubt)
 
     assert hopeless.asked == right.asked == [*range(0, SAMPLES, 4)]
@@ -66,7 +67,7 @@ def test_a_hopeless_candidate_and_one_that_is_right_are_run_on_a_quarter_of_the_
     assert (lost.samples, kept.samples, doubtful.samples) == (ASKED_AT_FIRST, ASKED_AT_FIRST, None)
     variance = 1 - ((SAMPLES - 2 * 22) / SAMPLES) ** 2  # 22 of 64 numbers are multiples of 3
     assert lost.drop == pytest.approx(0.5**2 / variance)
-    assert doubtful.drop == pytest.approx(0.15**2 / variance)
+    assert doubtful.drop == pytest.approx(0.35**2 / 16 / variance)
     assert kept.drop == 0
     assert not kept.complete
 
@@ -106,12 +107,31 @@ def test_it_is_run_on_all_samples_as_it_ships_and_held_to_instructions_if_it_hol
     assert [*whole.in_settings] == ["timed", "shipped", "held"][: 2 + times_held]
 
 
-def test_errors_on_a_part_that_are_within_the_budget_of_all_do_not_rule_a_candidate_out() -> None:
-    wrong_at_first = Asked(lambda number: 0.1 if number % 4 == 0 else 0.0)
-    (score,) = _first_score(_judge(), wrong_at_first)
+def test_one_large_error_on_a_part_that_is_within_the_budget_of_all_does_not_rule_a_candidate_out() -> None:
+    wrong_once = Asked(lambda number: 0.5 if number == 0 else 0.0)
+    (score,) = _first_score(_judge(), wrong_once)
 
-    assert sorted(wrong_at_first.asked) == [*range(SAMPLES)]
+    assert sorted(wrong_once.asked) == [*range(SAMPLES)]
     assert score.drop < MAX_DROP
+
+
+@pytest.mark.parametrize(("changed", "asked"), [(3, 4 * SAMPLES), (6, SAMPLES)])
+def test_decisions_that_may_have_changed_by_luck_are_counted_on_all_samples(changed: int, asked: int) -> None:
+    """Of 6 that change, 2 do but once in 20 times; 2 of 64 are more than 1 %. Of 3 none may."""
+    references = References(4 * SAMPLES)
+    for number in range(4 * SAMPLES):
+        references.offer(Reference({"x": np.float32([[number, 1000]])}, {"y": np.float32([[number, 1000]])}))
+    asked_for: list[float] = []
+
+    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        number = feeds["x"][0, 0]
+        asked_for.append(number)
+        return {"y": feeds["x"][:, ::-1] if number < 4 * changed else feeds["x"]}
+
+    runs = [[("", run)]]
+    Scorer(references, AGREEMENT, 1.0).at_first(runs, MAX_DROP)
+
+    assert len(asked_for) == asked
 
 
 @pytest.mark.parametrize(
