@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
@@ -105,7 +106,9 @@ def adaptively_rounded(
         if rows in known:
             take(some, known[rows])
     for group in _groups(some for rows, some in alike.items() if rows not in known):
-        for some, moments in _observed(model, group, feeds(), rows_each):
+        observed = _observed(model, group, feeds(), rows_each)
+        while observed:  # none of those that are done is held any longer: each takes as much as what is kept of it
+            some, moments = observed.popleft()
             if not moments.count:
                 continue  # of a branch that no sample took
             second = moments.second
@@ -132,9 +135,9 @@ def _groups(alike: Iterable[list[_Rounded]]) -> Iterator[list[list[_Rounded]]]:
 
 def _observed(
     model: ir.Model, group: Sequence[list[_Rounded]], feeds: Iterable[Mapping[str, np.ndarray]], rows_each: int
-) -> list[tuple[list[_Rounded], Moments]]:
+) -> deque[tuple[list[_Rounded], Moments]]:
     """Each list of the group with the moments of what its layers take of their input."""
-    found = [(some, Moments(row_length(some[0].layer) or 0)) for some in group]
+    found = deque((some, Moments(row_length(some[0].layer) or 0)) for some in group)
     readers: dict[str, list[tuple[Layer, Moments]]] = {}
     for some, moments in found:
         readers.setdefault(some[0].layer.data.name or "", []).append((some[0].layer, moments))

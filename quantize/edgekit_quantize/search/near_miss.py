@@ -257,6 +257,7 @@ class NearMiss:
         """
         settings = self.trial.settings
         made_worse = any(form.score.drop > self.trial.score.drop for form in self._forms(ROUNDED_ADAPTIVELY))
+        self.bench.close()  # rounding takes memory
         form = self._name_with(change), settings, self.write(settings, in_float, not made_worse)
         as_quick_as = None if in_float or self.trial.latency_ms is None else self.trial  # other integers alone
         for trial in self.bench.measured([form], self.max_drop, as_quick_as=as_quick_as):

@@ -226,6 +226,7 @@ class Search:
         if self.choice is not None or not self._is_worth_refining(best):
             return False
         self._refined.add(best.name)
+        self.bench.close()  # rounding takes memory
         refined = self.write(best.settings, best.written.keep_float, True)
         if not set(refined.rounded_adaptively) > set(best.written.rounded_adaptively):
             return False
