@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +16,7 @@ import pytest
 from edgekit.data.samples import Sample
 from edgekit.model import Model
 from edgekit.quantizer import QuantizationRequest
+from edgekit_quantize.calibration.moments import Moments
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import calibrate
 from edgekit_quantize.integers.qparams import TYPES
@@ -131,6 +134,28 @@ def test_another_plan_takes_the_moments_that_are_known(monkeypatch: pytest.Monke
     few: dict[Hashable, np.ndarray] = {}
     adaptively_rounded(model, plan, {}, feeds, known=few)
     assert [moments.shape for moments in few.values()] == [(INPUTS, INPUTS)]
+
+
+def test_moments_of_a_layer_are_given_up_once_it_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    living: weakref.WeakSet[Moments] = weakref.WeakSet()
+    held: list[int] = []
+
+    class Watched(Moments):
+        """Known to the test for as long as somebody holds it."""
+
+        def __init__(self, size: int) -> None:
+            super().__init__(size)
+            living.add(self)
+
+    def rounding(*arguments: Any) -> np.ndarray:
+        held.append(len(living))
+        return adaptive_rounding(*arguments)
+
+    monkeypatch.setattr(adaptive, "Moments", Watched)
+    monkeypatch.setattr(adaptive, "adaptive_rounding", rounding)
+    _rounded(np.random.default_rng(1))
+
+    assert held == [2, 1]
 
 
 def test_blocks_small_weights_and_bodies_of_scans_keep_the_nearest_integers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -197,6 +198,32 @@ def test_fewer_layers_go_back_where_far_less_is_lost_than_may_be(with_one: float
     assert kept == [[], [], ["a", "b"], *tried]
     assert outcome.curve[-1].name.endswith("1 layer in float")
     assert outcome.curve[-1] in outcome.held
+
+
+def test_what_is_open_is_closed_before_weights_are_rounded_adaptively(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both take memory: runtimes hold the weights once more."""
+    steps: list[str] = []
+
+    def noted(of: type, method: str) -> None:
+        original = getattr(of, method)
+
+        def call(*arguments: object) -> object:
+            steps.append(method)
+            return original(*arguments)
+
+        monkeypatch.setattr(of, method, call)
+
+    noted(Bench, "close")
+    noted(Judge, "open")
+    chosen(
+        {"near": Slow(FLOAT_S / 4, 0.14), "stored": Slow(FLOAT_S, 0.05)},
+        only_stored=["stored"],
+        written=lambda _, adaptive: steps.append("round" if adaptive else "write"),
+    )
+
+    before = [first for first, second in itertools.pairwise(steps) if second == "round"]
+    assert before == ["close"] * len(before)
+    assert len(before) >= 2
 
 
 def test_a_near_miss_whose_weights_are_rounded_adaptively_is_as_quick_as_it_was() -> None:
