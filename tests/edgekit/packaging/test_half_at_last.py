@@ -25,7 +25,7 @@ SLOWER, FASTER = (1.2, 1.3), (0.6, 0.7)
 @pytest.fixture(autouse=True)
 def search_goes_by_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the times of so small a model are, the search hands on what holds the budget."""
-    monkeypatch.setattr("edgekit_quantize.search.search.NOISE", 1.0)
+    monkeypatch.setattr("edgekit_quantize.search.bench.NOISE", 1.0)
 
 
 def types_of(model: Path) -> set[int]:
