@@ -360,11 +360,12 @@ def _result(
     already = quantized_already(request.model.graph_model)
     doubts = [bench.judge.scorer.doubt, already]
 
-    def recorded() -> dict[str, Any]:
+    def recorded(ships: Trial | None = None) -> dict[str, Any]:
+        narrow = calibration.narrow if ships is not None and ships.written.has_fixed_ranges else ()
         busy = busy_warning(max((trial.spread for trial in outcome.curve), default=0.0))
         record = {
             "samples": calibration.samples,
-            "warnings": [*calibration.warnings, *filter(None, [*doubts, busy])],
+            "warnings": [*calibration.warnings, *narrow, *filter(None, [*doubts, busy])],
             "max_drop": max_drop,
             "curve": [trial.as_record() for trial in outcome.curve],
             "failed": [{"candidate": name, "reason": reason} for name, reason in outcome.failed.items()],
@@ -380,7 +381,7 @@ def _result(
         if scheme in {"auto", "int8"}:
             stored = HALF if trial.settings.is_half else "int8-weights"
             scheme = "int8" if trial.written.quantized else stored
-        chosen = {"scheme": scheme, "chosen": trial.name, **recorded(), "layers": layers_of(trial)}
+        chosen = {"scheme": scheme, "chosen": trial.name, **recorded(trial), "layers": layers_of(trial)}
         if request.scheme == "int8" and scheme == "int8-weights":
             chosen["warnings"] = [*chosen["warnings"], STORES_ALONE]
         return replace(_written(request, trial.written, chosen), next_best=functools.partial(after, held[1:]))

@@ -111,7 +111,8 @@ def _calibrated(
         first = next(iter(placement.candidates.values()))
         plan = place(model.graph, first, tensors=calibration.tensors)
         measure_rounding(model, plan, calibration.tensors, some)
-    calibration.warnings = [*constants.warnings(calibration.samples), *calibration.warnings]
+    calibration.warnings = [*constants.few(calibration.samples), *calibration.warnings]
+    calibration.narrow = constants.narrow(calibration.samples)
     return calibration
 
 

@@ -116,19 +116,22 @@ class ConstantInputs:
         held = f"{rows} rows" if not others else "several rows"
         return f"if the {held} of a file are samples, save each in a file of its own, array[i:i + 1]"
 
-    def warnings(self, count: int) -> list[str]:
-        """What to tell the user about ``count`` samples."""
-        told = []
-        if count < FEWEST:
-            told.append(
-                f"{count} calibration sample{'s' if count != 1 else ''}: ranges from fewer than {FEWEST} are guesses; "
-                "give some dozens that look like what the model will meet"
-                + (f". One file is one sample: {self._tables()}" if min(self._rows, default=1) > 1 else "")
-            )
-        if count > 1:
-            told += [
-                f"the input {name!r} is the same in all {count} samples: its range and those behind may be too narrow; "
-                "give samples that differ as real ones do"
-                for name in self._first
-            ]
-        return told
+    def few(self, count: int) -> list[str]:
+        """What to tell the user of ``count`` samples where these are few."""
+        if count >= FEWEST:
+            return []
+        return [
+            f"{count} calibration sample{'s' if count != 1 else ''}: ranges from fewer than {FEWEST} are guesses; "
+            "give some dozens that look like what the model will meet"
+            + (f". One file is one sample: {self._tables()}" if min(self._rows, default=1) > 1 else "")
+        ]
+
+    def narrow(self, count: int) -> list[str]:
+        """What to tell the user of inputs that are the same in all ``count`` samples, of a model that has ranges."""
+        if count < 2:
+            return []
+        return [
+            f"the input {name!r} is the same in all {count} samples: its range and those behind may be too narrow; "
+            "give samples that differ as real ones do"
+            for name in self._first
+        ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -85,6 +85,8 @@ class Calibration:
     references: References
     samples: int
     warnings: list[str]
+    narrow: Sequence[str] = ()
+    """Warnings of ranges that may be too narrow, for a model that has ranges."""
 
 
 def calibrate(

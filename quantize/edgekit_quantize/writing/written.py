@@ -32,6 +32,11 @@ class Written:
         return [account.layer for account in self.accounts if account.done in {INTEGERS, DYNAMIC}]
 
     @property
+    def has_fixed_ranges(self) -> bool:
+        """Whether something computes with integers whose scale samples told, in place of each run's own."""
+        return any(account.done == INTEGERS for account in self.accounts)
+
+    @property
     def stored(self) -> list[str]:
         """Whose weights are stored in a narrower type."""
         return [account.layer for account in self.accounts if account.done in {STORED, HALF}]

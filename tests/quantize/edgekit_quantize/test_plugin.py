@@ -201,6 +201,26 @@ def test_few_samples_are_told_in_the_record(cnn: Model) -> None:
     assert any("3 calibration samples" in warning for warning in record["warnings"])
 
 
+class _Alike(Drawn):
+    """The same numbers in every sample."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        first = next(super().__iter__())
+        return iter([Sample(str(number), first.feeds) for number in range(len(self))])
+
+
+@pytest.mark.parametrize(
+    ("scheme", "max_drop", "told"), [("int8", 0.2, True), ("int8-weights", 0.2, False), ("auto", -1.0, False)]
+)
+def test_a_range_that_may_be_too_narrow_is_told_where_the_model_has_ranges(
+    cnn: Model, scheme: str, max_drop: float, told: bool
+) -> None:
+    record = PostTrainingQuantizer().quantize(_request(cnn, samples=_Alike(), scheme=scheme, max_drop=max_drop)).record
+
+    warned = [warning for warning in record["warnings"] if "'x' is the same in all 16 samples" in warning]
+    assert bool(warned) == told
+
+
 class _WithOne(Drawn):
     """Those of :class:`Drawn`, and one that reaches a thousand times as far."""
 

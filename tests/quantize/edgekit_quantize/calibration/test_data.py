@@ -73,7 +73,7 @@ def test_few_or_equal_samples_are_warned_of() -> None:
     for number in range(5):
         watcher.watch({"same": np.ones(3, np.float32), "other": np.full(3, number, np.float32)})
 
-    few, same = watcher.warnings(5)
+    (few,), (same,) = watcher.few(5), watcher.narrow(5)
 
     assert "5 calibration samples: ranges from fewer than 8" in few
     assert "'same' is the same in all 5 samples" in same
@@ -88,7 +88,7 @@ def test_an_input_of_which_the_shape_alone_is_read_may_be_the_same(onnx_model: C
     watcher = ConstantInputs(read_for_their_size(graph))
     for _ in range(8):
         watcher.watch({"slots": np.zeros(2, np.float32), "x": np.ones((2, 3), np.float32)})
-    (told,) = watcher.warnings(8)
+    (told,) = watcher.narrow(8)
     assert "'x' is the same in all 8 samples" in told
 
 
@@ -96,21 +96,21 @@ def test_an_input_that_misses_the_same_value_always_is_the_same() -> None:
     watcher = ConstantInputs()
     for _ in range(8):
         watcher.watch({"x": np.array([1, np.nan], np.float32)})
-    assert "'x' is the same in all 8 samples" in watcher.warnings(8)[0]
+    assert "'x' is the same in all 8 samples" in watcher.narrow(8)[0]
 
 
 @pytest.mark.parametrize(("count", "told"), [(1, True), (7, True), (8, False)])
 def test_eight_samples_are_enough_not_to_warn(count: int, told: bool) -> None:
-    assert bool(ConstantInputs().warnings(count)) == told
+    assert bool(ConstantInputs().few(count)) == told
 
 
 def test_rows_in_one_file_are_one_sample() -> None:
     constants = ConstantInputs()
     constants.watch({"x": np.zeros((40, 3), np.float32)})
-    (told,) = constants.warnings(1)
+    (told,) = constants.few(1)
     assert told.endswith(
         "One file is one sample: if the 40 rows of a file are samples, save each in a file of its own, array[i:i + 1]"
     )
     single = ConstantInputs()
     single.watch({"x": np.zeros((1, 3), np.float32)})
-    assert "One file" not in single.warnings(1)[0]
+    assert "One file" not in single.few(1)[0]
