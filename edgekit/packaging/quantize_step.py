@@ -231,6 +231,8 @@ def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor
         order,
         progress,
     )
+    for told in record.get("left_to_verify", ()):
+        walk.warn(told)
     _warn_of_sets(walk, order, model)
     write_model(model, order.output)
     return QuantizedModel(

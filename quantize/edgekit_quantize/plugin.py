@@ -358,7 +358,8 @@ def _result(
         return _layers(model, trial.settings, trial.written, calibration.tensors)
 
     already = quantized_already(request.model.graph_model)
-    doubts = [bench.judge.scorer.doubt, already]
+    scorer = bench.judge.scorer
+    doubts = [scorer.doubt, already]
 
     def recorded(ships: Trial | None = None) -> dict[str, Any]:
         narrow = calibration.narrow if ships is not None and ships.written.has_fixed_ranges else ()
@@ -382,6 +383,8 @@ def _result(
             stored = HALF if trial.settings.is_half else "int8-weights"
             scheme = "int8" if trial.written.quantized else stored
         chosen = {"scheme": scheme, "chosen": trial.name, **recorded(trial), "layers": layers_of(trial)}
+        if scorer.left_to_verify:
+            chosen["left_to_verify"] = scorer.left_to_verify
         if request.scheme == "int8" and scheme == "int8-weights":
             chosen["warnings"] = [*chosen["warnings"], STORES_ALONE]
         return replace(_written(request, trial.written, chosen), next_best=functools.partial(after, held[1:]))
@@ -401,8 +404,7 @@ def _result(
     if request.scheme == "auto":
         reason = outcome.why_float(max_drop, "float" if already is None else "the model as it came, quantized already")
         return QuantizationResult(in_float(), {"scheme": "none", "reason": reason, **record})
-    unread = bench.judge.scorer.unread  # whoever verifies a bundle tells it
-    raise BudgetError({**record, "warnings": [*record["warnings"], *filter(None, [unread])]}, max_drop)
+    raise BudgetError({**record, "warnings": [*record["warnings"], *filter(None, [scorer.unread])]}, max_drop)
 
 
 def _written(request: QuantizationRequest, written: Written, record: Mapping[str, Any]) -> QuantizationResult:

@@ -56,6 +56,9 @@ class Scorer:
     """Why the samples' labels do not count; None where they do, or where there are none."""
     unread: str | None = None
     """What looks like a detector's boxes and does not count as such, in words; None where nothing does."""
+    few_classes: str | None = None
+    """What the samples show too little of, where boxes are what counts
+    (:attr:`edgekit.comparison.meaning.MeaningAccuracy.few_classes`)."""
     decision: Decision = DEFAULT_DECISION
     """What decides in the first output, where the metric is agreement."""
     label_output: str | None = None
@@ -78,6 +81,11 @@ class Scorer:
     """Whether fewer than :data:`edgekit_quantize.search.margins.FEW_DECISIONS` keep what an exponential law of margins
     expects, whatever those of the samples say: for whoever tries many candidates and takes the first that holds, which
     may do so by luck."""
+
+    @property
+    def left_to_verify(self) -> list[str]:
+        """What people should know of the samples, and whoever verifies a bundle tells."""
+        return [text for text in (self.unread, self.few_classes) if text is not None]
 
     @classmethod
     def by_references(
@@ -144,6 +152,7 @@ class Scorer:
             beside=kept,
             signals=others,
             unread=unread,
+            few_classes=None if told is None else told.few_classes,
         )
         if task is None:
             labelled = any(reference.label is not None for reference in references.answers())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+import edgekit
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError, RequirementError
 from edgekit.features.declared_outputs import DeclaredOutputs
@@ -479,3 +481,37 @@ def test_too_few_boxes_are_told_where_nothing_holds_the_budget(
     with pytest.raises(BudgetError) as caught:
         PostTrainingQuantizer().quantize(QuantizationRequest(model, scheme="int8", samples=Drawn(8), max_drop=0.0))
     assert [text for text in caught.value.warnings if "boxes" in text] == [told]
+
+
+def test_a_model_that_nothing_verifies_is_told_of_classes_that_no_object_is_of(
+    onnx_model: Callable[..., onnx.ModelProto], rng: np.random.Generator, tmp_path: Path
+) -> None:
+    """One of a hundred boxes is sure, of the first of three classes."""
+    nodes = """f = Flatten(x) c = Gemm(f, w1, b1) boxes = Reshape(c, four)
+      l = Gemm(f, w2, b2) p = Sigmoid(l) scores = Reshape(p, three)"""
+    constants = {
+        "w1": rng.normal(0, 0.01, (432, 400)),
+        "b1": np.tile([2.0, 2.0, 9.0, 9.0], 100) + rng.uniform(0, 1, 400),
+        "w2": rng.normal(0, 0.01, (432, 300)),
+        "b2": np.where(np.arange(300) == 0, 2.0, -4.0),
+    }
+    model = onnx_model(
+        f"""g (float[1, 3, 12, 12] x) => (float[1, 100, 4] boxes, float[1, 100, 3] scores) {{ {nodes} }}""",
+        **{name: array.astype(np.float32) for name, array in constants.items()},
+        four=np.array([1, 100, 4]),
+        three=np.array([1, 100, 3]),
+    )
+    onnx.save(model, tmp_path / "float.onnx")
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    for sample in Drawn(24):
+        np.savez(folder / f"{sample.name}.npz", **sample.feeds)
+
+    quantized = edgekit.quantize(tmp_path / "float.onnx", tmp_path / "int8.onnx", data=folder, scheme="int8")
+
+    told = (
+        "the original's boxes on the samples are of 1 of 3 classes, and prove nothing of the others: "
+        "give samples that show more of them"
+    )
+    assert quantized.record["left_to_verify"] == [told]
+    assert told in quantized.warnings
