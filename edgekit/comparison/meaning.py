@@ -417,6 +417,19 @@ def meaning_of(
     return text or _anchors(answers, inputs, declared) or embeddings_among(answers, classes, declared, graph)
 
 
+def as_shown(inputs: Sequence[ValueSpec], shown: Sequence[Mapping[str, np.ndarray]]) -> tuple[ValueSpec, ...]:
+    """The inputs with the shapes that all samples have, where these are one: the file may leave sizes free.
+
+    Args:
+        inputs: The model's.
+        shown: What samples feed.
+    """
+    shapes = {spec.name: {feeds[spec.name].shape for feeds in shown if spec.name in feeds} for spec in inputs}
+    return tuple(
+        replace(spec, shape=next(iter(shapes[spec.name]))) if len(shapes[spec.name]) == 1 else spec for spec in inputs
+    )
+
+
 def text_among(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], names: Sequence[str] = ()) -> TextMeaning | None:
     """How a model's text is compared; None where it spells none, as far as can be seen.
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ from edgekit.comparison.meaning import (
     BoxMeaning,
     Meaning,
     MeaningAccuracy,
+    as_shown,
     choice_beside,
     embeddings_among,
     meaning_of,
@@ -33,7 +33,7 @@ from edgekit.comparison.padding import Padding
 from edgekit.data.samples import FolderSamples, Samples
 from edgekit.execution.recurrence import restart
 from edgekit.features.class_scores import ClassChoice
-from edgekit.model import Arrays, Model, ValueSpec
+from edgekit.model import Arrays, Model
 from edgekit.processes.supervision import tell_step
 
 NO_ORDER = (
@@ -162,17 +162,9 @@ def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | 
         declared = model.declared is not None and bool(model.declared.embeddings)
         text = None if declared else text_among(answers, model.fed_inputs, names)
         return text or embeddings_among(answers, classes, model.declared, model.graph)
-    inputs = _as_shown(model.fed_inputs, shown)
+    inputs = as_shown(model.fed_inputs, shown)
     meaning = meaning_of(answers, inputs, classes, model.declared, model.graph, names)
     return meaning.placed(shown, answers, original.run, inputs) if isinstance(meaning, BoxMeaning) else meaning
-
-
-def _as_shown(inputs: Sequence[ValueSpec], shown: Sequence[Mapping[str, np.ndarray]]) -> tuple[ValueSpec, ...]:
-    """The inputs with the shapes that all samples have, where these are one: the file may leave sizes free."""
-    shapes = {spec.name: {feeds[spec.name].shape for feeds in shown if spec.name in feeds} for spec in inputs}
-    return tuple(
-        replace(spec, shape=next(iter(shapes[spec.name]))) if len(shapes[spec.name]) == 1 else spec for spec in inputs
-    )
 
 
 def unread_boxes(samples: Samples, original: Executor, model: Model, meaning: MeaningAccuracy | None) -> list[str]:
@@ -189,7 +181,7 @@ def unread_boxes(samples: Samples, original: Executor, model: Model, meaning: Me
     if model.states or model.open_dims:
         return []
     shown = [sample.feeds for sample in itertools.islice(samples, SEEN)]
-    answers, inputs = [original.run(feeds) for feeds in shown], _as_shown(model.fed_inputs, shown)
+    answers, inputs = [original.run(feeds) for feeds in shown], as_shown(model.fed_inputs, shown)
     near = nearly_recognised(answers, inputs, len(model.class_names) or None, model.declared or UNDECLARED)
     return [] if near is None else [str(near)]
 

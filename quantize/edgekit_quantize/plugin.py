@@ -15,7 +15,7 @@ from edgekit.comparison.boxes.detectors import UNDECLARED
 from edgekit.comparison.boxes.near import nearly_recognised
 from edgekit.comparison.decisions.shared import Decision
 from edgekit.comparison.decisions.told import decisions_of
-from edgekit.comparison.meaning import ANCHORS, BOXES, SEEN, TEXT, meaning_of
+from edgekit.comparison.meaning import ANCHORS, BOXES, SEEN, TEXT, as_shown, meaning_of
 from edgekit.comparison.padding import padding_on
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
@@ -213,7 +213,9 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
             references = references.without_padding(padding)
         answers = [reference.outputs for reference in islice(references.answers(), SEEN)]
         classes = len(model.class_names) or None
-        meaning = meaning_of(answers, model.fed_inputs, classes, model.declared, model.graph, model.class_names)
+        shown = [sample.feeds for sample in islice(samples, SEEN)]
+        inputs = model.fed_inputs if model.open_dims else as_shown(model.fed_inputs, shown)
+        meaning = meaning_of(answers, inputs, classes, model.declared, model.graph, model.class_names)
         first = (model.graph.outputs[0].name if model.graph.outputs else None) or ""
         decisions = decisions_of(model)
         decision, beside = decisions.get(first, Decision()), choices_beside(model.graph, decisions)
@@ -232,7 +234,7 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
         )
         near = None
         if meaning is None and not model.states and not model.open_dims:
-            near = nearly_recognised(answers, model.fed_inputs, classes, model.declared or UNDECLARED)
+            near = nearly_recognised(answers, inputs, classes, model.declared or UNDECLARED)
         return replace(scorer, padding=padding, unread=scorer.unread if near is None else str(near))
     original = SessionRunner(request.model.graph_model)
     return Scorer.by_evaluation(calibration.references, request.evaluation, samples, original.run)

@@ -483,10 +483,11 @@ def test_too_few_boxes_are_told_where_nothing_holds_the_budget(
     assert [text for text in caught.value.warnings if "boxes" in text] == [told]
 
 
+@pytest.mark.parametrize("picture", ["12, 12", "height, width"])
 def test_a_model_that_nothing_verifies_is_told_of_classes_that_no_object_is_of(
-    onnx_model: Callable[..., onnx.ModelProto], rng: np.random.Generator, tmp_path: Path
+    picture: str, onnx_model: Callable[..., onnx.ModelProto], rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    """One of a hundred boxes is sure, of the first of three classes."""
+    """One of a hundred boxes is sure, of the first of three classes; samples tell the size where the file does not."""
     nodes = """f = Flatten(x) c = Gemm(f, w1, b1) boxes = Reshape(c, four)
       l = Gemm(f, w2, b2) p = Sigmoid(l) scores = Reshape(p, three)"""
     constants = {
@@ -496,7 +497,7 @@ def test_a_model_that_nothing_verifies_is_told_of_classes_that_no_object_is_of(
         "b2": np.where(np.arange(300) == 0, 2.0, -4.0),
     }
     model = onnx_model(
-        f"""g (float[1, 3, 12, 12] x) => (float[1, 100, 4] boxes, float[1, 100, 3] scores) {{ {nodes} }}""",
+        f"""g (float[1, 3, {picture}] x) => (float[1, 100, 4] boxes, float[1, 100, 3] scores) {{ {nodes} }}""",
         **{name: array.astype(np.float32) for name, array in constants.items()},
         four=np.array([1, 100, 4]),
         three=np.array([1, 100, 3]),
@@ -515,3 +516,4 @@ def test_a_model_that_nothing_verifies_is_told_of_classes_that_no_object_is_of(
     )
     assert quantized.record["left_to_verify"] == [told]
     assert told in quantized.warnings
+    assert {trial["metric"] for trial in quantized.record["curve"]} == {"boxes"}
