@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
+from edgekit_openvino.exact.distinct_elements import keep_distinct
 from edgekit_openvino.exact.integer_comparisons import KINDS as COMPARISONS
 from edgekit_openvino.exact.integer_comparisons import keep_integer_choice, keep_integer_comparison
 from edgekit_openvino.exact.integer_kernels import KERNELS, keep_integer_kernel
@@ -83,6 +84,8 @@ def corrected(network: Any) -> Any:
             keep_the_order_of_equals(operation)
         elif kind == "Select":
             keep_integer_choice(operation)
+        elif kind == "Unique":
+            keep_distinct(operation)
         elif kind == "Tile":
             _repeat_two_axes_at_once(operation)
         elif kind == "NonMaxSuppression" and operation.get_input_size() > IOU_THRESHOLD:

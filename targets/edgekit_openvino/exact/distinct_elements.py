@@ -1,0 +1,62 @@
+"""Unique: OpenVINO's CPU plugin finds distinct parts of a tensor along its first axis, and not all else.
+
+Of all elements in the order in which they come, it leaves results unwritten where nothing reads the places among the
+distinct ones; along another axis it takes equal parts for distinct ones (seen in OpenVINO 2026.4.1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_AXIS = 1
+"""The input that tells the axis; without it all elements are compared."""
+
+
+def keep_distinct(unique: Any) -> None:
+    """Puts an operation Unique along the first axis in the place of one that is not right; names stay."""
+    from openvino import opset13
+
+    value = unique.input_value(0)
+    if unique.get_input_size() == _AXIS:
+        if not unique.get_attributes()["sorted"]:
+            column, flat = (opset13.constant(np.array(sizes, np.int64)) for sizes in ([-1, 1], [-1]))
+            found = _along_first_axis(unique, opset13.reshape(value, column, special_zero=False))
+            _put_in_place_of(unique, found, opset13.reshape(found.output(0), flat, special_zero=False))
+        return
+    axis, rank = unique.input_value(_AXIS).get_node(), value.get_partial_shape().rank
+    if axis.get_type_name() != "Constant" or rank.is_dynamic:
+        return
+    place, others = int(axis.get_data().item()) % rank.get_length(), list(range(rank.get_length()))
+    if place == 0:
+        return
+    others.remove(place)
+    ahead = [place, *others]
+    found = _along_first_axis(unique, opset13.transpose(value, opset13.constant(np.array(ahead, np.int64))))
+    back = opset13.constant(np.argsort(ahead).astype(np.int64))
+    _put_in_place_of(unique, found, opset13.transpose(found.output(0), back))
+
+
+def _along_first_axis(unique: Any, value: Any) -> Any:
+    from openvino import opset13
+
+    attributes = unique.get_attributes()
+    return opset13.unique(
+        value,
+        opset13.constant(np.array(0, np.int64)),
+        sorted=attributes["sorted"],
+        index_element_type=attributes["index_element_type"],
+        count_element_type=attributes["count_element_type"],
+    )
+
+
+def _put_in_place_of(unique: Any, found: Any, parts: Any) -> None:
+    """Has what reads the operation read the distinct parts and what the other tells of them."""
+    for old, new in zip(unique.outputs(), [parts.output(0), *found.outputs()[1:]], strict=True):
+        readers, names = old.get_target_inputs(), old.get_tensor().get_names()
+        old.get_tensor().set_names(set())
+        for reader in readers:
+            reader.replace_source_output(new)
+        new.get_tensor().set_names(names)
+    found.set_friendly_name(unique.get_friendly_name())
