@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from edgekit.graph.nodes import constant_input, has_input
+from edgekit.graph.loops.values import size_of, source
+from edgekit.graph.nodes import has_input
 from edgekit.operators.departures import Departure, static_sizes
 from edgekit_openvino.misread.conditions import is_set
 
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
 """Of recurrent layers, in small letters."""
+_KEEPING = ("Cast", "Expand", "Identity", "Reshape", "Squeeze", "Tile", "Unsqueeze")
+"""Operators whose elements are all ones of their first input."""
 
 
 def _has_batch_first(node: ir.Node, _: int) -> bool:
@@ -32,26 +35,30 @@ def _goes_back_otherwise(node: ir.Node, _: int) -> bool:
 
 
 def _has_lengths_of_open_sizes(node: ir.Node, _: int) -> bool:
-    """Whether sequences have lengths that follow from data or are constant, where not all sizes are known."""
+    """Whether sequences may be shorter than the layer's number of steps, where not all sizes are known."""
     if not has_input(node, 4) or static_sizes(node.inputs[0]) is not None:
         return False
-    return constant_input(node, 4) is not None or _follows_from_data(node.inputs[4])
+    return not _is_the_number_of_steps(node.inputs[4], node.inputs[0])
 
 
-def _follows_from_data(value: ir.Value | None) -> bool:
-    """Whether more than sizes tell a value: a layer's own number of steps follows from them."""
-    waiting, seen = [value], set()
-    while waiting:
-        each = waiting.pop()
-        if each is None or each in seen or each.const_value is not None:
-            continue
-        seen.add(each)
-        producer = each.producer()
-        if producer is None:
-            return True
-        if producer.op_type not in ("Shape", "Size"):
-            waiting.extend(producer.inputs)
-    return False
+def _is_the_number_of_steps(lengths: ir.Value | None, sequences: ir.Value | None) -> bool:
+    """Whether all elements are the size of the first axis, which some exporters write for each sequence."""
+    if lengths is None or sequences is None:
+        return False
+    size = size_of(lengths)
+    if size is not None:
+        known = [None if value.shape is None else value.shape[axis] for value, axis in (size, (sequences, 0))]
+        return size == (source(sequences), 0) or (known[0] == known[1] and _is_told(known[0]))
+    node = lengths.producer()
+    if node is None or node.domain:
+        return False
+    if node.op_type == "Concat":
+        return all(_is_the_number_of_steps(value, sequences) for value in node.inputs)
+    return node.op_type in _KEEPING and _is_the_number_of_steps(node.inputs[0], sequences)
+
+
+def _is_told(size: int | ir.SymbolicDim | None) -> bool:
+    return isinstance(size, int) or (size is not None and size.value is not None)
 
 
 MISREADINGS = (
