@@ -100,8 +100,16 @@ class UnrolledLoop(Rewrite):
             for column, value in zip(collected, results[1 + len(states) :], strict=True):
                 column.append(value)
         if not step:
-            raise InapplicableError("it takes no step")
+            return [*states, *(_no_rows_of(build, value) for value in body.outputs[1 + len(states) :])]
         return [*states, *(_stacked(build, column, 0) for column in collected)]
+
+
+def _no_rows_of(build: NodeBuilder, value: ir.Value) -> ir.Value:
+    """What a loop collects without a step: sizes that only a step would tell are 0, as in ONNX Runtime."""
+    if value.dtype is None or value.shape is None:
+        raise InapplicableError("it takes no step, and the type of what it collects is not known")
+    sizes = [size if isinstance(size, int) else 0 for size in value.shape]
+    return build.constant(np.zeros([0, *sizes], value.dtype.numpy()))
 
 
 def _as_declared(scalar: np.ndarray, entry: ir.Value) -> np.ndarray:

@@ -82,6 +82,11 @@ def _gives_open_sizes_to_nodes(node: ir.Node, _: int) -> bool:
     return bool(read) and may_compute_both(node)
 
 
+def _takes_no_step(node: ir.Node, _: int) -> bool:
+    steps, condition = constant_input(node, 0), constant_input(node, 1)
+    return (steps is not None and steps.item() <= 0) or (condition is not None and not condition.item())
+
+
 MISREADINGS = (
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), is_set("onesided"), "it gives the one-sided transform another shape"),
@@ -89,6 +94,7 @@ MISREADINGS = (
     Departure(("If",), _gives_open_sizes_to_nodes, "it loses what follows where an open size grows"),
     Departure(("Gather",), _gathers_nothing, "it ends the process where there are no indices"),
     Departure(("GatherElements",), _gathers_of_a_part, "it finds indices that are fewer than an open size elsewhere"),
+    Departure(("Loop",), _takes_no_step, "it tells the sizes of a step of a loop that takes none"),
     Departure(("Pad",), _pads_with_a_computed_number, "it pads with zeros in place of a computed number"),
     Departure(("Shrink", "ThresholdedRelu"), _may_be_infinite, "it makes NaN of infinite numbers"),
     Departure(("SpaceToDepth",), mode_is("CRD"), "it ignores the mode"),
