@@ -12,6 +12,7 @@ import numpy as np
 
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.distinct_elements import keep_distinct
+from edgekit_openvino.exact.growing_states import read_growing_states
 from edgekit_openvino.exact.integer_comparisons import KINDS as COMPARISONS
 from edgekit_openvino.exact.integer_comparisons import keep_integer_choice, keep_integer_comparison
 from edgekit_openvino.exact.integer_kernels import KERNELS, keep_integer_kernel
@@ -98,6 +99,8 @@ def corrected(network: Any) -> Any:
         elif kind in ("Loop", "TensorIterator"):
             _tell_types(operation)
             corrected(operation.get_function())
+            if kind == "Loop":
+                read_growing_states(operation)
     network.validate_nodes_and_infer_types()
     return network
 
