@@ -33,6 +33,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     """
     import onnx_ir as ir
 
+    from edgekit.graph.reading.inlining import inline_functions
     from edgekit.model import Model
     from edgekit.registry import installed_rewrites
     from edgekit.rewrites.adaptation import converted
@@ -45,6 +46,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     if target.suffix != ".xml":
         target = target.with_name(f"{target.name}.xml")
     loaded = Model(ir.load(model), Path(model)) if isinstance(model, str | Path) else Model(ir.from_proto(model))
+    inline_functions(loaded.graph_model)
     loaded = _with_shapes(loaded)  # what OpenVINO misreads hangs on them
     network = converted(loaded, lambda candidate: convert_model(candidate).network, installed_rewrites())
     write_ir(network, loaded, target, half_weights=precision == "float16")
