@@ -20,13 +20,13 @@ from edgekit.comparison.meaning import (
     AnchorMeaning,
     BoxMeaning,
     Meaning,
-    MeaningAccuracy,
     as_shown,
     choice_beside,
     embeddings_among,
     meaning_of,
     text_among,
 )
+from edgekit.comparison.meaning_accuracy import MeaningAccuracy
 from edgekit.comparison.numbers.metrics import Comparison, OtherFormError, OutputAccuracy
 from edgekit.comparison.numbers.ranked import RankedRows, is_ranked, ranked_rows
 from edgekit.comparison.padding import Padding

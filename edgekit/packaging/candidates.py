@@ -17,7 +17,7 @@ import onnx_ir as ir
 from edgekit.bundle import Bundle
 from edgekit.comparison.acceptance.refusal import InaccurateError
 from edgekit.comparison.acceptance.trade_off import loss_text
-from edgekit.comparison.meaning import allowed_text
+from edgekit.comparison.meaning_accuracy import allowed_text
 from edgekit.errors import (
     EdgeKitError,
     InputError,

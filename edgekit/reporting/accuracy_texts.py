@@ -8,7 +8,7 @@ from typing import Any
 
 from edgekit.comparison.acceptance.trade_off import loss_text
 from edgekit.comparison.boxes.beside import BesideAccuracy
-from edgekit.comparison.meaning import ANCHORS, BOXES, FEWEST
+from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, FEWEST
 from edgekit.units import decibel_text
 
 MOST_HEADS = 8

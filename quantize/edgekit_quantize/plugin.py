@@ -15,7 +15,8 @@ from edgekit.comparison.boxes.detectors import UNDECLARED
 from edgekit.comparison.boxes.near import nearly_recognised
 from edgekit.comparison.decisions.shared import Decision
 from edgekit.comparison.decisions.told import decisions_of
-from edgekit.comparison.meaning import ANCHORS, BOXES, SEEN, TEXT, as_shown, meaning_of
+from edgekit.comparison.meaning import SEEN, as_shown, meaning_of
+from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, TEXT
 from edgekit.comparison.padding import padding_on
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError

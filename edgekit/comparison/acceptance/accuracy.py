@@ -55,10 +55,7 @@ from edgekit.comparison.acceptance.trade_off import loss_text
 from edgekit.comparison.decisions.label_accuracy import TaskAccuracy
 from edgekit.comparison.decisions.shared import beyond_luck
 from edgekit.comparison.floors import MAX_DISAGREEMENT, SQNR_FLOOR_DB, WEAKEST_BELOW_DB, Floors, Kind
-from edgekit.comparison.meaning import (
-    MeaningAccuracy,
-    allowed_text,
-)
+from edgekit.comparison.meaning_accuracy import MeaningAccuracy, allowed_text
 from edgekit.comparison.numbers.metrics import OutputAccuracy, json_number
 from edgekit.comparison.numbers.orders import MAX_BROKEN
 from edgekit.comparison.numbers.ranked import RankedAccuracy

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgekit.comparison.boxes.matching import SAME_OBJECT
-from edgekit.comparison.meaning import LEAST_OVERLAP
+from edgekit.comparison.meaning_accuracy import LEAST_OVERLAP
 
 FEWEST = 20
 """How many answers, or positions of a class, prove something: of fewer, one is more than the 5 % that may differ."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgekit.comparison.custom_metric import share_lost
-from edgekit.comparison.meaning import ANCHORS, BOXES, TEXT
+from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, TEXT
 from edgekit_quantize.search.margins import FEW_DECISIONS
 
 LABELS = "accuracy"

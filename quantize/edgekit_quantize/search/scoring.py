@@ -12,7 +12,8 @@ import numpy as np
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.comparison.decisions.label_accuracy import LabelCount, TaskAccuracy, class_output
 from edgekit.comparison.decisions.shared import Decision
-from edgekit.comparison.meaning import EmbeddingMeaning, Meaning, MeaningAccuracy, choice_beside
+from edgekit.comparison.meaning import EmbeddingMeaning, Meaning, choice_beside
+from edgekit.comparison.meaning_accuracy import MeaningAccuracy
 from edgekit.comparison.padding import Padding
 from edgekit.data.samples import Samples
 from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
@@ -58,7 +59,7 @@ class Scorer:
     """What looks like a detector's boxes and does not count as such, in words; None where nothing does."""
     few_classes: str | None = None
     """What the samples show too little of, where boxes are what counts
-    (:attr:`edgekit.comparison.meaning.MeaningAccuracy.few_classes`)."""
+    (:attr:`edgekit.comparison.meaning_accuracy.MeaningAccuracy.few_classes`)."""
     decision: Decision = DEFAULT_DECISION
     """What decides in the first output, where the metric is agreement."""
     label_output: str | None = None

@@ -22,7 +22,8 @@ from edgekit.comparison.boxes.detectors import recognised
 from edgekit.comparison.boxes.matching import Boxes, overlap, partners
 from edgekit.comparison.boxes.near import nearly_recognised
 from edgekit.comparison.floors import Floors, Kind
-from edgekit.comparison.meaning import MeaningAccuracy, meaning_of
+from edgekit.comparison.meaning import meaning_of
+from edgekit.comparison.meaning_accuracy import MeaningAccuracy
 from edgekit.comparison.numbers.metrics import OutputAccuracy
 from edgekit.comparison.side_by_side import NO_ORDER, meaning_on, unread_boxes
 from edgekit.data.samples import Sample, SeededSamples

@@ -8,7 +8,7 @@ import pytest
 
 from edgekit.comparison.acceptance.accuracy import Accuracy
 from edgekit.comparison.floors import Floors, Kind
-from edgekit.comparison.meaning import MeaningAccuracy
+from edgekit.comparison.meaning_accuracy import MeaningAccuracy
 from edgekit.comparison.numbers.metrics import OutputAccuracy
 from edgekit.comparison.numbers.ranked import RankedAccuracy
 from edgekit.stages.instruction_sets import parted_sets

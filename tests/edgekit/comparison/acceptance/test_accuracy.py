@@ -11,7 +11,7 @@ from edgekit.comparison.acceptance.accuracy import Accuracy
 from edgekit.comparison.acceptance.remarks import remarks_on
 from edgekit.comparison.decisions.label_accuracy import TaskAccuracy
 from edgekit.comparison.floors import Floors, Kind
-from edgekit.comparison.meaning import MeaningAccuracy
+from edgekit.comparison.meaning_accuracy import MeaningAccuracy
 from edgekit.comparison.numbers.metrics import OutputAccuracy
 from edgekit.comparison.side_by_side import compare
 from edgekit.data.samples import open_samples

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from edgekit.comparison.meaning import AnchorMeaning, MeaningAccuracy, meaning_of
+from edgekit.comparison.meaning import AnchorMeaning, meaning_of
+from edgekit.comparison.meaning_accuracy import MeaningAccuracy
 from edgekit.model import Arrays, ValueSpec
 
 

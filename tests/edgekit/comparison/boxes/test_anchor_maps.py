@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from edgekit.comparison.boxes.anchor_maps import AnchorMaps, DistanceMaps, maps_of_grids
-from edgekit.comparison.meaning import ANCHORS, MeaningAccuracy, meaning_of
+from edgekit.comparison.meaning import meaning_of
+from edgekit.comparison.meaning_accuracy import ANCHORS, MeaningAccuracy
 from edgekit.model import Arrays, ValueSpec
 
 SIDE = 64

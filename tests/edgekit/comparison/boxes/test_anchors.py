@@ -11,7 +11,8 @@ import pytest
 from edgekit.comparison.boxes.anchors import AnchorReading, anchors_among
 from edgekit.comparison.boxes.beside import BesideAccuracy
 from edgekit.comparison.boxes.near import nearly_recognised
-from edgekit.comparison.meaning import ANCHORS, MeaningAccuracy, meaning_of
+from edgekit.comparison.meaning import meaning_of
+from edgekit.comparison.meaning_accuracy import ANCHORS, MeaningAccuracy
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
 

@@ -12,7 +12,8 @@ import pytest
 import edgekit
 from edgekit.comparison.boxes.beside import BesideAccuracy, BesideBoxes
 from edgekit.comparison.boxes.matching import Boxes
-from edgekit.comparison.meaning import MeaningAccuracy, meaning_of
+from edgekit.comparison.meaning import meaning_of
+from edgekit.comparison.meaning_accuracy import MeaningAccuracy
 from edgekit.model import Arrays, ValueSpec
 
 PICTURE = (ValueSpec("image", "float32", (1, 3, 64, 64)),)
