@@ -23,7 +23,7 @@ from edgekit_openvino.exact.joined_constants import KINDS as JOINED
 from edgekit_openvino.exact.joined_constants import keep_apart
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.quotients import keep_quotient
-from edgekit_openvino.exact.replacing import put_behind, put_in_place_of
+from edgekit_openvino.exact.replacing import hand_over, put_behind, put_in_place_of
 from edgekit_openvino.exact.unsigned_integers import KINDS as UNSIGNED
 from edgekit_openvino.exact.unsigned_integers import keep_unsigned
 
@@ -169,16 +169,13 @@ def _reduce_with_two_axes(reduction: Any) -> None:
     axis = int(reduction.input_value(1).get_node().get_data().item()) % FUSED_WRONG_RANK
     kept = [1] if reduction.get_attributes()["keep_dims"] else []
     back_to = [*kept, middle, -1] if axis == 0 else [-1, middle, *kept]
-    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    readers = result.get_target_inputs()
     flat = opset13.reshape(value, _merged(value, axis), special_zero=False)
     reduction.input(0).replace_source_output(flat.output(0))
     reduction.input(1).replace_source_output(opset13.constant(np.array([min(axis, 1)], np.int64)).output(0))
     reduction.constructor_validate_and_infer_types()
     back = opset13.reshape(result, opset13.constant(np.array(back_to, np.int64)), special_zero=False).output(0)
-    result.get_tensor().set_names(set())
-    for reader in readers:
-        reader.replace_source_output(back)
-    back.get_tensor().set_names(names)
+    hand_over(result, back, readers)
 
 
 def _reduce_in_floats(reduction: Any) -> None:
@@ -212,16 +209,13 @@ def _keep_infinite(reduction: Any, extreme: float) -> None:
 
     value, axes = reduction.input_value(0), reduction.input_value(1)
     result = reduction.output(0)
-    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    readers = result.get_target_inputs()
     infinite = opset13.constant(np.asarray(extreme, value.get_element_type().to_dtype()))
     is_all = opset13.reduce_logical_and(
         opset13.equal(value, infinite), axes, keep_dims=reduction.get_attributes()["keep_dims"]
     )
     chosen = opset13.select(is_all, infinite, result).output(0)
-    result.get_tensor().set_names(set())
-    for reader in readers:
-        reader.replace_source_output(chosen)
-    chosen.get_tensor().set_names(names)
+    hand_over(result, chosen, readers)
 
 
 def _repeat_two_axes_at_once(tile: Any) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.exact.replacing import hand_over
+
 _AXIS = 1
 """The input that tells the axis; without it all elements are compared."""
 
@@ -54,9 +56,5 @@ def _along_first_axis(unique: Any, value: Any) -> Any:
 def _put_in_place_of(unique: Any, found: Any, parts: Any) -> None:
     """Has what reads the operation read the distinct parts and what the other tells of them."""
     for old, new in zip(unique.outputs(), [parts.output(0), *found.outputs()[1:]], strict=True):
-        readers, names = old.get_target_inputs(), old.get_tensor().get_names()
-        old.get_tensor().set_names(set())
-        for reader in readers:
-            reader.replace_source_output(new)
-        new.get_tensor().set_names(names)
+        hand_over(old, new)
     found.set_friendly_name(unique.get_friendly_name())

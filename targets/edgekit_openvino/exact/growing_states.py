@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.exact.replacing import hand_over
+
 LAST = -1
 """The step whose results a loop gives; and a number that no size is."""
 
@@ -57,12 +59,9 @@ def _make_depend(value: Any, state: Any) -> None:
     """Puts behind a value a choice of it that asks for a size of the state which none has."""
     from openvino import opset13
 
-    readers, names = value.get_target_inputs(), value.get_tensor().get_names()
+    readers = value.get_target_inputs()
     elements = opset13.reduce_prod(opset13.shape_of(state), opset13.constant(np.array([0], np.int64)))
     never = opset13.equal(elements, opset13.constant(np.array(LAST, np.int64)))
     zero = opset13.convert(opset13.constant(np.array(0, np.int32)), value.get_element_type())
     chosen = opset13.select(never, zero, value).output(0)
-    value.get_tensor().set_names(set())
-    for reader in readers:
-        reader.replace_source_output(chosen)
-    chosen.get_tensor().set_names(names)
+    hand_over(value, chosen, readers)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgekit_openvino.exact.replacing import hand_over
+
 _BODIES = ("Loop", "TensorIterator")
 _GIVEN_AS_COMPUTED = {"f32", "i32", "i8", "u8"}
 """Types that the plugin computes in and gives; it converts others at the end."""
@@ -61,12 +63,7 @@ def _put_into_a_loop(choice: Any) -> None:
     for parameter, value in zip(parameters, given, strict=True):
         loop.set_invariant_input(parameter, value)
     for output, result in zip(choice.outputs(), results, strict=True):
-        last = loop.get_iter_value(result.output(0), -1)
-        readers, names = output.get_target_inputs(), output.get_names()
-        output.get_tensor().set_names(set())
-        for reader in readers:
-            reader.replace_source_output(last)
-        last.get_tensor().set_names(names)
+        hand_over(output, loop.get_iter_value(result.output(0), -1))
     loop.set_friendly_name(choice.get_friendly_name())
 
 

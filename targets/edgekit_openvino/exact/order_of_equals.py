@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.exact.replacing import hand_over
+
 FEWEST_SORTED = 6
 """Fewer than this many the plugin itself keeps in order, in the same time."""
 LARGEST_KEY = np.iinfo(np.int32).max
@@ -48,7 +50,7 @@ def _sort_places_of_equals(greatest: Any, length: int, kept: int) -> None:
     from openvino import opset13
 
     values, places = greatest.output(0), greatest.output(_PLACES)
-    readers, names = places.get_target_inputs(), places.get_tensor().get_names()
+    readers = places.get_target_inputs()
     if not readers:
         return
     rank = greatest.get_output_partial_shape(0).rank.get_length()
@@ -59,10 +61,7 @@ def _sort_places_of_equals(greatest: Any, length: int, kept: int) -> None:
     if kept < length:
         found = _first_of_the_least(along, greatest.input_value(0), values, found, length, kept)
     told = opset13.convert(found, places.get_element_type()).output(0)
-    places.get_tensor().set_names(set())
-    for reader in readers:
-        reader.replace_source_output(told)
-    told.get_tensor().set_names(names)
+    hand_over(places, told, readers)
 
 
 class _Along:

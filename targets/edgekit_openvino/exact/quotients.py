@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_openvino.exact.joined_constants import is_amplified_by
+from edgekit_openvino.exact.replacing import hand_over
 
 CUTS = ("Floor", "Ceiling", "Convert")
 """What makes another whole number of what lies next to one; Convert where it makes integers."""
@@ -38,7 +39,7 @@ def keep_quotient(division: Any) -> bool:
         return False
     dividend, divisor = division.input_value(0), division.input_value(1)
     result = division.output(0)
-    readers, names = result.get_target_inputs(), result.get_tensor().get_names()
+    readers = result.get_target_inputs()
     if dividend == divisor:
         # not a number: of zero, and of what is not finite
         right = opset13.select(opset13.is_nan(result), result, opset13.constant(np.float32(1))).output(0)
@@ -46,10 +47,7 @@ def keep_quotient(division: Any) -> bool:
         right = _rounded_once(dividend, divisor, result)
     else:
         return False
-    result.get_tensor().set_names(set())
-    for reader in readers:
-        reader.replace_source_output(right)
-    right.get_tensor().set_names(names)
+    hand_over(result, right, readers)
     return True
 
 
