@@ -137,7 +137,13 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         InterruptedGateError: Somebody pressed Ctrl-C or asked the process to end. No baseline is written.
     """
     project = None if order.config is None else read_config(order.config)
-    if project is not None and order.output_dir is not None:
+    if order.output_dir is not None:
+        if project is None:
+            raise InputError(
+                "is of use with a project file only",
+                subject="--output-dir",
+                hint="give --config FILE, or the bundles alone",
+            )
         project = project.in_folder(order.output_dir)
     settings = GateSettings() if project is None else project.gate
     file = _baseline_file(order, settings)

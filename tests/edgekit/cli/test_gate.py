@@ -450,3 +450,11 @@ def test_budgets_of_growth_without_an_earlier_build_are_not_passed_over(
     finished = edgekit("gate", bundle, "-q")
     assert finished.code == 2
     assert "found: only budgets that need an earlier build in " in finished.err
+
+
+def test_a_folder_of_declared_bundles_needs_a_project_file(edgekit: RunEdgeKit, packaged_digits: Path) -> None:
+    finished = edgekit("gate", packaged_digits, "--output-dir", packaged_digits.parent)
+    assert finished.code == 2
+    assert finished.err == (
+        "error: --output-dir: is of use with a project file only\nhint: give --config FILE, or the bundles alone\n"
+    )
