@@ -212,10 +212,12 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
         references = calibration.references
         if padding is not None:
             references = references.without_padding(padding)
-        answers = [reference.outputs for reference in islice(references.answers(), SEEN)]
+        seen = [*islice(references, SEEN)]
+        answers = [reference.outputs for reference in seen]
         classes = len(model.class_names) or None
-        shown = [sample.feeds for sample in islice(samples, SEEN)]
-        inputs = model.fed_inputs if model.open_dims else as_shown(model.fed_inputs, shown)
+        inputs = model.fed_inputs
+        if not model.open_dims:
+            inputs = as_shown(inputs, [reference.feeds for reference in seen])
         meaning = meaning_of(answers, inputs, classes, model.declared, model.graph, model.class_names)
         first = (model.graph.outputs[0].name if model.graph.outputs else None) or ""
         decisions = decisions_of(model)

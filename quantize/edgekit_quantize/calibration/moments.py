@@ -91,7 +91,7 @@ def rows_each(samples: int) -> int:
 
 
 def rows_of(layer: Layer, data: np.ndarray, most: int = ROWS) -> np.ndarray:
-    """The rows that the layer multiplies for one input, thinned out to about as many; float32 ``[n, K]``.
+    """The rows that the layer multiplies for one input, thinned out to about ``most``; float32 ``[n, K]``.
 
     There are none where the input has none: for an expert, say, that gets no token.
     """
