@@ -4,7 +4,6 @@ import json
 import math
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,10 @@ import onnx_ir as ir
 import pytest
 
 import edgekit
-from edgekit.comparison.acceptance.accuracy import Accuracy
-from edgekit.comparison.acceptance.refusal import InaccurateError, require_accuracy
-from edgekit.comparison.acceptance.remarks import remarks_on
 from edgekit.comparison.boxes.detectors import recognised
 from edgekit.comparison.boxes.matching import Boxes, overlap, partners
 from edgekit.comparison.boxes.near import nearly_recognised
-from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.meaning import meaning_of
-from edgekit.comparison.meaning_accuracy import MeaningAccuracy
-from edgekit.comparison.numbers.metrics import OutputAccuracy
 from edgekit.comparison.side_by_side import NO_ORDER, meaning_on, unread_boxes
 from edgekit.data.samples import Sample, SeededSamples
 from edgekit.errors import InputError
@@ -33,13 +26,21 @@ from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, Model, ValueSpec
 from edgekit.stages.load import Load
 
-PICTURE = (ValueSpec("image", "float32", (1, 3, 64, 64)),)
-ROWS = 400
-CLASSES = 3
-OBJECTS = [(10.0, 12.0, 30.0, 40.0, 0.9, 0), (40.0, 8.0, 60.0, 24.0, 0.8, 2), (5.0, 44.0, 25.0, 60.0, 0.7, 1)]
-"""Left, top, right, bottom, score, class."""
+from .detector_forms import (
+    CLASSES,
+    FORMS,
+    OBJECTS,
+    PICTURE,
+    Form,
+    after_suppression,
+    boxes_and_scores,
+    centred,
+    dense,
+    logits_of_queries,
+    many_after_suppression,
+    yolo8,
+)
 
-Form = Callable[[np.ndarray, np.ndarray], Arrays]
 SCHEMA = json.loads((Path(edgekit.__file__).parent / "manifest.schema.json").read_text())
 CENTRED = {"yolo8", "with_keypoints", "yolo5", "logits_of_queries", "softmax_of_queries"}
 SHARES = {"boxes_and_scores", "logits_of_queries", "softmax_of_queries"}
@@ -50,88 +51,6 @@ OF_THEIR_OWN = {"boxes_and_scores", "logits_of_queries", "softmax_of_queries", "
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
-
-
-def dense(rng: np.random.Generator, move: float = 0.0, forget: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Corners (rows, 4) and scores (rows, classes): each object in five rows, nearly the same, and much background."""
-    corners = np.sort(rng.uniform(0, 64, (ROWS, 2, 2)), axis=1).reshape(ROWS, 4)
-    scores = rng.uniform(0, 0.05, (ROWS, CLASSES))
-    places = np.random.default_rng(5).permutation(ROWS)
-    for number, (*box, score, kind) in enumerate(OBJECTS):
-        for row in places[5 * number : 5 * number + 5]:
-            corners[row] = np.array(box) + rng.uniform(-0.5, 0.5, 4) + move
-            scores[row, kind] = 0.01 if number < forget else score - rng.uniform(0, 0.1)
-    return corners, scores
-
-
-def centred(corners: np.ndarray) -> np.ndarray:
-    low, high = corners[:, :2], corners[:, 2:]
-    return np.hstack([(low + high) / 2, high - low])
-
-
-def yolo8(corners: np.ndarray, scores: np.ndarray) -> Arrays:
-    return {"output0": np.hstack([centred(corners), scores]).T[np.newaxis].astype(np.float32)}
-
-
-def with_keypoints(corners: np.ndarray, scores: np.ndarray) -> Arrays:
-    keypoints = np.tile(corners[:, :2] * 3 - 20, (1, 2))
-    return {"output0": np.hstack([centred(corners), scores, keypoints]).T[np.newaxis].astype(np.float32)}
-
-
-def yolo5(corners: np.ndarray, scores: np.ndarray) -> Arrays:
-    many = np.ones((3, 1)), [np.vstack([each] * 3) for each in (centred(corners), scores)]
-    there = many[1][1].max(axis=1, keepdims=True)
-    return {"output": np.hstack([many[1][0], there, many[1][1] / there])[np.newaxis].astype(np.float32)}
-
-
-def boxes_and_scores(corners: np.ndarray, scores: np.ndarray) -> Arrays:
-    background = 1 - scores.sum(axis=1, keepdims=True)
-    return {
-        "boxes": corners[np.newaxis].astype(np.float32) / 64,
-        "scores": np.hstack([background, scores])[np.newaxis].astype(np.float32),
-    }
-
-
-def logits_of_queries(corners: np.ndarray, scores: np.ndarray) -> Arrays:
-    return {
-        "logits": np.log(scores / (1 - scores))[np.newaxis].astype(np.float32),
-        "pred_boxes": centred(corners / 64)[np.newaxis].astype(np.float32),
-    }
-
-
-def softmax_of_queries(corners: np.ndarray, scores: np.ndarray) -> Arrays:
-    outputs = boxes_and_scores(corners, scores)
-    return {"logits": np.log(outputs["scores"]) + 4, "pred_boxes": centred(corners / 64).astype(np.float32)[np.newaxis]}
-
-
-def after_suppression(corners: np.ndarray, scores: np.ndarray) -> Arrays:
-    found = Boxes(corners, scores.max(axis=1), scores.argmax(axis=1)).suppressed()
-    rows = np.zeros((1, 20, 6), np.float32)
-    rows[0, : len(found)] = np.hstack([found.corners, found.scores[:, None], found.classes[:, None]])
-    return {"output0": rows}
-
-
-def many_after_suppression(corners: np.ndarray, scores: np.ndarray) -> Arrays:
-    rows = after_suppression(corners, scores)["output0"]
-    return {"output0": np.pad(rows, ((0, 0), (0, 280), (0, 0)))}
-
-
-def in_vectors(corners: np.ndarray, scores: np.ndarray) -> Arrays:
-    rows = after_suppression(corners, scores)["output0"]
-    return {"boxes": rows[..., :4], "scores": rows[..., 4], "classes": rows[..., 5].astype(np.int64)}
-
-
-FORMS: list[Form] = [
-    yolo8,
-    with_keypoints,
-    yolo5,
-    boxes_and_scores,
-    logits_of_queries,
-    softmax_of_queries,
-    after_suppression,
-    many_after_suppression,
-    in_vectors,
-]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -269,99 +188,6 @@ def test_few_rows_are_boxes_where_there_is_a_column_a_class(form: Form) -> None:
     boxes = meaning.result().boxes
     assert boxes is not None
     assert boxes["coordinates_are"] == ("corners" if form is boxes_and_scores else "centre_and_size")
-
-
-def beside_itself(samples: int, weaken: float = 1.0, **changed: Any) -> Accuracy:
-    """What an INT8 build of a detector is judged as whose numbers have 5 dB, with three objects in each sample.
-
-    Args:
-        samples: How many.
-        weaken: What the build's scores of the second and third class are multiplied by.
-        changed: See :func:`dense`.
-    """
-    answers = [yolo8(*dense(np.random.default_rng(seed))) for seed in range(samples)]
-    meaning = meaning_of(answers, PICTURE)
-    assert meaning is not None
-    meaning = meaning.anew()
-    for seed, answer in enumerate(answers):
-        corners, scores = dense(np.random.default_rng(seed), **changed)
-        meaning.add(answer, yolo8(corners, scores * np.array([1, weaken, weaken])))
-    output = replace(NOISY, sqnr_db=5.0, worst_sample_db=5.0, weakest_db=5.0, agreement=None, decisions=None)
-    floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None)
-    return Accuracy("it", "the original", False, samples, floors, (output,), None, meaning=meaning.result())
-
-
-def test_boxes_judge_where_the_original_finds_enough_whatever_becomes_of_them() -> None:
-    """Of 12 objects 8 have a score of 0.2 in the build, too little to count there, and enough to be found."""
-    weaker = beside_itself(4, weaken=0.25)
-    assert weaker.meaning is not None
-    assert (weaker.meaning.count, weaker.meaning.of_original, weaker.meaning.wrong) == (16, 12, 0)
-    assert weaker.shortfalls() == []
-    assert weaker.few_boxes_kept is None
-    assert beside_itself(4, forget=3).shortfalls() == [
-        "output 'output0': 12 of 12 boxes differ (the budget 5 % allows 0)"
-    ]
-
-
-def test_few_boxes_judge_where_all_of_them_are_kept() -> None:
-    kept = beside_itself(2)
-    assert kept.shortfalls() == []
-    few = "6 objects are found on the samples, fewer than the 10 that tell something"
-    assert kept.few_boxes_kept == f"{few}: all of them are kept, which proves little; give samples that show more"
-    assert kept.few_boxes_kept in remarks_on(kept)
-    lost = beside_itself(2, forget=1)
-    with pytest.raises(InaccurateError) as caught:
-        require_accuracy(lost, Kind.QUANTIZED, "int8", "it")
-    assert caught.value.found == "output 'output0': SQNR 5.0 dB (at least 20 dB)"
-    assert caught.value.hint == f"{few}: boxes are judged as numbers; give samples that show more"
-    assert caught.value.too_few == caught.value.hint
-    assert beside_itself(2, move=3.0).shortfalls()  # they overlap by less than 0.75
-    assert beside_itself(1).shortfalls()  # three are too few
-
-
-def of_first_class(form: Form, classes: int | None = None) -> MeaningAccuracy:
-    """What a detector of three classes is judged as on samples that show the first one alone."""
-    corners, scores = dense(np.random.default_rng(0))
-    scores[:, 1:] = 0.01
-    answer = form(corners, scores)
-    meaning = meaning_of([answer], PICTURE, classes)
-    assert meaning is not None
-    meaning = meaning.anew()
-    for _ in range(10):
-        meaning.add(answer, answer)
-    return meaning.result()
-
-
-@pytest.mark.parametrize("form", [yolo8, yolo5, boxes_and_scores, softmax_of_queries])
-def test_classes_that_no_box_is_of_are_told(form: Form) -> None:
-    result = of_first_class(form)
-    assert (result.shown_classes, result.known_classes) == (1, CLASSES)
-    told = "the original's boxes on the samples are of 1 of 3 classes, and prove nothing of the others"
-    assert result.few_classes == f"{told}: give samples that show more of them"
-    of_two = replace(result, known_classes=2)
-    assert of_two.few_classes is not None
-    assert "of 1 of 2 classes, and prove nothing of the other:" in of_two.few_classes
-    assert replace(result, shown_classes=2).few_classes is None
-    assert replace(result, known_classes=1).few_classes is None
-    assert replace(result, shown_classes=4, known_classes=80).few_classes is not None
-    assert replace(result, shown_classes=5, known_classes=80).few_classes is None
-
-
-def test_names_tell_how_many_classes_there_are_after_suppression() -> None:
-    assert of_first_class(after_suppression).few_classes is None
-    result = of_first_class(after_suppression, CLASSES)
-    assert (result.shown_classes, result.known_classes) == (1, CLASSES)
-
-
-def test_classes_without_a_box_are_told_where_boxes_judge_a_reduced_build() -> None:
-    of_all = beside_itself(4)
-    assert of_all.meaning is not None
-    assert (of_all.meaning.shown_classes, of_all.meaning.known_classes) == (CLASSES, CLASSES)
-    assert of_all.few_classes_shown is None
-    shown = replace(of_all, meaning=replace(of_all.meaning, shown_classes=1))
-    assert shown.few_classes_shown in remarks_on(shown)
-    floors = Floors.of(Kind.FLOAT32, labelled=False, max_drop=None)
-    assert replace(shown, floors=floors).few_classes_shown is None
 
 
 def objectness_and_scores(corners: np.ndarray, scores: np.ndarray) -> Arrays:
@@ -576,30 +402,3 @@ def test_a_box_without_an_area_shows_nothing() -> None:
     corners = np.array([[0.0, 0, 10, 10], [20, 20, 20, 30], [30, 30, 25, 40]])
     boxes = Boxes(corners, np.array([0.5, 0.9, 0.8]), np.array([0, 0, 0])).suppressed()
     np.testing.assert_array_equal(boxes.corners, corners[:1])
-
-
-NOISY = OutputAccuracy("output0", 3, False, 9.0, 42.0, 40.0, 0, 41.0, None, 1.0, 0.99, 100, 0.0, False)
-
-
-def judged(forgotten: int, kind: Kind = Kind.QUANTIZED, floor_db: float | None = None, pictures: int = 4) -> list[str]:
-    answers = [yolo8(*dense(np.random.default_rng(seed))) for seed in range(pictures)]
-    meaning = meaning_of(answers, PICTURE)
-    assert meaning is not None
-    for seed, answer in enumerate(answers):
-        meaning.add(answer, yolo8(*dense(np.random.default_rng(seed), forget=forgotten)))
-    floors = Floors.of(kind, labelled=False, max_drop=None, floor_db=floor_db)
-    return Accuracy("it", "the original", False, 3, floors, (NOISY,), None, meaning=meaning.result()).shortfalls()
-
-
-def test_a_detector_is_judged_by_its_boxes_however_near_its_numbers_are() -> None:
-    assert judged(0) == []
-    assert judged(1) == ["output 'output0': 4 of 20 boxes differ (the budget 5 % allows 1)"]
-
-
-def test_few_boxes_prove_nothing() -> None:
-    assert judged(1, pictures=3) == []
-
-
-def test_a_floor_that_was_asked_for_and_a_float32_build_go_by_numbers() -> None:
-    assert judged(1, floor_db=30.0) == []
-    assert judged(0, Kind.FLOAT32) == ["output 'output0': SQNR 40.0 dB on its worst sample (at least 50 dB)"]
