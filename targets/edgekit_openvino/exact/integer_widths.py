@@ -34,18 +34,18 @@ def keep_width(conversion: Any) -> bool:
 
     source, result = conversion.get_input_element_type(0), conversion.get_element_type()
     kind = result.get_type_name()
-    if source.is_real() or not may_be_large(conversion):
+    is_unsigned = source.get_type_name() == "u32" and result.is_real()
+    is_cut = kind in FITTING and source.get_type_name() not in FITTING[kind]
+    if source.is_real() or not (is_unsigned or is_cut) or not may_be_large(conversion):
         return False
     whole = opset13.convert(conversion.input_value(0), "i32")
     low = opset13.bitwise_and(whole, LOW_BITS)
-    if source.get_type_name() == "u32" and result.is_real():
+    if is_unsigned:
         high = opset13.convert(opset13.subtract(whole, low), "f32")  # of 16 bits, which float32 holds
         lost = opset13.multiply(opset13.convert(opset13.less(high, np.float32(0)), "f32"), ALL_UNSIGNED)
         total = opset13.add(opset13.add(high, lost), opset13.convert(low, "f32"))
         put_in_place_of(conversion, opset13.convert(total, kind))
         return True
-    if kind not in FITTING or source.get_type_name() in FITTING[kind]:
-        return False
     if kind == "i16":
         low = opset13.subtract(opset13.bitwise_xor(low, SIGN), SIGN)
     put_in_place_of(conversion, opset13.convert(low, kind))

@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import edgekit_openvino
+from edgekit_openvino.exact import integer_widths
 
 RANDOM = np.random.default_rng(0)
 ENDS = [
@@ -65,3 +66,18 @@ def test_wrapped_integers_are_numbers_that_are_computed_with(tmp_path: Path) -> 
     np.testing.assert_array_equal(
         computed(tmp_path, "int32", "int32", body, x), x.astype(np.uint16).astype(np.int32) * 2
     )
+
+
+def test_what_enters_is_not_looked_for_where_all_integers_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model with weights in 8 bits has a conversion for each: a walk to the inputs for every one takes seconds."""
+    from openvino import opset13
+
+    def walked(operation: object) -> bool:
+        raise AssertionError("the graph was walked")
+
+    monkeypatch.setattr(integer_widths, "may_be_large", walked)
+    stored = opset13.parameter([1, 4], np.int8)
+    assert not integer_widths.keep_width(opset13.convert(stored, "f32"))
+    assert not integer_widths.keep_width(opset13.convert(stored, "i16"))
+    with pytest.raises(AssertionError, match="walked"):
+        integer_widths.keep_width(opset13.convert(opset13.parameter([1, 4], np.int32), "i16"))
