@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ SENSITIVE = {"Log": (0,), "Sqrt": (0,), "Div": (1,), "Mod": (0, 1), "Pow": (0, 1
 
 _EACH = 32
 """Units in the last place of the largest number that any number may differ by, where each is measured by itself."""
+
+_AT_ONCE = 1 << 15
+"""Numbers whose differences are computed at once, in double precision: as many as the caches of a processor hold."""
 
 _MOST_STEP_BYTES = 2
 """Quantized tensors are of 8 or 16 bits."""
@@ -50,24 +53,41 @@ def compare(name: str, expected: Any, found: Any, *, each: bool = False, toleran
         return f"{name} is {found.dtype}{list(found.shape)}, was {expected.dtype}{list(expected.shape)}"
     if not np.issubdtype(expected.dtype, np.inexact):
         return None if np.array_equal(expected, found) else f"{name} has other values"
-    finite = np.isfinite(expected)
+    if np.array_equal(expected, found):
+        return None
     epsilon = float(np.finfo(expected.dtype).eps)
     allowed = tolerance * epsilon**0.5
+    finite = np.isfinite(expected)
     if not finite.all():
         if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
             return f"{name} has infinities or NaN at other places"
         expected, found = expected[finite], found[finite]
     if not expected.size:
         return None
-    wide = np.complex128 if np.iscomplexobj(expected) else np.float64
-    with np.errstate(invalid="ignore"):  # what is not finite in `found` alone gives NaN, which is no small error
-        errors = np.abs(np.subtract(expected, found, dtype=wide))
-    error, largest = float(np.max(errors)), float(np.max(np.abs(expected)))
+    error = largest = 0.0
+    for errors, sizes in _in_blocks(expected, found):
+        error, largest = float(np.maximum(error, np.max(errors))), max(largest, float(np.max(sizes)))
     if error <= tolerance * _EACH * epsilon * largest or (not each and error <= allowed * largest):
         return None
-    if each and np.all(errors <= allowed * np.abs(expected)):
+    if each and all(np.all(errors <= allowed * sizes) for errors, sizes in _in_blocks(expected, found)):
         return None
     return f"{name} differs by {error:.3g}, its largest value is {largest:.3g}"
+
+
+def _in_blocks(expected: np.ndarray, found: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """How far numbers are from the expected ones, and how large those are, :data:`_AT_ONCE` of them at a time.
+
+    Args:
+        expected: Finite numbers.
+        found: As many; what is not finite among them gives NaN or infinity.
+    """
+    wide = np.complex128 if np.iscomplexobj(expected) else np.float64
+    flat, others = expected.reshape(-1), found.reshape(-1)
+    for start in range(0, flat.size, _AT_ONCE):
+        block = slice(start, start + _AT_ONCE)
+        with np.errstate(invalid="ignore"):
+            errors = np.abs(np.subtract(flat[block], others[block], dtype=wide))
+        yield errors, np.abs(flat[block])
 
 
 def are_steps_apart(expected: Any, found: Any) -> bool:
