@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
@@ -234,20 +235,29 @@ class Grid:
     """How many numbers tell each of the four offsets. Of several, softmax makes shares of the distances 0, 1, 2 and so
     on, whose mean is the offset (GFL: Li et al., 2020, arXiv:2006.04388)."""
 
-    def read(self, outputs: Arrays, *, are_distances: bool, origin: float) -> Boxes:
-        """The boxes in pixels: a cell tells distances of their sides, or an offset and the logarithm of their size."""
-        offsets = self._offsets(table_of(outputs[self.boxes]))
-        y, x = np.divmod(np.arange(len(offsets)) // self.anchors, self.width)
+    def read(self, outputs: Arrays, *, are_distances: bool, origin: float, least: float | None = None) -> Boxes:
+        """The boxes in pixels: a cell tells distances of their sides, or an offset and the logarithm of their size.
+
+        Args:
+            outputs: By name.
+            are_distances: Whether the four numbers are distances.
+            origin: See :attr:`OnGrids.origin`.
+            least: The score of a class from which on a box is given; None gives all.
+        """
+        scores = np.ones(1)
+        for name in self.scores:
+            scores = scores * np.clip(table_of(outputs[name]), 0, 1)
+        scores = scores ** (1 / len(self.scores))
+        rows = np.arange(len(scores)) if least is None else np.flatnonzero((scores >= least).any(axis=1))
+        offsets = self._offsets(table_of(outputs[self.boxes])[rows])
+        y, x = np.divmod(rows // self.anchors, self.width)
         cells = np.stack([x, y], axis=1) + origin
         if are_distances:
             corners = np.hstack([cells - offsets[:, :2], cells + offsets[:, 2:]])
         else:
             centres = cells + offsets[:, :2]
             corners = corners_of(centres, np.exp(np.clip(offsets[:, 2:], -LARGEST_EXPONENT, LARGEST_EXPONENT)))
-        scores = np.ones(1)
-        for name in self.scores:
-            scores = scores * np.clip(table_of(outputs[name]), 0, 1)
-        return best_class(corners * self.stride, scores ** (1 / len(self.scores)))
+        return best_class(corners * self.stride, scores[rows])
 
     def _offsets(self, table: np.ndarray) -> np.ndarray:
         """(rows, 4)."""
@@ -283,14 +293,14 @@ class OnGrids:
         """See :class:`Detector`."""
         return f"offsets from {len(self.grids)} grids of the picture"
 
-    def all_of(self, outputs: Arrays) -> Boxes:
-        """The boxes before suppression."""
-        parts = [grid.read(outputs, are_distances=self.are_distances, origin=self.origin) for grid in self.grids]
-        return joined(parts)
+    def all_of(self, outputs: Arrays, least: float | None = None) -> Boxes:
+        """The boxes before suppression; with ``least``, those of which a class has such a score or more."""
+        read = functools.partial(Grid.read, are_distances=self.are_distances, origin=self.origin, least=least)
+        return joined([read(grid, outputs) for grid in self.grids])
 
     def read(self, outputs: Arrays, least: float = DOUBTFUL, overlap: float = SAME_OBJECT) -> Boxes:
         """See :class:`Detector`."""
-        return self.all_of(outputs).suppressed(least, overlap)
+        return self.all_of(outputs, least).suppressed(least, overlap)
 
     def as_record(self) -> dict[str, Any]:
         """See :class:`Detector`."""

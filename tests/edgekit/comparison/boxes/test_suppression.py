@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
+from edgekit.comparison.boxes import reading
 from edgekit.comparison.boxes.reading import Cells, Columns, Detector, Grid, OnGrids, Rows, detector_of
 from edgekit.comparison.boxes.suppression import Companion, companions, output_name, suppressed_rows, with_suppression
 from edgekit.execution.reference import Reference
@@ -173,6 +174,30 @@ def test_offsets_from_grids(
     (found,) = run(model, outputs).values()
     expected = [(*box, *mark) for box, mark in zip(boxes, marks, strict=True)]
     require(found, kept(expected, Suppression()), 100)
+
+
+def test_only_boxes_that_count_are_decoded(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    decode = reading.mean_distances
+
+    def counted(logits: np.ndarray, bins: int) -> np.ndarray:
+        decoded.append(len(logits))
+        return decode(logits, bins)
+
+    monkeypatch.setattr(reading, "mean_distances", counted)
+    scores = rng.uniform(0, 0.2, (1, 96, 2)).astype(np.float32)
+    scores[0, 5, 1], scores[0, 50, 0] = 0.9, 0.6
+    outputs = {"box": rng.uniform(-2, 2, (1, 96, 32)).astype(np.float32), "kind": scores}
+    detector = OnGrids((Grid(8, 12, 1, "box", ("kind",), 8),), are_distances=True)
+
+    found = detector.read(outputs, least=0.5)
+
+    assert decoded == [2]
+    assert (found.scores.astype(np.float32) == [np.float32(0.9), np.float32(0.6)]).all()
+    every = detector.all_of(outputs)
+    assert len(every) == decoded[1] == 96
+    assert np.allclose(found.corners, every.corners[[5, 50]], rtol=0, atol=1e-9)
+    assert found.classes.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("descending", [False, True])
