@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -24,10 +24,8 @@ from edgekit.target import Feature
 from edgekit_mil.deployment import compression_schemes, deployment_target
 from edgekit_mil.program.interface import Interface
 from edgekit_mlprogram.before_choices import before_choices
+from edgekit_mlprogram.earlier_choices import EarlierChoices, form_digest
 from edgekit_mlprogram.trial_inputs import TrialInputs, random_trials
-
-if TYPE_CHECKING:
-    from edgekit_mlprogram.mixed_precision import Choice
 
 PRECISIONS = ("auto", "float16", "float32")
 
@@ -169,7 +167,7 @@ def convert_graph(
         compression: How weights are stored; see :func:`convert`.
         progress: Told of every program that is tried where ``auto`` decides.
         draft: Whether ``auto`` starts from what it chose for the draft before of the same model: its forms differ in
-            how weights are rounded.
+            how weights are rounded. A graph that was converted before, and on the same examples, keeps what was chosen.
     """
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="--precision", expected=" or ".join(PRECISIONS), found=precision)
@@ -257,8 +255,7 @@ def _stays(op: Any, kept_float32: frozenset[str]) -> bool:
     return False
 
 
-_last_draft: dict[object, Choice] = {}
-"""What was chosen for the draft before, by its file, target, inputs and outputs."""
+_earlier = EarlierChoices()
 
 
 def _write_mixed(
@@ -272,6 +269,12 @@ def _write_mixed(
 
     plain = replace(job, interface=Interface(), compression=None)
     graph = job.graph_model.graph
+    borders = [(value.name, str(value.shape)) for value in (*graph.inputs, *graph.outputs)]
+    _earlier.turn_to((str(job.subject), job.target, str(job.dimensions), *borders))
+    form = form_digest(job.graph_model, trials)
+    choice = _earlier.of(form, draft=draft)
+    if choice is not None:
+        return _write(job, folder, None if choice.everything else choice.kept)
     with temporary_folder() as scratch:
         conversions: dict[frozenset[str] | None, Conversion] = {}
 
@@ -282,14 +285,11 @@ def _write_mixed(
             conversions[kept] = _write(plain, package, kept)
             return package
 
-        borders = [(value.name, str(value.shape)) for value in (*graph.inputs, *graph.outputs)]
-        model = str(job.subject), job.target, *borders
-        before = _last_draft.get(model) if draft else None
+        before = _earlier.last_draft if draft else None
         compared = before_choices(graph)
         choice = choose(attempt(None), attempt, trials, progress=progress, first=before, compared=compared)
         if draft:
-            _last_draft.clear()
-            _last_draft[model] = choice
+            _earlier.add_draft(form, choice)
         kept = None if choice.everything else choice.kept
         if job != plain:
             return _write(job, folder, kept)

@@ -15,6 +15,7 @@ from edgekit.comparison.numbers.metrics import decibels
 from edgekit_coreml import load
 from edgekit_mlprogram import conversion as conversion_module
 from edgekit_mlprogram.conversion import Conversion, convert_graph
+from edgekit_mlprogram.earlier_choices import EarlierChoices
 from edgekit_mlprogram.mixed_precision import NoiseByPart, Yardstick, worst_db
 from edgekit_mlprogram.operation_ranges import study
 from edgekit_mlprogram.trial_inputs import TrialInputs
@@ -240,8 +241,10 @@ def test_a_draft_starts_from_what_was_chosen_for_the_one_before(
         return write(job, folder, kept)  # type: ignore[arg-type]
 
     monkeypatch.setattr(conversion_module, "_write", noted)
+    monkeypatch.setattr(conversion_module, "_earlier", EarlierChoices())
     found = []
-    for number, text in enumerate((CANCELS, CANCELS, CANCELS.replace("3000.0", "30.0"), HARMLESS)):
+    texts = (CANCELS, CANCELS.replace("3000.0", "3001.0"), CANCELS.replace("3000.0", "30.0"), HARMLESS)
+    for number, text in enumerate(texts):
         written.clear()
         conversion, reached_db = converted(text, tmp_path / str(number), "auto", draft=True)
         assert reached_db > 40
@@ -253,6 +256,37 @@ def test_a_draft_starts_from_what_was_chosen_for_the_one_before(
     written.clear()
     converted(CANCELS.replace("3000.0", "30.0"), tmp_path / "final", "auto")
     assert written == [None, frozenset()]
+
+
+def test_the_form_that_was_a_draft_is_not_searched_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[frozenset[str] | None] = []
+    write = conversion_module._write
+
+    def noted(job: object, folder: Path, kept: frozenset[str] | None) -> Conversion:
+        written.append(kept)
+        return write(job, folder, kept)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(conversion_module, "_write", noted)
+    monkeypatch.setattr(conversion_module, "_earlier", EarlierChoices())
+
+    def kept_of(text: str, name: str, **options: object) -> frozenset[str]:
+        written.clear()
+        return frozenset(converted(text, tmp_path / name, "auto", **options)[0].kept_float32)
+
+    other = CANCELS.replace("3000.0", "30.0")
+    kept = kept_of(CANCELS, "draft", draft=True)
+    assert len(written) > 2
+    assert kept_of(CANCELS, "shipped") == kept
+    assert written == [kept]
+    assert kept_of(other, "other", draft=True) == kept
+    assert kept_of(CANCELS, "reopened", draft=True) == kept
+    assert written == [kept]
+    kept_of(other, "other shipped")
+    assert written == [None, frozenset()]  # its draft began with what was chosen for another form
+
+    near = [{"x": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)}]
+    kept_of(CANCELS, "examples", examples=near)
+    assert written[0] is None  # other inputs may lead to another choice
 
 
 def test_progress_counts_the_runs(tmp_path: Path) -> None:
