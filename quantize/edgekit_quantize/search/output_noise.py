@@ -5,16 +5,23 @@ fifths of what quantizing all sixty of them does to its map.
 
 Where an output is that of a Softmax or a Sigmoid, what goes into it is taken: those swallow errors as long as they are
 small, and errors of several layers together are not small.
+
+What comes before a layer does not depend on its error. A model of many layers is divided into parts, one after the
+other, and from the first layer of a part on it is executed once for each of them, with what comes before as it was
+computed once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.model import node_name
+from edgekit.execution.value_numbers import read_values
+from edgekit.model import bodies, node_name
 from edgekit_quantize.calibration.activations import activation_params
 from edgekit_quantize.calibration.references import Feeds, References
 from edgekit_quantize.calibration.statistics import TensorStatistics
@@ -30,6 +37,10 @@ SAMPLES = 4
 """The number of samples on which the errors of layers are measured; fewer where that would take long."""
 MOST_WORK = 4 * A_SECOND
 """What the executions may count in all (:func:`edgekit_quantize.search.work.work_of`): four seconds."""
+MOST_PARTS = 6
+"""Into how many parts a model is divided at most: of so many, three in five nodes are executed on average."""
+LAYERS_A_PART = 8
+"""How many layers a part has at least: it takes a session of its own."""
 
 
 def outputs_before_swallowing(graph: ir.Graph) -> list[str]:
@@ -79,20 +90,40 @@ class SwitchedModel:
         prepared: The prepared float model that the plan was made for; it is not changed.
         plan: What is quantized.
         tensors: What calibration told of the activations.
+        part: The places of the main graph's nodes whose layers have a switch; None for all. What the nodes before it
+            give to others is fed.
+        shown: Values that nodes of the part make, for :meth:`run_showing`.
     """
 
-    def __init__(self, prepared: ir.Model, plan: Plan, tensors: Mapping[str, TensorStatistics]) -> None:
+    def __init__(
+        self,
+        prepared: ir.Model,
+        plan: Plan,
+        tensors: Mapping[str, TensorStatistics],
+        part: range | None = None,
+        shown: Collection[str] = (),
+    ) -> None:
         model = prepared.clone()
+        nodes = [*model.graph]
+        part = part or range(len(nodes))
+        outputs_before_swallowing(model.graph)
+        _begin_at(model.graph, part.start)
+        self._outputs = [output.name or "" for output in model.graph.outputs]
         self._names = Names(model.graph)
         self._switches: dict[str, str] = {}
         readers = {layer.name: layer for layer in plan.layers}
-        for node in [*model.graph.all_nodes()]:
+        for node in [inner for place in part for inner in _with_inner(nodes[place])]:
             layer = readers.get(node_name(node))
             if layer is not None and layer.node.op_type == node.op_type:
                 self._switches[layer.name] = self._add_switch(model.graph, node, layer, plan, tensors)
-        self._outputs = outputs_before_swallowing(model.graph)
-        self._session = session(model)
+        made = {value.name: value for node in model.graph for value in node.outputs}
+        self._shown = [name for name in shown if name in made and name not in self._outputs]
+        model.graph.outputs.extend(made[name] for name in self._shown)
         self._model = model
+
+    @cached_property
+    def _session(self) -> Any:
+        return session(self._model)
 
     @property
     def layers(self) -> list[str]:
@@ -101,11 +132,19 @@ class SwitchedModel:
 
     def run(self, feeds: Mapping[str, np.ndarray], rounded: str = "") -> dict[str, np.ndarray]:
         """Outputs by name, with what one layer reads rounded, or none where it is not named."""
-        return dict(zip(self._outputs, self._session.run(self._outputs, self._fed(feeds, rounded)), strict=True))
+        return self._run(self._outputs, feeds, rounded)
+
+    def run_showing(self, feeds: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Outputs by name with nothing rounded, and the values that are to be shown."""
+        found = self._run([*self._outputs, *self._shown], feeds, "")
+        return {name: found[name] for name in self._outputs}, found
 
     def work(self, feeds: Mapping[str, np.ndarray]) -> float:
         """What one run counts (:func:`edgekit_quantize.search.work.work_of`)."""
         return work_of(self._model, self._fed(feeds, ""))
+
+    def _run(self, names: Sequence[str], feeds: Mapping[str, np.ndarray], rounded: str) -> dict[str, np.ndarray]:
+        return dict(zip(names, self._session.run(names, self._fed(feeds, rounded)), strict=True))
 
     def _fed(self, feeds: Mapping[str, np.ndarray], rounded: str) -> dict[str, np.ndarray]:
         return {**feeds, **{switch: np.array(layer == rounded) for layer, switch in self._switches.items()}}
@@ -170,24 +209,78 @@ def noise_of_inputs(
         references: Samples.
         done: Told how many layers of how many are measured.
     """
-    switched = SwitchedModel(prepared, plan, tensors)
+    whole = SwitchedModel(prepared, plan, tensors)
     samples = spread_samples(references, SAMPLES)
-    samples = samples[: max(1, int(MOST_WORK / switched.work(samples[0]) / max(len(switched.layers), 1)))]
-    before = [switched.run(feeds) for feeds in samples]
-    return _noises(switched, samples, before, done)
-
-
-def _noises(
-    switched: SwitchedModel,
-    samples: Sequence[Feeds],
-    before: Sequence[Mapping[str, np.ndarray]],
-    done: Callable[[int, int], None] | None,
-) -> dict[str, float]:
-    spread = variances_of(before)
+    samples = samples[: max(1, int(MOST_WORK / whole.work(samples[0]) / max(len(whole.layers), 1)))]
+    nodes, starts = [*prepared.graph], _starts(prepared.graph, whole.layers)
+    fed: list[Feeds] = [*samples]
+    spread: dict[str, float] = {}
     found: dict[str, float] = {}
-    for place, layer in enumerate(switched.layers):
-        pairs = zip(samples, before, strict=True)
-        found[layer] = sum(noise_between(right, switched.run(feeds, layer), spread) for feeds, right in pairs)
-        if done is not None:
-            done(place + 1, len(switched.layers))
+    for start, end in zip(starts, [*starts[1:], len(nodes)], strict=True):
+        further = [value.name or "" for value in _crossing(nodes, end)]
+        switched = whole if len(starts) == 1 else SwitchedModel(prepared, plan, tensors, range(start, end), further)
+        runs = [switched.run_showing(feeds) for feeds in fed]
+        spread = spread or variances_of([outputs for outputs, _ in runs])
+        for layer in switched.layers:
+            found[layer] = sum(
+                noise_between(right, switched.run(feeds, layer), _among(spread, right))
+                for feeds, (right, _) in zip(fed, runs, strict=True)
+            )
+            if done is not None:
+                done(len(found), len(whole.layers))
+        known = [{**feeds, **values} for feeds, (_, values) in zip(fed, runs, strict=True)]
+        fed = [
+            {**given, **{name: values[name] for name in further}} for given, values in zip(samples, known, strict=True)
+        ]
     return found
+
+
+def _among(spread: Mapping[str, float], outputs: Collection[str]) -> dict[str, float]:
+    """The variances of these outputs: others are made before a part, and do not depend on its layers."""
+    return {name: variance for name, variance in spread.items() if name in outputs}
+
+
+def _starts(graph: ir.Graph, layers: Collection[str]) -> list[int]:
+    """The places of the nodes that parts begin with, which have as many layers each, as near as may be."""
+    nodes = [*graph]
+    places = [place for place, node in enumerate(nodes) for inner in _with_inner(node) if node_name(inner) in layers]
+    parts = max(1, min(MOST_PARTS, len(places) // LAYERS_A_PART))
+    starts = {places[number * len(places) // parts] for number in range(1, parts)} - {0}
+    return [0, *sorted(start for start in starts if _may_be_fed(_crossing(nodes, start)))]
+
+
+def _may_be_fed(values: Sequence[ir.Value]) -> bool:
+    return all(isinstance(value.type, ir.TensorType) for value in values)
+
+
+def _with_inner(node: ir.Node) -> Iterator[ir.Node]:
+    """The node, and those of its branches and loops."""
+    yield node
+    for body in bodies(node):
+        yield from body.all_nodes()
+
+
+def _crossing(nodes: Sequence[ir.Node], start: int) -> list[ir.Value]:
+    """What nodes before a place make and others read."""
+    made = {value for node in nodes[:start] for value in node.outputs}
+    return list(dict.fromkeys(value for node in nodes[start:] for value in read_values(node) if value in made))
+
+
+def _begin_at(graph: ir.Graph, start: int) -> None:
+    """Takes the nodes before a place out of a graph: what they give to others becomes an input, and no output."""
+    nodes = [*graph]
+    before, crossing = nodes[:start], _crossing(nodes, start)
+    made = {value for node in before for value in node.outputs}
+    graph.outputs[:] = [value for value in graph.outputs if value not in made]
+    for value in crossing:
+        given = ir.Value(name=value.name, shape=value.shape, type=value.type)
+        ir.convenience.replace_all_uses_with(value, given)
+        graph.inputs.append(given)
+    for node in before:
+        for inner in _with_inner(node):
+            for place in range(len(inner.inputs)):
+                inner.replace_input_with(place, None)
+    graph.remove(before, safe=True)
+    for name, value in [*graph.initializers.items()]:
+        if before and not (value.uses() or value.is_graph_output() or value.is_graph_input()):
+            del graph.initializers[name]

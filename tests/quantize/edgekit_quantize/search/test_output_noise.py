@@ -63,6 +63,54 @@ def test_the_error_of_each_layer_is_that_of_its_rounded_inputs_at_the_outputs(
     assert noises == {name: pytest.approx(noise, rel=0.02) for name, noise in expected.items()}
 
 
+def test_parts_of_a_model_tell_what_the_whole_model_does(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An output in the middle, one behind a Softmax, a layer in a branch, and a value that is read far behind."""
+    drawn = {f"w{number}": rng.normal(size=(4, 4)).astype(np.float32) / 2 for number in range(8)}
+    model = parse(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 4] x, bool yes) => (float[1, 4] middle, float[1, 4] p, float[1, 4] last) {
+          [n0] a0 = MatMul(x, w0)
+          s0 = Sin(a0)
+          [n1] a1 = MatMul(s0, w1)
+          middle = Relu(a1)
+          [n2] a2 = MatMul(middle, w2)
+          b = If(yes) <
+            then_branch = then () => (float[1, 4] t) { t0 = Sin(a2) [n3] t = MatMul(t0, w3) },
+            else_branch = other () => (float[1, 4] e) { e = Identity(a1) }
+          >
+          [n4] a4 = MatMul(b, w4)
+          p = Softmax(a4)
+          [n5] a5 = MatMul(p, w5)
+          sum = Add(a5, s0)
+          [n6] a6 = MatMul(sum, w6)
+          [n7] last = MatMul(a6, w7)
+        }""",
+        **drawn,
+    )
+    samples = [{"x": rng.normal(size=(1, 4)).astype(np.float32), "yes": np.array(True)} for _ in range(3)]
+    plan = place(model.graph, SETTINGS)
+    tensors = calibrate(model, dict.fromkeys(plan.observed(), ()), ((feeds, None) for feeds in samples), 3).tensors
+    references = References.of([Reference(feeds, {}) for feeds in samples])
+    executed: list[int] = []
+    begin = output_noise._begin_at
+    monkeypatch.setattr(output_noise, "_begin_at", lambda graph, at: (begin(graph, at), executed.append(len([*graph]))))
+    told: list[tuple[int, int]] = []
+
+    whole = noise_of_inputs(model, plan, tensors, references)
+    monkeypatch.setattr(output_noise, "LAYERS_A_PART", 1)
+    executed.clear()
+    in_parts = noise_of_inputs(model, plan, tensors, references, lambda done, total: told.append((done, total)))
+
+    assert [*whole] == [*in_parts] == [f"n{number}" for number in range(8)]
+    assert in_parts == pytest.approx(whole, rel=1e-3)
+    assert min(whole.values()) > 0
+    assert executed[1] > executed[2] > executed[-1]  # behind the whole model, parts that are ever shorter
+    assert len(executed) > output_noise.MOST_PARTS - 1
+    assert told == [(number + 1, 8) for number in range(8)]
+
+
 def test_with_no_layer_rounded_the_model_computes_what_it_did(
     parse: Callable[..., ir.Model], rng: np.random.Generator, weights: dict[str, np.ndarray]
 ) -> None:
