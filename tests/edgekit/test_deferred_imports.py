@@ -81,3 +81,15 @@ def test_arithmetic_with_symbolic_dimensions_is_there_though_the_commands_do_not
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split(maxsplit=1)[0] == "False"
     assert done.stdout.split(maxsplit=1)[1] == "n + 1 True\n"
+
+
+def test_a_dimension_that_is_a_name_is_read_without_sympy() -> None:
+    names = ["batch", "N", "decoder_input_ids.45_dim_1", "DynamicDimension.0", "2n", "floor", "12"]
+    text = f"""
+import sys
+from edgekit.graph.sizes.shape_request import terms
+assert [terms(name) for name in {names}] == [frozenset([name]) for name in {names}]
+print('sympy.core' in sys.modules, sorted(terms('past + 2*sequence')), 'sympy.core' in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "False ['past', 'sequence'] True\n"

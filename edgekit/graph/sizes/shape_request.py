@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -14,6 +15,9 @@ from edgekit.model import Dim, ValueSpec
 from edgekit.suggestions import near_names
 
 Value = TypeVar("Value")
+
+_ONE_NAME = re.compile(r"[\w.]+")
+"""A dimension without operators."""
 
 AS_IS = None
 """In a requested shape: leave this dimension as it is."""
@@ -242,6 +246,8 @@ def at_sizes(specs: Sequence[ValueSpec], sizes: Mapping[str, int]) -> tuple[Valu
 
 def terms(dim: str) -> frozenset[str]:
     """The names that the dimension consists of: its own, or those in it where it is an expression."""
+    if _ONE_NAME.fullmatch(dim):  # what reads expressions is sympy, which takes half a second to import
+        return frozenset([dim])
     try:
         return ir.SymbolicDim(dim).free_symbols() or frozenset([dim])
     except ValueError:  # no expression
