@@ -205,6 +205,7 @@ class Forms:
             self._folder,
             form.of_float,
             options,
+            form.judged_with,
         )
         if sets.counts(verified):
             verified = self._walk.run_stage(sets, verified, Verified)

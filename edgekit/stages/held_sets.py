@@ -90,7 +90,7 @@ class HeldSets:
             RequirementError: The candidate does not run with a set that counts.
         """
         counting: list[Runner] = []
-        for name in self._names:
+        for name in [name for name in self._names if name not in self.found_unusable]:
             try:
                 session = closing.enter_context(open_device(f"{SCHEME}:{name}").open(candidate))
                 agrees = self._known is None and self._compared(runner, session) is None
@@ -119,6 +119,11 @@ class HeldSets:
     def found_unusable(self) -> Mapping[str, str]:
         """The same, as far as somebody has asked."""
         return self._known or {}
+
+    def why_unusable(self, name: str, model: Model, samples: Samples) -> str | None:
+        """Why a set does not count, where it was found out of the same float model on the same samples; else None."""
+        is_same = model is self._model and samples is self._samples
+        return self.found_unusable.get(name) if is_same else None
 
     def _tried(self) -> Iterator[tuple[str, str]]:
         with self._built() as (bundle, runner):

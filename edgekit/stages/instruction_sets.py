@@ -42,6 +42,7 @@ class VerifyInstructionSets(Stage[Verified]):
         folder: Where it was built.
         of_float: The float model that it was made from.
         options: How that is built.
+        judged_with: The sets that its quantized forms were judged with; None where none were.
     """
 
     name: ClassVar[str] = "instruction sets"
@@ -56,7 +57,9 @@ class VerifyInstructionSets(Stage[Verified]):
         folder: Path,
         of_float: Model,
         options: BuildOptions,
+        judged_with: HeldSets | None = None,
     ) -> None:
+        self._judged_with = judged_with
         self._verify = verify
         self._target = target
         self._profile = profile
@@ -124,6 +127,10 @@ class VerifyInstructionSets(Stage[Verified]):
         """
         for output, limit in given.accuracy.undetermined.items():
             return f"it cannot be judged: output {output!r} is determined to {limit:.0f} dB only on these inputs"
+        if self._judged_with is not None:
+            known = self._judged_with.why_unusable(name, self._of_float, self._samples)
+            if known is not None:
+                return known
         sets = HeldSets([name], self._of_float, self._target, self._profile, self._options, self._samples)
         return sets.unusable.get(name)
 

@@ -55,6 +55,8 @@ class Quantized(StageResult):
     """The model as it was given."""
     next_best: Callable[[], Quantized | None] | None = None
     """What to ship in its place where it does not hold; None, or a call that gives None: the float model."""
+    judged_with: HeldSets | None = None
+    """The instruction sets that it was judged with; None where there were none to ask about."""
 
     @property
     def stays_float(self) -> bool:
@@ -329,6 +331,7 @@ class Quantize(Stage[Model]):
             quantized=has_integers(str(result.record.get("scheme", NONE)), self._quantizer),
             of_float=given,
             next_best=next_best,
+            judged_with=sets,
         )
 
     def ensures(self, given: Model, result: StageResult) -> None:

@@ -23,6 +23,7 @@ from edgekit.errors import InputError
 from edgekit.instruction_sets import FLAGS, note_on, own_set, processor_flags
 from edgekit.model import Model
 from edgekit.registry import find_profile
+from edgekit.stages import held_sets
 from edgekit.stages.held_sets import HeldSets
 from edgekit.target import BuildOptions
 
@@ -404,6 +405,35 @@ def test_sets_are_usable_where_the_float_model_is_right_with_them(normalized: tu
     plain = Model(_model(BY_HAND, w=np.ones((OUTPUTS, INPUTS, 1, 1), np.float32)))
     usable = HeldSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), open_samples(data, plain.fed_inputs))
     assert usable.usable == ("avx2", "avx512")
+
+
+@needs_vnni
+def test_a_set_that_was_found_unusable_is_not_tried_again(
+    normalized: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, profile = find_profile("intel-cpu")
+    path, folder = normalized
+    model = Model(ir.load(path))
+    samples = open_samples(folder, model.fed_inputs)
+    artifact = target.build(model, profile, tmp_path, BuildOptions(draft=True))
+    draft, runner = draft_bundle(artifact, profile, tmp_path), target.load(artifact.main, profile)
+    sets = HeldSets(["avx2", "avx512"], model, target, profile, BuildOptions(), samples)
+    assert sets.why_unusable("avx2", model, samples) is None  # nobody has asked yet
+    assert sets.usable == ("avx512",)
+    opened: list[str] = []
+
+    def noted(name: str) -> Any:
+        opened.append(name)
+        return open_device(name)
+
+    monkeypatch.setattr(held_sets, "open_device", noted)
+    with ExitStack() as closing:
+        assert len(sets.opened(draft, runner, closing)) == 1
+    assert opened == ["isa:avx512"]
+    assert "does not run the float model either" in str(sets.why_unusable("avx2", model, samples))
+    assert sets.why_unusable("avx512", model, samples) is None
+    assert sets.why_unusable("avx2", Model(ir.load(path)), samples) is None
+    assert sets.why_unusable("avx2", model, open_samples(folder, model.fed_inputs)) is None
 
 
 @needs_vnni
