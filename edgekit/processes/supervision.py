@@ -84,6 +84,11 @@ def tell(**what: Any) -> None:
             os.write(_pipe, json.dumps(what).encode() + b"\n")
 
 
+def does_a_command() -> bool:
+    """Whether this process does the work of a command; else it is somebody's program that uses EdgeKit."""
+    return _pipe is not None or _listener is not None
+
+
 def listen(
     listener: Callable[[Mapping[str, Any]], None],
     asked: tuple[int | None, float | None],

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
+
+from edgekit.processes.supervision import does_a_command
 
 _log = logging.getLogger("coremltools")
 _level = _log.level
 # The import warns about versions of packages that a conversion from ONNX never touches.
 _log.setLevel(logging.CRITICAL)
+# coremltools imports PyTorch where it is installed, which takes longer than all the rest, to convert models of
+# PyTorch's: a command converts none. In somebody's program it may, and `coremltools` remembers what it found.
+_without_torch = does_a_command() and "torch" not in sys.modules
+if _without_torch:
+    sys.modules["torch"] = None  # type: ignore[assignment]  # an import of it fails, as Python's manual says
 
 import coremltools as ct  # noqa: E402 - the logger has to be quiet first
 from coremltools.converters.mil.backend.mil import load as mil_export  # noqa: E402
@@ -23,6 +31,8 @@ from edgekit_mil.core.reshape_sizes import sizes_of_volume  # noqa: E402
 from edgekit_mil.core.weight_file import WeightFile  # noqa: E402
 
 _log.setLevel(max(_level, logging.ERROR))
+if _without_torch:
+    del sys.modules["torch"]
 
 if mil_export.BlobWriter is None:
     mil_export.BlobWriter = WeightFile
