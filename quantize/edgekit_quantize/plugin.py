@@ -34,6 +34,7 @@ from edgekit.quantizer import (
     Scheme,
     require_search_of_sizes,
 )
+from edgekit.target import Runner
 from edgekit_quantize.accounts.account import largest_error_first
 from edgekit_quantize.accounts.errors import by_error_for_cost
 from edgekit_quantize.accounts.explain import with_errors
@@ -149,7 +150,7 @@ class PostTrainingQuantizer(Quantizer):
         if request.smallest or request.max_bytes is not None:
             return _sized(request, model, placement, calibration, scorer, max_drop)
         judge = Judge(scorer, request.execute, max_drop)
-        in_float = functools.cache(functools.partial(_in_float, request.model, judge))
+        in_float = _InFloat(request.model, judge)
         bench = _bench(request, judge, in_float)
         outcome = _search(request, model, placement, calibration, bench, max_drop)
         return _result(request, model, calibration, bench, outcome, max_drop, in_float)
@@ -330,9 +331,9 @@ class _Costs:
             self.request.progress("measuring what each layer adds", done, total)
 
 
-def _bench(request: QuantizationRequest, judge: Judge, in_float: Callable[[], Model]) -> Bench:
+def _bench(request: QuantizationRequest, judge: Judge, in_float: _InFloat) -> Bench:
     scorer = judge.scorer
-    original = judge.open(in_float()) if request.latency_counts and request.execute is not None else None
+    original = in_float.opened() if request.latency_counts and request.execute is not None else None
     left_out = LeftOut(scorer.references, lambda: SessionRunner(request.model.graph_model).run, scorer.padding)
     return Bench(judge, request.model, original, left_out, request.executor, request.progress)
 
@@ -355,7 +356,7 @@ def _result(
     bench: Bench,
     outcome: Outcome,
     max_drop: float,
-    in_float: Callable[[], Model],
+    in_float: _InFloat,
 ) -> QuantizationResult:
     """The best candidate with its record; where there is none the float model, or an error, as the scheme says."""
 
@@ -396,7 +397,7 @@ def _result(
 
     def after(held: Sequence[Trial]) -> QuantizationResult:
         turned_down = {"scheme": "none", "reason": TURNED_DOWN}
-        return first_of(held) or QuantizationResult(in_float(), {**turned_down, **recorded()})
+        return first_of(held) or QuantizationResult(in_float.model, {**turned_down, **recorded()})
 
     best = first_of(outcome.held)
     if best is not None:
@@ -408,7 +409,7 @@ def _result(
         raise CandidateError("; ".join(f"{name!r} {reason}" for name, reason in outcome.failed.items()))
     if request.scheme == "auto":
         reason = outcome.why_float(max_drop, "float" if already is None else "the model as it came, quantized already")
-        return QuantizationResult(in_float(), {"scheme": "none", "reason": reason, **record})
+        return QuantizationResult(in_float.model, {"scheme": "none", "reason": reason, **record})
     raise BudgetError({**record, "warnings": [*record["warnings"], *filter(None, [scorer.unread])]}, max_drop)
 
 
@@ -428,15 +429,38 @@ def _layers(
     return [account.as_record() for account in accounts]
 
 
-def _in_float(model: Model, judge: Judge) -> Model:
+@dataclass
+class _InFloat:
     """The float model, with HardSwish in place of its parts where that changes no answer.
 
     OpenVINO runs HardSigmoid as an operation of its own; a MobileNetV3 takes 1.6 times as long with it, and candidates
     that are timed beside it would be as much faster, whatever they compute with.
     """
-    fused = with_hardswish(model.graph_model)
-    if fused is None:
-        return model
-    with_one_operator = model.with_graph(fused)
-    score = judge.score(with_one_operator)
-    return model if isinstance(score, CandidateError) or score.drop > ROUNDING_DROP else with_one_operator
+
+    given: Model
+    judge: Judge
+    _runner: Runner | None = None
+    """What executed the model when its answers were compared."""
+
+    @functools.cached_property
+    def model(self) -> Model:
+        """The model."""
+        fused = with_hardswish(self.given.graph_model)
+        if fused is None:
+            return self.given
+        with_one_operator = self.given.with_graph(fused)
+        try:
+            runner = self.judge.open(with_one_operator)
+            (score,) = self.judge.first_scores_of([runner])
+        except CandidateError:
+            return self.given
+        if isinstance(score, CandidateError) or score.drop > ROUNDING_DROP:
+            return self.given
+        self._runner = runner
+        return with_one_operator
+
+    def opened(self) -> Runner:
+        """What executes the model: once what its answers were compared with, which is not kept here any longer."""
+        model = self.model
+        runner, self._runner = self._runner, None
+        return self.judge.open(model) if runner is None else runner

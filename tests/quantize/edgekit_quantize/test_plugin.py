@@ -433,7 +433,7 @@ def test_candidates_are_timed_beside_the_float_model_in_the_form_that_ships(
     PostTrainingQuantizer().quantize(asked)
 
     in_float = [operators for operators in opened if "QuantizeLinear" not in operators]
-    assert in_float
+    assert len(in_float) == 1  # what showed that no answer changes is what is timed
     assert all("HardSwish" in operators for operators in in_float)
     assert not any("HardSigmoid" in operators for operators in in_float)
 
