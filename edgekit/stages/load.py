@@ -71,6 +71,9 @@ from edgekit.rewrites.ml.norms import with_signed_norms
 from edgekit.rewrites.opset import OLDEST_OPSET, raised_to_operators
 from edgekit.stages import Stage, StageResult
 
+SMALL_TENSOR = 4096
+"""Bytes of an initializer in another file up to which it comes inside: shapes, axes and scales are smaller."""
+
 _NAMELESS_DIMENSIONS = ("", "?", "-1", "None")
 """What exporters write for "dynamic" although it looks like a name that two dimensions could share."""
 
@@ -174,7 +177,9 @@ class Load(Stage[Path]):
         function_count = len(raised.graph_model.functions)
         raised, widened = without_bfloat16(raised)
         warnings = [*file.mended, *warn_of_lost_constants(file.proto), *([widened] if widened else [])]
-        warnings += _check(given, raised, as_read=raised is model and not file.is_changed)
+        # ONNX's checker reads no shapes from other files
+        as_read = raised is model and not file.is_changed and not file.data_files
+        warnings += _check(given, raised, as_read=as_read)
         original_opset, model = model.opset, raised
         inline_functions(model.graph_model)
         sequences = without_sequences(model.graph)
@@ -238,9 +243,9 @@ def _told(fed: Collection[str]) -> list[str]:
 
 
 def _graph_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
-    """The model's graph; initializers in other files stay there, and are told the folder, which they do not leave.
+    """The model's graph; large initializers in other files stay there, told the folder, which they do not leave.
 
-    The message loses its long lists.
+    Small ones come inside: ONNX Runtime reads no shapes or axes from other files. The message loses its long lists.
     """
     lists = take_long_lists(proto)
     graph_model = ir.from_proto(proto)
@@ -251,9 +256,17 @@ def _graph_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
             for attribute in list(node.attributes.values()):
                 tensor = attribute.value
                 if isinstance(tensor, ir.ExternalTensor):  # few libraries know of external tensors in attributes
-                    inside = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
-                    node.attributes.add(ir.AttrTensor(attribute.name, inside))
+                    node.attributes.add(ir.AttrTensor(attribute.name, _inside(tensor)))
+    for every in graph_model.graphs():
+        for value in every.initializers.values():
+            tensor = value.const_value
+            if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= SMALL_TENSOR:
+                value.const_value = _inside(tensor)
     return graph_model
+
+
+def _inside(tensor: ir.ExternalTensor) -> ir.Tensor:
+    return ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
 
 
 def _with_integers(model: Model) -> Model:

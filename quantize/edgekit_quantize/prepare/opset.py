@@ -78,7 +78,9 @@ def _without_large_constants(model: ir.Model) -> tuple[ir.Model, dict[str, ir.Te
     for graph in light.graphs():
         for name, value in graph.initializers.items():
             tensor = value.const_value
-            if tensor is not None and tensor.nbytes > LARGE:
+            if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= LARGE:
+                value.const_value = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=name)
+            elif tensor is not None and tensor.nbytes > LARGE:
                 left_out[name] = tensor
                 value.const_value = ir.ExternalTensor(
                     location="left out",

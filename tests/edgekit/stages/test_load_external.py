@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 
 from edgekit.errors import InputError
+from edgekit.execution.reference import Reference
 from edgekit.stages.load import Load
 
 MATMUL = "g (float[N, 4] x) => (float[N, 3] y) { y = MatMul(x, w) }"
@@ -61,6 +62,19 @@ def test_external_tensors_stay_mapped_and_are_right(external: Callable[[str], Pa
     assert [file["file"] for file in result.record["external_files"]] == ["model.data"]
     x = np.ones((2, 4), np.float32)
     np.testing.assert_allclose(run(result.model.proto(), x=x)[0], x @ weights, rtol=1e-6)
+
+
+def test_shapes_in_another_file_are_read(tmp_path: Path) -> None:
+    """ONNX Runtime and ONNX's checker read shapes from the model's own file alone."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2, 6] x) => (float[3, 4] y) { y = Reshape(x, s) }'
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([3, 4]), "s"))
+    onnx.save_model(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    result = Load()(tmp_path / "m.onnx")
+    assert result.record["warnings"] == []
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    np.testing.assert_array_equal(Reference(result.model).run({"x": x})["y"], x.reshape(3, 4))
 
 
 def test_a_relative_path_finds_its_external_tensors(

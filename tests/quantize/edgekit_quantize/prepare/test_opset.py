@@ -33,6 +33,23 @@ def test_large_weights_stay_in_their_file(
     np.testing.assert_array_equal(execute(newer, feeds)[0], execute(model, feeds)[0])
 
 
+def test_small_weights_of_a_file_come_along(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, tmp_path: Path
+) -> None:
+    ir.save(
+        parse(OLD.replace("64", "8"), w=rng.normal(size=(8, 8)).astype(np.float32)),
+        tmp_path / "m.onnx",
+        external_data="m.data",
+        size_threshold_bytes=0,
+    )
+    model = ir.load(tmp_path / "m.onnx")
+    expected = np.array(model.graph.initializers["w"].const_value.numpy())
+
+    weights = upgraded(model, 21).graph.initializers["w"].const_value
+
+    np.testing.assert_array_equal(weights.numpy(), expected)
+
+
 def test_what_is_new_enough_stays(parse: Callable[..., ir.Model]) -> None:
     model = parse(
         OLD.replace("11]", "13]").replace("Unsqueeze<axes = [2]>(r)", "Unsqueeze(r, a)"),
