@@ -265,7 +265,7 @@ def _graph_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
     return graph_model
 
 
-def _inside(tensor: ir.ExternalTensor) -> ir.Tensor:
+def _inside(tensor: ir.ExternalTensor) -> ir.TensorProtocol:
     return ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
 
 
