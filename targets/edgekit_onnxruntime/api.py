@@ -42,6 +42,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     from edgekit.rewrites.adaptation import converted
     from edgekit_onnxruntime.build import write_ort_format
     from edgekit_onnxruntime.departures import departing_nodes
+    from edgekit_onnxruntime.signed_activations import loadable_activations
 
     if precision not in PRECISIONS:
         raise InputError(
@@ -62,7 +63,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
             raise UnsupportedOpsError(gaps, subject=given.name)
         with temporary_folder() as folder:
             source = folder / f"{given.name}.onnx"
-            candidate.save(source)
+            loadable_activations(candidate).save(source)
             write_ort_format(source, place)
         return target
 

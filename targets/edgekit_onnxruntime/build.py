@@ -16,6 +16,7 @@ from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.ort_file import with_sorted_resolver
 from edgekit_onnxruntime.session import session_options
 from edgekit_onnxruntime.session_recipe import SESSION_FILE, UNWRITABLE, session_text, unwritable_inputs
+from edgekit_onnxruntime.signed_activations import loadable_activations
 
 MOST_GROWTH = 1.1
 SMALL_FILE = 16384
@@ -68,7 +69,8 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
     source, optimized = folder / "model.onnx", folder / "model.ort"
     unsigned = with_unsigned_weights(model) if options.precision == "float32" and multiplies_integers(model) else model
-    written = webgpu.computed_right(unsigned) if profile.options["provider"] == webgpu.PROVIDER else unsigned
+    written = loadable_activations(unsigned)
+    written = webgpu.computed_right(written) if profile.options["provider"] == webgpu.PROVIDER else written
     if not options.draft:
         written = written.with_graph(with_least_mark(without_inferable_value_info(written).graph_model))
     written.save(source)
