@@ -80,7 +80,10 @@ class Settings:
     bias: str = "float"
     """``int32`` where the runtime's integer kernels want biases as integers, else ``float``."""
     layers: Mapping[str, str] = field(
-        default_factory=lambda: {"Conv": "input", "Gemm": "input", "MatMul": "input", "Gather": "weights"}
+        default_factory=lambda: {
+            **dict.fromkeys(("Conv", "Gemm", "MatMul"), "input"),
+            **dict.fromkeys(("DepthwiseConv", "ConvTranspose", "Gather", "LSTM", "GRU", "RNN"), "weights"),
+        }
     )
     """Mode of every kind of layer (see :data:`MODES`); kinds that are not named stay float. Beside the kinds of
     :mod:`edgekit_quantize.graph.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which only

@@ -35,6 +35,21 @@ def test_inputs_alone(cnn: ir.Model) -> None:
     assert plan.kept_float == {"node_of_d": "the target computes DepthwiseConv in float"} or len(plan.kept_float) == 1
 
 
+def test_without_a_target_all_that_every_target_stores_is_stored(cnn: ir.Model, parse: Callable[..., ir.Model]) -> None:
+    """A bidirectional GRU stayed float, and the file of integers became larger than that of floats."""
+    plan = place(cnn.graph, Settings())
+    recurrent = parse(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 1, 8] x) => (float[2, 1, 1, 8] y)'
+        " { y, h = GRU<hidden_size = 8>(x, w, r) }",
+        w=np.zeros((1, 24, 8), np.float32),
+        r=np.zeros((1, 24, 8), np.float32),
+    )
+
+    assert [layer.kind for layer in plan.layers] == ["Conv", "MatMul"]
+    assert [layer.kind for layer in plan.stored] == ["DepthwiseConv"]
+    assert place(recurrent.graph, Settings()).beside_layers == {"GRU": "weights"}
+
+
 def test_outputs_are_taken_behind_what_is_fused(cnn: ir.Model) -> None:
     plan = place(cnn.graph, Settings.read({"layers": {"Conv": "both"}, "moves": []}))
 
