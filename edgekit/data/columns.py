@@ -32,6 +32,17 @@ class Columns:
         return below
 
 
+def picks_columns(node: ir.Node) -> bool:
+    """Whether the node is a Gather of constant places along the last axis, or along one that may be the last."""
+    if node.op_type != "Gather" or node.domain:
+        return False
+    data, places = node.inputs
+    if data is None or places is None or ir.convenience.get_const_tensor(places) is None:
+        return False
+    axis = node.attributes.get_int("axis", 0)
+    return axis == -1 or data.shape is None or axis == data.shape.rank() - 1
+
+
 def picked_columns(value: ir.Value, inputs: Collection[ir.Value]) -> Iterator[tuple[ir.Value, int]]:
     """The columns of inputs that a value is picked from, each with its input.
 

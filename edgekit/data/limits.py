@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.data.columns import Columns, picked_columns
+from edgekit.data.columns import Columns, picked_columns, picks_columns
 from edgekit.data.magnitudes import Magnitude, magnitudes
 from edgekit.data.words import KEEPS_VALUES, Words, word_limits
 from edgekit.graph.sizes.size_inputs import inputs_of_sizes
@@ -299,6 +299,8 @@ _PLACES = {
 }
 """Operators with an input of places in, or lengths of, the first one: its position, and the axis that it goes along
 where the node has no attribute for that; None: along the first ones."""
+_TAKES_SOME = frozenset({"Compress", "Gather", "GatherElements", "GatherND"})
+"""Operators that take some of the values of their first input: both ends of a graph's edges, say, are rows of one."""
 _COUNTS = ("ReverseSequence", "LSTM", "GRU", "RNN")
 """Of these it is lengths, which may be the whole axis."""
 
@@ -331,7 +333,10 @@ def _places(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
 
 
 def _sources(value: ir.Value | None) -> Iterator[ir.Value]:
-    """The values that ``value`` takes its numbers from, through operators that only move, sort or cast them."""
+    """The values that ``value`` takes its numbers from, through operators that only move, sort, choose or cast them.
+
+    Not through one that picks columns: each column may have a limit of its own.
+    """
     seen: set[ir.Value] = set()
     open_values = [value]
     while open_values:
@@ -344,5 +349,9 @@ def _sources(value: ir.Value | None) -> Iterator[ir.Value]:
         if producer is None or producer.domain:
             continue
         sorts = producer.op_type == "TopK" and current is producer.outputs[0]  # PyTorch packs the longest first
-        if sorts or producer.op_type in KEEPS_VALUES:
-            open_values.extend(producer.inputs if producer.op_type == "Concat" else producer.inputs[:1])
+        if producer.op_type == "Concat":
+            open_values.extend(producer.inputs)
+        elif producer.op_type == "Where":
+            open_values.extend(producer.inputs[1:])
+        elif sorts or (producer.op_type in KEEPS_VALUES | _TAKES_SOME and not picks_columns(producer)):
+            open_values.extend(producer.inputs[:1])

@@ -33,6 +33,22 @@ g (float[batch, t, 2] x, int64[batch] count, int64[batch, t] ids) => (float[batc
 }
 """
 
+GRAPH = """
+<ir_version: 8, opset_import: ["": 18]>
+g (float[n, 2] x, int64[2, e] edges, bool[e] kept) => (float[n, 2] y)
+<int64 first = {0}, int64 second = {1}, int64[1] column = {1}> {
+    source = Gather <axis = 0>(edges, first)
+    places = Gather <axis = 0>(edges, second)
+    both = TAKEN
+    messages = Gather <axis = 0>(x, source)
+    more = Unsqueeze(both, column)
+    like = Shape(messages)
+    target = Expand(more, like)
+    y = ScatterElements <axis = 0, reduction = "add">(x, target, messages)
+}
+"""
+"""Messages along the edges of a graph: both ends of each are places among the nodes."""
+
 
 def packed_gru() -> onnx.ModelProto:
     """As PyTorch packs sequences: the longest first, and back in their order behind the layer."""
@@ -87,3 +103,40 @@ def test_sequences_of_lengths_are_verified_at_the_sizes_that_were_asked_for(tmp_
     tried = [each["sizes"]["t"] for each in bundle.manifest["accuracy"]["sizes"]]
     assert {2, 8} <= set(tried)
     assert edgekit.verify(bundle.path) is not None
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "Identity(places)",
+        "Where(kept, places, source)",
+        "GatherElements(places, places)",
+        "Compress <axis = 0>(places, kept)",
+    ],
+)
+def test_both_ends_of_an_edge_are_places_among_the_nodes(taken: str, tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(GRAPH.replace("TAKEN", taken)), tmp_path / "graph.onnx")
+    lengths = Lengths(Load()(tmp_path / "graph.onnx").model)
+    assert lengths.work_out({"n": 3, "e": 7}) == {"edges": 3}
+
+
+def test_a_graph_network_is_verified_with_fewer_nodes_than_its_samples_have(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(GRAPH.replace("TAKEN", "Where(kept, places, source)")), tmp_path / "graph.onnx")
+    rng = np.random.default_rng(5)
+    (tmp_path / "samples").mkdir()
+    for number in range(4):
+        np.savez(
+            tmp_path / "samples" / f"{number}.npz",
+            x=rng.standard_normal((6, 2)).astype(np.float32),
+            edges=np.concatenate([rng.integers(0, 6, (2, 8)), [[5], [5]]], axis=1),
+            kept=rng.random(9) < 0.7,
+        )
+    bundle = edgekit.package(
+        tmp_path / "graph.onnx",
+        "onnxruntime",
+        tmp_path / "bundle",
+        data=tmp_path / "samples",
+        quantize="none",
+        dims={"n": "2..8", "e": "1..9"},
+    )
+    assert 2 in [each["sizes"]["n"] for each in bundle.manifest["accuracy"]["sizes"]]
