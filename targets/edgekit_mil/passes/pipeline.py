@@ -49,6 +49,9 @@ CLEANUP = (
 OperationFilter = Callable[[Any], bool]
 
 LARGEST_HALF = float(np.finfo(np.float16).max)
+SMALLEST_HALF = np.finfo(np.float16).smallest_subnormal
+NORMALIZATIONS = frozenset({"instance_norm", "l2_norm", "layer_norm"})
+"""Operations that divide by the spread of numbers and ``epsilon``: 0 / 0 is NaN where all numbers are equal."""
 
 
 def optimize(program: Program, half: OperationFilter | None) -> None:
@@ -126,6 +129,11 @@ def constants_fit_half(operation: Any) -> bool:
     return True
 
 
+def _is_epsilon(var: Any) -> bool:
+    """Whether a normalization divides by the spread and this number."""
+    return any(each.op_type in NORMALIZATIONS and each.inputs.get("epsilon") is var for each in var.child_ops)
+
+
 @block_context_manager  # type: ignore[untyped-decorator]  # coremltools has no types
 def fold_constant_casts(block: Any) -> None:
     """Store constants in the type that they are used in; a weight cast at run time would ship in float32."""
@@ -138,6 +146,9 @@ def fold_constant_casts(block: Any) -> None:
         if old.val is None or operation.dtype.val not in ("fp16", "fp32"):
             continue
         dtype = np.float16 if operation.dtype.val == "fp16" else np.float32
-        new = mb.const(val=np.asarray(operation.x.val).astype(dtype), before_op=operation, name=f"{old.name}_stored")
+        stored = np.asarray(operation.x.val).astype(dtype)
+        if dtype is np.float16 and _is_epsilon(old) and stored == 0 and operation.x.val > 0:
+            stored = np.asarray(SMALLEST_HALF)
+        new = mb.const(val=stored, before_op=operation, name=f"{old.name}_stored")
         if block.try_replace_uses_of_var_after_op(anchor_op=operation, old_var=old, new_var=new):
             block.remove_ops([operation])

@@ -73,3 +73,26 @@ def test_a_tiny_number_that_nothing_divides_by_keeps_nothing_in_float32() -> Non
     program = Program()
     program.add_function("main", function)
     assert guarded_divisions(program) == frozenset()
+
+
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-12])
+@pytest.mark.parametrize(
+    ("normalization", "shape"),
+    [
+        ("LayerNormalization <epsilon = {}> (x, scale, shift)", "2, 4"),
+        ("InstanceNormalization <epsilon = {}> (x, scale, shift)", "1, 4, 5"),
+        ("GroupNormalization <epsilon = {}, num_groups = 1> (x, scale, shift)", "1, 4, 5"),
+    ],
+)
+def test_equal_numbers_are_normalized_to_the_shift(
+    normalization: str, shape: str, epsilon: float, tmp_path: Path
+) -> None:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["": 21]> g (float[{shape}] x) => (float[{shape}] y)
+        <float[4] scale = {{2, 2, 2, 2}}, float[4] shift = {{0.5, 0.5, 0.5, 0.5}}>
+        {{ y = {normalization.format(f"{epsilon:.20f}")} }}"""
+    )
+    run = edgekit_coreml.load(edgekit_coreml.convert(model, tmp_path / "model", precision="float16")).run
+    for number in (0, 1):
+        found = run({"x": np.full([int(size) for size in shape.split(",")], number, np.float32)})["y"]
+        np.testing.assert_array_equal(found, np.full_like(found, 0.5))
