@@ -207,13 +207,19 @@ class Search:
 
     def _worth_a_rescue(self, near: Sequence[Trial]) -> list[Trial]:
         """The near misses that compute with integers, and are faster than what is fit."""
-        fit = self._fit()
-        rivals = [trial for trial in fit if trial.written.quantized or not self.prefers_integers]
-        to_beat = WORTH_A_RESCUE * max((trial.speedup for trial in rivals), default=0.0)
-        return [trial for trial in near if trial.written.quantized and (trial.speedup > to_beat or not fit)]
+        to_beat = WORTH_A_RESCUE * self._to_beat()
+        return [trial for trial in near if trial.written.quantized and trial.speedup > to_beat]
+
+    def _to_beat(self) -> float:
+        """How many times as fast as float the fastest candidate is that is fit; 0 where the times do not decide."""
+        if self.choice is not None:
+            return 0.0
+        rivals = [trial for trial in self._fit() if trial.written.quantized or not self.prefers_integers]
+        return max((trial.speedup for trial in rivals), default=0.0)
 
     def _near_miss(self, trial: Trial) -> NearMiss:
-        return NearMiss(trial, self._outcome.curve, self.bench, self.write, self.costs, self.max_drop)
+        to_beat = self._to_beat()
+        return NearMiss(trial, self._outcome.curve, self.bench, self.write, self.costs, self.max_drop, to_beat)
 
     def _refine(self, best: Trial) -> bool:
         """If the best one only stores weights, round them adaptively, unless that takes long and gains next to nothing.

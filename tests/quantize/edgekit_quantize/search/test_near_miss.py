@@ -149,6 +149,28 @@ def test_one_form_that_is_computed_wrong_is_not_the_end() -> None:
     assert outcome.best.name == "near, 2 layers in float"
 
 
+@pytest.mark.parametrize(
+    ("rival_s", "tried"),
+    [
+        (FLOAT_S / 1.8, []),  # 0.95 of float's time by the layers' work: 1.6 times as fast at most
+        (FLOAT_S / 1.5, [["much"]]),
+        (None, [["much"]]),
+    ],
+)
+def test_no_form_is_tried_that_layers_in_float_leave_slower_than_what_holds(
+    rival_s: float | None, tried: list[list[str]]
+) -> None:
+    kept: list[list[str]] = []
+
+    chosen(
+        {"near": Slow(FLOAT_S / 2, 0.3), **({} if rival_s is None else {"holds": Slow(rival_s, 0.01)})},
+        layers={"much": LayerNoise(97, 90), "little": LayerNoise(3, 10)},
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+    )
+
+    assert [layers for layers in kept if layers] == tried
+
+
 def test_no_more_layers_go_back_once_the_budget_is_held() -> None:
     kept: list[list[str]] = []
 
