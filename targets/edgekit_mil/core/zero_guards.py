@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_mil.core.exactness import MOVES, operations_of
+from edgekit_mil.core.exactness import COMPARISONS, MOVES, operations_of
 from edgekit_mil.core.mil import Program
 
 GUARDS = frozenset({"add", "clip", "maximum", "select", "sub"})
@@ -19,11 +19,17 @@ GUARDS = frozenset({"add", "clip", "maximum", "select", "sub"})
 CARRIES = MOVES | {"mul", "pow", "reduce_mean", "reduce_sum", "sqrt"}
 """Operations that numbers near zero go through until something divides by them."""
 INVERTS = frozenset({"inverse", "rsqrt"})
+BOUNDS = frozenset({"clip", "maximum", "minimum"})
+"""Operations by which constants bound a quotient."""
+PICKS = BOUNDS | {"select"}
+"""Operations whose results are numbers they take, or constants."""
 SMALL = MOVES | {
     "exp", "mul", "pow", "reduce_l2_norm", "reduce_mean", "reduce_sum", "reduce_sum_square", "sigmoid", "softmax",
     "sqrt", "square",
 }  # fmt: skip
 """Operations whose results float16 may hold as zeros, where what they take are none."""
+LARGEST_RECIPROCAL = float(np.finfo(np.float16).smallest_subnormal) ** -0.5
+"""Of a root: float16 has no square of what would have a larger one."""
 
 
 def guarded_divisions(program: Program) -> frozenset[str]:
@@ -36,12 +42,20 @@ def guarded_divisions(program: Program) -> frozenset[str]:
     known: dict[Any, frozenset[Any]] = {}
     for function in program.functions.values():
         for operation in operations_of(function):
-            if operation.op_type not in GUARDS or not any(map(_vanishes, operation.get_flattened_inputs())):
+            inputs = operation.get_flattened_inputs()
+            if operation.op_type in GUARDS | COMPARISONS and any(map(_vanishes, inputs)):
+                guarded = inputs if operation.op_type in COMPARISONS else operation.outputs
+                before = {operation}
+                after = frozenset[Any]().union(*(_until_divided(var, known) for var in guarded))
+            elif operation.op_type in PICKS and any(map(_bounds_nothing, inputs)):
+                before = _since_divided(operation)
+                after = frozenset({operation, *_multiplied(operation.outputs[0])}) if before else frozenset()
+            else:
                 continue
-            readers = _until_divided(operation.outputs[0], known)
-            if readers:
-                kept |= {operation} | readers
-                _add_makers(operation, kept)
+            if after:
+                kept |= before | after
+                for each in before:
+                    _add_makers(each, kept)
     return frozenset(operation.name for operation in kept)
 
 
@@ -52,6 +66,13 @@ def _vanishes(var: Any) -> bool:
     numbers = np.asarray(var.val)
     with np.errstate(over="ignore"):
         return bool(numbers.any() and not numbers.astype(np.float16).any())
+
+
+def _bounds_nothing(var: Any) -> bool:
+    """Whether it is a constant beyond the quotients that float16 has for the smallest numbers other than zero."""
+    if var.val is None or np.asarray(var.val).dtype != np.float32:
+        return False
+    return bool(np.any(np.abs(var.val) > LARGEST_RECIPROCAL))
 
 
 def _until_divided(var: Any, known: dict[Any, frozenset[Any]]) -> frozenset[Any]:
@@ -70,6 +91,31 @@ def _until_divided(var: Any, known: dict[Any, frozenset[Any]]) -> frozenset[Any]
     return known[var]
 
 
+def _since_divided(operation: Any) -> set[Any]:
+    """The divisions whose quotients an operation bounds, and what lies between; none where it bounds no quotient.
+
+    Masks such as -1e9 are no bounds: of what a ``select`` takes, reciprocals alone count.
+    """
+    found: set[Any] = set()
+    for var in operation.get_flattened_inputs():
+        before = var.op
+        path: set[Any] = set()
+        while before is not None and before.op_type in MOVES and "x" in before.inputs:
+            path.add(before)
+            before = before.x.op
+        if before is not None and (_is_reciprocal(before) or (operation.op_type in BOUNDS and _divides(before))):
+            found |= {before} | path
+    return found
+
+
+def _divides(operation: Any) -> bool:
+    return operation.op_type == "real_div" and operation.y.val is None
+
+
+def _is_reciprocal(operation: Any) -> bool:
+    return any(_inverts(operation, var) for var in operation.get_flattened_inputs() if var.val is None)
+
+
 def _inverts(operation: Any, var: Any) -> bool:
     if operation.op_type == "real_div":
         return operation.y is var and operation.x.val is not None
@@ -83,7 +129,7 @@ def _multiplied(var: Any) -> Iterator[Any]:
     for reader in var.child_ops:
         if reader.op_type == "mul":
             yield reader
-        elif reader.op_type in MOVES:
+        elif reader.op_type in MOVES | PICKS:
             yield reader
             for result in reader.outputs:
                 yield from _multiplied(result)

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import edgekit_coreml
-from edgekit_mil.core.mil import Function, Program, ct, mb
+from edgekit_mil.core.mil import Function, Program, ct, mb, types
 from edgekit_mil.core.zero_guards import guarded_divisions
 
 SILENCE = np.zeros((2, 4), np.float32)
@@ -17,7 +17,8 @@ QUIET = np.full((2, 4), 1e-4, np.float32)
 def converted(steps: str, tmp_path: Path, guard: float) -> edgekit_coreml.Runner:
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["": 18]> g (float[2, 4] x) => (float[2, 4] y)
-        <float e = {{{guard}}}, float zero = {{0.0}}, float half = {{0.5}}, int64[1] axes = {{1}}> {{ {steps} }}"""
+        <float e = {{{guard}}}, float zero = {{0.0}}, float half = {{0.5}}, float less_half = {{-0.5}},
+         float one = {{1.0}}, int64[1] axes = {{1}}> {{ {steps} }}"""
     )
     return edgekit_coreml.load(edgekit_coreml.convert(model, tmp_path / "model", precision="float16"))
 
@@ -53,6 +54,62 @@ def test_what_makes_small_numbers_is_kept_with_their_guard(tmp_path: Path) -> No
     steps = "q = Mul (x, x) s = ReduceSum (q, axes) t = Add (s, e) r = Sqrt (t) y = Div (x, r)"
     found = converted(steps, tmp_path, 1e-8).run({"x": QUIET})["y"]
     np.testing.assert_allclose(found, np.full((2, 4), 5**-0.5), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "r = Sqrt (s) i = Reciprocal (r) t = Min (i, e) y = Mul (x, t)",
+        "r = Sqrt (s) i = Div (one, r) t = Min (e, i) y = Mul (x, t)",
+        "r = Pow (s, less_half) t = Clip (r, zero, e) y = Mul (x, t)",
+        "r = Sqrt (s) i = Reciprocal (r) u = Unsqueeze (i, axes) v = Squeeze (u, axes) t = Min (v, e) y = Mul (x, t)",
+        "b = Greater (s, zero) r = Sqrt (s) i = Reciprocal (r) t = Where (b, i, e) y = Mul (x, t)",
+        "r = Sqrt (s) n = Exp (zero) a = Add (x, n) m = Sub (a, x) i = Div (m, r) t = Min (i, e) y = Mul (x, t)",
+    ],
+)
+@pytest.mark.parametrize("bound", [6e3, 1e6])
+def test_a_bounded_reciprocal_of_a_root(steps: str, bound: float, tmp_path: Path) -> None:
+    """1e-4 / sqrt(4 * 1e-8), and zeros times the bound."""
+    run = converted(f"q = Mul (x, x) s = ReduceSum (q, axes) {steps}", tmp_path, bound).run
+    np.testing.assert_array_equal(run({"x": SILENCE})["y"], SILENCE)
+    np.testing.assert_allclose(run({"x": QUIET})["y"], np.full((2, 4), 0.5), rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "b = Less (s, e) r = Sqrt (s) d = Div (x, r) y = Where (b, zero, d)",
+        "b = GreaterOrEqual (s, e) r = Sqrt (s) d = Div (x, r) y = Where (b, d, zero)",
+        "b = Less (e, s) r = Sqrt (s) i = Reciprocal (r) t = Where (b, i, zero) y = Mul (x, t)",
+        "b = Less (s, e) l = Log (s) y = Where (b, x, l)",
+    ],
+)
+def test_what_is_divided_by_is_compared_with_a_small_number(steps: str, tmp_path: Path) -> None:
+    found = converted(f"q = Mul (x, x) s = ReduceSum (q, axes) {steps}", tmp_path, 1e-8).run({"x": SILENCE})["y"]
+    np.testing.assert_array_equal(found, SILENCE)
+
+
+def test_a_quotient_above_a_small_number_is_as_in_float32(tmp_path: Path) -> None:
+    steps = "b = Greater (s, e) r = Sqrt (s) d = Div (x, r) y = Where (b, d, zero)"
+    found = converted(f"q = Mul (x, x) s = ReduceSum (q, axes) {steps}", tmp_path, 1e-8).run({"x": QUIET})["y"]
+    np.testing.assert_allclose(found, np.full((2, 4), 0.5), rtol=1e-3)
+
+
+@pytest.mark.parametrize("bound", [np.float32(-1e9), np.float32(1e3)])
+def test_masks_of_quotients_and_bounds_that_float16_reaches_keep_nothing_in_float32(bound: np.float32) -> None:
+    with Function(
+        {name: mb.placeholder(shape=(4,)) for name in "xy"} | {"mask": mb.placeholder(shape=(4,), dtype=types.bool)},
+        ct.target.iOS18,
+    ) as function:
+        x, y, mask = (function.inputs[name] for name in ("x", "y", "mask"))
+        if bound < 0:
+            result = mb.select(cond=mask, a=mb.real_div(x=x, y=y), b=bound)
+        else:
+            result = mb.mul(x=mb.minimum(x=mb.real_div(x=x, y=y), y=bound), y=x)
+        function.set_outputs([result])
+    program = Program()
+    program.add_function("main", function)
+    assert guarded_divisions(program) == frozenset()
 
 
 @pytest.mark.parametrize("constant", [1e-6, np.array([1e-9, 1, 1, 1])])
