@@ -23,6 +23,8 @@ BOUNDS = frozenset({"clip", "maximum", "minimum"})
 """Operations by which constants bound a quotient."""
 PICKS = BOUNDS | {"select"}
 """Operations whose results are numbers they take, or constants."""
+SHIFTED = frozenset({"inverse", "log", "rsqrt"})
+"""Operations that add ``epsilon`` to what they divide by, or take the logarithm of."""
 SMALL = MOVES | {
     "exp", "mul", "pow", "reduce_l2_norm", "reduce_mean", "reduce_sum", "reduce_sum_square", "sigmoid", "softmax",
     "sqrt", "square",
@@ -43,7 +45,13 @@ def guarded_divisions(program: Program) -> frozenset[str]:
     for function in program.functions.values():
         for operation in operations_of(function):
             inputs = operation.get_flattened_inputs()
-            if operation.op_type in GUARDS | COMPARISONS and any(map(_vanishes, inputs)):
+            if operation.op_type in SHIFTED and _vanishes(operation.epsilon):
+                before = {operation}
+                after = frozenset(_multiplied(operation.outputs[0])) | before
+            elif operation.op_type == "batch_norm":
+                before = set()
+                after = frozenset({operation} if _spreads_vanish(operation) else ())
+            elif operation.op_type in GUARDS | COMPARISONS and any(map(_vanishes, inputs)):
                 guarded = inputs if operation.op_type in COMPARISONS else operation.outputs
                 before = {operation}
                 after = frozenset[Any]().union(*(_until_divided(var, known) for var in guarded))
@@ -61,11 +69,20 @@ def guarded_divisions(program: Program) -> frozenset[str]:
 
 def _vanishes(var: Any) -> bool:
     """Whether it is a constant other than zero that float16 holds as zeros."""
-    if var.val is None or np.asarray(var.val).dtype != np.float32:
+    if var is None or var.val is None or np.asarray(var.val).dtype != np.float32:
         return False
     numbers = np.asarray(var.val)
     with np.errstate(over="ignore"):
         return bool(numbers.any() and not numbers.astype(np.float16).any())
+
+
+def _spreads_vanish(operation: Any) -> bool:
+    """Whether float16 has zero for a channel's variance, and for ``epsilon`` beside it."""
+    epsilon = np.float32(operation.epsilon.val)
+    variances = np.asarray(operation.variance.val, np.float32)
+    with np.errstate(over="ignore"):
+        stored = variances.astype(np.float16) + epsilon.astype(np.float16)
+    return bool(np.any((stored == 0) & (variances + epsilon > 0)))
 
 
 def _bounds_nothing(var: Any) -> bool:

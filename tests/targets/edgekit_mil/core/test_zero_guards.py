@@ -153,3 +153,59 @@ def test_equal_numbers_are_normalized_to_the_shift(
     for number in (0, 1):
         found = run({"x": np.full([int(size) for size in shape.split(",")], number, np.float32)})["y"]
         np.testing.assert_array_equal(found, np.full_like(found, 0.5))
+
+
+@pytest.mark.parametrize(("epsilon", "quiet"), [(1e-8, 2 / 2**0.5), (1e-12, 2.0)])
+def test_the_root_of_a_mean_square_and_a_small_epsilon(epsilon: float, quiet: float, tmp_path: Path) -> None:
+    """2 * 1e-4 / sqrt(1e-8 + epsilon), and zeros."""
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": 23]> g (float[2, 4] x) => (float[2, 4] y)
+        <float[4] scale = {{2, 2, 2, 2}}> {{ y = RMSNormalization <epsilon = {epsilon:.20f}> (x, scale) }}"""
+    )
+    run = edgekit_coreml.load(edgekit_coreml.convert(model, tmp_path / "model", precision="float16")).run
+    np.testing.assert_array_equal(run({"x": SILENCE})["y"], SILENCE)
+    np.testing.assert_allclose(run({"x": QUIET})["y"], np.full((2, 4), quiet), rtol=1e-3)
+
+
+def test_the_inverse_deviation_of_equal_numbers(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 23]> g (float[2, 4] x) => (float[2, 4] y, float[2, 1] i)
+        <float[4] scale = {2, 2, 2, 2}> { y, m, i = LayerNormalization <epsilon = 1e-12> (x, scale) }"""
+    )
+    run = edgekit_coreml.load(edgekit_coreml.convert(model, tmp_path / "model", precision="float16")).run
+    np.testing.assert_allclose(run({"x": SILENCE})["i"], np.full((2, 1), 1e6), rtol=1e-3)
+
+
+@pytest.mark.parametrize("variance", [0, 1e-9])
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-12])
+def test_channels_without_variance_are_normalized_to_the_shift(variance: float, epsilon: float, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["": 21]> g (float[1, 2, 3] x) => (float[1, 2, 3] y)
+        <float[2] scale = {{2, 2}}, float[2] shift = {{0.5, 0.5}}, float[2] mean = {{1, 1}},
+         float[2] variance = {{{variance:.12f}, 1}}>
+        {{ y = BatchNormalization <epsilon = {epsilon:.20f}> (x, scale, shift, mean, variance) }}"""
+    )
+    run = edgekit_coreml.load(edgekit_coreml.convert(model, tmp_path / "model", precision="float16")).run
+    np.testing.assert_array_equal(run({"x": np.ones((1, 2, 3), np.float32)})["y"], np.full((1, 2, 3), 0.5))
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-10])
+@pytest.mark.parametrize("name", ["inverse", "log", "rsqrt"])
+def test_an_epsilon_that_float16_has_not_is_added_in_float32(name: str, epsilon: float) -> None:
+    with Function({"x": mb.placeholder(shape=(4,))}, ct.target.iOS18) as function:
+        result = getattr(mb, name)(x=function.inputs["x"], epsilon=np.float32(epsilon), name="result")
+        function.set_outputs([result])
+    program = Program()
+    program.add_function("main", function)
+    assert guarded_divisions(program) == ({"result"} if epsilon < 6e-8 else set())
+
+
+def test_channels_with_variance_are_normalized_in_float16() -> None:
+    with Function({"x": mb.placeholder(shape=(1, 2, 3))}, ct.target.iOS18) as function:
+        ones = np.ones(2, np.float32)
+        function.set_outputs(
+            [mb.batch_norm(x=function.inputs["x"], mean=ones, variance=ones, epsilon=np.float32(1e-9))]
+        )
+    program = Program()
+    program.add_function("main", function)
+    assert guarded_divisions(program) == frozenset()
