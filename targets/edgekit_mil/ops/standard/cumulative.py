@@ -19,11 +19,22 @@ def cumulative_sum(ctx: Context, x: Value, axis: Value, *, exclusive: int = 0, r
     """Sums of everything up to an element, itself in- or excluded."""
 
     def total(x: Value, axis: int) -> list[Value]:
-        sums = mb.cumsum(x=x.var, axis=axis, exclusive=bool(exclusive), reverse=bool(reverse))
+        if exclusive and x.var.val is not None:  # coremltools (9.0) fails to evaluate those of constants
+            sums = mb.const(val=_sums_before(x.var.val, axis, bool(reverse)))
+        else:
+            sums = mb.cumsum(x=x.var, axis=axis, exclusive=bool(exclusive), reverse=bool(reverse))
         return [computed(wrapped(sums, x.dtype), x.dtype)]
 
     (found,) = along_axis(x, normalized_axis(axis.ints("axis")[0], x.rank), total)
     return found
+
+
+def _sums_before(numbers: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+    """Sums of what stands before each element along an axis, or behind it in reverse."""
+    ordered = np.flip(numbers, axis) if reverse else numbers
+    earlier = np.delete(ordered, -1, axis)
+    sums = np.cumsum(np.concatenate([np.zeros_like(ordered.take([0], axis)), earlier], axis), axis, numbers.dtype)
+    return np.flip(sums, axis) if reverse else sums
 
 
 @lowering("CumProd", versions=[26], note="axis constant")

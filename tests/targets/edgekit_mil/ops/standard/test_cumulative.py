@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
+
+import edgekit_coreml
 
 
 @pytest.mark.parametrize("exclusive", [0, 1])
@@ -13,6 +18,31 @@ def test_agrees(agrees, op_type, opset, dtype, axis, reverse, exclusive):
     x = np.array([[1, 2, 3, -1, 2], [4, 5, 1, 1, -2]], dtype)
     attributes = {"reverse": reverse, "exclusive": exclusive}
     agrees(op_type, [x, np.array(axis)], outputs=[dtype], opset=opset, against="reference", **attributes)
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "reverse", "sums"),
+    [(0, 0, [1, 2, 3, 4]), (1, 0, [0, 1, 2, 3]), (0, 1, [4, 3, 2, 1]), (1, 1, [3, 2, 1, 0])],
+)
+@pytest.mark.parametrize("dtype", ["int64", "float"])
+def test_sums_of_ones_as_many_as_sizes_beside_an_open_one_tell(
+    dtype: str, exclusive: int, reverse: int, sums: list[int], tmp_path: Path
+) -> None:
+    one = "1" if dtype == "int64" else "1.0"
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18]> g (float[N, 4] x) => (float[N, 4] y)
+        <{dtype} one = {{{one}}}, int64 axis = {{0}}, int64[1] first = {{1}}, int64[1] end = {{2}}> {{
+            shape = Shape (x)
+            count = Slice (shape, first, end)
+            ones = Expand (one, count)
+            sums = CumSum <exclusive = {exclusive}, reverse = {reverse}> (ones, axis)
+            numbers = Cast <to = 1> (sums)
+            y = Add (x, numbers)
+        }}"""
+    )
+    converted = edgekit_coreml.convert(model, tmp_path / "model", precision="float32", dimensions={"N": range(1, 5)})
+    found = edgekit_coreml.load(converted).run({"x": np.zeros((3, 4), np.float32)})["y"]
+    np.testing.assert_array_equal(found, [sums] * 3)
 
 
 @pytest.mark.parametrize("time_axis", [0, 1])
