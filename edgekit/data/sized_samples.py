@@ -13,13 +13,16 @@ from edgekit.model import ValueSpec
 
 MOST_PARTS = 8
 """How many samples one larger sample is put together of at most; then they come again."""
+LEAST_STEPS = 3
+"""From how many steps on a number that is the size of an axis is taken for a length: flags and counts are smaller."""
 
 
 class SizedSamples:
     """Samples with every open dimension at a size, made by joining samples and cutting what is too much.
 
     Along the first open axis of an input, one sample follows the other, so that the items of a batch differ; along
-    the others a sample is repeated. They have no labels.
+    the others a sample is repeated. Where the longest sequence of each sample fills an open axis, the longest does so
+    here, as models make masks that are as wide as the greatest length. They have no labels.
 
     Args:
         base: What they are made of.
@@ -49,6 +52,8 @@ class SizedSamples:
             }
             for spec, fixed in zip(inputs, at_sizes(inputs, sizes), strict=True)
         }
+        self._dims = {spec.name: spec.shape or () for spec in inputs}
+        self._integers = [spec.name for spec in inputs if spec.dtype.startswith(("int", "uint"))]
         self._sizes = sizes
         self._count = count
         self._identity = id(base), tuple((spec.name, spec.shape) for spec in inputs), tuple(sizes.items()), count
@@ -65,12 +70,34 @@ class SizedSamples:
 
     def __iter__(self) -> Iterator[Sample]:
         parts = [sample.feeds for sample in islice(self._base, MOST_PARTS)]
+        filled = self._filled(parts)
         at = ", ".join(f"{name}={size}" for name, size in self._sizes.items())
         for number in range(self._count):
             turned = [parts[(number + place) % len(parts)] for place in range(len(parts))]
             feeds = {name: _made([part[name] for part in turned], sizes) for name, sizes in self._inputs.items()}
+            feeds |= {name: _longest_raised(feeds[name], size) for name, size in filled.items()}
             feeds |= {name: np.minimum(feeds[name], limit - 1) for name, limit in self._below.items()}
             yield Sample(f"sample {number} at {at}", feeds)
+
+    def _filled(self, parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, int]:
+        """The size of the axis that the greatest of an input's numbers is in each sample, by the input's name."""
+        axes = [(name, axis, size) for name, sizes in self._inputs.items() for axis, size in sizes.items()]
+        found: dict[str, int] = {}
+        for counts in self._integers:
+            if not all(part[counts].size for part in parts):
+                continue
+            longest = [int(part[counts].max()) for part in parts]
+            for name, axis, size in axes:
+                if min(longest) < LEAST_STEPS or self._dims[name][axis] in self._dims[counts]:
+                    continue
+                if longest == [part[name].shape[axis] for part in parts]:
+                    found.setdefault(counts, size)
+        return found
+
+
+def _longest_raised(lengths: np.ndarray, size: int) -> np.ndarray:
+    """Lengths of which the greatest are now ``size``, and none is greater."""
+    return np.where(lengths == lengths.max(), size, np.minimum(lengths, size)).astype(lengths.dtype)
 
 
 def _made(arrays: Sequence[np.ndarray], sizes: Mapping[int, int]) -> np.ndarray:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pytest
 
 from edgekit.data.samples import Sample
 from edgekit.data.sized_samples import SizedSamples
@@ -83,3 +84,49 @@ def test_a_sequence_that_is_cut_counts_no_more_steps_than_it_has() -> None:
     np.testing.assert_array_equal(cut.feeds["count"], [2])
     (longer,) = SizedSamples(base, inputs, {"T": 9}, 1, {"count": 10})
     np.testing.assert_array_equal(longer.feeds["count"], [5])
+
+
+def padded(*lengths: int) -> dict[str, np.ndarray]:
+    """A batch of sequences, padded to the longest."""
+    return {"x": np.zeros((len(lengths), max(lengths), 2), np.float32), "lengths": np.array(lengths)}
+
+
+LENGTHS = [ValueSpec("x", "float32", ("N", "T", 2)), ValueSpec("lengths", "int64", ("N",))]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ({"N": 2, "T": 9}, [9, 4]),
+        ({"N": 3, "T": 9}, [9, 4, 3]),
+        ({"N": 2, "T": 3}, [3, 3]),
+        ({"N": 1, "T": 2}, [2]),
+    ],
+)
+def test_the_longest_sequence_fills_the_axis_as_in_the_samples(sizes: dict[str, int], expected: list[int]) -> None:
+    (sample,) = SizedSamples(Given(padded(5, 4), padded(3, 5)), LENGTHS, sizes, 1)
+    np.testing.assert_array_equal(sample.feeds["lengths"], expected)
+    assert sample.feeds["lengths"].dtype == np.int64
+
+
+def test_samples_of_several_sizes_are_filled_by_their_longest_sequences() -> None:
+    (sample,) = SizedSamples(Given(padded(4, 3), padded(7, 3)), LENGTHS, {"N": 4, "T": 9}, 1)
+    np.testing.assert_array_equal(sample.feeds["lengths"], [4, 3, 9, 3])
+
+
+def test_lengths_that_fill_no_axis_stay() -> None:
+    shorter = padded(5, 4) | {"lengths": np.array([4, 4])}
+    (sample,) = SizedSamples(Given(padded(5, 4), shorter), LENGTHS, {"N": 2, "T": 9}, 1)
+    np.testing.assert_array_equal(sample.feeds["lengths"], [5, 4])
+
+
+def test_flags_that_are_as_great_as_a_batch_stay() -> None:
+    base = Given({"x": np.zeros((1, 2), np.float32), "flag": np.array(1)})
+    inputs = [ValueSpec("x", "float32", ("N", 2)), ValueSpec("flag", "int64", ())]
+    (sample,) = SizedSamples(base, inputs, {"N": 4}, 1)
+    assert int(sample.feeds["flag"]) == 1
+
+
+def test_ids_as_great_as_their_own_number_stay() -> None:
+    (sample,) = SizedSamples(Given({"ids": row(4, 1, 2, 3)}), [ValueSpec("ids", "int64", (1, "L"))], {"L": 6}, 1)
+    np.testing.assert_array_equal(sample.feeds["ids"], [[4, 1, 2, 3, 4, 1]])
