@@ -146,8 +146,52 @@ def fold_constants(graph_model: ir.Model, **limits: Any) -> bool:
     """
     from onnxscript.optimizer import fold_constants_ir  # an eighth of the time that a command takes to start
 
+    answered = _answer_known_sizes(graph_model)
     with np.errstate(all="ignore"):
-        return bool(fold_constants_ir(graph_model, onnx_shape_inference=True, **limits))
+        return bool(fold_constants_ir(graph_model, onnx_shape_inference=True, **limits)) or answered
+
+
+def _answer_known_sizes(graph_model: ir.Model) -> bool:
+    """Turns sizes that are asked for into constants, in place, where other sizes of the same tensor are open.
+
+    onnxscript's folder (0.7) answers ``x.shape[1]`` where all of x's sizes are known.
+    """
+    answered = False
+    for node in list(graph_model.graph.all_nodes()):
+        sizes = _asked_sizes(node)
+        graph = node.graph
+        if sizes is None or graph is None or node.outputs[0].is_graph_output():
+            continue
+        value = ir.AttrTensor("value", ir.Tensor(sizes))
+        constant = ir.Node("", "Constant", [], attributes=[value], name=f"{node.name}_known")
+        graph.insert_before(node, constant)
+        constant.outputs[0].type = ir.TensorType(ir.DataType.INT64)
+        constant.outputs[0].shape = ir.Shape(sizes.shape)
+        ir.convenience.replace_all_uses_with(node.outputs[0], constant.outputs[0])
+        graph.remove(node, safe=True)
+        answered = True
+    return answered
+
+
+def _asked_sizes(node: ir.Node) -> np.ndarray | None:
+    """The sizes that a Gather takes of a Shape, as far as all of them are known."""
+    read, place, *_ = (*node.inputs, None, None)
+    if node.op_type != "Gather" or node.domain or read is None or place is None:
+        return None
+    asked = read.producer()
+    places = ir.convenience.get_const_tensor(place)
+    if asked is None or asked.op_type != "Shape" or asked.domain or asked.inputs[0] is None or places is None:
+        return None
+    shape = asked.inputs[0].shape
+    if shape is None:
+        return None
+    dims = shape[asked.attributes.get_int("start", 0) : asked.attributes.get_int("end", len(shape))]
+    numbers = places.numpy()
+    if not np.all((-len(dims) <= numbers) & (numbers < len(dims))):
+        return None
+    taken = [dims[number] for number in numbers.reshape(-1).tolist()]
+    known = [size for size in taken if isinstance(size, int)]
+    return np.array(known, np.int64).reshape(numbers.shape) if len(known) == len(taken) else None
 
 
 def fold_shapes(model: Model) -> Model:
