@@ -138,7 +138,8 @@ def _by_frontend(node: ir.Node, gaps: dict[str, OpGap], opset: int) -> NodeVerdi
 def _by_plugin(node: ir.Node, refused: set[str], device: str, opset: int) -> NodeVerdict:
     """What the plugin says of the operations that the node became: they bear the name of the node or of an output."""
     if refused & {node.name, *(value.name for value in node.outputs)}:
-        detail, hint = f"the {device} plugin does not take it", replacement_hint(node, opset)
+        detail = "; ".join([f"the {device} plugin does not take it", *_ranks_told(node)])
+        hint = replacement_hint(node, opset)
         return _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail=detail, hint=hint)
     return _verdict(node, Support.SUPPORTED, Evidence.COMPILED, device)
 

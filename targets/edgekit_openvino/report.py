@@ -30,6 +30,7 @@ MESSAGE = re.compile(r"^-- (?P<op>\S+) with a message:\n(?P<text>.*?)(?:\n\s*\n|
 FAILED_NODE = re.compile(r"<Node\([^)]*\): (?P<names>[^>]*)>")
 FRIENDLY_NAME = re.compile(r"friendly_name '(?P<name>[^']+)'")
 COMPILED_NAME = re.compile(r"Operation name: (?P<name>.+)$", re.MULTILINE)
+DYNAMIC_RANK = "dynamic rank"
 UNTYPED = "input type dynamic"
 VERSION = re.compile(r"-\d+$")
 SOURCE_PLACE = re.compile(r"failed at \S+:\d+:?$|^Exception from \S+:\d+:?$")
@@ -76,6 +77,18 @@ def operation_named(report: str) -> str | None:
     """The operation that a plugin's report is about, by the name that it has from its ONNX node; None of others."""
     match = FRIENDLY_NAME.search(report) or COMPILED_NAME.search(report)
     return None if match is None else match.group("name").strip()
+
+
+def ranks_hint(report: str) -> str | None:
+    """What to do about a plugin's report of an operation of no known number of dimensions; None of other reports."""
+    if DYNAMIC_RANK not in report:
+        return None
+    name = operation_named(report)
+    named = "an operation" if name is None else repr(name)
+    return (
+        f"{named} has no fixed number of dimensions, as where the branches of an If differ in it: "
+        "fix the sizes that decide with `edgekit fix`, or export the branch that is used alone"
+    )
 
 
 def last_line(error: Exception) -> str:

@@ -32,7 +32,7 @@ class CompiledRunner:
     def __init__(self, path: Path, *, threads: int = 1, settings: Mapping[str, str] = SETTINGS) -> None:
         import openvino
 
-        from edgekit_openvino.report import last_line
+        from edgekit_openvino.report import last_line, ranks_hint
 
         core = new_core()
         config = {**settings, **_on_threads(threads)}
@@ -50,7 +50,9 @@ class CompiledRunner:
             self._is_dynamic = model.is_dynamic()
             self._model = core.compile_model(model, "CPU", config)
         except RuntimeError as error:
-            raise InputError(f"OpenVINO cannot load the model: {last_line(error)}", subject=path) from error
+            raise InputError(
+                f"OpenVINO cannot load the model: {last_line(error)}", subject=path, hint=ranks_hint(str(error))
+            ) from error
         self._request = self._model.create_infer_request()
         self._turn = threading.Lock()
         self._held: dict[int, np.ndarray] = {}

@@ -107,6 +107,23 @@ def test_a_node_that_keeps_the_plugin_from_compiling_is_named() -> None:
     assert found["outer"].support is Support.UNKNOWN
 
 
+def test_the_branches_of_a_refused_node_are_told_apart() -> None:
+    """An open size decides: the plugin takes no node behind it, either."""
+    body = """(float[N, 3] x) => (float y) <int64 one = {1}, int64 zero = {0}, int64[1] first = {0}> {
+        s = Shape (x) d = Gather (s, zero) c = Equal (d, one)
+        [fork] h = If (c) <
+            then_branch = yes () => (float[1, N, 3] a) { a = Unsqueeze (x, first) },
+            else_branch = no () => (float[N, 3] b) { b = Relu (x) }
+        >
+        y = ReduceSum <keepdims = 0> (h)
+    }"""
+    found = {verdict.node: verdict for verdict in verdicts(body, "intel-cpu")}
+    assert found["fork"].support is Support.UNSUPPORTED
+    assert found["fork"].detail == (
+        "the CPU plugin does not take it; 'h' has 3 dimensions in one branch and 2 in the other"
+    )
+
+
 REPORT = """Exception from src/inference/src/cpp/core.cpp:256:
 Exception from src/inference/src/dev/plugin.cpp:70:
 Check '!dim::is_empty(minus_one_dim)' failed at src/core/shape_inference/include/reshape_shape_inference.hpp:345:

@@ -139,6 +139,27 @@ def test_a_file_that_is_no_ir_is_refused(tmp_path: Path) -> None:
         edgekit_openvino.load(file)
 
 
+def test_an_operation_of_no_fixed_rank_is_named_with_what_to_do(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[N, 3] x) => (float y)
+        <int64 one = {1}, int64 zero = {0}, int64[1] first = {0}> {
+            s = Shape (x) d = Gather (s, zero) c = Equal (d, one)
+            [fork] h = If (c) <
+                then_branch = yes () => (float[1, N, 3] a) { a = Unsqueeze (x, first) },
+                else_branch = no () => (float[N, 3] b) { b = Relu (x) }
+            >
+            y = ReduceSum <keepdims = 0> (h)
+        }"""
+    )
+    converted = edgekit_openvino.convert(model, tmp_path / "model")
+    with pytest.raises(InputError) as caught:
+        edgekit_openvino.load(converted)
+    assert caught.value.hint == (
+        "'fork' has no fixed number of dimensions, as where the branches of an If differ in it: "
+        "fix the sizes that decide with `edgekit fix`, or export the branch that is used alone"
+    )
+
+
 def test_an_unknown_precision_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="float16"):
         edgekit_openvino.convert(onnx.ModelProto(), tmp_path / "model", precision="int8")
