@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableSequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -23,19 +24,28 @@ class _Steps:
     """The nodes that one node becomes."""
 
     def __init__(self, node: onnx.NodeProto, opset: int) -> None:
+        self.attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
         self.nodes: list[onnx.NodeProto] = []
         self._prefix = node.name or node.output[0]
         self._opset = opset
 
-    def step(self, operator: str, *inputs: str) -> str:
+    def step(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Adds a node.
 
         Returns:
             The name of its output.
         """
         name = f"{self._prefix}/{operator}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [name], name))
+        self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
         return name
+
+    def constant(self, values: np.ndarray) -> str:
+        """Adds a constant.
+
+        Returns:
+            Its name.
+        """
+        return self.step("Constant", value=numpy_helper.from_array(values))
 
     def number(self, value: float, like: str) -> str:
         """Adds a constant of the type that ``like`` has, float32 before ``CastLike`` was there.
@@ -43,9 +53,7 @@ class _Steps:
         Returns:
             The name of the constant.
         """
-        name = f"{self._prefix}/number_{len(self.nodes)}"
-        tensor = numpy_helper.from_array(np.array(value, np.float32))
-        self.nodes.append(helper.make_node("Constant", [], [name], name, value=tensor))
+        name = self.constant(np.array(value, np.float32))
         return self.step("CastLike", name, like) if self._opset >= _CAST_LIKE_SINCE else name
 
 
@@ -76,14 +84,67 @@ def _zero_where_zero(steps: _Steps, x: str, result: str) -> str:
     return steps.step("Where", steps.step("Equal", x, zero), zero, result)
 
 
-_WRITTEN: Mapping[str, tuple[str, int, Callable[..., str]]] = {
-    "Erfc": ("1 - Erf(x)", 1, _erfc),
-    "Expm1": ("Tanh(x / 2) * (Exp(x) + 1)", 1, _expm1),
-    "Log1p": ("Log(1 + x)", 1, _log1p),
-    "Xdivy": ("x / y, 0 where x is 0", 2, _xdivy),
-    "Xlogy": ("x * Log(y), 0 where x is 0", 2, _xlogy),
+def _bucketize(steps: _Steps, x: str) -> str:
+    """How many boundaries each number is not less than: of NaN all of them, as with ``std::upper_bound``."""
+    boundaries = steps.constant(np.array(steps.attributes.get("boundaries", []), np.float32))
+    last = steps.constant(np.array([-1]))
+    numbers = steps.step("Unsqueeze", steps.step("Cast", x, to=onnx.TensorProto.FLOAT), last)
+    reached = steps.step("Not", steps.step("Less", numbers, boundaries))
+    return steps.step("ReduceSum", steps.step("Cast", reached, to=onnx.TensorProto.INT32), last, keepdims=0)
+
+
+def _broadcast_args(steps: _Steps, first: str, second: str) -> str:
+    """The sizes of both, ones before the shorter; where one has 1, that of the other."""
+    shapes = [steps.step("Cast", shape, to=onnx.TensorProto.INT64) for shape in (first, second)]
+    ranks = [steps.step("Shape", shape) for shape in shapes]
+    rank = steps.step("Max", *ranks)
+    one = numpy_helper.from_array(np.ones(1, np.int64))
+    ones = [steps.step("ConstantOfShape", steps.step("Sub", rank, each), value=one) for each in ranks]
+    left, right = (steps.step("Concat", *each, axis=0) for each in zip(ones, shapes, strict=True))
+    is_one = steps.step("Equal", left, steps.constant(np.array(1)))
+    return steps.step("CastLike", steps.step("Where", is_one, right, left), first)
+
+
+def _rgb_to_hsv(steps: _Steps, x: str) -> str:
+    """Hue in sixths of a turn from red, green or blue, as TensorFlow's kernel computes it (``colorspace_op.h``)."""
+    red, green, blue = (steps.step("Gather", x, steps.constant(np.array([place])), axis=-1) for place in range(3))
+    value = steps.step("Max", red, green, blue)
+    spread = steps.step("Sub", value, steps.step("Min", red, green, blue))
+    zero, six = steps.number(0, x), steps.number(6, x)
+
+    def turned(first: str, second: str, sixths: int) -> str:
+        part = steps.step("Div", steps.step("Sub", first, second), steps.step("Mul", spread, six))
+        return steps.step("Add", part, steps.number(sixths / 6, x)) if sixths else part
+
+    from_green = steps.step("Where", steps.step("Equal", green, value), turned(blue, red, 2), turned(red, green, 4))
+    hue = steps.step("Where", steps.step("Equal", red, value), turned(green, blue, 0), from_green)
+    hue = steps.step("Where", steps.step("Greater", spread, zero), hue, zero)
+    around = steps.step("Add", hue, steps.number(1, x))
+    hue = steps.step("Where", steps.step("Less", hue, zero), around, hue)
+    share = steps.step("Div", spread, value)
+    saturation = steps.step("Where", steps.step("Greater", value, zero), share, zero)
+    return steps.step("Concat", hue, saturation, value, axis=-1)
+
+
+class _Written(NamedTuple):
+    """How an operator is told, the number of its inputs, what writes it, and from which operator set on."""
+
+    told: str
+    inputs: int
+    write: Callable[..., str]
+    since: int = 1
+
+
+_WRITTEN: Mapping[str, _Written] = {
+    "BroadcastArgs": _Written("the shape that two shapes broadcast to", 2, _broadcast_args, _CAST_LIKE_SINCE),
+    "Bucketize": _Written("the number of boundaries that x is not less than", 1, _bucketize, 13),
+    "Erfc": _Written("1 - Erf(x)", 1, _erfc),
+    "Expm1": _Written("Tanh(x / 2) * (Exp(x) + 1)", 1, _expm1),
+    "Log1p": _Written("Log(1 + x)", 1, _log1p),
+    "RGBToHSV": _Written("hue, saturation and value of red, green and blue", 1, _rgb_to_hsv, 13),
+    "Xdivy": _Written("x / y, 0 where x is 0", 2, _xdivy),
+    "Xlogy": _Written("x * Log(y), 0 where x is 0", 2, _xlogy),
 }
-"""How each is told, the number of its inputs, and what writes it."""
 
 
 def write_out_tensorflow_operators(proto: onnx.ModelProto) -> list[str]:
@@ -95,14 +156,14 @@ def write_out_tensorflow_operators(proto: onnx.ModelProto) -> list[str]:
     opset = max((each.version for each in proto.opset_import if each.domain in STANDARD_DOMAINS), default=0)
     replaced: Counter[str] = Counter()
     for nodes in _lists_of_nodes(proto):
-        if any(map(_is_left, nodes)):
-            replaced.update(node.op_type for node in nodes if _is_left(node))
+        if any(_is_left(node, opset) for node in nodes):
+            replaced.update(node.op_type for node in nodes if _is_left(node, opset))
             written = [step for node in nodes for step in _written(node, opset)]
             del nodes[:]
             nodes.extend(written)
     return [
         f"{operator} is an operator of TensorFlow that ONNX does not have, and the exporter left it as it was: "
-        f"{count} {'node is' if count == 1 else 'nodes are'} taken as {_WRITTEN[operator][0]}"
+        f"{count} {'node is' if count == 1 else 'nodes are'} taken as {_WRITTEN[operator].told}"
         for operator, count in sorted(replaced.items())
     ]
 
@@ -115,15 +176,17 @@ def _lists_of_nodes(proto: onnx.ModelProto) -> Iterator[MutableSequence[onnx.Nod
     yield proto.graph.node
 
 
-def _is_left(node: onnx.NodeProto) -> bool:
+def _is_left(node: onnx.NodeProto, opset: int) -> bool:
     known = _WRITTEN.get(node.op_type)
-    return known is not None and not node.domain and len(node.input) == known[1] and len(node.output) == 1
+    if known is None or node.domain or opset < known.since:
+        return False
+    return len(node.input) == known.inputs and len(node.output) == 1
 
 
 def _written(node: onnx.NodeProto, opset: int) -> list[onnx.NodeProto]:
-    if not _is_left(node):
+    if not _is_left(node, opset):
         return [node]
     steps = _Steps(node, opset)
-    _WRITTEN[node.op_type][2](steps, *node.input)
+    _WRITTEN[node.op_type].write(steps, *node.input)
     steps.nodes[-1].output[0] = node.output[0]
     return steps.nodes
