@@ -86,7 +86,7 @@ def ranks_hint(report: str) -> str | None:
     name = operation_named(report)
     named = "an operation" if name is None else repr(name)
     return (
-        f"{named} has no fixed number of dimensions, as where the branches of an If differ in it: "
+        f"{named} has no fixed number of dimensions, as where the branches of an If differ in it or a Loop changes it: "
         "fix the sizes that decide with `edgekit fix`, or export the branch that is used alone"
     )
 

@@ -155,7 +155,7 @@ def test_an_operation_of_no_fixed_rank_is_named_with_what_to_do(tmp_path: Path) 
     with pytest.raises(InputError) as caught:
         edgekit_openvino.load(converted)
     assert caught.value.hint == (
-        "'fork' has no fixed number of dimensions, as where the branches of an If differ in it: "
+        "'fork' has no fixed number of dimensions, as where the branches of an If differ in it or a Loop changes it: "
         "fix the sizes that decide with `edgekit fix`, or export the branch that is used alone"
     )
 
