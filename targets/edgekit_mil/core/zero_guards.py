@@ -6,7 +6,6 @@ sample has to hold such, so that it does not depend on samples what is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ def guarded_divisions(program: Program) -> frozenset[str]:
             inputs = operation.get_flattened_inputs()
             if operation.op_type in SHIFTED and _vanishes(operation.epsilon):
                 before = {operation}
-                after = frozenset(_multiplied(operation.outputs[0])) | before
+                after = frozenset(_multiplied(operation.outputs[0]) | before)
             elif operation.op_type == "batch_norm":
                 before = set()
                 after = frozenset({operation} if _spreads_vanish(operation) else ())
@@ -141,15 +140,18 @@ def _inverts(operation: Any, var: Any) -> bool:
     return operation.op_type in INVERTS
 
 
-def _multiplied(var: Any) -> Iterator[Any]:
+def _multiplied(var: Any) -> set[Any]:
     """The operations from a reciprocal to the products with it."""
-    for reader in var.child_ops:
-        if reader.op_type == "mul":
-            yield reader
-        elif reader.op_type in MOVES | PICKS:
-            yield reader
-            for result in reader.outputs:
-                yield from _multiplied(result)
+    found: set[Any] = set()
+    waiting = [*var.child_ops]
+    while waiting:
+        reader = waiting.pop()
+        if reader.op_type not in MOVES | PICKS | {"mul"} or reader in found:
+            continue
+        found.add(reader)
+        if reader.op_type != "mul":
+            waiting += [each for result in reader.outputs for each in result.child_ops]
+    return found
 
 
 def _add_makers(operation: Any, kept: set[Any]) -> None:
