@@ -24,7 +24,6 @@ from edgekit.files.atomic import require_another_file, require_writable
 from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.fingerprint import model_files
-from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.reading.onnx_file import write_model
 from edgekit.graph.sizes.default_sizes import Holds
@@ -233,7 +232,7 @@ def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor
     )
     for told in record.get("left_to_verify", ()):
         walk.warn(told)
-    _warn_of_sets(walk, order, model)
+    _warn_of_sets(walk, order, record)
     write_model(model, order.output)
     return QuantizedModel(
         order.output,
@@ -246,13 +245,15 @@ def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor
     )
 
 
-def _warn_of_sets(walk: Walk, order: QuantizeOrder, model: Model) -> None:
+def _warn_of_sets(walk: Walk, order: QuantizeOrder, record: Mapping[str, Any]) -> None:
     """Tells which instruction sets were asked for that candidates were not held to."""
-    if order.target is None or not multiplies_integers(model):
+    if order.target is None or record["scheme"] == NONE:
         return
     plugin, _ = find_profile(order.target)
     for name in order.instruction_sets or ():
-        if held_here(plugin, name) is None:
+        if order.data is None:
+            walk.warn(f"not judged with {name}: no sample to execute it on; --data names some")
+        elif held_here(plugin, name) is None:
             lacking = cannot_execute(plugin, name)
             emulated = f"an emulator alone executes it here: `edgekit package --isa {name}` verifies the bundle with it"
             walk.warn(f"not judged with {name}: {emulated if lacking is None else lacking.message}")

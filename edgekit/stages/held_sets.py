@@ -25,6 +25,7 @@ from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import RequirementError
 from edgekit.execution.recurrence import restart
 from edgekit.files.atomic import temporary_folder
+from edgekit.graph.integer_products import multiplies_integers
 from edgekit.model import Model
 from edgekit.target import BuildOptions, Profile, Runner, Target
 
@@ -47,6 +48,8 @@ class HeldSets:
         profile: The device.
         options: How it is built.
         samples: What it is run on; none where only what is known already is asked for.
+        asked: Whether the user asks for them, which holds every candidate to them; else they count for those that
+            multiply integers.
     """
 
     def __init__(
@@ -57,8 +60,11 @@ class HeldSets:
         profile: Profile,
         options: BuildOptions,
         samples: Samples | None,
+        *,
+        asked: bool = False,
     ) -> None:
         self._names = tuple(names)
+        self._asked = asked
         self._model = model
         self._target = target
         self._profile = profile
@@ -69,11 +75,15 @@ class HeldSets:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: the names."""
-        return {"names": self.usable}
+        return {"names": self.usable, "asked": self._asked}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Nothing is left to be found out."""
-        self._names, self._known, self._lock = state["names"], {}, Lock()
+        self._names, self._asked, self._known, self._lock = state["names"], state["asked"], {}, Lock()
+
+    def count_for(self, candidate: Model) -> bool:
+        """Whether a candidate has to hold with them."""
+        return bool(self._names) and (self._asked or multiplies_integers(candidate))
 
     def opened(self, candidate: Bundle, runner: Runner, closing: ExitStack) -> list[Runner]:
         """What executes a candidate held to each of the sets that count, in a process each.

@@ -16,13 +16,12 @@ import numpy as np
 
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples
-from edgekit.devices.instruction_set import held_here
+from edgekit.devices.instruction_set import SCHEME, held_here
 from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.faults import as_edgekit_error, plugin_at_fault
 from edgekit.files.atomic import temporary_folder
 from edgekit.files.room import is_for_want_of_room, require_room
-from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.instruction_sets import WITHOUT_VNNI
 from edgekit.model import Arrays, Model, ValueSpec
@@ -87,7 +86,7 @@ class Execute:
     threads: int = 1
     """How many the runtime may use where candidates are timed; a bundle runs on one."""
     instruction_sets: HeldSets | None = None
-    """What its runtime is held to as well where the candidate multiplies integers, in a process for each."""
+    """What its runtime is held to as well where they count for the candidate, in a process for each."""
     as_shipped: bool = False
     """Whether they are built as what ships, whose size counts; else they are drafts: their outputs are what counts."""
 
@@ -109,7 +108,9 @@ class Execute:
         except BaseException:
             closing.close()
             raise
-        sets = self.instruction_sets if multiplies_integers(candidate) else None
+        sets = self.instruction_sets
+        if sets is not None and not sets.count_for(candidate):
+            sets = None
         opened = Opened(
             timed,
             partial(self._shipped, artifact, form) if self.threads != 1 else None,
@@ -170,6 +171,8 @@ def _told_of_candidate(what: str) -> Iterator[None]:
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, EdgeKitError):
             text = error.message if error.found is None else f"{error.message}: {error.found}"
+            if str(error.subject).startswith(f"{SCHEME}:"):
+                text = f"{error.subject}: {text}"
         raise CandidateError(f"cannot be {what}: {' '.join(text.split())}") from error
 
 
@@ -312,7 +315,7 @@ class Quantize(Stage[Model]):
         known = self._profile.instruction_sets if asked is None else asked
         held = tuple(name for name in known if held_here(self._target, name))
         if asked is not None:
-            return HeldSets(held, given, self._target, self._profile, self._options, None)
+            return HeldSets(held, given, self._target, self._profile, self._options, None, asked=True)
         strict = tuple(name for name in held if name in WITHOUT_VNNI) or held[:1]
         return HeldSets(strict, given, self._target, self._profile, self._options, self._samples)
 

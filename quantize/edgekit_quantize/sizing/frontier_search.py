@@ -209,6 +209,8 @@ class Sizing:
     def _on_target(self, place: int) -> QuantizationResult:
         """The allocation, or the next larger one that holds the budget as the target executes it.
 
+        Within a size, the next smaller one takes the place of one that cannot be built, loaded or run in a setting.
+
         Raises:
             CandidateError: None does, or none of them is small enough.
         """
@@ -234,10 +236,13 @@ class Sizing:
                 if score.drop <= self.max_drop:
                     self._curve[-1] |= self._latencies(judge, opened)
                     return self._result(place, name, written)
-            larger = self._larger(place)
-            if larger == place or self.request.max_bytes is not None:
+            if self.request.max_bytes is None:
+                following = self._larger(place)
+            else:
+                following = self._smaller(place) if isinstance(score, CandidateError) else place
+            if following == place:
                 break
-            place = larger
+            place = following
         lost = "; ".join(failures) or f"at most {self.max_drop:.2%} may be lost"
         forms = "no smaller form" if self.request.max_bytes is None else "no form that is small enough"
         doubts = [] if failures else [*filter(None, [self.scorer.doubt, self.scorer.unread])]
@@ -259,6 +264,12 @@ class Sizing:
         """The place of the next allocation that is larger by :data:`STEP_BACK`; the same where there is none."""
         size = self._frontier[place].bytes * (1 + STEP_BACK)
         return next((at for at in range(place, -1, -1) if self._frontier[at].bytes >= size), 0)
+
+    def _smaller(self, place: int) -> int:
+        """The place of the next allocation that is smaller by :data:`STEP_BACK`; the last one's where there is none."""
+        size = self._frontier[place].bytes / (1 + STEP_BACK)
+        last = len(self._frontier) - 1
+        return next((at for at in range(place, last + 1) if self._frontier[at].bytes <= size), last)
 
     def _result(self, place: int, name: str, written: Written) -> QuantizationResult:
         forms = self._frontier[place].forms

@@ -325,6 +325,29 @@ def test_quantize_tells_with_which_sets_candidates_were_not_judged(
         }
 
 
+@needs_vnni
+@pytest.mark.parametrize("scheme", [("--scheme", "int8-weights"), ("--smallest",), ("--max-size", "20kB")])
+def test_a_set_that_is_asked_for_judges_weights_that_are_stored_alone(
+    scheme: tuple[str, ...], edgekit: RunEdgeKit, data: Path, tmp_path: Path
+) -> None:
+    weights = np.random.default_rng(5).standard_normal((OUTPUTS, INPUTS, 1, 1)).astype(np.float32)
+    ir.save(_model(BY_HAND, w=weights), tmp_path / "model.onnx")
+    quantize = ("quantize", tmp_path / "model.onnx", *scheme, "--target", "intel-cpu", "-o", tmp_path / "q.onnx")
+    finished = edgekit(*quantize, "--data", data, "--isa", "avx2", "--json")
+    assert finished.code == 0
+    chosen = next(each for each in finished.json["curve"] if each["candidate"] == finished.json["chosen"])
+    assert {name.rpartition(":")[2] for name in chosen["settings"] if "isa:" in name} == {"avx2"}
+
+
+def test_without_samples_a_set_that_is_asked_for_judges_nothing(
+    edgekit: RunEdgeKit, saturating: Path, tmp_path: Path
+) -> None:
+    arguments = ("--scheme", "int8-weights", "--target", "intel-cpu", "--isa", "avx2", "-o", tmp_path / "q.onnx")
+    finished = edgekit("quantize", saturating, *arguments)
+    assert finished.code == 0
+    assert "warning: not judged with avx2: no sample to execute it on; --data names some" in finished.err
+
+
 @pytest.mark.parametrize(
     ("flags", "machine", "own"),
     [
@@ -389,6 +412,19 @@ def test_a_set_with_which_the_float_model_does_not_run_keeps_no_quantized_form_f
     asked = edgekit(*arguments, "--isa", "avx2", "-o", tmp_path / "asked")
     assert asked.code == 1
     assert not (tmp_path / "asked").exists()
+
+
+@needs_vnni
+@pytest.mark.parametrize("scheme", ["int8-weights", "float16"])
+def test_stored_weights_that_do_not_run_with_a_set_that_is_asked_for_are_refused(
+    scheme: str, edgekit: RunEdgeKit, normalized: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model, folder = normalized
+    arguments = ("--scheme", scheme, "--target", "intel-cpu", "--data", folder, "-o", tmp_path / "q.onnx")
+    finished = edgekit("quantize", model, *arguments, "--isa", "avx2")
+    assert finished.code == 1
+    assert "cannot be run: isa:avx2: the bundle's check ended before it answered" in finished.err
+    assert not (tmp_path / "q.onnx").exists()
 
 
 @needs_vnni

@@ -254,6 +254,26 @@ def test_where_nothing_holds_the_budget_a_size_is_named_only_if_one_was_asked_fo
         ask(smallest=True, max_drop=0.05, execute=execute)
 
 
+class DoesNotLoad:
+    """A setting of a candidate in which it cannot be loaded."""
+
+    def __call__(self) -> Any:
+        raise CandidateError("cannot be loaded: no kernel")
+
+
+def test_within_a_size_the_next_smaller_form_takes_the_place_of_one_that_a_setting_cannot_load(ask: Ask) -> None:
+    most, loadable = 20_000, 17_500
+
+    def execute(model: Model) -> Opened:
+        opened = _built(model)
+        assert opened.bytes is not None
+        return replace(opened, open_held=DoesNotLoad()) if opened.bytes > loadable else opened
+
+    result = ask(max_bytes=most, max_drop=0.9, execute=execute, integers_alone=True)
+    assert 0.9 * loadable < 1000 + result.model.weight_bytes <= loadable
+    assert result.record["curve"][-1]["candidate"] == result.record["chosen"]
+
+
 def test_where_no_size_holds_the_budget_boxes_that_are_not_read_are_told(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
