@@ -24,6 +24,8 @@ from edgekit_openvino.exact.joined_constants import keep_apart
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.quotients import keep_quotient
 from edgekit_openvino.exact.replacing import hand_over, put_behind, put_in_place_of
+from edgekit_openvino.exact.slopes import KIND as PRELU
+from edgekit_openvino.exact.slopes import keep_slopes
 from edgekit_openvino.exact.unsigned_integers import KINDS as UNSIGNED
 from edgekit_openvino.exact.unsigned_integers import keep_unsigned
 
@@ -81,6 +83,8 @@ def corrected(network: Any) -> Any:
             keep_apart(operation)
         elif kind in PRODUCTS:
             store_operands(operation, constants)
+        elif kind == PRELU:
+            keep_slopes(operation)
         elif kind == "TopK":
             keep_the_order_of_equals(operation)
         elif kind == "Select":

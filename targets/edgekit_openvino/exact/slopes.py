@@ -1,0 +1,75 @@
+"""Slopes of PRelu that OpenVINO 2026.4 takes along another axis than ONNX.
+
+A list of slopes stands along the second axis where it is as long as that, whatever the last one's length; ONNX has it
+along the last. Slopes along the second axis of three or more are taken along the last by the layer that multiplies
+matrices, which computes what follows it, too: other numbers where both are as long, a refusal to load where not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgekit_openvino.exact.replacing import put_in_place_of
+from edgekit_openvino.loadable.matrix_chains import JOINS, PRODUCT, UNARY
+
+KIND = "PRelu"
+CHANNELS = 1
+"""The axis that slopes of convolutional networks stand along."""
+LEAST_AXES = 3
+"""Of so many axes the second one is not the last."""
+
+
+def keep_slopes(prelu: Any) -> bool:
+    """Puts the slopes of a PRelu where ONNX has them, in place; values keep their names.
+
+    Args:
+        prelu: The operation.
+
+    Returns:
+        Whether there was something to do.
+    """
+    rank, slopes = prelu.get_input_partial_shape(0).rank, prelu.get_input_partial_shape(1)
+    if rank.is_dynamic or rank.get_length() < LEAST_AXES or slopes.is_dynamic:
+        return False
+    rank, sizes = rank.get_length(), [size.get_length() for size in slopes]
+    if len(sizes) == 1 and sizes != [1]:
+        _stand_along_the_last(prelu, rank)
+        return True
+    along = [place - len(sizes) + rank for place, size in enumerate(sizes) if size != 1]
+    if along == [CHANNELS] and _ends_a_product(prelu):
+        _written_out(prelu)
+        return True
+    return False
+
+
+def _stand_along_the_last(prelu: Any, rank: int) -> None:
+    from openvino import opset13
+
+    axes = opset13.constant(np.arange(rank - 1))
+    prelu.input(1).replace_source_output(opset13.unsqueeze(prelu.input_value(1), axes).output(0))
+    prelu.constructor_validate_and_infer_types()
+
+
+def _written_out(prelu: Any) -> None:
+    """Makes a choice of it, which the layer before leaves to an operation of its own."""
+    from openvino import opset13
+
+    value, slopes = prelu.input_value(0), prelu.input_value(1)
+    zero = opset13.convert_like(opset13.constant(np.float32(0)), value)
+    put_in_place_of(prelu, opset13.select(opset13.less(value, zero), opset13.multiply(value, slopes), value))
+
+
+def _ends_a_product(operation: Any) -> bool:
+    """Whether what goes in is a product of matrices, be it with other numbers or functions of one number behind it."""
+    waiting, seen = [operation.input_value(0).get_node()], set()
+    while waiting:
+        node = waiting.pop()
+        kind, name = node.get_type_name(), node.get_name()
+        if kind == PRODUCT:
+            return True
+        if kind in JOINS | UNARY and name not in seen:
+            seen.add(name)
+            waiting += [node.input_value(place).get_node() for place in range(node.get_input_size())]
+    return False
