@@ -52,6 +52,7 @@ from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import (
     HALF,
     SCHEMES,
+    STORED,
     different,
     each_sample_alone,
     name_among_different,
@@ -202,8 +203,29 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
     (settings,) = placement.candidates.values()
     written = in_half_precision(model) if settings.is_half else write(model, settings, {})
     warnings = [*filter(None, [quantized_already(request.model.graph_model)])]
-    record = {"scheme": request.scheme, "samples": 0, "warnings": warnings}
-    return _written(request, written, {**record, "layers": _layers(model, settings, written, {})})
+    layers_told = _layers(model, settings, written, {})
+    record = {"scheme": request.scheme, "samples": 0, "warnings": warnings, "layers": layers_told}
+    return _no_smaller(request, written, record) or _written(request, written, record)
+
+
+def _no_smaller(
+    request: QuantizationRequest, written: Written, record: Mapping[str, Any]
+) -> QuantizationResult | None:
+    """The model as it came where a scheme that only stores weights makes them no smaller; None where it does.
+
+    Args:
+        request: What is asked for.
+        written: What the scheme makes of it.
+        record: What is told of that.
+    """
+    if request.scheme not in {*STORED, HALF}:
+        return None
+    before, after = request.model.weight_bytes, request.model.with_graph(written.model).weight_bytes
+    if after < before:
+        return None
+    reason = f"{request.scheme} makes its weights no smaller: {after} bytes, {before} as they came"
+    warnings = [*record["warnings"], f"left as it is: {reason}"]
+    return QuantizationResult(request.model, {**record, "scheme": "none", "reason": reason, "warnings": warnings})
 
 
 def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Samples) -> Scorer:
@@ -385,6 +407,9 @@ def _result(
             last, outcome.last = outcome.last, None
             return None if last is None else first_of(last())
         trial, scheme = held[0], request.scheme
+        none = _no_smaller(request, trial.written, {**recorded(), "layers": layers_of(trial)})
+        if none is not None:
+            return none
         if scheme in {"auto", "int8"}:
             stored = HALF if trial.settings.is_half else "int8-weights"
             scheme = "int8" if trial.written.quantized else stored

@@ -15,7 +15,21 @@ from edgekit_quantize.integers.weights import symmetric_weights
 
 FEWEST = 512
 """Weights with fewer elements stay float: scales and nodes would take more room than they save."""
+SCALES_WEIGH_MORE = "its scales take the room that integers save"
+"""Why such weights stay float."""
 RECURRENT = ("LSTM", "GRU", "RNN")
+
+
+def saves_room(array: np.ndarray, params: QParams, float_weights: str) -> bool:
+    """Whether integers and their scales take less room than floats: not where few numbers share a scale.
+
+    Args:
+        array: The floats.
+        params: How they are stored as integers.
+        float_weights: What they are stored as otherwise, ``float32`` or ``float16``.
+    """
+    bits = 4 if params.dtype in (TYPES["int4"], TYPES["uint4"]) else 8
+    return array.size * bits / 8 + params.scale.nbytes < array.size * np.dtype(float_weights).itemsize
 
 
 def stored_form(layer: Layer, dtype: str, block: int, *, whole_blocks: bool) -> tuple[str, int]:

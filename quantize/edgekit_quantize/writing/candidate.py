@@ -26,9 +26,11 @@ from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.integers.stored_weights import (
     FEWEST,
     RECURRENT,
+    SCALES_WEIGH_MORE,
     layer_params,
     recurrent_name,
     recurrent_weights,
+    saves_room,
     stored_name,
     tables,
 )
@@ -177,6 +179,9 @@ class _Writer:
             if table is not None:
                 params = symmetric_weights(table, TYPES["int8"], 1)
                 name = node_name(node)
+                if not saves_room(table, params, self._settings.float_weights):
+                    self.accounts.append(LayerAccount(name, node.op_type, FLOAT, SCALES_WEIGH_MORE))
+                    continue
                 self._stored.table(node, params)
                 account = LayerAccount(name, node.op_type, STORED, _form(params), weights=table, params=params)
                 self.accounts.append(account)
@@ -194,9 +199,13 @@ class _Writer:
                 if name in self._keep_float:
                     self.accounts.append(LayerAccount(name, node.op_type, FLOAT, TOO_LARGE))
                     continue
+                array = constant(value)
+                if array is None or not saves_room(array, params, self._settings.float_weights):
+                    self.accounts.append(LayerAccount(name, node.op_type, FLOAT, SCALES_WEIGH_MORE))
+                    continue
                 integers = self._chosen(name)
                 how = _form(params) if integers is None else f"{_form(params)}; {ADAPTIVELY}"
-                account = LayerAccount(name, node.op_type, STORED, how, weights=constant(value), params=params)
+                account = LayerAccount(name, node.op_type, STORED, how, weights=array, params=params)
                 self.accounts.append(account)
                 stored = self._stored.store(value, home(node), params, integers, folded=True)
                 node.replace_input_with(index, stored)
@@ -280,6 +289,9 @@ class _Writer:
             self._tell(layer, source, FLOAT, "its weights are few")
             return
         params = layer_params(layer, *self._forms[layer.name])
+        if not saves_room(weights, params, self._settings.float_weights):
+            self._tell(layer, source, FLOAT, SCALES_WEIGH_MORE)
+            return
         rounded = self._chosen(stored_name(layer))
         integers = params.quantize(weights) if rounded is None else rounded
         self._correct(layer, params, integers, layer.data.name or "", stored=True)

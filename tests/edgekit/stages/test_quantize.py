@@ -172,7 +172,9 @@ def test_a_scheme_that_the_target_cannot_take_is_refused_with_the_reason(
     assert reason in text.partition("found: ")[2]
 
 
-def test_half_precision_is_not_judged_as_quantized(model: Model) -> None:
+def test_half_precision_is_not_judged_as_quantized(onnx_file: Callable[..., Path]) -> None:
+    path = onnx_file("f (float[1, 32] x) => (float[1, 32] y) { y = MatMul(x, w) }", w=np.eye(32, dtype=np.float32))
+    model = Model(ir.load(path), path)
     assert not quantized(model, "float16").quantized
     assert quantized(model, "int8-weights").quantized
 

@@ -388,3 +388,68 @@ def test_other_runtimes_store_their_weights(parse: Callable[..., ir.Model], rng:
 
     assert "LSTM" in {node.op_type for node in result.model.graph}
     assert result.model.weight_bytes < 0.35 * Model(model).weight_bytes
+
+
+class Rows:
+    """Samples of 16 numbers."""
+
+    has_labels = False
+
+    def __len__(self) -> int:
+        return 16
+
+    def __iter__(self) -> Iterator[Sample]:
+        rng = np.random.default_rng(8)
+        for number in range(16):
+            yield Sample(str(number), {"x": rng.normal(size=(1, 16)).astype(np.float32)})
+
+
+@pytest.mark.parametrize("scheme", ["int8-weights", "int4-weights", "float16"])
+@pytest.mark.parametrize("samples", [None, Rows()], ids=["without samples", "with samples"])
+def test_where_no_weight_is_stored_smaller_the_model_is_left_as_it_is(
+    scheme: str, samples: Rows | None, parse: Callable[..., ir.Model], rng: np.random.Generator
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1, 16] x) => (float[1, 16] y) {
+      p = MatMul(x, w)  y = Add(p, b)
+    }"""
+    w, b = rng.normal(size=(16, 16)).astype(np.float32), np.ones(16, np.float32)
+    model = Model(parse(text, w=w, b=b))
+    result = PostTrainingQuantizer().quantize(QuantizationRequest(model, scheme, samples))
+    assert result.model is model
+    assert result.record["scheme"] == "none"
+    assert result.record["reason"] == f"{scheme} makes its weights no smaller: 1088 bytes, 1088 as they came"
+    assert f"left as it is: {result.record['reason']}" in result.record["warnings"]
+    assert [layer["done"] for layer in result.record["layers"]] in (["float"], [])
+
+
+def test_weights_of_half_precision_are_no_smaller_in_it(
+    parse: Callable[..., ir.Model], rng: np.random.Generator
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float16[1, 32] x) => (float16[1, 32] y) {
+      p = MatMul(x, w)  y = Add(p, b)
+    }"""
+    model = Model(parse(text, w=rng.normal(size=(32, 32)).astype(np.float16), b=np.ones(32, np.float16)))
+    result = PostTrainingQuantizer().quantize(QuantizationRequest(model, "float16", None))
+    assert result.model is model
+    assert result.record["reason"].endswith(", 2112 as they came")
+
+
+def test_weights_whose_scales_take_the_room_that_integers_save_stay_float(
+    parse: Callable[..., ir.Model], rng: np.random.Generator
+) -> None:
+    """A scale for one number: 5 bytes in place of 4."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[4, 1, 1] x, int64[1] i) => (float[1, 4, 32] y, float[1, 600] t, float[4, 1, 600] k) {
+      k = MatMul(x, w6)  p = MatMul(x, w1)
+      r, h = RNN<hidden_size = 600>(p, w2, w3)  s = Squeeze(r, one)  m = MatMul(s, w4)
+      z = Transpose<perm = [1, 0, 2]>(m)  y = Identity(z)  t = Gather(w5, i)
+    }"""
+    shapes = {"w1": (1, 1), "w2": (1, 600, 1), "w3": (1, 600, 600), "w4": (600, 32), "w5": (1, 600), "w6": (1, 600)}
+    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    model = Model(parse(text, one=np.array([1]), **arrays))
+    result = PostTrainingQuantizer().quantize(QuantizationRequest(model, "int8-weights", None))
+    large = {tensor.name: tensor.dtype for tensor in result.model.tensors() if tensor.size >= 600}
+    assert large.keys() & arrays.keys() == {"w2", "w5", "w6"}
+    assert [dtype.name for dtype in large.values()].count("INT8") == 2
+    told = {layer["how"] for layer in result.record["layers"] if layer["done"] == "float"}
+    assert "its scales take the room that integers save" in told
