@@ -208,9 +208,7 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
     return _no_smaller(request, written, record) or _written(request, written, record)
 
 
-def _no_smaller(
-    request: QuantizationRequest, written: Written, record: Mapping[str, Any]
-) -> QuantizationResult | None:
+def _no_smaller(request: QuantizationRequest, written: Written, record: Mapping[str, Any]) -> QuantizationResult | None:
     """The model as it came where a scheme that only stores weights makes them no smaller; None where it does.
 
     Args:

@@ -20,51 +20,91 @@ _ZERO_POINT = 2
 def loadable_activations(model: Model) -> Model:
     """The model with activations of int8 whose zero points ONNX Runtime takes; the numbers are the same.
 
-    A zero point of 0 is left out of the DequantizeLinear, and what has another one becomes uint8. What a QuantizeLinear
-    gives to other operators too stays. The model itself where nothing changes.
+    A zero point of 0 is left out of the DequantizeLinear. One with another reads uint8: of the QuantizeLinear itself,
+    or of a second one where other operators, or an output, have its integers. The model itself where nothing changes.
     """
-    if model.opset < REFUSED_FROM or not any(_is_signed(node) for node in model.graph.all_nodes()):
+    if model.opset < REFUSED_FROM or not any(_quantizer_of(node) for node in model.graph.all_nodes()):
         return model
     copy = model.graph_model.clone()
+    shifted: dict[ir.Node, list[ir.Node]] = {}
     for node in list(copy.graph.all_nodes()):
-        if _is_signed(node):
-            _make_loadable(node, copy.graph)
+        quantizer, zero_point = _quantizer_of(node), constant_input(node, _ZERO_POINT)
+        if quantizer is None or zero_point is None:
+            continue
+        if zero_point.any():
+            shifted.setdefault(quantizer, []).append(node)
+        else:
+            node.resize_inputs(_ZERO_POINT)
+    for quantizer, readers in shifted.items():
+        _make_unsigned(quantizer, readers, copy.graph)
     return model.with_graph(copy)
 
 
-def _is_signed(node: ir.Node) -> bool:
-    """Whether it is a QuantizeLinear to int8 all of whose readers have its zero point, a known one."""
-    if node.domain or node.op_type != "QuantizeLinear" or node.outputs[0].is_graph_output():
-        return False
-    zero_point = constant_input(node, _ZERO_POINT)
-    readers = [reader for reader, _ in node.outputs[0].uses()]
-    return (
-        zero_point is not None
-        and zero_point.dtype == np.int8
-        and bool(readers)
-        and all(not reader.domain and reader.op_type == "DequantizeLinear" for reader in readers)
-        and all(_same(constant_input(reader, _ZERO_POINT), zero_point) for reader in readers)
-    )
+def _quantizer_of(node: ir.Node) -> ir.Node | None:
+    """The QuantizeLinear to int8 whose integers a DequantizeLinear reads; None where a zero point is not known."""
+    source = node.inputs[0] if node.inputs else None
+    quantizer = None if source is None else source.producer()
+    if node.domain or node.op_type != "DequantizeLinear" or not _is_int8(constant_input(node, _ZERO_POINT)):
+        return None
+    if quantizer is None or quantizer.domain or quantizer.op_type != "QuantizeLinear":
+        return None
+    return quantizer if _is_int8(_zero_point_of(quantizer)) else None
 
 
-def _same(found: np.ndarray | None, expected: np.ndarray) -> bool:
-    return found is not None and np.array_equal(found, expected)
+def _is_int8(zero_point: np.ndarray | None) -> bool:
+    return zero_point is not None and zero_point.dtype == np.int8
 
 
-def _make_loadable(node: ir.Node, graph: ir.Graph) -> None:
-    zero_point = constant_input(node, _ZERO_POINT)
+def _zero_point_of(quantizer: ir.Node) -> np.ndarray | None:
+    """Its zero point, 0 where it has none; None where that is computed, or the scales' number is not known."""
+    given = quantizer.inputs[_ZERO_POINT] if len(quantizer.inputs) > _ZERO_POINT else None
+    if given is not None:
+        return constant_input(quantizer, _ZERO_POINT)
+    scale = constant_input(quantizer, 1)
+    is_signed = quantizer.attributes.get_int("output_dtype", 0) == ir.DataType.INT8
+    return np.zeros(scale.shape, np.int8) if is_signed and scale is not None else None
+
+
+def _make_unsigned(quantizer: ir.Node, readers: list[ir.Node], graph: ir.Graph) -> None:
+    """Has DequantizeLinear nodes read uint8: the integers and both zero points are greater by the same."""
+    zero_point = _zero_point_of(quantizer)
     assert zero_point is not None
-    readers = [reader for reader, _ in node.outputs[0].uses()]
-    if not zero_point.any():
-        for reader in readers:
-            reader.resize_inputs(_ZERO_POINT)
-        return
-    unsigned = (zero_point.astype(np.int16) + _SHIFT).astype(np.uint8)
-    name = f"{node.outputs[0].name}_unsigned_zero_point"
-    value = ir.Value(name=name, const_value=ir.Tensor(unsigned, name=name))
-    value.shape, value.dtype = ir.Shape(unsigned.shape), ir.DataType.UINT8
+    output = quantizer.outputs[0]
+    unsigned = _unsigned(zero_point, f"{output.name}_unsigned_zero_point", graph)
+    others = [reader for reader, _ in output.uses() if reader not in readers]
+    if others or output.is_graph_output():
+        attributes = [each for name, each in quantizer.attributes.items() if name != "output_dtype"]
+        twin = ir.Node(
+            "",
+            "QuantizeLinear",
+            [*quantizer.inputs[:_ZERO_POINT], unsigned],
+            attributes,
+            name=f"{quantizer.name or output.name}_unsigned",
+        )
+        twin.outputs[0].name = f"{output.name}_unsigned"
+        twin.outputs[0].shape = output.shape
+        twin.outputs[0].dtype = ir.DataType.UINT8
+        assert quantizer.graph is not None
+        quantizer.graph.insert_after(quantizer, twin)
+    else:
+        twin = quantizer
+        twin.attributes.pop("output_dtype", None)
+        twin.outputs[0].dtype = ir.DataType.UINT8
+        twin.resize_inputs(_ZERO_POINT + 1)
+        twin.replace_input_with(_ZERO_POINT, unsigned)
+    for number, reader in enumerate(readers):
+        own = constant_input(reader, _ZERO_POINT)
+        assert own is not None
+        same = np.array_equal(own, zero_point)
+        name = f"{output.name}_unsigned_zero_point_{number}"
+        reader.replace_input_with(0, twin.outputs[0])
+        reader.replace_input_with(_ZERO_POINT, unsigned if same else _unsigned(own, name, graph))
+
+
+def _unsigned(zero_point: np.ndarray, name: str, graph: ir.Graph) -> ir.Value:
+    """An initializer with a zero point of uint8 in place of one of int8."""
+    shifted = (zero_point.astype(np.int16) + _SHIFT).astype(np.uint8)
+    value = ir.Value(name=name, const_value=ir.Tensor(shifted, name=name))
+    value.shape, value.dtype = ir.Shape(shifted.shape), ir.DataType.UINT8
     graph.register_initializer(value)
-    node.attributes.pop("output_dtype", None)
-    node.outputs[0].dtype = ir.DataType.UINT8
-    for each in (node, *readers):
-        each.replace_input_with(_ZERO_POINT, value)
+    return value

@@ -59,9 +59,50 @@ def test_int8_activations_load_and_give_the_same(tmp_path: Path, zero_point: int
     np.testing.assert_allclose(found, expected(x, zero_point, body), rtol=1e-5, atol=1e-5)
 
 
-def test_integers_that_others_read_stay(tmp_path: Path) -> None:
+OTHERS = {
+    "also an output": ("int8[3,4] k", "q = QuantizeLinear(x, e, z) d = DequantizeLinear(q, e, z) k = Identity(q)"),
+    "also cast": ("float[3,4] k", "q = QuantizeLinear(x, e, z) d = DequantizeLinear(q, e, z) k = Cast <to = 1> (q)"),
+    "also without a zero point": (
+        "float[3,4] k",
+        "q = QuantizeLinear(x, e, z) d = DequantizeLinear(q, e, z) k = DequantizeLinear(q, e)",
+    ),
+    "another zero point": ("float[3,4] k", "q = QuantizeLinear(x, e, n) d = DequantizeLinear(q, e, z) k = Neg(x)"),
+    "quantized without one": (
+        "float[3,4] k",
+        "q = QuantizeLinear <output_dtype = 3> (x, e) d = DequantizeLinear(q, e, z) k = Neg(x)",
+    ),
+}
+"""Further outputs, and how integers come about and are read."""
+
+
+@pytest.mark.parametrize("others", OTHERS)
+@pytest.mark.parametrize("zero_point", [0, 17])
+def test_int8_activations_that_other_operators_read_load_and_give_the_same(
+    tmp_path: Path, zero_point: int, others: str
+) -> None:
+    output, nodes = OTHERS[others]
+    text = f"""<ir_version: 10, opset_import: ["" : 21]> g (float[3,4] x) => (float[4,3] y, {output})
+        <float e = {{{SCALE}}}, int8 z = {{{zero_point}}}, int8 n = {{-9}}> {{ {nodes} y = Transpose(d) }}"""
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    with pytest.raises(Fail, match="output_dtype INT8"):
+        onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(1).normal(0, 4, (3, 4)).astype(np.float32)
+
+    found = edgekit_onnxruntime.load(edgekit_onnxruntime.convert(path, tmp_path / "m.ort")).run({"x": x})
+
+    added = {"another zero point": -9, "quantized without one": 0}.get(others, zero_point)
+    integers = np.clip(np.rint(x / np.float32(SCALE)) + added, -128, 127)
+    scaled = (integers - zero_point) * np.float32(SCALE)
+    np.testing.assert_allclose(found["y"], scaled.T, rtol=1e-5, atol=1e-5)
+    if others.startswith("also"):
+        step = np.float32(SCALE) if "zero point" in others else 1
+        np.testing.assert_allclose(found["k"], integers * step, rtol=1e-5, atol=1e-5)
+
+
+def test_integers_that_no_zero_point_is_taken_off_stay(tmp_path: Path) -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]> g (float[3] x) => (float[3] y, int8[3] q)
-        <float e = {0.5}, int8 z = {0}> { q = QuantizeLinear(x, e, z) y = DequantizeLinear(q, e, z) }"""
+        <float e = {0.5}, int8 z = {0}> { q = QuantizeLinear(x, e, z) y = DequantizeLinear(q, e) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     loaded = Load()(tmp_path / "m.onnx").model
     assert loadable_activations(loaded) is loaded
