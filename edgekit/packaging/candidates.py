@@ -261,7 +261,8 @@ def candidates(quantized: Quantized, floats: Sequence[str], precisions: Sequence
 
     Args:
         quantized: What the quantizer made of the model; it may know what to try next.
-        floats: What the float model is built in, in turn; empty where nothing but a quantized one is to ship.
+        floats: What the float model is built in, in turn; empty where nothing but a quantized one is to ship,
+            which does not keep a model from it that its scheme leaves as it is.
         precisions: What the rest of a quantized model is built in, in turn.
     """
     last, current = quantized, None if quantized.stays_float else quantized
@@ -273,7 +274,7 @@ def candidates(quantized: Quantized, floats: Sequence[str], precisions: Sequence
         last = following or current
         current = None if following is None or following.stays_float else following
     in_float = last.in_float()
-    for precision in floats:
+    for precision in floats or (precisions if quantized.stays_float else ()):
         yield Candidate(FLOAT if precision == AUTO else precision, in_float, precision)
 
 

@@ -281,6 +281,7 @@ def test_what_the_file_states_is_used_and_kept(tmp_path: Path, onnx_file: Callab
         assert manifest["preprocessing"]["resize"] == "crop"
         built = onnx.load(bundle.main)
         assert {entry.key: entry.value for entry in built.metadata_props}.items() >= metadata.items()
+        assert manifest["model"]["kind"] == "float32"  # 6 weights are no smaller in int8
 
 
 def test_dynamic_inputs_without_data(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
