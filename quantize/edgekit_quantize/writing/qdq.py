@@ -59,13 +59,11 @@ class QDQWriter:
             scale = add_initializer(graph, self.names.fresh(f"{name}_scale"), params.scale)
             zeros = params.zero_point.astype(params.dtype.name)
             zero = add_initializer(graph, self.names.fresh(f"{name}_zero_point"), zeros)
-            last: ir.Value | None = zero
+            taken_off = [zero]
             if shifted and zeros.any():
-                last = add_initializer(graph, self.names.fresh(f"{name}_no_zero_point"), np.zeros_like(zeros))
+                taken_off = [add_initializer(graph, self.names.fresh(f"{name}_no_zero_point"), np.zeros_like(zeros))]
             if zeros.dtype == np.int8 and not zeros.any():
-                last = (
-                    None  # ONNX Runtime 1.31 refuses an int8 zero point there from opset 21 on, behind a Reshape, say
-                )
+                taken_off = []  # ONNX Runtime 1.31 refuses an int8 one from opset 21 on, behind a Reshape, say
             quantized = ir.Value(name=self.names.fresh(f"{name}_quantized"))
             smooth = [] if smoothing is None else [self._divide(value, graph, smoothing)]
             self.divisions += smooth
@@ -74,9 +72,7 @@ class QDQWriter:
             nodes = [
                 *smooth,
                 ir.node("QuantizeLinear", [source, scale, zero], outputs=[quantized]),
-                ir.node(
-                    "DequantizeLinear", [quantized, scale, *(() if last is None else (last,))], outputs=[dequantized]
-                ),
+                ir.node("DequantizeLinear", [quantized, scale, *taken_off], outputs=[dequantized]),
             ]
             producer = value.producer()
             if producer is None or producer.graph is not graph:
@@ -85,7 +81,7 @@ class QDQWriter:
                 graph.insert_after(producer, nodes)
             self._dequantized[key] = dequantized
             self._pairs[key] = (nodes[-2], nodes[-1])
-            if last is None or last is zero:
+            if taken_off in ([], [zero]):
                 self._itself[key] = dequantized
         return self._dequantized[key]
 
