@@ -339,11 +339,11 @@ def test_a_set_that_is_asked_for_judges_weights_that_are_stored_alone(
     assert {name.rpartition(":")[2] for name in chosen["settings"] if "isa:" in name} == {"avx2"}
 
 
-def test_without_samples_a_set_that_is_asked_for_judges_nothing(
-    edgekit: RunEdgeKit, saturating: Path, tmp_path: Path
-) -> None:
+def test_without_samples_a_set_that_is_asked_for_judges_nothing(edgekit: RunEdgeKit, tmp_path: Path) -> None:
+    weights = np.random.default_rng(5).standard_normal((OUTPUTS, INPUTS, 1, 1)).astype(np.float32)
+    ir.save(_model(BY_HAND, w=weights), tmp_path / "model.onnx")
     arguments = ("--scheme", "int8-weights", "--target", "intel-cpu", "--isa", "avx2", "-o", tmp_path / "q.onnx")
-    finished = edgekit("quantize", saturating, *arguments)
+    finished = edgekit("quantize", tmp_path / "model.onnx", *arguments)
     assert finished.code == 0
     assert "warning: not judged with avx2: no sample to execute it on; --data names some" in finished.err
 

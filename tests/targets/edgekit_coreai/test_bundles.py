@@ -23,8 +23,8 @@ from edgekit_mlprogram.app_package import app_package, module_name
 def model(tmp_path: Path) -> Path:
     random = np.random.default_rng(3)
     weights = {
-        "w": random.standard_normal((4, 3, 3, 3)).astype(np.float32),
-        "v": random.standard_normal((4, 5)).astype(np.float32),
+        "w": random.standard_normal((64, 3, 3, 3)).astype(np.float32),
+        "v": random.standard_normal((64, 5)).astype(np.float32),
     }
     graph = helper.make_graph(
         [
