@@ -19,13 +19,14 @@ LAST = -1
 def read_growing_states(loop: Any) -> None:
     """Has a value that the loop gives depend on the last of all states, where one may grow; values and names stay.
 
-    What becomes of one state in a step may be another one in the next.
+    What becomes of one state in a step may be another one in the next. States whose sizes no step reads are left out.
     """
-    results = loop.get_function().get_results()
+    results, parameters = loop.get_function().get_results(), loop.get_function().get_parameters()
     states = [
         (loop.get_input_partial_shape(each.input_index), results[each.body_value_index], each.body_value_index)
         for each in loop.get_input_descriptions()
         if hasattr(each, "body_value_index")
+        and _has_sizes_read(parameters[each.body_parameter_index], results[each.body_value_index])
     ]
     read = [output for output in loop.outputs() if output.get_target_inputs()]
     if not read or not any(_may_differ(first, result.get_input_partial_shape(0)) for first, result, _ in states):
@@ -34,6 +35,17 @@ def read_growing_states(loop: Any) -> None:
         is_handed_on = result.input_value(0).get_node().get_type_name() == "Parameter"
         if not is_handed_on and not _is_read(loop, place):
             _make_depend(read[0], loop.get_iter_value(result.output(0), LAST))
+
+
+def _has_sizes_read(parameter: Any, result: Any) -> bool:
+    """Whether something in the body reads a state, other than an If that it decides.
+
+    Of no fixed number of dimensions are numbers that the branches of an If hand on or replace, such as flags: that
+    others read them is what counts, since the CPU plugin loads no loop that gives such a state.
+    """
+    readers = parameter.output(0).get_target_inputs()
+    has_rank = result.get_input_partial_shape(0).rank.is_static
+    return any(each.get_node().get_type_name() != "If" or (has_rank and each.get_index() != 0) for each in readers)
 
 
 def _may_differ(first: Any, later: Any) -> bool:

@@ -11,6 +11,7 @@ import openvino
 import pytest
 
 import edgekit_openvino
+from edgekit_openvino.exact.growing_states import read_growing_states
 
 GIVEN = {
     "sizes": ("int64[2] u", "u = Shape (s)"),
@@ -57,6 +58,35 @@ def test_what_reads_a_growing_state_reads_all_of_it(given: str, tmp_path: Path) 
 
 def test_a_state_that_is_another_one_in_the_next_step_grows_too(tmp_path: Path) -> None:
     assert_as_in_onnx_runtime(onnx.parser.parse_model(TAKES_TURNS), [2], tmp_path / "model")
+
+
+ONE_NUMBER_AT_FIRST = {
+    "a state that no step reads": "v = Sub (x, x) u = ReduceSum <keepdims = 0> (x)",
+    "a condition": """v = Slice (x, zero, one)
+        u = If (s) <then_branch = p () => (float e) { e = Constant <value = float {1}> () },
+                    else_branch = q () => (float h) { h = Constant <value = float {2}> () }>""",
+    "a number that a branch hands on": """d = Cast <to = 9> (i)
+        v = If (d) <then_branch = p () => (float[2] e) { e = Neg (x) }, else_branch = q () => (float h) { h = Neg (s) }>
+        u = ReduceSum <keepdims = 0> (x)""",
+    "sizes": "n = Unsqueeze (s, zero) v = Concat <axis = 0> (n, n) u = ReduceSum <keepdims = 0> (s)",
+}
+"""What a step does with a state that is one number at first; of the last one it reads the sizes."""
+
+
+@pytest.mark.parametrize("given", ONE_NUMBER_AT_FIRST)
+def test_only_states_whose_sizes_a_step_reads_are_read_as_a_whole(given: str) -> None:
+    kind = "bool" if given == "a condition" else "float"
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 18]> g ({kind}[2] x, int64 k) => (float[K] y) {{
+          first = Constant <value = {kind} {{0}}> ()
+          last, y = Loop (k, , first) <body = b (int64 i, bool c, {kind} s) => (bool o, {kind} v, float u) {{
+            zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
+            o = Identity (c) {ONE_NUMBER_AT_FIRST[given]} }}> }}"""
+    )
+    network = openvino.Core().read_model(model.SerializeToString())
+    (loop,) = [node for node in network.get_ops() if node.get_type_name() == "Loop"]
+    read_growing_states(loop)
+    assert ("Select" in {node.get_type_name() for node in network.get_ops()}) == (given == "sizes")
 
 
 def test_openvino_itself_takes_the_size_of_the_first() -> None:
