@@ -100,7 +100,9 @@ class HeldSets:
             RequirementError: The candidate does not run with a set that counts.
         """
         counting: list[Runner] = []
-        for name in [name for name in self._names if name not in self.found_unusable]:
+        for name in self._names:
+            if name in self.found_unusable:
+                continue
             try:
                 session = closing.enter_context(open_device(f"{SCHEME}:{name}").open(candidate))
                 agrees = self._known is None and self._compared(runner, session) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
@@ -295,8 +294,12 @@ class OnGrids:
 
     def all_of(self, outputs: Arrays, least: float | None = None) -> Boxes:
         """The boxes before suppression; with ``least``, those of which a class has such a score or more."""
-        read = functools.partial(Grid.read, are_distances=self.are_distances, origin=self.origin, least=least)
-        return joined([read(grid, outputs) for grid in self.grids])
+        return joined(
+            [
+                grid.read(outputs, are_distances=self.are_distances, origin=self.origin, least=least)
+                for grid in self.grids
+            ]
+        )
 
     def read(self, outputs: Arrays, least: float = DOUBTFUL, overlap: float = SAME_OBJECT) -> Boxes:
         """See :class:`Detector`."""

@@ -230,18 +230,24 @@ def test_examples_decide_where_there_are_any(tmp_path: Path) -> None:
     assert conversion.kept_float32 or conversion.precision == "float32"
 
 
-def test_a_draft_starts_from_what_was_chosen_for_the_one_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written: list[frozenset[str] | None] = []
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str] | None]:
+    """What stays in float32 in each program that is written, None where none is named; nothing was chosen before."""
+    found: list[frozenset[str] | None] = []
     write = conversion_module._write
 
     def noted(job: object, folder: Path, kept: frozenset[str] | None) -> Conversion:
-        written.append(kept)
+        found.append(kept)
         return write(job, folder, kept)  # type: ignore[arg-type]
 
     monkeypatch.setattr(conversion_module, "_write", noted)
     monkeypatch.setattr(conversion_module, "_earlier", EarlierChoices())
+    return found
+
+
+def test_a_draft_starts_from_what_was_chosen_for_the_one_before(
+    tmp_path: Path, written: list[frozenset[str] | None]
+) -> None:
     found = []
     texts = (CANCELS, CANCELS.replace("3000.0", "3001.0"), CANCELS.replace("3000.0", "30.0"), HARMLESS)
     for number, text in enumerate(texts):
@@ -258,17 +264,9 @@ def test_a_draft_starts_from_what_was_chosen_for_the_one_before(
     assert written == [None, frozenset()]
 
 
-def test_the_form_that_was_a_draft_is_not_searched_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[frozenset[str] | None] = []
-    write = conversion_module._write
-
-    def noted(job: object, folder: Path, kept: frozenset[str] | None) -> Conversion:
-        written.append(kept)
-        return write(job, folder, kept)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(conversion_module, "_write", noted)
-    monkeypatch.setattr(conversion_module, "_earlier", EarlierChoices())
-
+def test_the_form_that_was_a_draft_is_not_searched_once_more(
+    tmp_path: Path, written: list[frozenset[str] | None]
+) -> None:
     def kept_of(text: str, name: str, **options: object) -> frozenset[str]:
         written.clear()
         return frozenset(converted(text, tmp_path / name, "auto", **options)[0].kept_float32)

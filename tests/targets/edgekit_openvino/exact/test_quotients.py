@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
-import openvino
 import pytest
 
 import edgekit_openvino
+from tests.targets.edgekit_openvino.exact.three_ways import as_read, converted, expected
 
 NUMBERS = np.arange(1, 200, dtype=np.float32)
 RANDOM = np.random.default_rng(3)
@@ -18,23 +17,6 @@ RANDOM = np.random.default_rng(3)
 
 def parsed(body: str) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]>\ng {body}')
-
-
-def expected(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, feeds)[0]
-
-
-def as_read(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> np.ndarray:
-    """What OpenVINO's own frontend and its CPU plugin make of a model."""
-    onnx.save(proto, folder / "plain.onnx")
-    compiled = openvino.Core().compile_model(folder / "plain.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return next(iter(compiled(feeds).values()))
-
-
-def converted(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> np.ndarray:
-    return edgekit_openvino.load(edgekit_openvino.convert(proto, folder / "model")).run(feeds)["y"]
 
 
 @pytest.mark.parametrize("size", ["n", "206"])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import openvino
 import pytest
 
 import edgekit_openvino
+from tests.targets.edgekit_openvino.exact.three_ways import as_read, converted, expected
 
 RANDOM = np.random.default_rng(3)
 
@@ -26,21 +26,6 @@ def model(body: str, x: tuple[int, ...], slopes: tuple[int, ...]) -> onnx.ModelP
         if any(name in node.input for node in proto.graph.node):
             proto.graph.initializer.append(onnx.numpy_helper.from_array(array.astype(np.float32), name))
     return proto
-
-
-def expected(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
-    return onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]
-
-
-def as_read(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> np.ndarray:
-    """What OpenVINO's own frontend and its CPU plugin make of a model."""
-    onnx.save(proto, folder / "plain.onnx")
-    compiled = openvino.Core().compile_model(folder / "plain.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return next(iter(compiled(feeds).values()))
-
-
-def converted(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> np.ndarray:
-    return edgekit_openvino.load(edgekit_openvino.convert(proto, folder / "model")).run(feeds)["y"]
 
 
 @pytest.mark.parametrize(
