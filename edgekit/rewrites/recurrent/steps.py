@@ -32,7 +32,10 @@ class SteppedLayer(Rewrite):
         return node.attributes.get_int("layout", 0) == 0
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """A Scan for each direction; behind a sequence's end states stay as they are, and zeros are given."""
+        """A Scan for each direction, with the product of the inputs before it.
+
+        Behind a sequence's end states stay as they are, and zeros are given.
+        """
         x = node.inputs[0]
         if x is None or x.shape is None:
             raise InapplicableError("the shape of its input is not known")
@@ -40,7 +43,7 @@ class SteppedLayer(Rewrite):
         lengths = node.inputs[4] if len(node.inputs) > 4 else None
         known = constant_input(node, 4)
         is_whole = lengths is None or (known is not None and bool((known == steps).all()))
-        scanned = [x] if is_whole else [x, _inside(build, x, lengths)]
+        ends = [] if is_whole else [_inside(build, x, lengths)]
         size = node.attributes.get_int("hidden_size")
         direction = node.attributes.get_string("direction", "forward")
         backwards = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}[direction]
@@ -52,6 +55,7 @@ class SteppedLayer(Rewrite):
                 _zeros(build, x, size) if value is None else _first(build, value, number, None if is_whole else lengths)
                 for value in initial[: layer.states]
             ]
+            scanned = [layer.of_inputs(build, x), *ends]
             *finals, whole = build.several(
                 len(states) + 1,
                 "Scan",
@@ -99,8 +103,12 @@ class _Layer:
     def states(self) -> int:
         return 2 if self.kind == "LSTM" else 1
 
+    def of_inputs(self, build: NodeBuilder, x: ir.Value) -> ir.Value:
+        """What the inputs of all steps add to the gates, at once: [steps, batch, gates * size]."""
+        return build("Add", build("MatMul", x, self.weights), self.bias)
+
     def body(self, build: NodeBuilder, batch: int | None, *, is_whole: bool) -> ir.Graph:
-        """The body of a Scan: states and a step in, states and the step's output out.
+        """The body of a Scan: states and what :meth:`of_inputs` gives for a step in, states and its output out.
 
         Args:
             build: Makes its nodes.
@@ -108,7 +116,7 @@ class _Layer:
             is_whole: Whether all sequences take all steps; else it is told with each step which of them do.
         """
         states = [ir.val(name, ir.DataType.FLOAT, (batch, self.size)) for name in ("hidden", "cell")[: self.states]]
-        x = ir.val("step", ir.DataType.FLOAT, (batch, len(self.weights)))
+        x = ir.val("step", ir.DataType.FLOAT, (batch, len(self.bias)))
         results = self._next(build, x, states)
         if is_whole:
             return build.graph([*states, x], [*results, build("Identity", results[0])])
@@ -123,26 +131,27 @@ class _Layer:
         return self._gru(build, x, *states) if self.kind == "GRU" else self._rnn(build, x, *states)
 
     def _rnn(self, build: NodeBuilder, x: ir.Value, hidden: ir.Value) -> list[ir.Value]:
-        total = build("Add", self._of_step(build, x), self._of_state(build, hidden))
-        return [self._activated(build, 0, total)]
+        return [self._activated(build, 0, build("Add", x, self._of_state(build, hidden)))]
 
     def _gru(self, build: NodeBuilder, x: ir.Value, hidden: ir.Value) -> list[ir.Value]:
         size = self.size
-        x_z, x_r, x_h = build.split(self._of_step(build, x), 1, [size] * 3)
-        h_z, h_r, h_h = build.split(self._of_state(build, hidden), 1, [size] * 3)
+        x_z, x_r, x_h = build.split(x, 1, [size] * 3)
+        if self.resets_product:
+            h_z, h_r, h_h = build.split(self._of_state(build, hidden), 1, [size] * 3)
+        else:
+            h_z, h_r = build.split(self._of_state(build, hidden, slice(0, 2 * size)), 1, [size] * 2)
         update = self._activated(build, 0, build("Add", x_z, h_z))
         reset = self._activated(build, 0, build("Add", x_r, h_r))
         if self.resets_product:
             kept = build("Mul", reset, h_h)
         else:
-            product = build("MatMul", build("Mul", reset, hidden), self.recurrent[:, 2 * size :])
-            kept = build("Add", product, self.recurrent_bias[2 * size :])
+            kept = self._of_state(build, build("Mul", reset, hidden), slice(2 * size, None))
         new = self._activated(build, 1, build("Add", x_h, kept))
         rest = build("Sub", np.float32(1), update)
         return [build("Add", build("Mul", rest, new), build("Mul", update, hidden))]
 
     def _lstm(self, build: NodeBuilder, x: ir.Value, hidden: ir.Value, cell: ir.Value) -> list[ir.Value]:
-        total = build("Add", self._of_step(build, x), self._of_state(build, hidden))
+        total = build("Add", x, self._of_state(build, hidden))
         i, o, f, new = build.split(total, 1, [self.size] * 4)
         i = self._activated(build, 0, self._peeped(build, 0, i, cell))
         f = build("Sub", np.float32(1), i) if self.joins_gates else self._peeped(build, 2, f, cell)
@@ -152,11 +161,8 @@ class _Layer:
         o = self._activated(build, 0, self._peeped(build, 1, o, next_cell))
         return [build("Mul", o, self.activations[2](build, next_cell)), next_cell]
 
-    def _of_step(self, build: NodeBuilder, x: ir.Value) -> ir.Value:
-        return build("Add", build("MatMul", x, self.weights), self.bias)
-
-    def _of_state(self, build: NodeBuilder, hidden: ir.Value) -> ir.Value:
-        return build("Add", build("MatMul", hidden, self.recurrent), self.recurrent_bias)
+    def _of_state(self, build: NodeBuilder, hidden: ir.Value, gates: slice = slice(None)) -> ir.Value:
+        return build("Add", build("MatMul", hidden, self.recurrent[:, gates]), self.recurrent_bias[gates])
 
     def _peeped(self, build: NodeBuilder, place: int, gate: ir.Value, cell: ir.Value) -> ir.Value:
         if self.peepholes is None:
