@@ -22,7 +22,8 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     Args:
         model: The ONNX model, or its file.
         out: Where to write it; ``.xml`` is appended where it is missing.
-        precision: ``float32`` keeps the weights as they are; ``float16`` stores float32 weights in half the space.
+        precision: ``float32`` keeps the weights as they are, and has OpenVINO compute with activations as they are
+            where weights are stored as integers; ``float16`` stores float32 weights in half the space.
 
     Returns:
         The ``.xml`` file.
@@ -37,6 +38,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     from edgekit.model import Model
     from edgekit.registry import installed_rewrites
     from edgekit.rewrites.adaptation import converted
+    from edgekit_openvino.exact.rounding import keep_activations, stores_integers
     from edgekit_openvino.frontend import convert_model
     from edgekit_openvino.ir.ir_file import write_ir
 
@@ -49,6 +51,8 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     inline_functions(loaded.graph_model)
     loaded = _with_shapes(loaded)  # what OpenVINO misreads hangs on them
     network = converted(loaded, lambda candidate: convert_model(candidate).network, installed_rewrites())
+    if precision == "float32" and stores_integers(network):
+        keep_activations(network)
     write_ir(network, loaded, target, half_weights=precision == "float16")
     return target
 

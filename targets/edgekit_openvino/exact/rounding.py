@@ -22,6 +22,7 @@ from edgekit.model import Model, node_name
 from edgekit.rewrite import OPSETS, InapplicableError, Rewrite
 from edgekit.rewrites.application import rewritten
 from edgekit.rewrites.quantized_operators import MICROSOFT, QuantizedProduct
+from edgekit_openvino.networks import operations_of
 
 OP_TYPE = "QuantizeLinear"
 STORED = ("i8", "u8", "i4", "u4")
@@ -139,10 +140,8 @@ def _is_whole_within(node: Any, limits: np.iinfo[Any]) -> bool:
 def stores_integers(network: Any) -> bool:
     """Whether a converted ``openvino.Model`` has matrix products whose weights are stored in 8 or 4 bits."""
     return any(
-        operation.get_type_name() == "Constant"
-        and operation.get_element_type().get_type_name() in STORED
-        and len(operation.get_output_shape(0)) > 1
-        for operation in network.get_ops()
+        operation.get_element_type().get_type_name() in STORED and len(operation.get_output_shape(0)) > 1
+        for operation in operations_of(network, "Constant")
     )
 
 

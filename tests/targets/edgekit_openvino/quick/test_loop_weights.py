@@ -40,14 +40,15 @@ NESTED = """g (float[1, 64] first, float[5, 1, 64] x) => (float[1, 64] y) {{
 }}"""
 
 
-def model_of(graph: str, body: str) -> onnx.ModelProto:
+def model_of(graph: str, body: str, width: int = WIDTH) -> onnx.ModelProto:
     """A recurrence whose body holds its weights: ``q`` and ``scale``, and ``f`` in floats."""
-    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 17]> {graph.format(body=body)}')
+    graph = graph.format(body=body).replace(f", {WIDTH}]", f", {width}]")
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 17]> {graph}')
     rng = np.random.default_rng(0)
     arrays = {
-        "q": rng.integers(-127, 128, (WIDTH, WIDTH)).astype(np.int8),
-        "scale": rng.uniform(0.001, 0.002, WIDTH).astype(np.float32),
-        "f": rng.uniform(-0.2, 0.2, (WIDTH, WIDTH)).astype(np.float32),
+        "q": rng.integers(-127, 128, (width, width)).astype(np.int8),
+        "scale": rng.uniform(0.001, 0.002, width).astype(np.float32),
+        "f": rng.uniform(-0.2, 0.2, (width, width)).astype(np.float32),
         "step": np.array(1 / 127, np.float32),
         "middle": np.array(0, np.int8),
     }
@@ -61,11 +62,11 @@ def model_of(graph: str, body: str) -> onnx.ModelProto:
     return model
 
 
-def converted(model: onnx.ModelProto, folder: Path, precision: str = "float32") -> Path:
+def converted(model: onnx.ModelProto, folder: Path, precision: str = "float32", width: int = WIDTH) -> Path:
     """Its IR, which computes what ONNX Runtime does."""
     file = edgekit_openvino.convert(model, folder / "model", precision=precision)
     rng = np.random.default_rng(1)
-    shapes = {"first": (1, WIDTH), "x": (ROUNDS, 1, WIDTH)}
+    shapes = {"first": (1, width), "x": (ROUNDS, 1, width)}
     feeds = {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     tolerance = 1e-4 if precision == "float32" else 5e-3
@@ -107,6 +108,22 @@ def test_weights_that_are_multiplied_as_integers_stay_in_the_body(tmp_path: Path
     (body,) = bodies(file)
     assert "FakeQuantize" in types(body)
     assert "Convert" in types(body)
+
+
+@pytest.mark.parametrize(("width", "stays"), [(256, False), (384, True)])
+@pytest.mark.parametrize("graph", [SCAN, LOOP], ids=["scan", "loop"])
+def test_a_large_matrix_stays_in_the_body_for_the_product_to_read_as_integers(
+    graph: str, width: int, stays: bool, tmp_path: Path
+) -> None:
+    model = model_of(graph, f"{STORED} m = MatMul (h, w)", width)
+    (body,) = bodies(converted(model, tmp_path, width=width))
+    assert ("Convert" in types(body)) is stays
+
+
+def test_a_large_matrix_that_is_added_becomes_floats_ahead_of_the_loop(tmp_path: Path) -> None:
+    model = model_of(SCAN, f"{STORED} p = MatMul (h, w) k = ReduceMax <axes = [0]> (w) m = Add (p, k)", 384)
+    (body,) = bodies(converted(model, tmp_path, width=384))
+    assert "Convert" not in types(body)
 
 
 def test_a_loop_in_a_loop_gets_its_weights_from_the_outermost(tmp_path: Path) -> None:
