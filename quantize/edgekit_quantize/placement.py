@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.model import node_name
 from edgekit_quantize.calibration.activations import activation_params, largest_integers
 from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.ranges import AROUND_ZERO
@@ -15,7 +16,7 @@ from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import LAYER_KINDS, Layer, layers
 from edgekit_quantize.graph.nodes import constant, home, is_standard, only_consumer
 from edgekit_quantize.integers.qparams import TYPES, QParams
-from edgekit_quantize.integers.stored_weights import stored_form
+from edgekit_quantize.integers.stored_weights import RECURRENT, input_of, recurrent_name, stored_form, takes_steps
 from edgekit_quantize.integers.weights import layer_weights
 from edgekit_quantize.integers.zero_points import takes_shift
 from edgekit_quantize.settings import Settings
@@ -55,6 +56,8 @@ class Plan:
     """Activations that an Add reads as integers too, where nothing divides them on the way."""
     products: list[ir.Node] = field(default_factory=list)
     """MatMul nodes whose operands are both activations."""
+    recurrent: dict[ir.Node, bool] = field(default_factory=dict)
+    """Recurrent nodes that are written out step by step, each with whether its inputs become integers."""
     moved: list[ir.Node] = field(default_factory=list)
     """Nodes that move integers."""
     beside_layers: dict[str, str] = field(default_factory=dict)
@@ -63,7 +66,10 @@ class Plan:
     @property
     def computes_with_integers(self) -> bool:
         """Whether anything multiplies integers, of ranges that samples told or of those of the moment."""
-        return bool(self.layers or self.products or self.dynamic) or "dynamic" in self.beside_layers.values()
+        return (
+            bool(self.layers or self.products or self.recurrent or self.dynamic)
+            or "dynamic" in self.beside_layers.values()
+        )
 
     def rule(self, name: str) -> str:
         """The rule for the range of a tensor."""
@@ -96,10 +102,12 @@ class Plan:
     def readers(self) -> dict[str, list[Layer]]:
         """The activations whose integers go into quantized layers and nowhere else, each with those layers.
 
-        Not where they are moved on, multiplied with another activation, or the only form in which the tensor remains.
+        Not where they are moved on, multiplied with another activation or in a recurrent node, or the only form in
+        which the tensor remains.
         """
         shared = {*self.range_from, *self.range_from.values(), *self.whole}
-        shared.update(value.name or "" for node in self.products for value in node.inputs if value is not None)
+        several = (*self.products, *self.recurrent)
+        shared.update(value.name or "" for node in several for value in node.inputs if value is not None)
         found: dict[str, list[Layer]] = {}
         for layer in self.layers:
             found.setdefault(layer.data.name or "", []).append(layer)
@@ -107,7 +115,7 @@ class Plan:
 
     def outcome(self) -> tuple[Hashable, ...]:
         """What the plan comes to: two plans for a graph with the same outcome give the same file."""
-        seen_in_layers = {"layers", "preparation", "fewest_channels"}
+        seen_in_layers = {"layers", "preparation", "fewest_channels", "recurrent_steps"}
         told = {field.name for field in fields(self.settings)} - seen_in_layers
         if not self.layers and not self.products:
             told &= {"weights", "weights_form", "block"}
@@ -122,13 +130,15 @@ class Plan:
             names,
             tuple(sorted(self.tensors)),
             tuple(sorted(self.whole)),
+            tuple(sorted((node_name(node), integers) for node, integers in self.recurrent.items())),
             tuple(sorted(self.beside_layers.items())),
             rest,
         )
 
     def observed(self) -> set[str]:
         """The tensors whose ranges are needed."""
-        return {self.range_from.get(name, name) for name in self.tensors}
+        recurrent = (input_of(node).name or "" for node, integers in self.recurrent.items() if integers)
+        return {self.range_from.get(name, name) for name in (*self.tensors, *recurrent)}
 
 
 def place(
@@ -169,12 +179,18 @@ class _Placer:
     def placed(self) -> Plan:
         """The plan for the graph."""
         kinds = {node.op_type for node in self.graph.all_nodes()} - {*LAYER_KINDS}
-        self.plan.beside_layers = {kind: mode for kind, mode in self.settings.layers.items() if kind in kinds}
+        self.plan.beside_layers = {
+            kind: "weights" if mode == "input" else mode  # else it is told with each node
+            for kind, mode in self.settings.layers.items()
+            if kind in kinds
+        }
         for layer in layers(self.graph):
             self._place(layer)
-        if self.settings.activation_products:
-            for node in self.graph.all_nodes():
+        for node in self.graph.all_nodes():
+            if self.settings.activation_products:
                 self._place_product(node)
+            if self.settings.recurrent_steps and is_standard(node, *RECURRENT):
+                self._place_recurrent(node)
         _move_integers(self.plan)
         if self.settings.zero_points_in_biases:
             _shift_zero_points(self.plan)
@@ -264,6 +280,28 @@ class _Placer:
             if value.name and value.name not in self.plan.tensors:
                 self.plan.tensors[value.name] = value
                 self.plan.rules[value.name] = AROUND_ZERO
+
+    def _place_recurrent(self, node: ir.Node) -> None:
+        """Write a recurrent node out step by step, with integers for its inputs where they can be and are asked for."""
+        mode = self.settings.layers.get(node.op_type)
+        if mode not in {"weights", "input"} or not takes_steps(node):
+            return
+        x = input_of(node)
+        weights = constant(node.inputs[1])
+        few = weights is None or weights.shape[-1] < self.settings.fewest_channels
+        in_float = few or recurrent_name(node, 1) in self.keep_float
+        integers = mode == "input" and not in_float and self._is_plain(x)
+        self.plan.recurrent[node] = integers
+        if integers and (rule := self.settings.preparation.ranges.get(node.op_type)) is not None:
+            self.plan.rules.setdefault(x.name or "", rule)
+
+    def _is_plain(self, value: ir.Value) -> bool:
+        """Whether integers of one scale can stand for a value, as far as samples told."""
+        if not value.name or home(value) not in self.observable:
+            return False
+        found = self._statistics(value)
+        scaled = found is not None and (found.smoothing is not None or found.params is not None)
+        return not scaled and self._is_seen(value) and not self._holds_nan(value)
 
     def _is_seen(self, value: ir.Value) -> bool:
         """Whether samples brought the value forth: they need not take every branch."""

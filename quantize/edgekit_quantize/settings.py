@@ -86,8 +86,12 @@ class Settings:
         }
     )
     """Mode of every kind of layer (see :data:`MODES`); kinds that are not named stay float. Beside the kinds of
-    :mod:`edgekit_quantize.graph.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which only
-    ``weights`` is known, and of LSTM ``dynamic`` (:mod:`edgekit_quantize.writing.dynamic_lstm`)."""
+    :mod:`edgekit_quantize.graph.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which
+    ``weights`` is known, with :attr:`recurrent_steps` ``input``, and of LSTM ``dynamic``
+    (:mod:`edgekit_quantize.writing.dynamic_lstm`)."""
+    recurrent_steps: bool = False
+    """Whether LSTM, GRU and RNN are written out step by step (:mod:`edgekit_quantize.writing.recurrent_steps`), for
+    runtimes that multiply matrices faster than their own kernels of these read the weights."""
     activation_products: bool = False
     """Whether the MatMul of two activations that gives an attention's scores is quantized, its operands around zero.
     (The one behind the scores stays float: what Softmax gives has few integers worth the name.)"""

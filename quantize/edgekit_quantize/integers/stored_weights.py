@@ -18,6 +18,8 @@ FEWEST = 512
 SCALES_WEIGH_MORE = "its scales take the room that integers save"
 """Why such weights stay float."""
 RECURRENT = ("LSTM", "GRU", "RNN")
+LENGTHS = 4
+"""Which input of them tells how long each sequence is."""
 
 
 def saves_room(array: np.ndarray, params: QParams, float_weights: str) -> bool:
@@ -68,6 +70,32 @@ def tables(model: ir.Model) -> Iterator[ir.Node]:
 def recurrent_name(node: ir.Node, index: int) -> str:
     """What the weights of a recurrent node are called, by the input that holds them."""
     return f"{node_name(node)}, {'input' if index == 1 else 'recurrence'}"
+
+
+def input_of(node: ir.Node) -> ir.Value:
+    """The sequences that a recurrent node reads."""
+    value = node.inputs[0]
+    if value is None:
+        raise ValueError(f"{node.name!r} reads nothing")
+    return value
+
+
+def takes_steps(node: ir.Node) -> bool:
+    """Whether a recurrent node can be written out step by step.
+
+    Its sequences come first and are all of one length, and its weights are constant, its own and no few.
+    """
+    held = [value for value in node.inputs[1:4] if value is not None]
+    weights = [constant(value) for value in held]
+    if integer(node, "layout", 0) or any(array is None or array.dtype != np.float32 for array in weights):
+        return False
+    if any(len(value.uses()) > 1 for value in held[:2]):
+        return False
+    if len(node.inputs) > LENGTHS and node.inputs[LENGTHS] is not None:
+        return False
+    x = input_of(node)
+    known = x.shape is not None and x.dtype in {None, ir.DataType.FLOAT}
+    return known and all(array is not None and array.size >= FEWEST for array in weights[:2])
 
 
 def recurrent_weights(model: ir.Model) -> Iterator[tuple[ir.Node, int, QParams]]:
