@@ -86,13 +86,10 @@ def numbers(kind: str, name: str, shape: Sequence[int], dtype: np.dtype) -> np.n
         shape: Their shape.
         dtype: Their type; what is too large for it is its largest number.
     """
-    pool = _pool(kind)
-    if dtype.kind == "f":
-        limit = float(np.finfo(dtype).max)
-        pool = np.clip(pool, -limit, limit) if limit < 1e6 else pool
-    start = zlib.crc32(name.encode()) % _POOL
-    drawn = np.concatenate([pool[start:], pool[:start]]).astype(dtype)
-    return np.resize(drawn, math.prod(shape)).reshape(shape)
+    pool = _pool(kind, dtype)
+    start, size = zlib.crc32(name.encode()) % _POOL, math.prod(shape)
+    further = np.resize(pool, max(0, start + size - _POOL))
+    return np.concatenate([pool[start : start + size], further]).reshape(shape)
 
 
 def numbers_like(kind: str, name: str, array: np.ndarray) -> np.ndarray:
@@ -112,8 +109,13 @@ def numbers_like(kind: str, name: str, array: np.ndarray) -> np.ndarray:
 
 
 @functools.cache
-def _pool(kind: str) -> np.ndarray:
-    return _DRAWN[kind](np.random.default_rng(KINDS.index(kind)))
+def _pool(kind: str, dtype: np.dtype) -> np.ndarray:
+    """The numbers of a kind in a type; what is too large for it is its largest number."""
+    pool = _DRAWN[kind](np.random.default_rng(KINDS.index(kind)))
+    if dtype.kind == "f":
+        limit = float(np.finfo(dtype).max)
+        pool = np.clip(pool, -limit, limit) if limit < 1e6 else pool
+    return pool.astype(dtype)
 
 
 def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> np.ndarray:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgekit.data.battery import KINDS, battery_inputs
+from edgekit.data.battery import KINDS, battery_inputs, numbers
 from edgekit.model import ValueSpec
 
 SHAPE = (3, 1000)
@@ -44,6 +44,20 @@ def test_integers_stay_below_their_limit(kind: str) -> None:
     array = drawn(kind, "int64", limit=7)
     assert 0 <= array.min() <= array.max() < 7
     assert set(drawn(kind, "int64").flat) <= {0, 1}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_array_of_any_size_begins_with_the_same_numbers_which_are_repeated(kind: str, dtype: str) -> None:
+    pool = 65_537
+    many = numbers(kind, "x", (3 * pool,), np.dtype(dtype))
+    np.testing.assert_array_equal(many.reshape(3, pool), np.stack([many[:pool]] * 3))
+    for shape in [(), (0,), (2, 5), (pool,), (2, pool)]:
+        found = numbers(kind, "x", shape, np.dtype(dtype))
+        assert (found.shape, found.dtype) == (shape, np.dtype(dtype))
+        np.testing.assert_array_equal(found.reshape(-1), many[: found.size])
+        found[...] = 0  # its own
+    np.testing.assert_array_equal(numbers(kind, "x", (pool,), np.dtype(dtype)), many[:pool])
 
 
 def test_two_inputs_differ() -> None:
