@@ -46,7 +46,7 @@ from edgekit.stages import Stage, StageResult
 LONGEST_REASON = 300
 """Characters that are kept of why a pass is dropped: libraries print what they stumbled over."""
 Rewrite = Callable[[ir.Model], object]
-"""Changes a graph in place."""
+"""Changes a graph in place; False where it left everything as it was."""
 
 
 class Simplify(Stage[Model]):
@@ -88,15 +88,16 @@ class Simplify(Stage[Model]):
 def _simplified(given: Model, before: Equivalence, *, thorough: bool) -> tuple[Model, list[dict[str, Any]]]:
     """The model after all passes that keep what it computes, and what became of each."""
     model, record = given, []
+    clone: ir.Model | None = None
     for name, rewrite in _PASSES.items():
         tried = {name: rewrite}
-        outcome = _attempt(rewrite, model, before, thorough=thorough)
+        outcome = _attempt(rewrite, model, before, clone, thorough=thorough)
         if outcome.dropped_because is not None and (parts := _parts(name)):
             tried = {f"{name}: {part}": alone for part, alone in parts.items()}
         for tried_name, alone in tried.items():
             if alone is not rewrite:
                 outcome = _attempt(alone, model, before, thorough=thorough)
-            model = outcome.model
+            model, clone = outcome.model, outcome.clone
             record.append({"name": tried_name, "nodes": _node_count(model), "dropped": outcome.dropped_because})
     return model, record
 
@@ -116,12 +117,17 @@ class _Outcome:
 
     model: Model
     dropped_because: str | None = None
+    clone: ir.Model | None = None
+    """A clone of that model's graph, which the pass left as it was."""
 
 
-def _attempt(rewrite: Rewrite, model: Model, before: Equivalence, *, thorough: bool) -> _Outcome:
-    graph_model = model.graph_model.clone()
+def _attempt(
+    rewrite: Rewrite, model: Model, before: Equivalence, clone: ir.Model | None = None, *, thorough: bool
+) -> _Outcome:
+    graph_model = model.graph_model.clone() if clone is None else clone
     try:
-        rewrite(graph_model)
+        if rewrite(graph_model) is False:
+            return _Outcome(model, clone=graph_model)
         NameFixPass()(graph_model)
         name_nodes(graph_model)
         changed = model.with_graph(graph_model)
@@ -159,10 +165,13 @@ def _fold(graph_model: ir.Model, weight_bytes: int, limits: Mapping[str, int]) -
 def _with_shapes_known(rewrite: Callable[[ir.Model], bool]) -> Rewrite:
     """A rewrite of loops, done again while it changes any: the sizes of what they make may be limits of others."""
 
-    def repeated(graph_model: ir.Model) -> None:
+    def repeated(graph_model: ir.Model) -> bool:
+        changed = False
         while rewrite(graph_model):
+            changed = True
             ShapeInferencePass(strict_mode=False)(graph_model)
             _fold_constants(graph_model)
+        return changed
 
     return repeated
 

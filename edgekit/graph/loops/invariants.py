@@ -9,22 +9,27 @@ from edgekit.graph.nodes import is_constant
 from edgekit.model import bodies
 
 
-def capture_constant_states(model: ir.Model) -> None:
+def capture_constant_states(model: ir.Model) -> bool:
     """Let the bodies of loops read constants from outside where each round hands them on unchanged, in place.
 
     Exporters of TensorFlow's ``while_loop`` (tf2onnx) carry the weights of a recurrence as states. A weight is known to
     be constant only where it is captured, and only then stored in a narrower type.
+
+    Returns:
+        Whether there were any.
     """
-    _capture(model.graph)
+    return _capture(model.graph)
 
 
-def _capture(graph: ir.Graph) -> None:
+def _capture(graph: ir.Graph) -> bool:
+    changed = False
     for node in list(graph):
         loop = node
         if node.op_type == "Loop" and not node.domain and (constant := _constant_states(node)):
-            loop = _without_states(node, graph, constant)
+            loop, changed = _without_states(node, graph, constant), True
         for body in bodies(loop):  # what a loop captures is constant for those in it too
-            _capture(body)
+            changed |= _capture(body)
+    return changed
 
 
 def _constant_states(loop: ir.Node) -> list[int]:

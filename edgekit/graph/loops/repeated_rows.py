@@ -30,8 +30,9 @@ class _Repeated(NamedTuple):
     counts: ir.Value
 
 
-def repeat_rows_at_once(model: ir.Model) -> None:
-    """Replaces the loops, in place."""
+def repeat_rows_at_once(model: ir.Model) -> bool:
+    """Replaces the loops, in place; says whether there were any."""
+    changed = False
     for node in list(model.graph):
         if node.op_type != "ConcatFromSequence" or node.domain or (found := _repeated(node)) is None:
             continue
@@ -46,7 +47,10 @@ def repeat_rows_at_once(model: ir.Model) -> None:
         for value in build.initializers:
             model.graph.register_initializer(value)
         ir.convenience.replace_nodes_and_values(model.graph, node, [node], build.nodes, node.outputs, [result])
-    RemoveUnusedNodesPass()(model)
+        changed = True
+    if changed:
+        RemoveUnusedNodesPass()(model)
+    return changed
 
 
 def _repeated(collected: ir.Node) -> _Repeated | None:

@@ -21,17 +21,20 @@ REDUCING = frozenset(
 )
 
 
-def compute_turns_at_once(model: ir.Model) -> None:
-    """Replaces Scans that carry nothing from turn to turn, in place.
+def compute_turns_at_once(model: ir.Model) -> bool:
+    """Replaces Scans that carry nothing from turn to turn, in place; says whether there were any.
 
     Converters of scikit-learn write distances between samples so, a turn for each sample that was learnt; a program
     without loops would repeat the body as often.
     """
+    changed = False
     for node in list(model.graph):
         if node.op_type == "Scan" and not node.domain and (turns := _turns(node)) is not None:
             widened = _Widened(model, node, turns)
             if widened.fits:
                 widened.replace()
+                changed = True
+    return changed
 
 
 def _turns(scan: ir.Node) -> int | None:

@@ -11,14 +11,19 @@ from edgekit.graph.loops.values import BEFORE_STATES, CONDITION
 from edgekit.model import bodies, read_by
 
 
-def drop_unread_states(model: ir.Model) -> None:
+def drop_unread_states(model: ir.Model) -> bool:
     """Take out of loops the states and collected values on which no output and no condition depends, in place.
 
     Exporters carry along all that a loop's body assigns (Paddle's ``while_loop``); such a state may start in another
     shape than it goes on in, which no target takes.
+
+    Returns:
+        Whether there were any.
     """
-    if _drop(model.graph):
+    changed = _drop(model.graph)
+    if changed:
         RemoveUnusedNodesPass()(model)
+    return changed
 
 
 def _drop(graph: ir.Graph) -> bool:

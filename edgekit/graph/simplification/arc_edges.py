@@ -22,8 +22,12 @@ _BOUNDED = frozenset({"Clip", "Cos", "Erf", "HardSigmoid", "Sigmoid", "Sin", "So
 """Operators that give no number beyond 1, or are what :func:`keep_arcs_finite` puts there."""
 
 
-def keep_arcs_finite(model: ir.Model) -> None:
-    """Takes numbers that are beyond 1 or -1 by no more than :data:`ROUNDING` for 1 or -1, in place."""
+def keep_arcs_finite(model: ir.Model) -> bool:
+    """Takes numbers that are beyond 1 or -1 by no more than :data:`ROUNDING` for 1 or -1, in place.
+
+    Returns:
+        Whether such numbers may come; types may be known then that were not.
+    """
     opset = model.opset_imports.get("", 0)
     arcs = [node for node in model.graph if node.op_type in _ARCS and not node.domain]
     if any(value is not None and value.dtype is None for node in arcs for value in node.inputs):
@@ -40,3 +44,4 @@ def keep_arcs_finite(model: ir.Model) -> None:
             model.graph.register_initializer(constant)
         model.graph.insert_before(node, build.nodes)
         node.replace_input_with(0, kept)
+    return bool(arcs)

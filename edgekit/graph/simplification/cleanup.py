@@ -7,12 +7,16 @@ import hashlib
 import onnx_ir as ir
 
 
-def remove_identities(graph_model: ir.Model) -> None:
+def remove_identities(graph_model: ir.Model) -> bool:
     """Removes Identity nodes, in place, in subgraphs too.
 
     One stays where it hands an input, an initializer or a value of an outer graph to an output of its graph: an output
     has to be made by a node of the graph itself. So does one between two outputs, which need two names.
+
+    Returns:
+        Whether there were any.
     """
+    changed = False
     for graph in graph_model.graphs():
         for node in list(graph):
             if node.op_type != "Identity" or node.domain or node.inputs[0] is None:
@@ -29,10 +33,13 @@ def remove_identities(graph_model: ir.Model) -> None:
             source.type = made.type if source.type is None else source.type
             ir.convenience.replace_all_uses_with(made, source, replace_graph_outputs=True)
             graph.remove(node, safe=True)
+            changed = True
+    return changed
 
 
-def store_once(graph_model: ir.Model) -> None:
-    """Removes initializers that hold what another one of the same graph holds, in place."""
+def store_once(graph_model: ir.Model) -> bool:
+    """Removes initializers that hold what another one of the same graph holds, in place; says if there are any."""
+    changed = False
     for graph in graph_model.graphs():
         kept: dict[tuple[ir.DataType, tuple[int, ...], bytes], ir.Value] = {}
         for name, value in list(graph.initializers.items()):
@@ -43,6 +50,8 @@ def store_once(graph_model: ir.Model) -> None:
             if first is not value:
                 ir.convenience.replace_all_uses_with(value, first)
                 del graph.initializers[name]
+                changed = True
+    return changed
 
 
 def drop_unused_initializers(graph: ir.Graph) -> None:

@@ -38,8 +38,9 @@ def _is_wrapper(node: ir.Node | None) -> bool:
     return node is not None and node.domain == "" and node.op_type == "Optional"
 
 
-def unwrap_known_optionals(model: ir.Model) -> None:
-    """Answers such nodes in place: by a constant, or by the element itself."""
+def unwrap_known_optionals(model: ir.Model) -> bool:
+    """Answers such nodes in place: by a constant, or by the element itself; says whether there were any."""
+    changed = False
     for node in list(model.graph.all_nodes()):
         if node.domain or node.op_type not in (HAS, GET):
             continue
@@ -60,3 +61,5 @@ def unwrap_known_optionals(model: ir.Model) -> None:
         graph = node.graph
         assert isinstance(graph, ir.Graph), "functions are inlined before"
         ir.convenience.replace_nodes_and_values(graph, node, [node], [known], node.outputs, known.outputs)
+        changed = True
+    return changed

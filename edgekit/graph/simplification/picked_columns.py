@@ -27,18 +27,24 @@ class _Column(NamedTuple):
     places: tuple[int, ...]
 
 
-def reduce_columns_at_once(model: ir.Model) -> None:
+def reduce_columns_at_once(model: ir.Model) -> bool:
     """Replaces what makes the columns of a Concat, in place, where many are made alike.
 
     So do converters of scikit-learn write polynomial features: two nodes for the product of each pair of columns.
+
+    Returns:
+        Whether there were any.
     """
+    changed = False
     for node in list(model.graph):
         if node.op_type == "Concat" and not node.domain and node.attributes["axis"].as_int() in COLUMNS:
-            _join(model, node)
-    RemoveUnusedNodesPass()(model)  # the columns one by one, which a proof would take for given where they are left
+            changed |= _join(model, node)
+    if changed:  # the columns one by one, which a proof would take for given where they are left
+        RemoveUnusedNodesPass()(model)
+    return changed
 
 
-def _join(model: ir.Model, concat: ir.Node) -> None:
+def _join(model: ir.Model, concat: ir.Node) -> bool:
     columns = [None if value is None else _column(value) for value in concat.inputs]
     parts: list[ir.Value | None] = []
     nodes: list[ir.Node] = []
@@ -55,6 +61,7 @@ def _join(model: ir.Model, concat: ir.Node) -> None:
         ir.convenience.replace_nodes_and_values(
             model.graph, concat, [concat], [*nodes, joined], concat.outputs, joined.outputs
         )
+    return bool(nodes)
 
 
 def _key(column: _Column | None) -> tuple[str, ir.Value, int] | None:

@@ -32,11 +32,15 @@ OF_ALL_INPUTS = frozenset(["Add", "Concat", "Max", "Min", "Mul", "Sub"])
 SIZES = ("Shape", "Size")
 
 
-def widen_sizes(model: ir.Model) -> None:
-    """Has 64-bit integers in place of 32-bit ones between a tensor's shape and the next cast, in place."""
+def widen_sizes(model: ir.Model) -> bool:
+    """Has 64-bit integers in place of 32-bit ones between a tensor's shape and the next cast, in place.
+
+    Returns:
+        Whether there were any.
+    """
     nodes = _narrow(model.graph)
     if not nodes:
-        return
+        return False
     wide: dict[ir.Value, ir.Value] = {}
     for node in model.graph:
         if node in nodes:
@@ -45,6 +49,7 @@ def widen_sizes(model: ir.Model) -> None:
         if node not in nodes and _casts(node) and node.inputs[0] in wide:
             _read(model.graph, node, wide[node.inputs[0]])
     RemoveUnusedNodesPass()(model)
+    return True
 
 
 def _narrow(graph: ir.Graph) -> set[ir.Node]:

@@ -200,6 +200,27 @@ def test_a_pass_that_changes_an_output_is_dropped(onnx_file: WriteOnnx, monkeypa
     assert dropped["fuse patterns"] is None
 
 
+def test_a_pass_that_says_it_changed_nothing_leaves_its_graph_to_the_next_one(
+    onnx_file: WriteOnnx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs: list[ir.Model] = []
+
+    def nothing(graph_model: ir.Model) -> bool:
+        graphs.append(graph_model)
+        return False
+
+    def renamed(graph_model: ir.Model) -> None:
+        nothing(graph_model)
+        graph_model.graph.node(0).name = "another"
+
+    monkeypatch.setattr(simplify_module, "_PASSES", {"a": nothing, "b": nothing, "c": renamed, "d": nothing})
+    result = Simplify()(load(onnx_file(CONV_BATCH_NORM, **CONV_BATCH_NORM_WEIGHTS)))
+    first, second, third, last = graphs
+    assert first is second is third is not last
+    assert result.model.graph.node(0).name != "another"
+    assert [entry["dropped"] for entry in result.record["passes"]] == [None] * 4
+
+
 def full(_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
