@@ -151,7 +151,11 @@ class FolderSamples:
         return len(self._files)
 
     def __iter__(self) -> Iterator[Sample]:
-        for file in self._files:
+        return self.at(range(len(self._files)))
+
+    def at(self, places: Collection[int]) -> Iterator[Sample]:
+        """The samples at some places, counted from 0, in order; no other file is read."""
+        for file in (self._files[place] for place in sorted(places)):
             arrays = self._read(file)
             feeds = {name: array for name, array in arrays.items() if not name.startswith(OUTPUT_PREFIX)}
             outputs = {name.removeprefix(OUTPUT_PREFIX): arrays[name] for name in arrays if name not in feeds}
@@ -159,6 +163,13 @@ class FolderSamples:
             if self._labels_inside:
                 label = check_label(feeds.pop(LABEL_ARRAY), file, self._class_names)
             yield Sample(file.relative_to(self._folder).as_posix(), feeds, label, outputs)
+
+
+def samples_at(samples: Samples, places: Collection[int]) -> Iterator[Sample]:
+    """The samples at some places, counted from 0, in order; of a folder no others are read."""
+    if isinstance(samples, FolderSamples):
+        return samples.at(places)
+    return (sample for place, sample in enumerate(samples) if place in places)
 
 
 class SeededSamples:

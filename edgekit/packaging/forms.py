@@ -13,7 +13,7 @@ import numpy as np
 from edgekit.comparison.acceptance.conditioning import KnownConditioning
 from edgekit.comparison.acceptance.refusal import InaccurateError
 from edgekit.comparison.custom_metric import Evaluation
-from edgekit.data.samples import Samples
+from edgekit.data.samples import Samples, samples_at
 from edgekit.errors import UnsupportedOpsError
 from edgekit.execution.known_answers import KnownAnswers
 from edgekit.files.room import shortage
@@ -243,7 +243,7 @@ class Forms:
 
 def _feeds_at(samples: Samples, places: Collection[int]) -> Iterator[Mapping[str, np.ndarray]]:
     """What the samples at these places feed."""
-    return (sample.feeds for place, sample in enumerate(samples) if place in places)
+    return (sample.feeds for sample in samples_at(samples, places))
 
 
 def _empty(folder: Path) -> None:

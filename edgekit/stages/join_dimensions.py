@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from edgekit.data.samples import open_samples
+from edgekit.data.samples import open_samples, samples_at
 from edgekit.errors import InputError
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.sizes.joined_names import Alike
@@ -89,6 +88,6 @@ class JoinDimensions(Stage[Model]):
         for folder in self._folders:
             samples = open_samples(folder, model.inputs, class_names=model.class_names, nan_inputs=model.nan_inputs)
             if place < len(samples):
-                return next(islice(samples, place, None)).feeds
+                return next(samples_at(samples, {place})).feeds
             place -= len(samples)
         raise self.broken(f"there is no sample {place}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.data.samples import Samples
+from edgekit.data.samples import Samples, samples_at
 from edgekit.errors import InputError
 from edgekit.model import Model, ValueSpec
 from edgekit.progress import Step
@@ -100,7 +100,7 @@ def _calibrated(
         done,
         _divisors(model, plans, preparation.smoothing, samples, source),
         scales,
-        functools.partial(_feeds, samples, source.inputs, source.nan_inputs),  # pickled, which no model should be
+        functools.partial(_feeds_at, samples, source.inputs, source.nan_inputs),  # pickled, which no model should be
     )
     if not calibration.samples:
         raise InputError("there are no samples", hint="the folder is empty")
@@ -118,13 +118,14 @@ def _calibrated(
 
 def feeds_of(samples: Samples, model: Model) -> Iterator[dict[str, np.ndarray]]:
     """What samples feed a model, without their labels."""
-    return _feeds(samples, model.inputs, model.nan_inputs)
+    return (feeds for feeds, *_ in checked_feeds(samples, model.inputs, model.nan_inputs))
 
 
-def _feeds(
-    samples: Samples, inputs: Sequence[ValueSpec], nan_inputs: Collection[str]
+def _feeds_at(
+    samples: Samples, inputs: Sequence[ValueSpec], nan_inputs: Collection[str], places: Collection[int]
 ) -> Iterator[dict[str, np.ndarray]]:
-    return (feeds for feeds, *_ in checked_feeds(samples, inputs, nan_inputs))
+    """What the samples at some places feed."""
+    return (feeds for feeds, *_ in checked_feeds(samples_at(samples, places), inputs, nan_inputs))
 
 
 def _observed(model: ir.Model, plans: Sequence[Plan]) -> dict[str, set[int]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.data.samples import Samples
+from edgekit.data.samples import Sample
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
 
@@ -17,7 +17,7 @@ _OF_SHAPES = ("Shape", "Size")
 
 
 def checked_feeds(
-    samples: Samples, inputs: Sequence[ValueSpec], nan_inputs: Collection[str] = ()
+    samples: Iterable[Sample], inputs: Sequence[ValueSpec], nan_inputs: Collection[str] = ()
 ) -> Iterator[tuple[dict[str, np.ndarray], int | None, str]]:
     """What to feed for each sample, its label, and its name, in order.
 

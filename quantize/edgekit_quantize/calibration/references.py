@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,8 @@ MOST_LEFT_OUT = 64
 """How many samples that are not kept a candidate may be run on before it ships."""
 
 Feeds = dict[str, np.ndarray]
+Again = Callable[[Collection[int]], Iterable[Feeds]]
+"""Reads once more what samples feed that are at some places, counted from 0, in order."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,10 @@ class References:
 
     Args:
         expected: How many samples there are.
-        again: Reads the feeds of all samples in order, once more; None where that cannot be done.
+        again: Reads samples once more; None where that cannot be done.
     """
 
-    def __init__(self, expected: int, again: Callable[[], Iterable[Feeds]] | None = None) -> None:
+    def __init__(self, expected: int, again: Again | None = None) -> None:
         self._expected = expected
         self._again = again
         self._kept: dict[int, Reference] = {}
@@ -90,10 +92,8 @@ class References:
         if not self._reads or self._again is None:
             yield from self.answers()
             return
-        for place, feeds in enumerate(self._again()):
-            if place in self._kept:
-                kept = self._kept[place]
-                yield replace(kept, feeds=feeds)
+        for kept, feeds in zip(self._kept.values(), self._again(self._kept.keys()), strict=True):
+            yield replace(kept, feeds=feeds)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -115,13 +115,10 @@ class References:
         if self._again is None:
             return
         places = [place for place in range(self._count) if place not in self._kept]
-        drawn = set(np.random.default_rng(0).permutation(places)[:MOST_LEFT_OUT].tolist())
-        for place, feeds in enumerate(self._again()):
-            tell_step()  # of thousands, those that are not drawn are read, too
-            if place in drawn:
-                yield feeds
-            if place == max(drawn, default=-1):
-                return
+        drawn = np.random.default_rng(0).permutation(places)[:MOST_LEFT_OUT].tolist()
+        for feeds in self._again(drawn):
+            tell_step()
+            yield feeds
 
     def without_padding(self, padding: Padding) -> References:
         """The same samples, with answers at the positions that count alone."""
@@ -141,6 +138,12 @@ class References:
         """
         odd = int(2 * sum(place % 2 for place in self._kept) > len(self._kept))
         return self._with({place: kept for place, kept in self._kept.items() if place % 2 == odd}), odd
+
+    def spread(self, most: int) -> References:
+        """As many of them at most, evenly spread over all."""
+        count = min(len(self), most)
+        numbers = {number * len(self) // count for number in range(count)}
+        return self._with({place: kept for number, (place, kept) in enumerate(self._kept.items()) if number in numbers})
 
     def parted(self, step: int) -> tuple[References, References]:
         """Every ``step``-th of them, the first one among these, and the others."""

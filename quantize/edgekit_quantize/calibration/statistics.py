@@ -12,7 +12,7 @@ import onnx_ir as ir
 from edgekit_quantize.calibration.channel_histogram import ChannelHistogram
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.histogram import Histogram
-from edgekit_quantize.calibration.references import Feeds, Reference, References
+from edgekit_quantize.calibration.references import Again, Feeds, Reference, References
 from edgekit_quantize.calibration.scaling import ChannelScales, Smoothing
 from edgekit_quantize.graph.nodes import constant
 from edgekit_quantize.integers.qparams import QParams
@@ -97,7 +97,7 @@ def calibrate(
     done: Callable[[int], None] | None = None,
     smoothing: Mapping[str, Smoothing] | None = None,
     by_channel: Mapping[str, Scale] | None = None,
-    again: Callable[[], Iterable[Feeds]] | None = None,
+    again: Again | None = None,
 ) -> Calibration:
     """Walk the samples once.
 
@@ -109,7 +109,7 @@ def calibrate(
         done: Told after each sample how many are done.
         smoothing: What tensors are divided by.
         by_channel: Tensors that get a scale a channel (axis 1), and what finds it. None of them is among ``smoothing``.
-        again: Reads the samples once more, for scoring.
+        again: Reads samples once more, for scoring.
     """
     walk = _Walk(model, wanted, References(expected, again), expected, smoothing or {}, by_channel or {})
 

@@ -54,13 +54,6 @@ def outputs_before_swallowing(graph: ir.Graph) -> list[str]:
     return names
 
 
-def spread_samples(references: References, most: int) -> list[Feeds]:
-    """What ``most`` of the samples feed at most, evenly spread over all of them."""
-    count = min(len(references), most)
-    places = {number * len(references) // count for number in range(count)}
-    return [each.feeds for place, each in enumerate(references) if place in places]
-
-
 def noise_between(
     expected: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], spread: Mapping[str, float]
 ) -> float:
@@ -210,7 +203,7 @@ def noise_of_inputs(
         done: Told how many layers of how many are measured.
     """
     whole = SwitchedModel(prepared, plan, tensors)
-    samples = spread_samples(references, SAMPLES)
+    samples = [each.feeds for each in references.spread(SAMPLES)]
     samples = samples[: max(1, int(MOST_WORK / whole.work(samples[0]) / max(len(whole.layers), 1)))]
     nodes, starts = [*prepared.graph], _starts(prepared.graph, whole.layers)
     fed: list[Feeds] = [*samples]

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import home, initializers
 from edgekit_quantize.graph.session import session
-from edgekit_quantize.search.output_noise import noise_between, outputs_before_swallowing, spread_samples
+from edgekit_quantize.search.output_noise import noise_between, outputs_before_swallowing
 from edgekit_quantize.search.variances import variances_of
 from edgekit_quantize.search.work import A_SECOND, work_of
 from edgekit_quantize.sizing.allocation import Choice
@@ -78,7 +78,7 @@ def measured_choices(
         done: Told how many weights of how many are measured.
     """
     fed = FedModel(prepared, [*weights])
-    samples = spread_samples(references, SAMPLES)
+    samples = [each.feeds for each in references.spread(SAMPLES)]
     runs = fed.work(samples[0]) * sum(1 for weight in weights.values() for _ in weight.choices(storage))
     samples = samples[: max(FEWEST_SAMPLES, min(SAMPLES, int(MOST_WORK / max(runs, 1))))]
     before = [fed.run(feeds, {}) for feeds in samples]

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.data.labels import read_class_names
-from edgekit.data.samples import SeededSamples, open_samples
+from edgekit.data.samples import SeededSamples, open_samples, samples_at
 from edgekit.errors import InputError
 from edgekit.features.tokens import TokenRule
 from edgekit.model import Model, ValueSpec
@@ -68,6 +68,19 @@ def test_samples_are_read_when_they_are_reached_and_not_before(tmp_path: Path) -
     walk = iter(open_samples(tmp_path, VECTOR))
     save(tmp_path, 5, 6)
     assert [sample.feeds["x"][0, 0] for sample in walk] == [5, 6]
+
+
+def test_of_samples_at_some_places_no_others_are_read(tmp_path: Path) -> None:
+    save(tmp_path, 1, 2, 3, 4)
+    samples = open_samples(tmp_path, VECTOR)
+    (tmp_path / "0.npz").unlink()
+    (tmp_path / "2.npz").unlink()
+    assert [sample.feeds["x"][0, 0] for sample in samples_at(samples, {3, 1})] == [2, 4]
+
+
+def test_samples_at_some_places_of_what_is_no_folder() -> None:
+    model = Model(ir.Model(ir.Graph([ir.val("x", ir.DataType.FLOAT, [1, 3])], [], nodes=[]), ir_version=10))
+    assert [sample.name for sample in samples_at(SeededSamples(model, 4), {3, 1})] == ["seed 1", "seed 3"]
 
 
 def test_a_dynamic_dimension_fits_any_size(tmp_path: Path) -> None:

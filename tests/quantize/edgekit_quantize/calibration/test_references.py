@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import pytest
@@ -16,8 +17,12 @@ def _feeds(size: int) -> Iterator[Feeds]:
         yield {"x": np.full(size, number, np.float32)}
 
 
+def _feeds_at(size: int, places: Collection[int]) -> Iterator[Feeds]:
+    return (feeds for place, feeds in enumerate(_feeds(size)) if place in places)
+
+
 def _noted(fed: int, answered: int, *, again: bool) -> References:
-    found = References(SAMPLES, (lambda: _feeds(fed)) if again else None)
+    found = References(SAMPLES, functools.partial(_feeds_at, fed) if again else None)
     for number, feeds in enumerate(_feeds(fed)):
         found.offer(Reference(feeds, {"y": np.full(answered, number, np.float32)}, number))
     return found
@@ -59,9 +64,10 @@ def test_what_is_kept(fed: int, answered: int, again: bool, kept: range) -> None
 def test_answers_are_told_without_reading_inputs_again() -> None:
     read = []
 
-    def again() -> Iterator[Feeds]:
-        read.append(True)
-        yield from _feeds(200)
+    def again(places: Collection[int]) -> Iterator[Feeds]:
+        for feeds in _feeds_at(200, places):
+            read.append(int(feeds["x"][0]))
+            yield feeds
 
     found = References(SAMPLES, again)
     for number, feeds in enumerate(_feeds(200)):
@@ -70,7 +76,11 @@ def test_answers_are_told_without_reading_inputs_again() -> None:
     assert [(answer.label, answer.feeds) for answer in found.answers()] == [(label, {}) for label in range(0, 10, 2)]
     assert not read
     assert found.example["x"][0] == 0
-    assert len(read) == 1
+    assert read == [0]
+    first, rest = found.parted(2)
+    assert [answer.label for answer in first] == [0, 4, 8]
+    assert [answer.label for answer in rest] == [2, 6]
+    assert read == [0, 0, 4, 8, 2, 6]
 
 
 def test_what_is_kept_does_not_hold_the_memory_of_the_run() -> None:

@@ -12,7 +12,7 @@ from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.calibration.statistics import calibrate
 from edgekit_quantize.placement import place
 from edgekit_quantize.search import output_noise
-from edgekit_quantize.search.output_noise import SwitchedModel, noise_between, noise_of_inputs, spread_samples
+from edgekit_quantize.search.output_noise import SwitchedModel, noise_between, noise_of_inputs
 from edgekit_quantize.settings import Preparation, Settings
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
@@ -172,4 +172,4 @@ def test_an_output_of_another_length_is_wrong_as_a_whole_and_one_without_power_d
 def test_samples_come_from_all_parts_of_what_is_there(there: int, most: int, expected: list[int]) -> None:
     """Those of a class often stand one after the other."""
     references = References.of([Reference({"x": np.array(place)}, {}) for place in range(there)])
-    assert [int(feeds["x"]) for feeds in spread_samples(references, most)] == expected
+    assert [int(each.feeds["x"]) for each in references.spread(most)] == expected
