@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -99,12 +100,15 @@ class HeldSets:
         Raises:
             RequirementError: The candidate does not run with a set that counts.
         """
+        names = [name for name in self._names if name not in self.found_unusable]
+        with ThreadPoolExecutor(max(1, len(names))) as threads:  # processes that start side by side
+            sessions = [threads.submit(_opened, name, candidate, closing) for name in names]
         counting: list[Runner] = []
-        for name in self._names:
+        for name, opened in zip(names, sessions, strict=True):
             if name in self.found_unusable:
                 continue
             try:
-                session = closing.enter_context(open_device(f"{SCHEME}:{name}").open(candidate))
+                session = opened.result()
                 agrees = self._known is None and self._compared(runner, session) is None
             except RequirementError:
                 if name in self.usable:
@@ -174,6 +178,15 @@ class HeldSets:
                     f"{reached:.1f} dB, {output.mismatch:.1%} of its elements not at all"
                 )
         return None
+
+
+def _opened(name: str, candidate: Bundle, closing: ExitStack) -> Runner:
+    """What executes a candidate held to a set.
+
+    Raises:
+        RequirementError: It cannot be loaded there.
+    """
+    return closing.enter_context(open_device(f"{SCHEME}:{name}").open(candidate))
 
 
 def _outputs(runner: Runner, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:

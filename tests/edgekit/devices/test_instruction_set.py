@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -487,6 +488,27 @@ def test_a_set_with_which_a_candidate_computes_the_same_counts_without_another_b
     with ExitStack() as closing:
         found = sets.opened(draft, runner, closing)
         assert ["isa:avx2" in found[0].executed_by, "isa:avx512" in found[1].executed_by] == [True, True]
+
+
+def test_the_processes_of_several_sets_start_side_by_side(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, profile = find_profile("intel-cpu")
+    plain = Model(_model(BY_HAND, w=np.ones((OUTPUTS, INPUTS, 1, 1), np.float32)))
+    artifact = target.build(plain, profile, tmp_path, BuildOptions(draft=True))
+    runner = target.load(artifact.main, profile)
+    both = threading.Barrier(2)
+
+    class Waiting:
+        def open(self, _: object) -> Any:
+            both.wait(timeout=30)  # for the other one
+            return nullcontext(runner)
+
+    monkeypatch.setattr(held_sets, "open_device", lambda _: Waiting())
+    samples = open_samples(data, plain.fed_inputs)
+    sets = HeldSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), samples)
+    with ExitStack() as closing:
+        assert sets.opened(draft_bundle(artifact, profile, tmp_path), runner, closing) == [runner, runner]
 
 
 @needs_vnni
