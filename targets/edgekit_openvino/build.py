@@ -41,7 +41,8 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
         keep_activations(conversion.network)
         keeps_activations = True
     if as_read is None:
-        write_ir(conversion.network, model, topology, half_weights=precision == "float16")
+        half_weights = precision == "float16"
+        write_ir(conversion.network, model, topology, half_weights=half_weights, draft=options.draft)
     else:
         openvino.save_model(as_read.network, topology, compress_to_fp16=precision == "float16")
     return Artifact(

@@ -34,7 +34,7 @@ widens it again, and of the edges, takes more."""
 COMPARES = frozenset({"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"})
 
 
-def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool) -> None:
+def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool, draft: bool = False) -> None:
     """Write an ``openvino.Model`` as ``topology`` (``.xml``) and a ``.bin`` file of the same name beside it.
 
     Args:
@@ -42,6 +42,7 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
         model: The ONNX model, whose names the operations keep.
         topology: The ``.xml`` file.
         half_weights: Store float32 weights as float16; OpenVINO widens them again where it computes in float32.
+        draft: Whether the topology may stay as large as OpenVINO writes it.
     """
     import openvino
 
@@ -57,7 +58,8 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
         fused = _halved(fused)
         widen_ahead_of_loops(fused)
     openvino.save_model(fused, topology, compress_to_fp16=False)
-    topology.write_bytes(_without_repetitions(topology.read_bytes()))
+    if not draft:
+        topology.write_bytes(_without_repetitions(topology.read_bytes()))
 
 
 def _without_repetitions(topology: bytes) -> bytes:

@@ -31,6 +31,15 @@ def test_what_is_mended_is_built_unless_the_onnx_file_ships(tmp_path: Path) -> N
     assert "Select" not in operations(tmp_path, LARGEST, BuildOptions(draft=True, onnx_ships=True))
 
 
+def test_a_draft_has_the_operations_of_what_ships_in_a_longer_topology(tmp_path: Path) -> None:
+    shipping, draft = (tmp_path / name for name in ("shipping", "draft"))
+    shipping.mkdir()
+    draft.mkdir()
+    assert operations(shipping, LARGEST, BuildOptions()) == operations(draft, LARGEST, BuildOptions(draft=True))
+    assert (shipping / "model.bin").read_bytes() == (draft / "model.bin").read_bytes()
+    assert (shipping / "model.xml").stat().st_size < 0.9 * (draft / "model.xml").stat().st_size
+
+
 def test_what_openvino_misreads_is_refused_as_ever(tmp_path: Path) -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[2, 3, 4] x) => (float[2, 4] y) { y = ReduceLogSum<axes = [1], keepdims = 0>(x) }"""
