@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.processes.matrix_products import on_one_thread
 from edgekit.processes.processors import usable_processors
 from edgekit_quantize.calibration.inner_values import hand_out
 from edgekit_quantize.graph.nodes import static_shape
@@ -65,7 +66,7 @@ def observe(
             for number in range(len(groups)):
                 yield number, sample, thread.submit(run, number, sample)
 
-    with ThreadPoolExecutor(1) as thread:
+    with on_one_thread(), ThreadPoolExecutor(1) as thread:
         for number, sample, outputs in _one_ahead(runs()):
             if number == 0:
                 for name in fed:
