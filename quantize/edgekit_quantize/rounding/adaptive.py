@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.processes.matrix_products import on_one_thread
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.moments import (
@@ -59,6 +60,7 @@ class _Rounded:
         return np.asarray(second / np.outer(by_entry, by_entry))
 
 
+@on_one_thread()  # the descent goes channel by channel: products are the least of it
 def adaptively_rounded(
     model: ir.Model,
     plan: Plan,
