@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from edgekit.comparison.acceptance.accuracy import DECISION_DB, Accuracy
 from edgekit.data.first_samples import FirstSamples
 from edgekit.data.samples import Samples
+from edgekit.device import Session
 from edgekit.devices.instruction_set import SCHEME, cannot_execute, held_here
 from edgekit.devices.opening import open_device
 from edgekit.devices.own_check import draft_bundle
@@ -27,6 +31,8 @@ NEAR_DB = 20.0
 """What a build in less than float32 has to reach where the signal judges it."""
 EMULATED_SAMPLES = 8
 """How many samples an emulator executes at most: a run takes a hundred times as long there."""
+
+Opened = TypeVar("Opened")
 
 
 class VerifyInstructionSets(Stage[Verified]):
@@ -89,6 +95,7 @@ class VerifyInstructionSets(Stage[Verified]):
         verified = {} if own is None else {own: given.accuracy}
         missing: dict[str, str] = {}
         unable: set[str] = set()
+        executed: list[str] = []
         for name in self._wanted:
             why = cannot_execute(self._target, name)
             if name == own:
@@ -98,14 +105,19 @@ class VerifyInstructionSets(Stage[Verified]):
             elif self._asked is None and held_here(self._target, name) is None:
                 missing[name] = f"an emulator alone executes it: --isa {name} asks for it"
             else:
+                executed.append(name)
+        draft = draft_bundle(given.artifact, self._profile, self._folder)
+        with closing(one_ahead(executed, lambda name: open_device(f"{SCHEME}:{name}").open(draft))) as sessions:
+            for name, opened in sessions:
                 try:
-                    verified[name] = self._accuracy(given, name)
+                    verified[name] = self._accuracy(given, name, opened())
                 except RequirementError:
                     reason = None if self._asked is not None else self._excuse(given, name)
                     if reason is None:
                         raise  # who asks is answered, and another form of the model may do
                     missing[name] = reason
                     unable.add(name)
+        missing = {name: missing[name] for name in self._wanted if name in missing}
         told = unable if self._asked is None else set(self._asked)
         warnings = [f"not executed with {name}: {why}" for name, why in missing.items() if name in told]
         parted = parted_sets(verified, given.accuracy.judged_otherwise)
@@ -134,15 +146,37 @@ class VerifyInstructionSets(Stage[Verified]):
         sets = HeldSets([name], self._of_float, self._target, self._profile, self._options, self._samples)
         return sets.unusable.get(name)
 
-    def _accuracy(self, given: Verified, name: str) -> Accuracy:
-        draft = draft_bundle(given.artifact, self._profile, self._folder)
-        with open_device(f"{SCHEME}:{name}").open(draft) as session:
-            samples = FirstSamples(self._samples, EMULATED_SAMPLES) if session.is_stand_in else self._samples
-            subject = f"with {name}"
-            accuracy = self._verify.accepted(given, samples, given.reference, session, subject)
-            if not session.is_stand_in:
-                self._verify.evaluated(given, given.reference, session)
+    def _accuracy(self, given: Verified, name: str, session: Session) -> Accuracy:
+        samples = FirstSamples(self._samples, EMULATED_SAMPLES) if session.is_stand_in else self._samples
+        accuracy = self._verify.accepted(given, samples, given.reference, session, f"with {name}")
+        if not session.is_stand_in:
+            self._verify.evaluated(given, given.reference, session)
         return accuracy
+
+
+def one_ahead(
+    names: Sequence[str], opening: Callable[[str], AbstractContextManager[Opened]]
+) -> Generator[tuple[str, Callable[[], Opened]]]:
+    """Each name with a call that gives what was opened for it, or raises why it was not; meanwhile the next is opened.
+
+    It is closed when the next name is asked for, or when this generator is closed.
+
+    Args:
+        names: The names.
+        opening: Opens one; runs in another thread.
+    """
+    with ExitStack() as held, ThreadPoolExecutor(1) as thread:  # which ends before what it opened is closed
+        stacks = [held.enter_context(ExitStack()) for _ in names]
+        started = (thread.submit(_entered, stack, opening, name) for stack, name in zip(stacks, names, strict=True))
+        waiting = [*islice(started, 1)]
+        for stack, name in zip(stacks, names, strict=True):
+            waiting += islice(started, 1)
+            yield name, waiting.pop(0).result
+            stack.close()
+
+
+def _entered(stack: ExitStack, opening: Callable[[str], AbstractContextManager[Opened]], name: str) -> Opened:
+    return stack.enter_context(opening(name))
 
 
 @dataclass(frozen=True)
