@@ -15,6 +15,9 @@ SAMPLED = 2**21
 LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**14, 2**16
 """The least and the greatest number of values of a single array that are counted."""
 
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number of float32."""
+
 
 def of_each(total: int, arrays: int, least: int, most: int) -> int:
     """How many numbers of each of N arrays are counted, for about ``total`` of them in all."""
@@ -108,7 +111,9 @@ class Histogram:
         """The bins of float32 numbers."""
         if self.width == 0.0:
             return np.full(flat.shape, BINS, np.int32)
-        places = np.floor(flat * np.float32(1 / self.width)).astype(np.int32)
+        factor = 1 / self.width  # a power of two: float32 holds the product, unless it does not hold the factor
+        scaled = flat * (np.float32(factor) if factor <= LARGEST else np.float64(factor))
+        places: np.ndarray = np.floor(scaled).astype(np.int32)
         places += BINS
         return np.clip(places, 0, 2 * BINS - 1, out=places)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgekit_quantize.calibration.histogram import LEAST_OF_ARRAY, MOST_OF_ARRAY, SAMPLED, Histogram, thinning
+from edgekit_quantize.calibration.histogram import BINS, LEAST_OF_ARRAY, MOST_OF_ARRAY, SAMPLED, Histogram, thinning
 
 
 def test_growing_gives_the_counts_of_one_pass_with_the_last_width(rng: np.random.Generator) -> None:
@@ -86,3 +86,15 @@ def test_every_column_of_a_large_array_is_counted(shape: tuple[int, ...]) -> Non
 
     assert set(columns[::step]) == set(range(shape[-1]))
     assert MOST_OF_ARRAY / 4 < columns[::step].size <= MOST_OF_ARRAY
+
+
+def test_numbers_next_to_nothing_are_counted_where_they_lie() -> None:
+    """1 / width is beyond float32 there."""
+    histogram = Histogram()
+    histogram.update(np.array([-1e-37, -3e-38, 0, 0, 2e-38], np.float32))
+
+    places = np.repeat(np.arange(2 * BINS), histogram.counts)
+    lowest = histogram.edges[places].tolist()
+    for number, low in zip([-1e-37, -3e-38, 0, 0, 2e-38], lowest, strict=True):
+        assert low - 1e-43 <= number <= low + histogram.width + 1e-43
+    assert lowest[2:4] == [0, 0]
