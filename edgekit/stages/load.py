@@ -41,6 +41,7 @@ from edgekit.graph.reading.onnx_file import (
     sha256,
 )
 from edgekit.graph.reading.pooled_axes import pool_fewer_axes
+from edgekit.graph.reading.scalar_scales import make_scales_scalars
 from edgekit.graph.reading.simplified_norms import write_out_simplified_norms
 from edgekit.graph.reading.sparse_tensors import write_dense
 from edgekit.graph.reading.tensorflow_operators import write_out_tensorflow_operators
@@ -354,6 +355,7 @@ _CHANGES: Sequence[Callable[[ir.Model], object]] = (
     _normalize_dimensions,
     forget_first_sizes,
     forget_lone_names,
+    make_scales_scalars,
 )
 """What is done to a graph that calls no functions any more, in place."""
 
