@@ -13,6 +13,7 @@ from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import rank_of
 
 REST = "..."
+PAIR = 2
 
 
 class NamedEinsum(Rewrite):
@@ -47,6 +48,34 @@ class NamedEinsum(Rewrite):
         ]
         explicit = f"{','.join(named_operands)}->{after.replace(REST, ''.join(free))}"
         return [build("Einsum", *node.inputs, equation=explicit)]
+
+
+class PairedEinsum(Rewrite):
+    """``Einsum`` of three tensors and more as products of two, from left to right."""
+
+    name: ClassVar[str] = "equation in pairs"
+    op_types: ClassVar[Sequence[str]] = ("Einsum",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """There are more than two tensors, and the equation names all axes."""
+        return len(node.inputs) > PAIR and REST not in node.attributes.get_string("equation", "")
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """What neither the result nor a later tensor has is added up at once."""
+        equation = node.attributes.get_string("equation").replace(" ", "")
+        before, arrow, result = equation.partition("->")
+        operands = before.split(",")
+        if not arrow:
+            result = "".join(sorted(letter for letter in set(before) - {","} if before.count(letter) == 1))
+        product, letters = node.inputs[0], operands[0]
+        for place in range(1, len(operands)):
+            needed = {*result, *"".join(operands[place + 1 :])}
+            is_last = place == len(operands) - 1
+            kept = result if is_last else "".join(dict.fromkeys(filter(needed.__contains__, letters + operands[place])))
+            product = build("Einsum", product, node.inputs[place], equation=f"{letters},{operands[place]}->{kept}")
+            letters = kept
+        assert product is not None
+        return [product]
 
 
 def _unnamed_sizes(value: ir.Value | None, operand: str) -> list[int | str | None]:

@@ -95,6 +95,7 @@ class StandardRewrites(RewriteSet):
             movement.SlicedSplit(),
             movement.PermutingEinsum(),
             equations.NamedEinsum(),
+            equations.PairedEinsum(),
             movement.PaddedTransposition(),
             movement.UpwardPool(),
             movement.PaddedAverage(),

@@ -31,6 +31,14 @@ def _multiplies_along_unnamed_axes(node: ir.Node, _: int) -> bool:
     return len(operands) > SEVERAL or not adds_up
 
 
+def _multiplies_several_of_open_sizes(node: ir.Node, _: int) -> bool:
+    """Whether three tensors or more are multiplied, one of them with open sizes.
+
+    Where the parts of such a product have five axes, OpenVINO 2026.4 reads numbers that nothing wrote.
+    """
+    return len(node.inputs) > SEVERAL and any(static_sizes(value) is None for value in node.inputs)
+
+
 def _rows_come_first(node: ir.Node, _: int) -> bool:
     return any(node.attributes.get_int(f"transBatch{factor}", 0) == 1 for factor in "AB")
 
@@ -66,6 +74,11 @@ def _ends_otherwise(node: ir.Node, _: int) -> bool:
 MISREADINGS = (
     Departure(
         ("Einsum",), _multiplies_along_unnamed_axes, "it cannot load an ellipsis of several axes in such products"
+    ),
+    Departure(
+        ("Einsum",),
+        _multiplies_several_of_open_sizes,
+        "it computes such a product of several tensors of open sizes wrong",
     ),
     Departure(("FusedGemm",), _ends_otherwise, "it ends with a rectifier whatever the activation", MICROSOFT),
     Departure(("FusedMatMul",), _rows_come_first, "it ignores that the rows come before the batch", MICROSOFT),

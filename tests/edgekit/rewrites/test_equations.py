@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper
 
@@ -60,3 +61,32 @@ def test_axes_of_several_sizes_are_left(model_of):
     """Letters do not broadcast."""
     found = named(model_of, model("...n,...n->...n", [[1, 2, 5], [3, 2, 5]]))
     assert "its unnamed axes have several sizes" in found
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "expected"),
+    [
+        ("ab,bc,cd->ad", [[2, 3], [3, 4], [4, 5]], ["ab,bc->ac", "ac,cd->ad"]),
+        ("ab,ac,bc", [[2, 3], [2, 4], [3, 4]], ["ab,ac->bc", "bc,bc->"]),
+        ("ab,cb,da->bd", [[2, 3], [4, 3], [5, 2]], ["ab,cb->ab", "ab,da->bd"]),
+        ("aab,b,c,cb->ac", [[2, 2, 3], [3], [4], [4, 3]], ["aab,b->ab", "ab,c->abc", "abc,cb->ac"]),
+    ],
+)
+def test_several_tensors_are_multiplied_in_pairs(model_of, run, equation, shapes, expected):
+    names = "abcd"[: len(shapes)]
+    node = helper.make_node("Einsum", list(names), ["y"], equation=equation)
+    inputs = [helper.make_tensor_value_info(name, 1, shape) for name, shape in zip(names, shapes, strict=True)]
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    candidate = model_of(proto)
+    name_nodes(candidate.graph_model)
+
+    def refusals(candidate):
+        return {node_name(node) for node in candidate.graph if len(node.inputs) > 2}
+
+    result = rewritten(infer_shapes(candidate, strict=False), refusals, installed_rewrites())
+
+    assert [node.attributes.get_string("equation") for node in result.model.graph] == expected
+    feeds = {name: RANDOM.standard_normal(shape).astype(np.float32) for name, shape in zip(names, shapes, strict=True)}
+    got = run(ir.to_proto(result.model.graph_model), feeds)[0]
+    np.testing.assert_allclose(got, np.einsum(equation, *feeds.values()), rtol=1e-4, atol=1e-5)
