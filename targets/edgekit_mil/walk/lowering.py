@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -306,9 +307,17 @@ class GraphLowering:
 def with_elements(
     node: ir.Node, inputs: Sequence[Value | None], attributes: Mapping[str, ir.Attr], results: list[Value | None]
 ) -> list[Value | None]:
-    """The results, the first one with what its elements stand for where it is a vector of sizes."""
+    """The results, the first one with what its elements stand for where it is a vector of sizes.
+
+    It becomes a constant where all of them are fixed: what is computed from it is folded then.
+    """
     if domain_of(node) or not results or results[0] is None or results[0].variable is None:
         return results
     plain = {name: attribute_value(attr) for name, attr in attributes.items()}
     elements = symbolic_sizes.elements_of(node.op_type, inputs, plain)
-    return results if elements is None else [replace(results[0], elements=elements), *results[1:]]
+    if elements is None:
+        return results
+    first = results[0]
+    if first.dtype.is_integer() and all(isinstance(each, int | np.integer) for each in elements.reshape(-1)):
+        return [constant(elements.astype(first.dtype.numpy()), first.dtype), *results[1:]]
+    return [replace(first, elements=elements), *results[1:]]

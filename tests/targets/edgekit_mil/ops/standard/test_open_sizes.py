@@ -51,6 +51,19 @@ CASES: dict[str, tuple[str, int, list[tuple[int, ...]]]] = {
         13,
         [(size, 3) for size in SIZES],
     ),
+    "the root of a divided size": (
+        """(float[N, 3, 8] x) => (float[N, 3, 8] y) { s = Shape (x) two = Constant <value = int64 {2}> ()
+            g = Gather (s, two) d = Div (g, two) f = Cast <to = 1> (d) r = Sqrt (f) y = Mul (x, r) }""",
+        17,
+        [(size, 3, 8) for size in SIZES],
+    ),
+    "the power of a divided size": (
+        """(float[N, 3, 8] x) => (float[N, 3, 8] y) { s = Shape (x) two = Constant <value = int64 {2}> ()
+            half = Constant <value = float {0.5}> () g = Gather (s, two) d = Div (g, two) f = Cast <to = 1> (d)
+            a = Add (f, half) e = Exp (a) r = Pow (e, half) y = Mul (x, r) }""",
+        17,
+        [(size, 3, 8) for size in SIZES],
+    ),
     "Flatten": (
         "(float[N, 2, N, 3] x) => (float[A, B] y) { y = Flatten <axis = 2> (x) }",
         13,
