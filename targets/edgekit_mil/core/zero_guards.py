@@ -15,7 +15,11 @@ from edgekit_mil.core.mil import Program
 
 GUARDS = frozenset({"add", "clip", "maximum", "select", "sub"})
 """Operations by which constants keep numbers from zero."""
-CARRIES = MOVES | {"mul", "pow", "reduce_mean", "reduce_sum", "sqrt"}
+CARRIES = MOVES | {
+    "abs", "atan", "clip", "maximum", "minimum", "mul", "pow", "reduce_l1_norm", "reduce_l2_norm", "reduce_max",
+    "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "reduce_sum_square", "relu", "select", "sign", "sin",
+    "sqrt", "square", "tanh",
+}  # fmt: skip
 """Operations that numbers near zero go through until something divides by them."""
 INVERTS = frozenset({"inverse", "rsqrt"})
 BOUNDS = frozenset({"clip", "maximum", "minimum"})
@@ -54,6 +58,7 @@ def guarded_divisions(program: Program) -> frozenset[str]:
                 guarded = inputs if operation.op_type in COMPARISONS else operation.outputs
                 before = {operation}
                 after = frozenset[Any]().union(*(_until_divided(var, known) for var in guarded))
+                after = after.union(*(_divided_by_own(each, operation) for each in after))
             elif operation.op_type in PICKS and any(map(_bounds_nothing, inputs)):
                 before = _since_divided(operation)
                 after = frozenset({operation, *_multiplied(operation.outputs[0])}) if before else frozenset()
@@ -100,11 +105,31 @@ def _until_divided(var: Any, known: dict[Any, frozenset[Any]]) -> frozenset[Any]
                 found |= {reader, *_multiplied(reader.outputs[0])}
             elif reader.op_type == "log" or (reader.op_type == "real_div" and reader.y is var):
                 found.add(reader)
-            elif reader.op_type in CARRIES:
+            elif reader.op_type in CARRIES or (reader.op_type == "real_div" and reader.y.val is not None):
                 after = frozenset[Any]().union(*(_until_divided(result, known) for result in reader.outputs))
                 found |= {reader, *after} if after else after
         known[var] = frozenset(found)
     return known[var]
+
+
+def _divided_by_own(division: Any, guard: Any) -> set[Any]:
+    """What lies between a guard and the numerator of a division by what it guards: ``sin(x + 1e-8) / (x + 1e-8)``."""
+    if division.op_type != "real_div":
+        return set()
+    leads: dict[Any, bool] = {}
+
+    def comes_from_guard(var: Any) -> bool:
+        maker = var.op
+        if maker is None or maker.op_type not in CARRIES:
+            return maker is guard
+        if maker not in leads:
+            leads[maker] = False
+            inputs = [comes_from_guard(each) for each in maker.get_flattened_inputs()]
+            leads[maker] = any(inputs)
+        return leads[maker]
+
+    comes_from_guard(division.x)
+    return {maker for maker, is_led in leads.items() if is_led}
 
 
 def _since_divided(operation: Any) -> set[Any]:

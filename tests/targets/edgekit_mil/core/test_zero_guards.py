@@ -17,7 +17,8 @@ QUIET = np.full((2, 4), 1e-4, np.float32)
 def converted(steps: str, tmp_path: Path, guard: float) -> edgekit_coreml.Runner:
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["": 18]> g (float[2, 4] x) => (float[2, 4] y)
-        <float e = {{{guard}}}, float zero = {{0.0}}, float half = {{0.5}}, float less_half = {{-0.5}},
+        <float e = {{{guard}}}, float zero = {{0.0}}, float half = {{0.5}}, float two = {{2.0}},
+         float less_half = {{-0.5}},
          float one = {{1.0}}, int64[1] axes = {{1}}> {{ {steps} }}"""
     )
     return edgekit_coreml.load(edgekit_coreml.convert(model, tmp_path / "model", precision="float16"))
@@ -41,6 +42,43 @@ def converted(steps: str, tmp_path: Path, guard: float) -> edgekit_coreml.Runner
 def test_silence_divided_by_its_loudness_is_silence(steps: str, tmp_path: Path) -> None:
     found = converted(steps, tmp_path, 1e-12).run({"x": SILENCE})["y"]
     np.testing.assert_array_equal(found, SILENCE)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        "s = ReduceL2 (t, axes)",
+        "s = ReduceL1 (t, axes)",
+        "s = ReduceMax (t, axes)",
+        "s = ReduceMin (t, axes)",
+        "q = ReduceSumSquare (t, axes) s = Sqrt (q)",
+        "q = Pow (t, two) m = ReduceMean (q, axes) s = Sqrt (m)",
+        "s = Abs (t)",
+        "s = Atan (t)",
+        "s = Clip (t, zero)",
+        "s = Relu (t)",
+        "s = Max (t, x)",
+        "s = Div (t, two)",
+        "b = Greater (t, zero) s = Where (b, t, one)",
+    ],
+)
+def test_silence_divided_by_the_size_of_what_is_guarded_is_silence(size: str, tmp_path: Path) -> None:
+    """Rodrigues' formula turns by the length of ``axis + 1e-8``: a body at rest has zeros."""
+    found = converted(f"t = Add (x, e) {size} y = Div (x, s)", tmp_path, 1e-8).run({"x": SILENCE})["y"]
+    np.testing.assert_array_equal(found, SILENCE)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ("n = Sin (t) y = Div (n, t)", 1.0),
+        ("n = Tanh (t) y = Div (n, t)", 1.0),
+        ("n = ReduceL2 (t, axes) y = Div (t, n)", 0.5),
+    ],
+)
+def test_what_is_guarded_divided_by_itself(steps: str, expected: float, tmp_path: Path) -> None:
+    found = converted(f"t = Add (x, e) {steps}", tmp_path, 1e-8).run({"x": SILENCE})["y"]
+    np.testing.assert_allclose(found, np.full((2, 4), expected), rtol=1e-3)
 
 
 @pytest.mark.parametrize("guard", ["t = Add (a, e)", "t = Max (a, e)", "t = Clip (a, e)"])
