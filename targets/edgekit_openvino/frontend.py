@@ -22,6 +22,7 @@ from edgekit_openvino.loadable.element_types import border_gaps, inner_gaps
 from edgekit_openvino.loadable.empty_constants import put_back_empty_constants
 from edgekit_openvino.loadable.expansion import expanded
 from edgekit_openvino.loadable.matrix_chains import end_chains
+from edgekit_openvino.loadable.read_outputs import named_apart
 from edgekit_openvino.loadable.refused import refused_nodes
 from edgekit_openvino.loadable.single_precision import in_single_precision
 from edgekit_openvino.loadable.stored_weights import widen_where_not_loadable
@@ -189,7 +190,7 @@ def _read_plainly(model: Model) -> Any:
 
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "model.onnx"
-        in_single_precision(model).save(source)
+        named_apart(in_single_precision(model)).save(source)
         try:
             return core().read_model(source)
         except RuntimeError as error:

@@ -1,0 +1,38 @@
+"""Outputs of the model that bodies of bodies read, under another name inside.
+
+OpenVINO's frontend takes a value that a branch, or a loop's body, reads from around it for a result of the body where
+it has the name of one of the model's outputs (seen in 2026.4.1): "then_results.size() == else_results.size()".
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from edgekit.model import Model, bodies
+
+INSIDE = "edgekit/inside/"
+
+
+def named_apart(model: Model) -> Model:
+    """The model with outputs that are copies of what bodies of bodies read; the model itself where none do."""
+    if not _read_deep_inside(model.graph):
+        return model
+    graph_model = model.graph_model.clone()
+    graph = graph_model.graph
+    read = _read_deep_inside(graph)
+    for place, value in enumerate(graph.outputs):
+        if value not in read:
+            continue
+        copy = ir.node("Identity", [value])
+        copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
+        copy.outputs[0].name, value.name = value.name, f"{INSIDE}{value.name}"
+        graph.append(copy)
+        graph.outputs[place] = copy.outputs[0]
+    return model.with_graph(graph_model)
+
+
+def _read_deep_inside(graph: ir.Graph) -> set[ir.Value]:
+    """The outputs of the model that a body in a body reads."""
+    outputs = {value for value in graph.outputs if value.producer() is not None}
+    inner = [body for node in graph for around in bodies(node) for within in around for body in bodies(within)]
+    return {value for body in inner for node in body.all_nodes() for value in node.inputs if value in outputs}
