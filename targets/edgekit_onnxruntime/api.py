@@ -36,6 +36,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
 
     from edgekit.files.atomic import atomic_file, temporary_folder
     from edgekit.graph.reading.ir_version import mark_loadable
+    from edgekit.graph.reading.scalar_scales import make_scales_scalars
     from edgekit.graph.sizes.shapes import infer_shapes
     from edgekit.model import Model
     from edgekit.registry import installed_rewrites
@@ -56,6 +57,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         target = target.with_name(f"{target.name}.ort")
     given = Model(ir.load(model), Path(model)) if isinstance(model, str | Path) else Model(ir.from_proto(model))
     mark_loadable(given.graph_model)
+    make_scales_scalars(given.graph_model)
 
     def write(candidate: Model) -> Path:
         gaps = departing_nodes(infer_shapes(candidate, strict=False))

@@ -35,6 +35,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     import onnx_ir as ir
 
     from edgekit.graph.reading.inlining import inline_functions
+    from edgekit.graph.sizes.loop_states import forget_first_sizes
     from edgekit.model import Model
     from edgekit.registry import installed_rewrites
     from edgekit.rewrites.adaptation import converted
@@ -49,6 +50,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         target = target.with_name(f"{target.name}.xml")
     loaded = Model(ir.load(model), Path(model)) if isinstance(model, str | Path) else Model(ir.from_proto(model))
     inline_functions(loaded.graph_model)
+    forget_first_sizes(loaded.graph_model)
     loaded = _with_shapes(loaded)  # what OpenVINO misreads hangs on them
     network = converted(loaded, lambda candidate: convert_model(candidate).network, installed_rewrites())
     if precision == "float32" and stores_integers(network):

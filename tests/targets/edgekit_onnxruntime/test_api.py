@@ -110,3 +110,18 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
 def test_another_precision_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="float16"):
         edgekit_onnxruntime.convert(AFFINE, tmp_path / "model", precision="float16")
+
+
+def test_scales_of_one_element_load(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4] x) => (float[1, 4] y)
+        <float[1] e = {0.5}, uint8[1] z = {8}>
+        { q = QuantizeLinear (x, e, z) d = DequantizeLinear (q, e, z) a = Add (d, d)
+          r = QuantizeLinear (a, e, z) y = DequantizeLinear (r, e, z) }"""
+    )
+    with pytest.raises(Exception, match="Scale and Zero-point must be a scalar"):
+        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    file = edgekit_onnxruntime.convert(model, tmp_path / "model")
+    x = np.array([[-1, 0.5, 2, 3.1]], np.float32)
+    expected = np.array([[-2, 1, 4, 6]], np.float32)
+    np.testing.assert_array_equal(edgekit_onnxruntime.load(file).run({"x": x})["y"], expected)

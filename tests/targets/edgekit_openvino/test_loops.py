@@ -10,6 +10,7 @@ import openvino
 import pytest
 
 import edgekit
+import edgekit_openvino
 
 LOOP = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[2] x, float[2] step) => (float[2] y) <int64 most = {9}, bool go = {1}, float limit = {4}> {
@@ -32,3 +33,30 @@ def test_a_state_that_is_handed_on_as_it_is(tmp_path: Path) -> None:
     # by hand: 0 + 1.5 goes on until the greater of the two is 4 or more
     found = edgekit.load(bundle)({"x": np.zeros(2, np.float32), "step": np.array([0.5, 1.5], np.float32)})
     np.testing.assert_array_equal(found["y"], np.array([1.5, 4.5], np.float32))
+
+
+GROWING = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[N] x) => (float[M] y) <int64 most = {9}, bool go = {1}, int64[1] begin = {0}, int64[1] one = {1},
+  int64[1] far = {99}, int64 none = {0}> {
+  empty = Slice (x, begin, begin)
+  size = Size (x) goes = Greater (size, none)
+  y, rest = Loop (most, goes, empty, x) <body = body (int64 i, bool on, float[0] s, float[R] d)
+    => (bool more, float[T] t, float[Q] e) {
+      first = Slice (d, begin, one) double = Add (first, first) t = Concat <axis = 0> (s, double)
+      e = Slice (d, one, far) left = Size (e) more = Greater (left, none)
+    }>
+}"""
+
+
+def test_a_list_that_is_empty_at_first_and_grows(tmp_path: Path) -> None:
+    """TorchScript's exporter gives the list in the body the size that it starts with."""
+    model = onnx.parser.parse_model(GROWING)
+    onnx.save(model, tmp_path / "loop.onnx")
+    with pytest.raises(Exception, match="canonical inputs size"):
+        openvino.Core().read_model(tmp_path / "loop.onnx")
+
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+
+    for size in (1, 4, 7):
+        x = np.arange(size, dtype=np.float32) + 1
+        np.testing.assert_array_equal(runner.run({"x": x})["y"], 2 * x)
