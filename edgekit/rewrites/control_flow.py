@@ -76,7 +76,7 @@ class UnrolledLoop(Rewrite):
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Counters and conditions are computed on the way; one that is not known ends the attempt."""
         body = node.attributes["body"].as_graph()
-        trips, condition = (constant(value) for value in node.inputs[:2])
+        trips, condition = (_number(value) for value in node.inputs[:2])
         if node.inputs[0] is not None and trips is None:
             raise InapplicableError("how many steps it takes is computed")
         if node.inputs[1] is not None and condition is None:
@@ -102,6 +102,26 @@ class UnrolledLoop(Rewrite):
         if not step:
             return [*states, *(_no_rows_of(build, value) for value in body.outputs[1 + len(states) :])]
         return [*states, *(_stacked(build, column, 0) for column in collected)]
+
+
+def _number(value: ir.Value | None) -> np.ndarray | None:
+    """What a value is known to be: a constant, or how many tensors a sequence has that no loop adds to."""
+    node = None if value is None else value.producer()
+    if node is None or node.domain or node.op_type != "SequenceLength":
+        return constant(value)
+    return _tensor_count(node.inputs[0])
+
+
+def _tensor_count(sequence: ir.Value | None) -> np.ndarray | None:
+    """How many tensors nodes put into a sequence; None where that is not known."""
+    count = 0
+    node = None if sequence is None else sequence.producer()
+    while node is not None and not node.domain and node.op_type == "SequenceInsert":
+        count += 1
+        node = None if node.inputs[0] is None else node.inputs[0].producer()
+    if node is None or node.domain or node.op_type not in ("SequenceConstruct", "SequenceEmpty"):
+        return None
+    return np.array(count + len(node.inputs), np.int64)
 
 
 def _no_rows_of(build: NodeBuilder, value: ir.Value) -> ir.Value:
@@ -288,6 +308,9 @@ class _Writer:
         """The node's outputs as constants, where its inputs are small constants."""
         if node.op_type in RANDOM | FOLDED_BY_EXECUTION:
             return None
+        if node.op_type == "SequenceLength" and not node.domain:
+            length = _tensor_count(given[0])
+            return None if length is None else [self._build.constant(length)]
         arrays = [None if value is None else constant(value) for value in given]
         unknown = any(array is None and value is not None for array, value in zip(arrays, given, strict=True))
         if unknown or any(bodies(node)) or any(array is not None and array.size > SMALL for array in arrays):

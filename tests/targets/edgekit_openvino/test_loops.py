@@ -60,3 +60,36 @@ def test_a_list_that_is_empty_at_first_and_grows(tmp_path: Path) -> None:
     for size in (1, 4, 7):
         x = np.arange(size, dtype=np.float32) + 1
         np.testing.assert_array_equal(runner.run({"x": x})["y"], 2 * x)
+
+
+BACKTRACKING = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[3, 4] x) => (float[A, B] y) <int64 steps = {3}, bool go = {1}, int64 one = {1}> {
+  none = SequenceEmpty <dtype = 1> ()
+  first = ReduceMax <axes = [0], keepdims = 0> (x)
+  last, kept = Loop (steps, go, first, none) <body = forward (int64 i, bool on, float[P] s, seq(float[Q]) l)
+    => (bool on_and_on, float[R] t, seq(float[S]) m) {
+      on_and_on = Identity (on) row = Gather (x, i) t = Add (s, row) m = SequenceInsert (l, t)
+    }>
+  start = SequenceConstruct (last)
+  count = SequenceLength (kept)
+  end, found = Loop (count, go, last, start) <body = backward (int64 j, bool off, float[U] u, seq(float[V]) v)
+    => (bool off_and_on, float[W] w, seq(float[Z]) z) {
+      off_and_on = Identity (off) length = SequenceLength (kept) behind = Sub (length, one) place = Sub (behind, j)
+      back = SequenceAt (kept, place) w = Sub (back, u) z = SequenceInsert (v, w)
+    }>
+  y = ConcatFromSequence <axis = 0, new_axis = 1> (found)
+}"""
+
+
+def test_a_loop_over_the_tensors_that_another_one_has_put_aside(tmp_path: Path) -> None:
+    """As in Viterbi's algorithm: the best path is found from behind. Names of sizes in the bodies tell nothing."""
+    model = onnx.parser.parse_model(BACKTRACKING)
+    x = np.random.default_rng(5).integers(-9, 9, (3, 4)).astype(np.float32)
+    forward = x.max(0) + x.cumsum(0)
+    rows = [forward[-1]]
+    for kept in forward[::-1]:
+        rows.append(kept - rows[-1])
+
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+
+    np.testing.assert_array_equal(runner.run({"x": x})["y"], np.stack(rows))
