@@ -87,6 +87,24 @@ def _takes_no_step(node: ir.Node, _: int) -> bool:
     return (steps is not None and steps.item() <= 0) or (condition is not None and not condition.item())
 
 
+def _collects_tensors_of_several_sizes(node: ir.Node, _: int) -> bool:
+    """Whether a loop adds tensors to a sequence whose sizes may differ from turn to turn.
+
+    OpenVINO 2026.4 keeps them as parts of one tensor, each of the size of the last one.
+    """
+    given = node.graph.inputs if isinstance(node.graph, ir.Graph) else ()
+    kept = {dim.value for value in given for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)} - {None}
+    for result in node.attributes["body"].as_graph().outputs[1:]:
+        maker = result.producer()
+        if maker is None or maker.op_type != "SequenceInsert":
+            continue
+        added = maker.inputs[1]
+        shape = None if added is None else added.shape
+        if shape is None or not all(isinstance(dim, int) or dim.value in kept for dim in shape):
+            return True
+    return False
+
+
 MISREADINGS = (
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), is_set("onesided"), "it gives the one-sided transform another shape"),
@@ -94,6 +112,11 @@ MISREADINGS = (
     Departure(("If",), _gives_open_sizes_to_nodes, "it loses what follows where an open size grows"),
     Departure(("Gather",), _gathers_nothing, "it ends the process where there are no indices"),
     Departure(("GatherElements",), _gathers_of_a_part, "it finds indices that are fewer than an open size elsewhere"),
+    Departure(
+        ("Loop",),
+        _collects_tensors_of_several_sizes,
+        "it takes tensors that a loop adds to a sequence for as large as the last one",
+    ),
     Departure(("Loop",), _takes_no_step, "it tells the sizes of a step of a loop that takes none"),
     Departure(("Pad",), _pads_with_a_computed_number, "it pads with zeros in place of a computed number"),
     Departure(("Shrink", "ThresholdedRelu"), _may_be_infinite, "it makes NaN of infinite numbers"),

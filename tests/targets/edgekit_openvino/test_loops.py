@@ -11,6 +11,7 @@ import pytest
 
 import edgekit
 import edgekit_openvino
+from edgekit.errors import UnsupportedOpsError
 
 LOOP = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[2] x, float[2] step) => (float[2] y) <int64 most = {9}, bool go = {1}, float limit = {4}> {
@@ -93,3 +94,38 @@ def test_a_loop_over_the_tensors_that_another_one_has_put_aside(tmp_path: Path) 
     runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
 
     np.testing.assert_array_equal(runner.run({"x": x})["y"], np.stack(rows))
+
+
+REPEATING = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[3, 2] x, int64[3] times) => (float[M, 2] y) <int64 steps = {STEPS}, bool go = {1}, int64[1] two = {2}> {
+  none = SequenceEmpty <dtype = 1> ()
+  found = Loop (STEPS_OF, go, none) <body = body (int64 i, bool on, seq(float[A, B]) l)
+    => (bool on_and_on, seq(float[C, D]) m) {
+      on_and_on = Identity (on) row = Gather (x, i) axis = Constant <value = int64[1] {0}> () one = Unsqueeze (i, axis)
+      count = Gather (times, one) size = Concat <axis = 0> (count, two) rows = Expand (row, size)
+      m = SequenceInsert (l, rows)
+    }>
+  y = ConcatFromSequence <axis = 0> (found)
+}"""
+
+
+def test_tensors_of_several_sizes_that_a_loop_adds_to_a_list(tmp_path: Path) -> None:
+    """A length regulator repeats each row as often as it is told."""
+    model = onnx.parser.parse_model(REPEATING.replace("STEPS_OF", "steps").replace("STEPS", "3"))
+    feeds = {"x": np.arange(6, dtype=np.float32).reshape(3, 2), "times": np.array([3, 1, 2])}
+    expected = np.repeat(feeds["x"], feeds["times"], 0)
+    onnx.save(model, tmp_path / "loop.onnx")
+    alone = openvino.compile_model(openvino.Core().read_model(tmp_path / "loop.onnx"), "CPU")
+    wrong = alone(list(feeds.values()))[0]
+    assert not np.array_equal(wrong, expected)  # else OpenVINO has learned it: drop the entry
+
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+
+    np.testing.assert_array_equal(runner.run(feeds)["y"], expected)
+
+
+def test_tensors_of_several_sizes_in_a_loop_whose_turns_are_not_known_are_refused(tmp_path: Path) -> None:
+    text = REPEATING.replace("STEPS_OF", "turns").replace("STEPS", "3")
+    text = text.replace("int64[3] times)", "int64[3] times, int64 turns)")
+    with pytest.raises(UnsupportedOpsError, match="adds to a sequence for as large as the last one"):
+        edgekit_openvino.convert(onnx.parser.parse_model(text), tmp_path / "model")
