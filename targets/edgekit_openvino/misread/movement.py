@@ -105,6 +105,22 @@ def _collects_tensors_of_several_sizes(node: ir.Node, _: int) -> bool:
     return False
 
 
+def _changes_a_sequence_otherwise(node: ir.Node, _: int) -> bool:
+    """Whether a turn of a loop does more with a sequence that it carries along than to add one tensor.
+
+    Of two tensors that a turn adds, OpenVINO 2026.4 keeps one.
+    """
+    body = node.attributes["body"].as_graph()
+    for entry, result in zip(body.inputs[2:], body.outputs[1:], strict=False):
+        maker = result.producer()
+        is_added_to = maker is not None and maker.op_type == "SequenceInsert"
+        if maker is None or not (is_added_to or isinstance(entry.type, ir.SequenceType)):
+            continue
+        if maker.op_type not in ("Identity", "SequenceInsert") or maker.inputs[0] is not entry:
+            return True
+    return False
+
+
 MISREADINGS = (
     Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
     Departure(("DFT",), is_set("onesided"), "it gives the one-sided transform another shape"),
@@ -117,6 +133,7 @@ MISREADINGS = (
         _collects_tensors_of_several_sizes,
         "it takes tensors that a loop adds to a sequence for as large as the last one",
     ),
+    Departure(("Loop",), _changes_a_sequence_otherwise, "it keeps one tensor of those that a turn adds to a sequence"),
     Departure(("Loop",), _takes_no_step, "it tells the sizes of a step of a loop that takes none"),
     Departure(("Pad",), _pads_with_a_computed_number, "it pads with zeros in place of a computed number"),
     Departure(("Shrink", "ThresholdedRelu"), _may_be_infinite, "it makes NaN of infinite numbers"),

@@ -77,11 +77,8 @@ def test_products_of_several_tensors_of_open_sizes(tmp_path):
             {{ r = Einsum <equation = "{SEVERAL}"> (w, x, y, z) }}"""
     )
     expected = np.einsum(SEVERAL, *feeds.values())
-    compiled = openvino.compile_model(openvino.Core().read_model(model.SerializeToString()), "CPU")
-    wrong = compiled(list(feeds.values()))[0]
-    assert not np.allclose(wrong, expected, rtol=1e-3, atol=1e-3)  # else OpenVINO has learned it: drop the entry
     with pytest.raises(UnsupportedOpsError, match="computes such a product of several tensors of open sizes wrong"):
-        convert_model(Model(ir.from_proto(model)))
+        convert_model(Model(ir.from_proto(model)))  # what OpenVINO gives alone is another number each time, or NaN
 
     got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["r"]
 
