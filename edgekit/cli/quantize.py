@@ -159,7 +159,8 @@ def _measured(record: Mapping[str, Any]) -> str:
     value, reference = (value_text(trial["metric"], trial[key]) for key in ("value", "float_value"))
     lost = f"; {trial['lost_class']}" if "lost_class" in trial else ""
     head = trial.get("head")
-    beside = "" if head is None else f", output {head!r} keeps {trial['heads'][head]['kept']:.2%}"
+    what = "choice" if head is not None and trial["heads"][head].get("inside") else "output"
+    beside = "" if head is None else f", {what} {head!r} keeps {trial['heads'][head]['kept']:.2%}"
     return (
         f"{trial['metric']} {value} (float {reference}{lost}){beside}, "
         f"SQNR {decibel_text(trial['sqnr_db'])}, on the samples that it was calibrated on"

@@ -155,6 +155,11 @@ def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
         kept = trial["heads"][head]
         what, lost = "signal" if kept["decisions"] is None else "decisions", 1 - float(kept["kept"])
         allowed = max_drop * lost / trial["drop"]
+        if kept.get("inside"):
+            return (
+                f"{loss_text(lost)} of the runs go another way where the model goes on with its choice {head!r}, "
+                f"{loss_text(allowed)} is allowed"
+            )
         return f"{loss_text(lost)} of the {what} of output {head!r} lost, {loss_text(allowed)} is allowed"
     if count is None:
         return f"{loss_text(trial['drop'])} of {metric} lost, {loss_text(max_drop)} is allowed"

@@ -71,6 +71,7 @@ from edgekit_quantize.search.choices_beside import (
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.left_out import LeftOut
 from edgekit_quantize.search.margins import FEW_DECISIONS
+from edgekit_quantize.search.other_ways import OtherWays
 from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, LABELS
 from edgekit_quantize.search.scoring import Scorer
@@ -150,7 +151,7 @@ class PostTrainingQuantizer(Quantizer):
             scorer = replace(scorer, head_weight=max_drop / MAX_DROP[AGREEMENT])
         if request.smallest or request.max_bytes is not None:
             return _sized(request, model, placement, calibration, scorer, max_drop)
-        judge = Judge(scorer, request.execute, max_drop)
+        judge = Judge(scorer, request.execute, max_drop, OtherWays.of(model))
         in_float = _InFloat(request.model, judge)
         bench = _bench(request, judge, in_float)
         outcome = _search(request, model, placement, calibration, bench, max_drop)

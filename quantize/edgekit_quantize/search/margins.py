@@ -22,6 +22,8 @@ LEAST_PROBABILITY = 1e-7
 SUM_TOLERANCE = 1e-3
 LARGEST_RATIO = 10.0
 """Of a deviation to the mean margin; beyond it decisions are no better than chance."""
+NEAREST = 4
+"""How many of the smallest margins tell how dense margins are near nothing."""
 
 
 class Margins:
@@ -66,6 +68,24 @@ class Margins:
         if deviation == 0:
             return 1.0
         return float(np.mean([0.5 * math.erfc(-each / deviation / math.sqrt(2)) for each in margins]))
+
+    def expected_of_the_nearest(self, decisions: float = 1.0) -> float:
+        """The share of decisions that stay, if noise is normal and margins are as dense as up to the fourth smallest.
+
+        ``(k - 1) / m`` is the unbiased estimate of a density whose k-th smallest value is ``m``, and the integral of
+        ``Phi(-margin / deviation)`` over a density of 1 is ``deviation / sqrt(2 pi)``.
+
+        Args:
+            decisions: See :meth:`expected_agreement`.
+        """
+        margins = np.sort(np.concatenate([np.empty(0), *self._margins]))
+        if len(margins) < 2:
+            return self.expected_agreement(decisions)
+        deviation, last = self._deviation(decisions), min(NEAREST, len(margins)) - 1
+        if deviation == 0 or not math.isfinite(deviation):
+            return 1.0 if deviation == 0 else 0.0
+        changed = last * deviation / math.sqrt(2 * math.pi) / max(float(margins[last]), deviation)
+        return 1 - min(0.5, changed / len(margins))
 
     def _deviation(self, decisions: float) -> float:
         """The standard deviation of the noise, of half as many as there are decisions, the nearest to changing."""

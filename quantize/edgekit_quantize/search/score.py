@@ -26,6 +26,13 @@ class HeadKept:
     the share of its power that is no error, or 1 where that is as much as a bundle needs."""
     decisions: int | None
     """How many there are; None of an output that decides nothing."""
+    inside: bool = False
+    """Whether they are the runs of a decoder inside the graph (:mod:`edgekit_quantize.search.other_ways`)."""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"kept": self.share, "decisions": self.decisions, **({"inside": True} if self.inside else {})}
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,8 @@ class Score:
     class_drop: float = 0.0
     """What the loss of a single class proves (:mod:`edgekit.comparison.decisions.recalls`); 0 without labels."""
     heads: Mapping[str, HeadKept] = field(default_factory=dict)
-    """What other outputs keep, by name (:mod:`edgekit_quantize.search.choices_beside`): each has the whole budget."""
+    """What other outputs keep, by name (:mod:`edgekit_quantize.search.choices_beside`), and the runs of a decoder, by
+    its first choice (:mod:`edgekit_quantize.search.other_ways`): each has the whole budget."""
     head_weight: float = 1.0
     """What a share that a head loses counts as: the metric's budget over that of decisions, where they are not one."""
     samples: int | None = None
@@ -99,7 +107,7 @@ class Score:
         """What the heads keep, and which of them sets what is lost, as plain data; empty without heads."""
         if not self.heads:
             return {}
-        kept = {name: {"kept": head.share, "decisions": head.decisions} for name, head in self.heads.items()}
+        kept = {name: head.record for name, head in self.heads.items()}
         return {**({} if self.head is None else {"head": self.head}), "heads": kept}
 
     @property

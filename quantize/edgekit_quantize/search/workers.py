@@ -19,6 +19,7 @@ from edgekit.quantizer import CandidateError, has_others, others_of, shipped_of,
 from edgekit.target import Runner
 from edgekit_quantize.calibration.references import Reference
 from edgekit_quantize.graph.session import SessionRunner
+from edgekit_quantize.search.other_ways import OtherWays
 from edgekit_quantize.search.score import Score, with_more, worst_of
 from edgekit_quantize.search.scoring import Run, Scorer
 
@@ -33,6 +34,8 @@ class Judge:
     max_drop: float | None = None
     """The budget, for which first scores are made on as few samples as tell whether it may be held; None makes them on
     all."""
+    other_ways: OtherWays | None = None
+    """Counts the runs that go another way, of a decoder that lies in the graph as a whole; None of other models."""
 
     def open(self, candidate: Model) -> Runner:
         """What executes the candidate."""
@@ -49,7 +52,7 @@ class Judge:
         """Scores of candidates that are open, where they are timed."""
         found = self.scorer.at_first([_named([timed_of(runner)]) for runner in opened], self.max_drop)
         return [
-            replace(score, complete=not (has_others(runner) or score.samples is not None or self._needs_more(score)))
+            replace(score, complete=not (has_others(runner) or self._tells_too_little(score)))
             if isinstance(score, Score)
             else score
             for score, runner in zip(found, opened, strict=True)
@@ -72,7 +75,8 @@ class Judge:
         if it holds the budget there.
 
         Where it is timed, little that is counted is counted on more samples, so that the one of many candidates that
-        holds the budget does not do so by luck.
+        holds the budget does not do so by luck. For the same reason the choices of a decoder count by how near they are
+        to changing.
 
         Args:
             candidate: It is opened again unless it is open.
@@ -81,28 +85,43 @@ class Judge:
             left_out: Gives samples that were not kept, with the float model's answers.
         """
         try:
-            opened = self.open(candidate) if still_open is None else still_open
-            others: Sequence[Runner] | None = None
-            if score.samples is not None:
-                shipped = shipped_of(opened)
-                (whole,) = self.scorer.of_settings([_named([shipped])])
-                if isinstance(whole, CandidateError):
-                    return whole
-                score = replace(whole, sqnr_db=score.sqnr_db, in_settings={**score.in_settings, **whole.in_settings})
-                if self.max_drop is not None and score.drop > self.max_drop:
-                    return score
-                others = [runner for runner in others_of(opened) if runner is not shipped]
-            known = [score]
-            if left_out is not None and self._needs_more(score):
-                (more,) = self.scorer.of_settings([_named([timed_of(opened)])], left_out())
-                if isinstance(more, CandidateError):
-                    return more
-                known = [with_more(score, more)]
-            others = others_of(opened) if others is None else others
-            found = self.scorer.of_settings([_named(others)])[0] if others else known[0]
+            found = self._in_all_settings(candidate, score, still_open, left_out)
+            if self.other_ways is None or isinstance(found, CandidateError):
+                return found
+            return self.other_ways.counted(found, candidate.graph_model, self.scorer.references)
         except CandidateError as error:
             return error
+
+    def _in_all_settings(
+        self,
+        candidate: Model,
+        score: Score,
+        still_open: Runner | None,
+        left_out: Callable[[], Iterable[Reference]] | None,
+    ) -> Score | CandidateError:
+        opened = self.open(candidate) if still_open is None else still_open
+        others: Sequence[Runner] | None = None
+        if score.samples is not None:
+            shipped = shipped_of(opened)
+            (whole,) = self.scorer.of_settings([_named([shipped])])
+            if isinstance(whole, CandidateError):
+                return whole
+            score = replace(whole, sqnr_db=score.sqnr_db, in_settings={**score.in_settings, **whole.in_settings})
+            if self.max_drop is not None and score.drop > self.max_drop:
+                return score
+            others = [runner for runner in others_of(opened) if runner is not shipped]
+        known = [score]
+        if left_out is not None and self._needs_more(score):
+            (more,) = self.scorer.of_settings([_named([timed_of(opened)])], left_out())
+            if isinstance(more, CandidateError):
+                return more
+            known = [with_more(score, more)]
+        others = others_of(opened) if others is None else others
+        found = self.scorer.of_settings([_named(others)])[0] if others else known[0]
         return worst_of([*known, found]) if isinstance(found, Score) else found
+
+    def _tells_too_little(self, score: Score) -> bool:
+        return score.samples is not None or self._needs_more(score) or self.other_ways is not None
 
     def _needs_more(self, score: Score) -> bool:
         return score.is_of_few and self.scorer.references.left_out > 0
@@ -136,15 +155,21 @@ def scores(
                 found=candidate.weight_bytes,
                 hint="evaluate in this process: leave out --workers and --cluster",
             )
-    futures = [executor.submit(judge.score, candidate) for candidate in candidates]
+    at_work = replace(judge, other_ways=None)  # which holds a model, and counts what would ship
+    futures = [executor.submit(at_work.score, candidate) for candidate in candidates]
     try:
         for count, future in enumerate(as_completed(futures), 1):
             _result(future)
             done(count)
-        return [_result(future) for future in futures]
+        found = [_result(future) for future in futures]
+        return found if judge.other_ways is None else [_incomplete(each) for each in found]
     finally:
         for future in futures:
             future.cancel()
+
+
+def _incomplete(score: Score | CandidateError) -> Score | CandidateError:
+    return replace(score, complete=False) if isinstance(score, Score) else score
 
 
 def _result(future: Future[Score | CandidateError]) -> Score | CandidateError:

@@ -374,6 +374,8 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     heads = {"root": {"kept": 0.95, "decisions": 100}, "age": {"kept": 0.95, "decisions": None}}
     curve.append({"candidate": "of heads", **trial, "heads": heads, "head": "root"})
     curve.append({"candidate": "of quantities", **trial, "heads": heads, "head": "age"})
+    decoder = {"a": {"kept": 0.95, "decisions": 16, "inside": True}}
+    curve.append({"candidate": "of a decoder", **trial, "heads": decoder, "head": "a"})
     curve.append({"candidate": "of trees", **slow, "weight_bytes": 0, "float_weight_bytes": 0})
     lost = "class 3 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)"
     curve.append({"candidate": "of classes", **trial, "value": 0.0, "drop": 0.95, "count": 60, "lost_class": lost})
@@ -382,6 +384,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     told.measured({"max_drop": 0.01, "curve": curve})
     told.told("c", Fate.SHIPS)
     rows = told.as_record()
+    another_way = "go another way where the model goes on with"
     assert [(row["candidate"], row["fate"], row["reason"]) for row in rows] == [
         ("a", "refused", "5.00% of accuracy lost, 1.00% is allowed"),
         ("b", "refused", "slower than the float model"),
@@ -389,6 +392,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
         ("in doubt", "not needed", ""),
         ("of heads", "refused", "5.00% of the decisions of output 'root' lost, 1.00% is allowed"),
         ("of quantities", "refused", "5.00% of the signal of output 'age' lost, 1.00% is allowed"),
+        ("of a decoder", "refused", f"5.00% of the runs {another_way} its choice 'a', 1.00% is allowed"),
         ("of trees", "refused", "no weights that could be stored in fewer bits"),
         ("of classes", "refused", lost),
         ("of few", "refused", "1.60% of 32 decisions lost, 1.00% is allowed"),

@@ -50,6 +50,19 @@ def test_noise_where_nothing_is_decided_says_nothing_of_rare_answers(noise_of_de
     assert share_kept(0, 40, known, known.count / 40) == pytest.approx(share, abs=0.01)
 
 
+def test_the_smallest_margins_tell_how_many_are_near_nothing() -> None:
+    """The fourth smallest of 40 margins is 0.3: three per 0.3 near nothing.
+
+    The deviation is 0.1, and 3 / 0.3 * 0.1 / sqrt(2 pi) = 0.39894 of 40 change.
+    """
+    margins = np.array([0.1, 0.15, 0.2, 0.3] + [9.0] * 36)
+    noise = 0.1 * (-1) ** np.arange(40)
+    known = Margins()
+    known.add(np.stack([margins, 0 * margins], -1), np.stack([margins + noise, 0 * margins], -1))
+    assert known.expected_of_the_nearest() == pytest.approx(1 - 0.39894 / 40, abs=1e-5)
+    assert Margins().expected_of_the_nearest() == 1
+
+
 def test_equals_change_as_often_as_not() -> None:
     assert expected([[1, 1]], [[1.1, 1]]) == 0.5
 
