@@ -14,9 +14,14 @@ from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.histogram import Histogram
 from edgekit_quantize.calibration.references import Again, Feeds, Reference, References
 from edgekit_quantize.calibration.scaling import ChannelScales, Smoothing
-from edgekit_quantize.graph.nodes import constant
+from edgekit_quantize.graph.nodes import constant, is_standard
 from edgekit_quantize.integers.qparams import QParams
 
+HANDS_INFINITY_ON = (
+    *("Add", "Cast", "Concat", "ConstantOfShape", "Expand", "Gather", "Identity", "Max", "MaxPool", "Min", "Pad"),
+    *("Reshape", "ScatterND", "Slice", "Split", "Squeeze", "Transpose", "Trilu", "Unsqueeze", "Where"),
+)
+"""What neither makes infinity of other numbers nor loses it."""
 Scale = Callable[[ChannelHistogram], ChannelScales]
 """Finds the scales of a tensor's channels."""
 Labelled = tuple[Feeds, int | None] | tuple[Feeds, int | None, str]
@@ -121,7 +126,7 @@ def calibrate(
     with np.errstate(over="ignore"):
         count = observe(model, walk.observed, walk.begin(feeds), walk.take, finish)
     walk.find_scales()
-    return Calibration(walk.tensors, walk.references, count, _not_finite(walk.tensors))
+    return Calibration(walk.tensors, walk.references, count, _not_finite(walk.tensors, model.graph))
 
 
 class _Walk:
@@ -234,9 +239,29 @@ def _without_nan(array: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(array), array.dtype.type(0), array)
 
 
-def _not_finite(tensors: Mapping[str, TensorStatistics]) -> list[str]:
+def _not_finite(tensors: Mapping[str, TensorStatistics], graph: ir.Graph) -> list[str]:
+    """Warnings of tensors with NaN, or with infinity that is not the graph's own."""
+    strange = {name: tensor.histogram for name, tensor in tensors.items() if tensor.histogram.not_finite}
+    values = {value.name: value for node in graph.all_nodes() for value in node.outputs} if strange else {}
     return [
-        f"the tensor {name!r} took {tensor.histogram.not_finite} values that are NaN or infinite; they were left out"
-        for name, tensor in tensors.items()
-        if tensor.histogram.not_finite
+        f"the tensor {name!r} took {histogram.not_finite} values that are NaN or infinite; they were left out"
+        for name, histogram in strange.items()
+        if histogram.holds_nan or name not in values or not _is_infinite_by_itself(values[name])
     ]
+
+
+def _is_infinite_by_itself(value: ir.Value) -> bool:
+    """Whether the graph itself writes infinity there, as what surrounds a MaxPool, or what masks a Softmax."""
+    waiting, seen = [value], {value}
+    while waiting:
+        node = waiting.pop().producer()
+        if node is None or not is_standard(node, *HANDS_INFINITY_ON):
+            continue
+        fill = node.attributes.get("value")
+        numbers = [constant(each) for each in node.inputs] + ([] if fill is None else [fill.as_tensor().numpy()])
+        if any(number is not None and number.dtype.kind == "f" and np.isinf(number).any() for number in numbers):
+            return True
+        reached = {each for each in node.inputs if each is not None} - seen
+        seen |= reached
+        waiting += reached
+    return False

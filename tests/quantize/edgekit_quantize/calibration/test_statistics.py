@@ -73,3 +73,29 @@ def test_an_output_that_is_a_constant_is_an_answer_of_every_sample() -> None:
     calibration = calibrate(ir.from_proto(onnx.parser.parse_model(text)), {"x": []}, feeds, 2)
     assert [each.outputs["y"][0, 0] for each in calibration.references] == [-1, -2]
     assert [each.outputs["anchors"].tolist() for each in calibration.references] == [[5, 7], [5, 7]]
+
+
+PADDED = """<ir_version: 9, opset_import: ["": 17]> g (float[1, 1, 4] x) => (float[1, 1, 4] y)
+<int64[6] around = {0, 0, 1, 0, 0, 1}, float[1] one = {1}> {
+    below = Constant <value = float {-inf}> ()  p = Pad(x, around, below)
+    m = MaxPool <kernel_shape = [3], strides = [1]> (p)  n = Log(x)  y = Add(m, n) }"""
+MASKED = """<ir_version: 9, opset_import: ["": 17]> g (float[1, 2, 2] x) => (float[1, 2, 2] y)
+<int64[2] square = {2, 2}, int64 above = {1}> {
+    all = ConstantOfShape <value = float[1] {-inf}> (square)  mask = Trilu <upper = 1> (all, above)
+    p = Add(x, mask)  n = Log(x)  s = Softmax(p)  y = Add(s, n) }"""
+
+
+@pytest.mark.parametrize("text", [PADDED, MASKED], ids=["around a MaxPool", "before a Softmax"])
+def test_infinity_that_the_graph_itself_writes_is_no_surprise(text: str) -> None:
+    """That of a logarithm of 0 is one, and so is NaN."""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    shape = model.graph.inputs[0].shape
+    assert shape is not None
+
+    def warnings(x: float) -> list[str]:
+        feeds = {"x": np.full(shape.numpy(), x, np.float32)}
+        return calibrate(model, {"p": [], "n": []}, [(feeds, None)], 1).warnings
+
+    assert warnings(1.0) == []
+    assert [warning.split(" took ")[0] for warning in warnings(0.0)] == ["the tensor 'n'"]
+    assert [warning.split(" took ")[0] for warning in warnings(np.nan)] == ["the tensor 'p'", "the tensor 'n'"]
