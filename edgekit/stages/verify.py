@@ -74,7 +74,8 @@ class Verify(Stage[Built]):
         accept: Whether outputs that miss their floors are taken, unless they are broken
             (:meth:`edgekit.comparison.acceptance.accuracy.Accuracy.is_broken`).
         sizes_of_samples: Whether open dimensions have the sizes of the samples, and nobody asked for others. Then a
-            combination of sizes at which the original does not run is a warning.
+            combination of sizes at which the original does not run is a warning, and so is one at which places that
+            samples tell had to be lowered, and what was built departs.
         conditioning: What is known of the original from other verifications.
         answers: What it answered in these.
     """
@@ -332,8 +333,16 @@ class Verify(Stage[Built]):
             try:
                 samples, accuracy = self._at_size(given, sizes, reference, runner)
             except InaccurateError as error:
-                error.found = f"at {place}: {error.found}"
-                raise
+                lowered = self._lengths.below(sizes) if self._sizes_of_samples else {}
+                if not lowered:
+                    error.found = f"at {place}: {error.found}"
+                    raise
+                what = " and ".join(f"{name!r} below {limit}" for name, limit in lowered.items())
+                untried.append(
+                    f"not judged at {place}, where samples are cut and tell of other places then ({what}): "
+                    f"{error.found}"
+                )
+                continue
             except NotRunnableError as error:
                 if self._sizes_of_samples or is_apart(given.model.open_dims, sizes):
                     untried.append(f"not tried at {place}, where the original does not run: {error.cause}")
