@@ -7,50 +7,30 @@ of the processors' time on two threads as on one, and no less time.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from typing import TYPE_CHECKING
 
-_NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads")
-"""What wheels and distributions call OpenBLAS's functions."""
-
-_turn = threading.Lock()
-_inside = 0
-_before = 1
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 
 @contextmanager
 def on_one_thread() -> Iterator[None]:
-    """Lets matrix products of all threads take one processor each; without OpenBLAS they take what they take."""
-    global _inside, _before
-    functions = _functions()
-    if functions is None:
+    """Lets matrix products of the process take one processor each; a library that threadpoolctl does not know does not.
+
+    Threads that are inside at the same time have to end in the order in which they began, or the first number of
+    threads is not given back.
+    """
+    with _controller().limit(limits=1, user_api="blas"):
         yield
-        return
-    get, set_to = functions
-    with _turn:
-        if not _inside:
-            _before = get()
-            set_to(1)
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _turn:
-            _inside -= 1
-            if not _inside:
-                set_to(_before)
 
 
 @functools.cache
-def _functions() -> tuple[Callable[[], int], Callable[[int], object]] | None:
-    """OpenBLAS's functions that tell and set the number of its threads; None where NumPy has another library."""
-    library = ctypes.CDLL(import_module("numpy._core._multiarray_umath").__file__)  # finds what it is linked with, too
-    for name in _NAMES:
-        get, set_to = (getattr(library, name.format(what), None) for what in ("get", "set"))
-        if get is not None and set_to is not None:
-            return get, set_to
-    return None
+def _controller() -> ThreadpoolController:
+    """The libraries that NumPy is linked with."""
+    import numpy  # noqa: F401 - what is not loaded is not found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
