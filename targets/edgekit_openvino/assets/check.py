@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # with it every import tells a server
-sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]  # its converter, a quarter of the import
 try:
     import numpy as np
     import openvino
