@@ -25,6 +25,7 @@ from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.quotients import keep_quotient
 from edgekit_openvino.exact.replacing import hand_over, put_behind, put_in_place_of
 from edgekit_openvino.exact.shared_transposes import part_transposes
+from edgekit_openvino.exact.sliced_inputs import copy_slices
 from edgekit_openvino.exact.slopes import KIND as PRELU
 from edgekit_openvino.exact.slopes import keep_slopes
 from edgekit_openvino.exact.unsigned_integers import KINDS as UNSIGNED
@@ -104,6 +105,7 @@ def corrected(network: Any) -> Any:
         elif kind in ("Loop", "TensorIterator"):
             _tell_types(operation)
             corrected(operation.get_function())
+            copy_slices(operation)
             if kind == "Loop":
                 read_growing_states(operation)
     part_transposes(network)
