@@ -14,7 +14,7 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.model import node_name
 from edgekit.rewrites.recurrent.steps import SteppedLayer
-from edgekit_quantize.graph.nodes import Names, constant, home, is_standard
+from edgekit_quantize.graph.nodes import Names, constant, home, is_standard, remove_unread
 
 INPUTS, STATES = 1, 2
 """The inputs of a recurrent node that its inputs and its states are multiplied with."""
@@ -51,8 +51,10 @@ def write_steps(node: ir.Node, opset: int, names: Names) -> list[StepProduct]:
     made = SteppedLayer().replacement(node, build)
     for value in build.initializers:
         graph.register_initializer(value)
-    outputs = list(node.outputs)[: len(made)]
-    ir.convenience.replace_nodes_and_values(graph, node, [node], build.nodes, outputs, list(made))
+    given = [(old, new) for old, new in zip(node.outputs, made, strict=False) if old.name]
+    outputs, results = [old for old, _ in given], [new for _, new in given]
+    ir.convenience.replace_nodes_and_values(graph, node, [node], build.nodes, outputs, results)
+    remove_unread(reversed(build.nodes))
     return [*_products(build.nodes, names)]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -147,6 +148,21 @@ def test_weights_that_must_stay_float_do(parse: Parse, execute: Execute, rng: np
 
     assert written.kept_float == dict.fromkeys(both, "its error is too large; step by step")
     for found, want in zip(execute(written.model, feeds), execute(model, feeds), strict=True):
+        np.testing.assert_allclose(found, want, atol=2e-6)
+
+
+def test_a_layer_that_gives_its_last_states_alone(parse: Parse, execute: Execute, rng: np.random.Generator) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[7, 2, 24] x) => (float[2, 2, 32] h, float[2, 2, 32] c) {
+        , h, c = LSTM<hidden_size = 32, direction = "bidirectional">(x, w, r) }"""
+    arrays = {"w": (2, 128, 24), "r": (2, 128, 32)}
+    constants = {name: rng.uniform(-0.4, 0.4, shape).astype(np.float32) for name, shape in arrays.items()}
+    model = prepared(parse(text, **constants))
+    by_node = write(model, settings_of("weights", steps=False), {})
+    by_steps = write(model, settings_of("weights", steps=True), {})
+
+    onnx.checker.check_model(ir.to_proto(by_steps.model), full_check=True)
+    feeds = feeds_of(model, rng)
+    for found, want in zip(execute(by_steps.model, feeds), execute(by_node.model, feeds), strict=True):
         np.testing.assert_allclose(found, want, atol=2e-6)
 
 
