@@ -284,7 +284,10 @@ class _Placer:
     def _place_recurrent(self, node: ir.Node) -> None:
         """Write a recurrent node out step by step, with integers for its inputs where they can be and are asked for."""
         mode = self.settings.layers.get(node.op_type)
-        if mode not in {"weights", "input"} or not takes_steps(node):
+        recurrence = constant(node.inputs[2])
+        if mode not in {"weights", "input"} or not takes_steps(node) or recurrence is None:
+            return
+        if recurrence[0].size < self.settings.recurrent_steps:
             return
         x = input_of(node)
         weights = constant(node.inputs[1])

@@ -89,9 +89,10 @@ class Settings:
     :mod:`edgekit_quantize.graph.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which
     ``weights`` is known, with :attr:`recurrent_steps` ``input``, and of LSTM ``dynamic``
     (:mod:`edgekit_quantize.writing.dynamic_lstm`)."""
-    recurrent_steps: bool = False
-    """Whether LSTM, GRU and RNN are written out step by step (:mod:`edgekit_quantize.writing.recurrent_steps`), for
-    runtimes that multiply matrices faster than their own kernels of these read the weights."""
+    recurrent_steps: int = 0
+    """From how many numbers in the recurrence of a direction on LSTM, GRU and RNN are written out step by step
+    (:mod:`edgekit_quantize.writing.recurrent_steps`), for runtimes that multiply large matrices faster than their own
+    kernels of these read the weights; 0 for none."""
     activation_products: bool = False
     """Whether the MatMul of two activations that gives an attention's scores is quantized, its operands around zero.
     (The one behind the scores stays float: what Softmax gives has few integers worth the name.)"""

@@ -55,7 +55,7 @@ def feeds_of(model: ir.Model, rng: np.random.Generator) -> dict[str, np.ndarray]
 
 
 def settings_of(mode: str, *, steps: bool) -> Settings:
-    return Settings(layers=dict.fromkeys(RECURRENT, mode), recurrent_steps=steps, fewest_channels=5)
+    return Settings(layers=dict.fromkeys(RECURRENT, mode), recurrent_steps=int(steps), fewest_channels=5)
 
 
 def kinds(model: ir.Model) -> set[str]:
@@ -202,6 +202,21 @@ def test_other_layers_keep_their_node(parse: Parse, rng: np.random.Generator, la
     plan = place(model.graph, settings_of("weights", steps=True))
 
     assert not plan.recurrent, why
+
+
+@pytest.mark.parametrize(("least", "names"), [(32 * 96, ["large", "small"]), (64 * 192, ["large"]), (64 * 192 + 1, [])])
+def test_small_layers_keep_their_node(parse: Parse, rng: np.random.Generator, least: int, names: list[str]) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[7, 2, 24] x) => (float[7, 1, 2, 64] y, float[7, 2, 2, 32] z) {
+            [large] y = GRU<hidden_size = 64>(x, w, r)
+            [small] z = GRU<hidden_size = 32, direction = "bidirectional">(x, v, s)
+        }"""
+    arrays = {"w": (1, 192, 24), "r": (1, 192, 64), "v": (2, 96, 24), "s": (2, 96, 32)}
+    model = parse(text, **{name: rng.uniform(-0.4, 0.4, shape).astype(np.float32) for name, shape in arrays.items()})
+
+    plan = place(model.graph, Settings(layers={"GRU": "weights"}, recurrent_steps=least))
+
+    assert [node.name for node in plan.recurrent] == names
 
 
 def test_a_layer_in_a_branch_is_written_out_there(parse: Parse, execute: Execute, rng: np.random.Generator) -> None:
