@@ -20,6 +20,7 @@ from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.adaptation import converted
+from edgekit.rewrites.given_model import given_model
 from edgekit.target import Feature
 from edgekit_mil.deployment import compression_schemes, deployment_target
 from edgekit_mil.program.interface import Interface
@@ -126,7 +127,7 @@ def convert_with(
         edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.
         edgekit.errors.InputError: As of ``convert_graph``.
     """
-    given = Model(ir.from_proto(model)) if isinstance(model, onnx.ModelProto) else Model(ir.load(model), Path(model))
+    given = given_model(model)
     forget_first_sizes(given.graph_model)
 
     def path(candidate: Model) -> Path:

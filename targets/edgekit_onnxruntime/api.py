@@ -32,8 +32,6 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
             the standard, and no rewrite takes them; all of them are listed.
         edgekit.errors.InputError: Another precision was asked for, or the model is invalid.
     """
-    import onnx_ir as ir
-
     from edgekit.files.atomic import atomic_file, temporary_folder
     from edgekit.graph.reading.ir_version import mark_loadable
     from edgekit.graph.reading.scalar_scales import make_scales_scalars
@@ -41,6 +39,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     from edgekit.model import Model
     from edgekit.registry import installed_rewrites
     from edgekit.rewrites.adaptation import converted
+    from edgekit.rewrites.given_model import given_model
     from edgekit_onnxruntime.build import write_ort_format
     from edgekit_onnxruntime.departures import departing_nodes
     from edgekit_onnxruntime.signed_activations import loadable_activations
@@ -55,7 +54,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     target = Path(out)
     if target.suffix != ".ort":
         target = target.with_name(f"{target.name}.ort")
-    given = Model(ir.load(model), Path(model)) if isinstance(model, str | Path) else Model(ir.from_proto(model))
+    given = given_model(model)
     mark_loadable(given.graph_model)
     make_scales_scalars(given.graph_model)
 

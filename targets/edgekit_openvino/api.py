@@ -32,13 +32,11 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         edgekit.errors.UnsupportedOpsError: OpenVINO cannot convert some operators; all of them are listed.
         edgekit.errors.InputError: Another precision was asked for, or the model is invalid.
     """
-    import onnx_ir as ir
-
     from edgekit.graph.reading.inlining import inline_functions
     from edgekit.graph.sizes.loop_states import forget_first_sizes
-    from edgekit.model import Model
     from edgekit.registry import installed_rewrites
     from edgekit.rewrites.adaptation import converted
+    from edgekit.rewrites.given_model import given_model
     from edgekit_openvino.exact.rounding import keep_activations, stores_integers
     from edgekit_openvino.frontend import convert_model
     from edgekit_openvino.ir.ir_file import write_ir
@@ -48,7 +46,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     target = Path(out)
     if target.suffix != ".xml":
         target = target.with_name(f"{target.name}.xml")
-    loaded = Model(ir.load(model), Path(model)) if isinstance(model, str | Path) else Model(ir.from_proto(model))
+    loaded = given_model(model)
     inline_functions(loaded.graph_model)
     forget_first_sizes(loaded.graph_model)
     loaded = _with_shapes(loaded)  # what OpenVINO misreads hangs on them

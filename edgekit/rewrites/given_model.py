@@ -1,0 +1,34 @@
+"""The model that a plugin's own functions are given, read without the pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from edgekit.graph.words.class_labels import without_maps
+from edgekit.model import Model
+
+
+def given_model(given: onnx.ModelProto | str | Path) -> Model:
+    """What a message or a file holds; a sequence of maps that it returns (``ZipMap``) is the tensor that they are of.
+
+    Args:
+        given: The message, which stays as it is, or the file, whose large tensors stay in its data files.
+
+    Raises:
+        edgekit.errors.InputError: Maps are left, at an input or inside.
+    """
+    source = None if isinstance(given, onnx.ModelProto) else Path(given)
+    proto = given if isinstance(given, onnx.ModelProto) else onnx.load(given, load_external_data=False)
+    if any(node.op_type in ("ZipMap", "CastMap") for node in proto.graph.node):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(proto)
+        proto = copy
+        without_maps(proto, source or proto.graph.name)
+    graph_model = ir.from_proto(proto)
+    if source is not None:
+        for graph in (graph_model.graph, *(function.graph for function in graph_model.functions.values())):
+            ir.external_data.set_base_dir(graph, source.absolute().parent)
+    return Model(graph_model, source)
