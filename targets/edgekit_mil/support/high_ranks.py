@@ -46,10 +46,12 @@ def of_shape(x: Value, shape: Sequence[Any], *tellers: Value) -> Value:
 
 
 def held_shape(shape: Sequence[Any]) -> list[Any]:
-    """The shape in which a tensor of more dimensions is held: open ones apart, so that it tells them, others merged.
+    """The shape in which a tensor of more dimensions is held: fixed ones merged, open ones apart, which it tells.
+
+    Where more than five remain, fixed ones are merged with open ones beside them, which are told by quotients.
 
     Raises:
-        Unsupported: More than five dimensions remain.
+        Unsupported: More than five dimensions are open.
     """
     merged: list[Any] = []
     for size in shape:
@@ -57,10 +59,12 @@ def held_shape(shape: Sequence[Any]) -> list[Any]:
             merged[-1] *= int(size)
         else:
             merged.append(size)
-    if len(merged) > HIGHEST_RANK:
-        raise Unsupported(
-            f"{len(merged)} open sizes and sizes between them, Core ML has {HIGHEST_RANK} dimensions", FIX_SIZES
-        )
+    while len(merged) > HIGHEST_RANK:
+        place = next((place for place in range(len(merged)) if is_number(merged[place]) and merged[place]), None)
+        if place is None:
+            raise Unsupported(f"{len(merged)} open sizes, Core ML has {HIGHEST_RANK} dimensions", FIX_SIZES)
+        first = max(place - 1, 0)
+        merged[first : first + 2] = [merged[first] * merged[first + 1]]
     return merged
 
 
@@ -92,6 +96,10 @@ def told_size(size: Any, tellers: Sequence[Value]) -> Any:
             return mb.slice_by_index(x=teller.var, begin=[place], end=[place + 1])
         if size in teller.shape:
             return runtime_shapes.size_of(teller.var, teller.shape.index(size))
+        for axis, product in enumerate(teller.shape):
+            times = None if is_number(product) else product / size
+            if times is not None and times.is_Integer:
+                return mb.floor_div(x=runtime_shapes.size_of(teller.var, axis), y=np.array([int(times)], np.int32))
     if not size.is_Mul:
         raise Unsupported("needs fixed sizes: of several open ones, nothing tells one", FIX_SIZES)
     factors = [told_size(int(factor) if factor.is_Integer else factor, tellers) for factor in size.args]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from sympy import Expr
 
 from edgekit_mil.core.mil import Symbol, Var, get_new_symbol, mb, types
 from edgekit_mil.core.values import Unsupported, Value
@@ -94,7 +95,7 @@ def vector(sizes: Sequence[Any]) -> Any:
 
 def of_sizes(var: Var, sizes: Sequence[Any]) -> Var:
     """A tensor just made, of which the builder does not know that its open sizes are those of other tensors."""
-    if all(is_number(size) or isinstance(size, Symbol) for size in sizes):
+    if all(is_number(size) or isinstance(size, Expr) for size in sizes):
         var._sym_type = types.tensor(var.dtype, tuple(int(size) if is_number(size) else size for size in sizes))
     return var
 

@@ -243,3 +243,58 @@ def test_open_sizes_of_rank_six_agree(tmp_path, is_open):
         found = runner.run(feeds)
         for name, expected in zip(found, session.run(list(found), feeds), strict=True):
             np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-5)
+
+
+SIZES_OF_PICTURE = """
+    shape = Shape (x)
+    b = Gather (shape, place_0)
+    c = Gather (shape, place_1)
+    h = Gather (shape, place_2)
+    w = Gather (shape, place_3)
+"""
+SHUFFLE = """
+    apart = Concat <axis = 0> (b, two, two, two, h, w)
+    blocks = Reshape (x, apart)
+    moved = Transpose <perm = [0, 1, 4, 2, 5, 3]> (blocks)
+    tall = Mul (h, two)
+    wide = Mul (w, two)
+    together = Concat <axis = 0> (b, two, tall, wide)
+    y = Reshape (moved, together)
+"""
+WINDOWS = """
+    rows = Div (h, two)
+    columns = Div (w, two)
+    apart = Concat <axis = 0> (b, c, rows, two, columns, two)
+    blocks = Reshape (x, apart)
+    moved = Transpose <perm = [0, 2, 4, 3, 5, 1]> (blocks)
+    together = Concat <axis = 0> (rest, two, two, c)
+    y = Reshape (moved, together)
+"""
+ZEROS_BETWEEN = """
+    apart = Concat <axis = 0> (b, c, h, one, w, one)
+    blocks = Reshape (x, apart)
+    padded = Pad (blocks, margins)
+    tall = Mul (h, two)
+    wide = Mul (w, two)
+    together = Concat <axis = 0> (b, c, tall, wide)
+    y = Reshape (padded, together)
+"""
+
+
+@pytest.mark.parametrize("steps", [SHUFFLE, WINDOWS, ZEROS_BETWEEN], ids=["shuffle", "windows", "zeros between"])
+def test_three_open_sizes_with_fixed_ones_between_them_agree(tmp_path, steps):
+    model = parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[batch, 8, height, width] x) => (float[i, j, k, l] y)
+        <int64[1] place_0 = {{0}}, int64[1] place_1 = {{1}}, int64[1] place_2 = {{2}}, int64[1] place_3 = {{3}},
+         int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] rest = {{-1}},
+         int64[12] margins = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1}}>
+        {{ {SIZES_OF_PICTURE} {steps} }}
+    """)
+    dimensions = {"batch": range(1, 4), "height": range(2, 9), "width": range(2, 9)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    runner = edgekit_coreml.load(package)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for sizes in ((1, 8, 4, 6), (3, 8, 8, 2), (2, 8, 2, 8)):
+        np.testing.assert_array_equal(
+            runner.run({"x": tensor(*sizes)})["y"], session.run(["y"], {"x": tensor(*sizes)})[0]
+        )
