@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,7 +14,15 @@ from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
 from edgekit_mil.support import runtime_shapes
-from edgekit_mil.support.high_ranks import broadcast_merged, of_shape, one_axis_at_a_time, sizes_of, transposed
+from edgekit_mil.support.high_ranks import (
+    broadcast_merged,
+    merged_blocks,
+    of_shape,
+    one_axis_at_a_time,
+    sizes_of,
+    told_size,
+    transposed,
+)
 from edgekit_mil.support.movement import broadcast, empty, normalized_axis
 
 CONSTANT_SHAPE = "the shape constant"
@@ -152,7 +161,11 @@ def transpose(ctx: Context, x: Value, *, perm: list[int] | None = None) -> Var |
 def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
     """Dimensions of size 1 repeated, as in broadcasting."""
     if shape.constant is None:
+        if shape.elements is not None and max(x.rank, len(shape.elements)) > HIGHEST_RANK:
+            return _expanded_wide_and_open(x, shape, list(shape.elements))
         return runtime_shapes.expanded(x, shape)
+    if not x.is_static and max(x.rank, shape.static_shape[0]) > HIGHEST_RANK:
+        return _expanded_wide_and_open(x, shape, shape.ints("the shape"))
     if not x.is_static:
         return _expanded_beside_open_axes(x, shape.ints("the shape"))
     target = np.broadcast_shapes(x.static_shape, tuple(shape.ints("the shape")))
@@ -167,18 +180,33 @@ def _expanded_beside_open_axes(x: Value, sizes: Sequence[int]) -> Var:
     """Repetitions along fixed dimensions; an open one stays as it is, which is what a size of 1 asks for.
 
     Raises:
-        Unsupported: Another size is asked for where a dimension is open, or there are more than Core ML has.
+        Unsupported: Another size is asked for where a dimension is open.
     """
     rank = max(x.rank, len(sizes))
     wanted = [1] * (rank - len(sizes)) + list(sizes)
     x_sizes = [1] * (rank - x.rank) + list(x.shape)
     fixed = [axis for axis in range(rank - x.rank, rank) if wanted[axis] != 1]
     x.static_sizes(axis - (rank - x.rank) for axis in fixed)
-    if rank > HIGHEST_RANK:
-        x.static_sizes(range(x.rank))
     var = mb.expand_dims(x=x.var, axes=list(range(rank - x.rank))) if rank > x.rank else x.var
     repeats = [want if have == 1 else 1 for want, have in zip(wanted, x_sizes, strict=True)]
     return mb.tile(x=var, reps=repeats) if any(count > 1 for count in repeats) else mb.identity(x=var)
+
+
+def _expanded_wide_and_open(x: Value, shape: Value, sizes_asked_for: Sequence[Any]) -> Value:
+    """Repetitions in more dimensions than Core ML has, of open sizes or to open sizes.
+
+    Raises:
+        Unsupported: More than five dimensions remain, or open sizes may differ.
+    """
+    blocks, full = merged_blocks([x.shape, sizes_asked_for])
+    if len(blocks) > HIGHEST_RANK:
+        raise Unsupported(f"repeats {len(blocks)} dimensions apart, Core ML has {HIGHEST_RANK} at most")
+    spread = (1,) * (len(full) - x.rank) + x.shape
+    merged = [math.prod(spread[axis] for axis in block) for block in blocks]
+    sizes = [math.prod(full[axis] for axis in block) for block in blocks]
+    counts = [told_size(size, [shape]) if own == 1 else 1 for own, size in zip(merged, sizes, strict=True)]
+    repeated = mb.tile(x=of_shape(x, merged, x).var, reps=runtime_shapes.vector(counts))
+    return of_shape(computed(runtime_shapes.of_sizes(repeated, sizes), x.dtype), full, x, shape)
 
 
 def expanded_wide(x: Value, target: Sequence[int]) -> Value:

@@ -298,3 +298,32 @@ def test_three_open_sizes_with_fixed_ones_between_them_agree(tmp_path, steps):
         np.testing.assert_array_equal(
             runner.run({"x": tensor(*sizes)})["y"], session.run(["y"], {"x": tensor(*sizes)})[0]
         )
+
+
+@pytest.mark.parametrize("asked_for", ["b, c, h, two, w, two", "one, one, one, two, one, two"])
+@pytest.mark.parametrize("repeated", ["Unsqueeze (x, behind)", "Identity (number)"])
+def test_repetitions_of_rank_six_to_open_sizes_agree(tmp_path, repeated, asked_for):
+    asked_for = "b, c, h, two, w, two" if "number" in repeated else asked_for
+    model = parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[batch, 8, height, width] x) => (float[i, j, k, l] y)
+        <int64[1] place_0 = {{0}}, int64[1] place_1 = {{1}}, int64[1] place_2 = {{2}}, int64[1] place_3 = {{3}},
+         int64[1] one = {{1}}, int64[1] two = {{2}}, int64[2] behind = {{3, 5}}, float number = {{1.5}}>
+        {{
+            {SIZES_OF_PICTURE}
+            apart = {repeated}
+            sizes = Concat <axis = 0> ({asked_for})
+            repeated = Expand (apart, sizes)
+            tall = Mul (h, two)
+            wide = Mul (w, two)
+            together = Concat <axis = 0> (b, c, tall, wide)
+            y = Reshape (repeated, together)
+        }}
+    """)
+    dimensions = {"batch": range(1, 4), "height": range(2, 9), "width": range(2, 9)}
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    runner = edgekit_coreml.load(package)
+    for sizes in ((1, 8, 4, 6), (3, 8, 8, 2)):
+        x = tensor(*sizes)
+        expected = np.full_like(x, 1.5) if "number" in repeated else x
+        found = runner.run({"x": x})["y"]
+        np.testing.assert_array_equal(found, expected.repeat(2, axis=2).repeat(2, axis=3))
