@@ -167,7 +167,7 @@ def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
     if not x.is_static and max(x.rank, shape.static_shape[0]) > HIGHEST_RANK:
         return _expanded_wide_and_open(x, shape, shape.ints("the shape"))
     if not x.is_static:
-        return _expanded_beside_open_axes(x, shape.ints("the shape"))
+        return _expanded_beside_open_axes(x, shape)
     target = np.broadcast_shapes(x.static_shape, tuple(shape.ints("the shape")))
     if 0 in target:
         return empty(x.dtype, target)
@@ -176,17 +176,19 @@ def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
     return broadcast(x, target)
 
 
-def _expanded_beside_open_axes(x: Value, sizes: Sequence[int]) -> Var:
-    """Repetitions along fixed dimensions; an open one stays as it is, which is what a size of 1 asks for.
+def _expanded_beside_open_axes(x: Value, shape: Value) -> Var:
+    """Repetitions along dimensions for which a size is asked; an open one stays as it is where that is 1.
 
-    Raises:
-        Unsupported: Another size is asked for where a dimension is open.
+    Where another size is asked for, an open one is that size, or is 1 and repeated: which, a run tells.
     """
+    sizes = shape.ints("the shape")
     rank = max(x.rank, len(sizes))
     wanted = [1] * (rank - len(sizes)) + list(sizes)
     x_sizes = [1] * (rank - x.rank) + list(x.shape)
-    fixed = [axis for axis in range(rank - x.rank, rank) if wanted[axis] != 1]
-    x.static_sizes(axis - (rank - x.rank) for axis in fixed)
+    if any(want != 1 and not runtime_shapes.is_number(have) for want, have in zip(wanted, x_sizes, strict=True)):
+        repeated = runtime_shapes.expanded(x, constant(np.array(wanted, np.int32)))
+        made = [have if want == 1 else want for want, have in zip(wanted, x_sizes, strict=True)]
+        return runtime_shapes.of_sizes(repeated, made)
     var = mb.expand_dims(x=x.var, axes=list(range(rank - x.rank))) if rank > x.rank else x.var
     repeats = [want if have == 1 else 1 for want, have in zip(wanted, x_sizes, strict=True)]
     return mb.tile(x=var, reps=repeats) if any(count > 1 for count in repeats) else mb.identity(x=var)

@@ -96,3 +96,26 @@ def test_listed_sizes_that_follow_from_others_are_listed(tmp_path, rng):
         feeds = feeds_of(rng, 1, past)
         found = edgekit_coreml.load(package).run(feeds)["y"]
         np.testing.assert_allclose(found, session.run(None, feeds)[0], rtol=0, atol=1e-6)
+
+
+def test_a_dimension_that_a_run_tells_to_be_one_or_what_is_asked_for_is_expanded(tmp_path):
+    """Compress keeps one column, or all four: nothing tells before a run how many."""
+    model = parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[rows, 4] x, int64[4] kept) => (float[rows, 4] y)
+        <int64[2] asked_for = {1, 4}>
+        {
+            is_kept = Cast <to = 9> (kept)
+            columns = Compress <axis = 1> (x, is_kept)
+            y = Expand (columns, asked_for)
+        }
+    """)
+    dimensions = {"rows": range(1, 6)}
+    runner = edgekit_coreml.load(
+        edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    )
+    for rows in (2, 5):
+        x = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
+        for kept in ([0, 0, 1, 0], [1, 1, 1, 1]):
+            found = runner.run({"x": x, "kept": np.array(kept)})["y"]
+            np.testing.assert_array_equal(found, np.broadcast_to(x[:, np.array(kept, bool)], (rows, 4)))
