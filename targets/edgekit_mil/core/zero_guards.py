@@ -21,6 +21,7 @@ CARRIES = MOVES | {
     "sqrt", "square", "tanh",
 }  # fmt: skip
 """Operations that numbers near zero go through until something divides by them."""
+SUMS = frozenset({"add", "sub"})
 INVERTS = frozenset({"inverse", "rsqrt"})
 BOUNDS = frozenset({"clip", "maximum", "minimum"})
 """Operations by which constants bound a quotient."""
@@ -35,6 +36,7 @@ SMALL = MOVES | {
 """Operations whose results float16 may hold as zeros, where what they take are none."""
 LARGEST_RECIPROCAL = float(np.finfo(np.float16).smallest_subnormal) ** -0.5
 """Of a root: float16 has no square of what would have a larger one."""
+LEAST_LOGARITHM = float(np.log(np.finfo(np.float16).smallest_subnormal))
 
 
 def guarded_divisions(program: Program) -> frozenset[str]:
@@ -57,8 +59,17 @@ def guarded_divisions(program: Program) -> frozenset[str]:
             elif operation.op_type in GUARDS | COMPARISONS and any(map(_vanishes, inputs)):
                 guarded = inputs if operation.op_type in COMPARISONS else operation.outputs
                 before = {operation}
-                after = frozenset[Any]().union(*(_until_divided(var, known) for var in guarded))
+                sums = _sums_of(operation, known) if operation.op_type in SUMS else set()
+                after = frozenset[Any](sums).union(*(_until_divided(var, known) for var in guarded))
+                after = after.union(*(_until_divided(each.outputs[0], known) for each in sums))
                 after = after.union(*(_divided_by_own(each, operation) for each in after))
+            elif operation.op_type in BOUNDS and any(map(_is_below_logarithms, inputs)):
+                before = _logarithms(operation)
+                after = frozenset({operation} if before else ())
+            elif operation.op_type in PICKS and (zero_checks := _checks_for_zero(operation)):
+                before = _since_divided(operation)
+                before |= zero_checks if before else set()
+                after = frozenset({operation, *_multiplied(operation.outputs[0])}) if before else frozenset()
             elif operation.op_type in PICKS and any(map(_bounds_nothing, inputs)):
                 before = _since_divided(operation)
                 after = frozenset({operation, *_multiplied(operation.outputs[0])}) if before else frozenset()
@@ -96,6 +107,44 @@ def _bounds_nothing(var: Any) -> bool:
     return bool(np.any(np.abs(var.val) > LARGEST_RECIPROCAL))
 
 
+def _is_below_logarithms(var: Any) -> bool:
+    """Whether it is a constant below the logarithms of numbers that float16 has."""
+    if var.val is None or np.asarray(var.val).dtype != np.float32:
+        return False
+    return bool(np.any(var.val < LEAST_LOGARITHM))
+
+
+def _logarithms(operation: Any) -> set[Any]:
+    """The logarithms that an operation bounds, and what lies between."""
+    found: set[Any] = set()
+    for var in operation.get_flattened_inputs():
+        before, path = _before_moves(var)
+        if before is not None and before.op_type == "log":
+            found |= {before, *path}
+    return found
+
+
+def _before_moves(var: Any) -> tuple[Any, set[Any]]:
+    """What makes the numbers of a variable, None where nothing does, and the operations that only move them since."""
+    before = var.op
+    path: set[Any] = set()
+    while before is not None and before.op_type in MOVES | {"logical_not"} and "x" in before.inputs:
+        path.add(before)
+        before = before.x.op
+    return before, path
+
+
+def _checks_for_zero(operation: Any) -> set[Any]:
+    """The comparison with zero by which an operation picks; none where it picks otherwise."""
+    if operation.op_type != "select":
+        return set()
+    checked, _ = _before_moves(operation.cond)
+    if checked is None or checked.op_type not in COMPARISONS:
+        return set()
+    limits = [var.val for var in (checked.x, checked.y) if var.val is not None]
+    return {checked} if any(np.asarray(limit).dtype == np.float32 and not np.any(limit) for limit in limits) else set()
+
+
 def _until_divided(var: Any, known: dict[Any, frozenset[Any]]) -> frozenset[Any]:
     """The operations from a variable to where it is divided by, or its logarithm taken; none where it is not."""
     if var not in known:
@@ -110,6 +159,26 @@ def _until_divided(var: Any, known: dict[Any, frozenset[Any]]) -> frozenset[Any]
                 found |= {reader, *after} if after else after
         known[var] = frozenset(found)
     return known[var]
+
+
+def _sums_of(guard: Any, known: dict[Any, frozenset[Any]]) -> set[Any]:
+    """The further terms of a sum that holds a guard, ``(x + 1e-8) + y``, as far as something divides by the sum."""
+    leads: dict[Any, bool] = {}
+
+    def leads_to_division(sum_: Any) -> bool:
+        if sum_ not in leads:
+            further = [leads_to_division(each) for each in _next_sums(sum_)]
+            leads[sum_] = any(further) or bool(_until_divided(sum_.outputs[0], known))
+        return leads[sum_]
+
+    leads_to_division(guard)
+    return {sum_ for sum_, is_led in leads.items() if is_led and sum_ is not guard}
+
+
+def _next_sums(operation: Any) -> list[Any]:
+    """The sums of an operation's result and of another variable."""
+    readers = operation.outputs[0].child_ops
+    return [each for each in readers if each.op_type in SUMS and each.x.val is None and each.y.val is None]
 
 
 def _divided_by_own(division: Any, guard: Any) -> set[Any]:
@@ -139,13 +208,9 @@ def _since_divided(operation: Any) -> set[Any]:
     """
     found: set[Any] = set()
     for var in operation.get_flattened_inputs():
-        before = var.op
-        path: set[Any] = set()
-        while before is not None and before.op_type in MOVES and "x" in before.inputs:
-            path.add(before)
-            before = before.x.op
+        before, path = _before_moves(var)
         if before is not None and (_is_reciprocal(before) or (operation.op_type in BOUNDS and _divides(before))):
-            found |= {before} | path
+            found |= {before, *path}
     return found
 
 

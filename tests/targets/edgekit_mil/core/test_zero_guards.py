@@ -60,6 +60,8 @@ def test_silence_divided_by_its_loudness_is_silence(steps: str, tmp_path: Path) 
         "s = Max (t, x)",
         "s = Div (t, two)",
         "b = Greater (t, zero) s = Where (b, t, one)",
+        "s = Add (t, x)",
+        "a = Abs (x) u = Add (t, a) v = Sub (u, x) s = Sqrt (v)",
     ],
 )
 def test_silence_divided_by_the_size_of_what_is_guarded_is_silence(size: str, tmp_path: Path) -> None:
@@ -85,6 +87,30 @@ def test_what_is_guarded_divided_by_itself(steps: str, expected: float, tmp_path
 def test_the_logarithm_of_silence_is_that_of_the_guard(guard: str, tmp_path: Path) -> None:
     found = converted(f"a = Abs (x) {guard} y = Log (t)", tmp_path, 1e-10).run({"x": SILENCE})["y"]
     np.testing.assert_allclose(found, np.full((2, 4), -23.026), rtol=1e-3)
+
+
+@pytest.mark.parametrize("bound", [-100, -1e6])
+@pytest.mark.parametrize("steps", ["y = Max (l, e)", "y = Clip (l, e)", "u = Squeeze (l) y = Max (u, e)"])
+def test_a_logarithm_above_a_bound(steps: str, bound: float, tmp_path: Path) -> None:
+    """float16 has zero for 1e-8, whose logarithm is -18.42."""
+    run = converted(f"l = Log (x) {steps}", tmp_path, bound).run
+    np.testing.assert_allclose(run({"x": np.full((2, 4), 1e-8, np.float32)})["y"], np.full((2, 4), -18.421), rtol=1e-3)
+    np.testing.assert_allclose(run({"x": SILENCE})["y"], np.full((2, 4), bound), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "b = Equal (x, zero) i = Reciprocal (x) w = Where (b, zero, i) y = Mul (x, w)",
+        "b = Equal (x, zero) c = Not (b) i = Div (one, x) w = Where (c, i, zero) y = Mul (w, x)",
+        "b = Greater (x, zero) i = Pow (x, less_half) w = Where (b, i, zero) v = Mul (w, x) y = Mul (v, w)",
+    ],
+)
+@pytest.mark.parametrize("number", [0.0, 3e-8, 1e-6, 1e-3])
+def test_the_reciprocal_of_what_is_not_zero(steps: str, number: float, tmp_path: Path) -> None:
+    x = np.full((2, 4), number, np.float32)
+    found = converted(steps, tmp_path, 1).run({"x": x})["y"]
+    np.testing.assert_allclose(found, np.full((2, 4), float(number > 0)), rtol=2e-3)
 
 
 def test_what_makes_small_numbers_is_kept_with_their_guard(tmp_path: Path) -> None:
