@@ -25,7 +25,7 @@ class WrappedPad(Rewrite):
         return node.attributes.get_string("mode", "constant") == "wrap"
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For constant pads along axes of known sizes."""
+        """For constant pads."""
         x, pads, axes = node.inputs[0], constant_input(node, 1), constant_input(node, 3)
         rank = rank_of(x)
         is_given = len(node.inputs) > 3 and node.inputs[3] is not None
@@ -36,10 +36,18 @@ class WrappedPad(Rewrite):
         for number, axis in enumerate(along):
             before, behind = int(pads[number]), int(pads[number + len(along)])
             if before or behind:
-                size = size_along(x, axis)
-                places = np.arange(-before, size + behind) % size
-                result = build("Gather", result, places.astype(np.int64), axis=axis)
+                result = build("Gather", result, _wrapped_places(x, axis, before, behind, build), axis=axis)
         return [result if result is not x else build("Identity", x)]
+
+
+def _wrapped_places(x: ir.Value, axis: int, before: int, behind: int, build: NodeBuilder) -> ir.Value | np.ndarray:
+    """The places along an axis from ``before`` places ahead of it to ``behind`` places after it, counted round it."""
+    size = _size(x, axis)
+    if size is not None:
+        return (np.arange(-before, size + behind) % size).astype(np.int64)
+    count = build("Gather", build("Shape", x), np.int64(axis), axis=0)
+    places = build("Range", np.int64(-before), build("Add", count, np.int64(behind)), np.int64(1))
+    return build("Mod", places, count)
 
 
 class ChosenPad(Rewrite):

@@ -61,6 +61,12 @@ def test_the_batch_may_be_open(assert_rewritten, name):
     assert_rewritten(parsed(body, opset), *({"x": floats(batch, *sizes)} for batch in BATCHES), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("pads", ["1, 2, 3, 0", "5, 0, 0, 7"])
+def test_a_pad_that_wraps_along_an_open_axis(assert_rewritten, pads):
+    body = f'(float[N, M] x) => (float[K, L] y) <int64[4] p = {{{pads}}}> {{ y = Pad <mode = "wrap"> (x, p) }}'
+    assert_rewritten(parsed(body, 19), *({"x": floats(*sizes)} for sizes in ((2, 5), (4, 3), (1, 1))))
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_an_open_size_in_parts_of_which_the_last_is_smaller(assert_rewritten, count):
     names = [f"y{number}" for number in range(count)]
