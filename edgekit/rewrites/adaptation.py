@@ -142,6 +142,7 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
 
     def refusals(candidate: Model) -> Collection[str]:
         results.clear()
+        left.clear()
         drawn = random_gaps(candidate)
         if drawn:
             return {gap.node for gap in drawn}
@@ -155,8 +156,24 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
     outcome = rewritten(ready, refusals, rewrites)
     if results:
         return results[0]
-    gaps = [_explained(gap, outcome, left) for gap in refusal.gaps]
-    raise UnsupportedOpsError(gaps, subject=refusal.subject, hint=refusal.hint)
+    gaps = [_explained(gap, outcome, left) for gap in refusal.gaps if not _is_mended(gap, outcome, left)]
+    raise UnsupportedOpsError(
+        [*gaps, *_found_later(refusal, outcome, left)], subject=refusal.subject, hint=refusal.hint
+    )
+
+
+def _is_mended(gap: OpGap, outcome: Rewritten, left: Sequence[OpGap]) -> bool:
+    """Whether a node was replaced by others, of which none is refused, while others of the model still are."""
+    refused = {rest.node for rest in left}
+    made = {node_name(node) for node in outcome.model.graph.all_nodes() if origin_of(node) == gap.node}
+    return bool(left) and any(each.node == gap.node for each in outcome.applied) and not made & refused
+
+
+def _found_later(refusal: UnsupportedOpsError, outcome: Rewritten, left: Sequence[OpGap]) -> list[OpGap]:
+    """The nodes of the model itself that are refused now, and were not looked at while others were in the way."""
+    known = {gap.node for gap in refusal.gaps}
+    origins = {node_name(node): origin_of(node) for node in outcome.model.graph.all_nodes()}
+    return [gap for gap in left if gap.node not in known and origins.get(gap.node, "") is None]
 
 
 def _explained(gap: OpGap, outcome: Rewritten, left: Sequence[OpGap]) -> OpGap:

@@ -9,10 +9,11 @@ import onnx
 import onnxruntime
 import pytest
 
+from edgekit.errors import OpGap, UnsupportedOpsError
 from edgekit.model import Model, node_name
 from edgekit.registry import find_profile, installed_rewrites
 from edgekit.rewrites import adaptation
-from edgekit.rewrites.adaptation import Adapter, adapted
+from edgekit.rewrites.adaptation import Adapter, adapted, converted
 from edgekit.rewrites.application import rewritten
 from edgekit.rewrites.definition import Definition
 from edgekit.target import Evidence, NodeVerdict, Support
@@ -108,3 +109,22 @@ def test_sizes_that_a_definition_computes_are_known_where_they_are_fixed(
         for each in (changed.proto(), proto)
     )
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-6)
+
+
+def test_what_a_target_refuses_once_other_nodes_are_rewritten_is_told_in_their_place(
+    model_of: Callable[[onnx.ModelProto], Model],
+) -> None:
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 22]>\n{LAYERS}')
+
+    def convert(candidate: Model) -> None:
+        operators = ("Softsign", "LeakyRelu") if "Softsign" in ops(candidate) else ("Neg",)
+        refused = [node for node in candidate.graph if node.op_type in operators]
+        gaps = [OpGap(op_type=node.op_type, node=node_name(node), reason="no kernel") for node in refused]
+        raise UnsupportedOpsError(gaps)
+
+    def ops(candidate: Model) -> set[str]:
+        return {node.op_type for node in candidate.graph}
+
+    with pytest.raises(UnsupportedOpsError) as raised:
+        converted(model_of(proto), convert, [Definition()])
+    assert [(gap.node, gap.reason) for gap in raised.value.gaps] == [("y", "no kernel")]
