@@ -17,6 +17,8 @@ from edgekit.model import Model
 
 FLAG_LIMIT = 2
 """Below what integers stay where the graph does not tell: most such inputs are masks of zeros and ones."""
+DIVISORS = (1, 2, 3)
+"""Numbers for inputs that integers are divided by: runtimes refuse to divide integers by zero, or stop."""
 _OVERLAP = 3
 """Which input of NonMaxSuppression tells by how much boxes may overlap."""
 _KEY_COUNTS = 5
@@ -54,11 +56,11 @@ def index_limits(model: Model) -> dict[str, Limit]:
     axis are compared with are lengths or places themselves, and stay within the axis. A single integer that the model
     compares with numbers (a sampling rate, say) is one of these. A single floating-point number that bounds a list of
     numbers (the lowest pitch to look for, say) is between the least and the middle one where it is their lower bound,
-    between the middle and the greatest where it is the upper one. By how much boxes may overlap is a share. What a
-    logarithm or a root reads is never negative. Texts are words that it looks for, and numbers of words those of the
-    vocabulary and the one for any other word. An input by whose value tensors inside get their sizes has that of a
-    sample, else ones if it is floating-point: that is a scale, or a size. A mask whose ones are how many keys attention
-    has is full: no fewer are there.
+    between the middle and the greatest where it is the upper one. What integers are divided by is not zero. By how
+    much boxes may overlap is a share. What a logarithm or a root reads is never negative. Texts are words that it
+    looks for, and numbers of words those of the vocabulary and the one for any other word. An input by whose value
+    tensors inside get their sizes has that of a sample, else ones if it is floating-point: that is a scale, or a
+    size. A mask whose ones are how many keys attention has is full: no fewer are there.
     """
     limits: dict[str, int] = {}
     columns: dict[str, dict[int, int]] = {}
@@ -86,7 +88,17 @@ def index_limits(model: Model) -> dict[str, Limit]:
     }
     told |= dict.fromkeys(_full_masks(model, inputs), (1,))
     by_column = {name: _with_columns(below, limits.get(name)) for name, below in columns.items()}
-    return {**lengths, **told, **limits, **by_column, **numbered, **word_limits(model), **_values_of_sizes(model)}
+    divisors = dict.fromkeys(_divisors(model, inputs), DIVISORS)
+    return {
+        **divisors,
+        **lengths,
+        **told,
+        **limits,
+        **by_column,
+        **numbered,
+        **word_limits(model),
+        **_values_of_sizes(model),
+    }
 
 
 def with_sampled_integers(limits: Limits, model: Model) -> Limits:
@@ -145,6 +157,16 @@ def _full_masks(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
             summing = source.producer()
             if summing is not None and summing.op_type == "ReduceSum" and not summing.domain:
                 yield from (value.name for value in _sources(summing.inputs[0]) if value in inputs and value.name)
+
+
+def _divisors(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
+    """The inputs that integers are divided by."""
+    for node in model.graph.all_nodes():
+        if node.op_type not in ("Div", "Mod") or node.domain:
+            continue
+        for source in _sources(node.inputs[1]):
+            if source in inputs and source.name and source.dtype is not None and source.dtype.is_integer():
+                yield source.name
 
 
 def _bounds_of_lists(model: Model, inputs: Collection[ir.Value]) -> dict[str, Interval]:

@@ -363,3 +363,26 @@ g (int64[N, T] mask, int64[N, T] other, float[N, S, 32] q, float[N, S, 32] k) =>
 
 def test_a_mask_whose_sum_counts_the_keys_of_attention_is_full() -> None:
     assert index_limits(Model(ir.from_proto(onnx.parser.parse_model(MASKED)))) == {"mask": (1,)}
+
+
+@pytest.mark.parametrize("operator", ["Div", "Mod"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64"])
+def test_integers_are_divided_by_no_zeros(operator: str, dtype: str) -> None:
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g ({dtype}[500] x, {dtype}[5, 100] by) => ({dtype}[500] y)'
+        f" <int64[1] flat = {{-1}}> {{ list = Reshape (by, flat) y = {operator} (x, list) }}"
+    )
+    model = Model(ir.from_proto(proto))
+    limits = index_limits(model)
+    for kind in KINDS:
+        drawn = battery_inputs(model.inputs, kind, limits)
+        assert drawn["by"].min() > 0
+        assert drawn["by"].dtype == np.dtype(dtype)
+    assert "x" not in limits
+
+
+def test_floats_are_divided_by_any_numbers() -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> g (float[4] x, float[4] by) => (float[4] y) { y = Div (x, by) }'
+    )
+    assert not index_limits(Model(ir.from_proto(proto)))

@@ -213,3 +213,14 @@ def test_indices_for_a_part_of_data_with_an_open_batch(tmp_path: Path) -> None:
     for batch in (3, 1):
         feeds = {"x": floats(batch, 5, 6), "i": RANDOM.integers(-5, 5, (batch, 4, 3))}
         np.testing.assert_array_equal(runner.run(feeds)["y"], right(model, feeds))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_quotients_of_8_bit_integers_of_open_sizes(dtype: str, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g ({dtype}[N, 4] x, {dtype}[N, 4] by) => ({dtype}[N, 4] y)'
+        " { y = Div (x, by) }"
+    )
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    x, by = RANDOM.integers(0, 100, (3, 4)).astype(dtype), RANDOM.integers(1, 20, (3, 4)).astype(dtype)
+    np.testing.assert_array_equal(runner.run({"x": x, "by": by})["y"], x // by)
