@@ -69,6 +69,22 @@ class SizedSamples:
         return hash(self._identity)
 
     def __iter__(self) -> Iterator[Sample]:
+        for sample in self._as_cut():
+            lowered = {name: np.minimum(sample.feeds[name], limit - 1) for name, limit in self._below.items()}
+            yield Sample(sample.name, {**sample.feeds, **lowered})
+
+    @property
+    def lowered(self) -> dict[str, int]:
+        """What the inputs had to be lowered below, of those that had to in one of the samples, by their names."""
+        samples = [*self._as_cut()] if self._below else []
+        return {
+            name: limit
+            for name, limit in self._below.items()
+            if any(np.any(sample.feeds[name] >= limit) for sample in samples)
+        }
+
+    def _as_cut(self) -> Iterator[Sample]:
+        """The samples before lengths and places are lowered."""
         parts = [sample.feeds for sample in islice(self._base, MOST_PARTS)]
         filled = self._filled(parts)
         at = ", ".join(f"{name}={size}" for name, size in self._sizes.items())
@@ -76,7 +92,6 @@ class SizedSamples:
             turned = [parts[(number + place) % len(parts)] for place in range(len(parts))]
             feeds = {name: _made([part[name] for part in turned], sizes) for name, sizes in self._inputs.items()}
             feeds |= {name: _longest_raised(feeds[name], size) for name, size in filled.items()}
-            feeds |= {name: np.minimum(feeds[name], limit - 1) for name, limit in self._below.items()}
             yield Sample(f"sample {number} at {at}", feeds)
 
     def _filled(self, parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, int]:

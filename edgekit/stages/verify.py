@@ -333,7 +333,7 @@ class Verify(Stage[Built]):
             try:
                 samples, accuracy = self._at_size(given, sizes, reference, runner)
             except InaccurateError as error:
-                lowered = self._lengths.below(sizes) if self._sizes_of_samples else {}
+                lowered = self._sized(given, sizes).lowered if self._sizes_of_samples else {}
                 if not lowered:
                     error.found = f"at {place}: {error.found}"
                     raise
@@ -363,12 +363,16 @@ class Verify(Stage[Built]):
         Raises:
             NotRunnableError: The original does not run there, whatever lengths and places the samples hold.
         """
-        samples = SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE)
+        samples = self._sized(given, sizes)
         try:
             return samples, self.accepted(given, samples, reference, runner, self._original.name)
         except NotRunnableError:
-            below = self._lengths.work_out(sizes)
-            if not below:
+            if not self._lengths.work_out(sizes):
                 raise
-        samples = SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE, below)
+        samples = self._sized(given, sizes)
         return samples, self.accepted(given, samples, reference, runner, self._original.name)
+
+    def _sized(self, given: Built, sizes: Mapping[str, int]) -> SizedSamples:
+        """Samples made for a size, lengths and places lowered as far as that is known to be necessary there."""
+        below = self._lengths.below(sizes)
+        return SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE, below)

@@ -295,10 +295,11 @@ def test_sizes_that_fit_no_sample_are_not_tried_where_nobody_asked_for_them(
     assert any(text.startswith("not tried at rows=4, picks=5") for text in warnings) == (target == "ios18")
 
 
-# Directions from one atom to another: of one to itself 1 / length is too much for float16.
+# Directions from one atom to another: of one to itself 1 / length is too much for float16. Atoms are of four kinds.
 EDGES = """
-f (float[atoms, 3] x, int64[2, edges] e) => (float[edges, 3] y)
-<int64 first = {0}, int64 last = {1}, float tiny = {1e-5}> {
+f (float[atoms, 3] x, int64[2, edges] e, int64[edges] kind) => (float[edges, 3] y, float[edges] h)
+<int64 first = {0}, int64 last = {1}, float tiny = {1e-5}, float[4] heights = {1, 2, 3, 4}> {
+    h = Gather <axis = 0> (heights, kind)
     from = Gather <axis = 0> (e, first)  to = Gather <axis = 0> (e, last)
     a = Gather <axis = 0> (x, from)  b = Gather <axis = 0> (x, to)  d = Sub (a, b)
     n = ReduceL2 <axes = [1], keepdims = 1> (d)  m = Max (n, tiny)  r = Reciprocal (m)  y = Mul (d, r)
@@ -314,9 +315,10 @@ def test_cut_samples_whose_places_are_lowered_refuse_nothing(tmp_path: Path, onn
         rng = np.random.default_rng(number)
         start = rng.integers(0, atoms, 3 * atoms)
         edges = np.stack([start, (start + rng.integers(1, atoms, start.size)) % atoms])
-        np.savez(data / f"{number}.npz", x=rng.standard_normal((atoms, 3)).astype(np.float32), e=edges)
+        kinds = np.arange(edges.shape[1]) % 4
+        np.savez(data / f"{number}.npz", x=rng.standard_normal((atoms, 3)).astype(np.float32), e=edges, kind=kinds)
     bundle = packaged(tmp_path / "out", onnx_file(EDGES), "ios18", data=data, quantize="none")
-    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [["atoms", 3], [2, "edges"]]
+    assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [["atoms", 3], [2, "edges"], ["edges"]]
     warnings = [text for stage in bundle.manifest["stages"] for text in stage["record"].get("warnings", [])]
     (unlike,) = [text for text in warnings if text.startswith("not judged at atoms=6, edges=18, where samples are cut")]
     assert "('e' below 6): " in unlike
