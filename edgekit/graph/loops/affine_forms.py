@@ -12,6 +12,8 @@ import onnx_ir as ir
 
 MOST_FEATURES = 4096
 """Columns of the rows that forms are worked out for; the matrices are squares of that size at first."""
+ENDLESS = 2**31 - 1
+"""The end of a slice that goes on to the last row, as exporters write it, or greater."""
 _MOVING = frozenset(["Cast", "Concat", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
 """Operators that are computed where all that they read is constant: they cut and arrange weights."""
 
@@ -166,15 +168,22 @@ class Forms:
         return form.picked(slice(sum(sizes[:place]), sum(sizes[: place + 1])))
 
     def slice(self, node: ir.Node, _: ir.Value) -> Form | None:
-        """Slice along the columns."""
+        """Slice along the columns; along the rows it takes all of them."""
         form = None if node.inputs[0] is None else self.form(node.inputs[0])
         given = [self.constant(each) for each in node.inputs[1:]]
-        if form is None or form.columns is None or len(given) < 3 or any(array is None for array in given):
+        if form is None or form.columns is None or len(given) < 2 or any(array is None for array in given):
             return None
-        (start, end, axis, *step) = (array.reshape(-1) for array in given if array is not None)
-        if len(axis) != 1 or axis[0] not in (1, -1):
-            return None
-        return form.picked(slice(int(start[0]), int(end[0]), int(step[0][0]) if step else 1))
+        numbers = [[int(number) for number in array.reshape(-1)] for array in given if array is not None]
+        starts, ends = numbers[:2]
+        axes = numbers[2] if len(numbers) > 2 else range(len(starts))
+        steps = numbers[3] if len(numbers) > 3 else [1] * len(starts)
+        columns = slice(None)
+        for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+            if axis in (1, -1):
+                columns = slice(start, end, step)
+            elif (start, step) != (0, 1) or end < ENDLESS:
+                return None
+        return form.picked(columns)
 
     def side_by_side(self, node: ir.Node, _: ir.Value) -> Form | None:
         """Concat along the columns."""

@@ -12,7 +12,9 @@ from edgekit.graph.loops.values import constant_of
 GRAPH = """<ir_version: 9, opset_import: ["": 17]>
 g (float[2, 3] x, float[2, 2] h) => (float[2, ?] y)
     <float[3, 4] w, float[2, 4] r, float[5, 4] wr, float[4] b, float[2, 2] ones = {{1, 1, 1, 1}}, float one = {{1}},
-     int64[1] from = {{1}}, int64[1] to = {{9}}, int64[1] axis = {{1}}, int64[2] sizes = {{1, 3}}> {{ {nodes} }}"""
+     int64[1] from = {{1}}, int64[1] to = {{9}}, int64[1] axis = {{1}}, int64[2] sizes = {{1, 3}},
+     int64[2] corner = {{0, 1}}, int64[2] far = {{2147483647, 3}}, int64[2] axes = {{0, 1}},
+     int64[2] second = {{1, 1}}> {{ {nodes} }}"""
 SHAPES = {"w": (3, 4), "r": (2, 4), "wr": (5, 4), "b": (4,)}
 
 
@@ -37,6 +39,8 @@ def model_of(nodes: str) -> onnx.ModelProto:
         "t = Transpose <perm = [1, 0]> (w)  y = Gemm <transB = 1> (x, t, b)",
         "m = MatMul (x, w)  n = MatMul (h, r)  s = Add (m, n)  y = Add (b, s)",
         "m = MatMul (x, w)  s = Add (m, one)  y = Slice (s, from, to, axis)",
+        "m = MatMul (x, w)  y = Slice (m, corner, far, axes)",
+        "m = MatMul (x, w)  y = Slice (m, corner, far)",
         "m = Gemm (x, w, b)  left, y = Split <axis = -1> (m, sizes)",
         "left, part = Split <axis = 1> (w)  y = MatMul (x, part)",
         "i = Identity (h)  k = Mul (ones, i)  m = MatMul (k, r)  y = Concat <axis = 1> (m, m)",
@@ -65,6 +69,8 @@ def test_a_form_computes_what_the_nodes_do(nodes: str) -> None:
         pytest.param("m = MatMul (x, w)  y = Mul (m, b)", id="a product of columns"),
         pytest.param("y = Gemm <alpha = 2.0> (x, w)", id="a scaled product"),
         pytest.param("m = MatMul (x, w)  y, other = Split <axis = 0> (m)", id="rows"),
+        pytest.param("m = MatMul (x, w)  y = Slice (m, second, far, axes)", id="without the first row"),
+        pytest.param("m = MatMul (x, w)  y = Slice (m, corner, sizes, axes)", id="the first row"),
     ],
 )
 def test_other_values_have_no_form(nodes: str) -> None:
