@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,6 +20,20 @@ from edgekit_openvino.ir.sixteen_bit_roundings import keep_sixteen_bit_roundings
 from edgekit_openvino.networks import LOOPS, networks_in
 from edgekit_openvino.quick.loop_weights import widen_ahead_of_loops
 
+_BINARY = (
+    *("Add", "Divide", "FloorMod", "Maximum", "Minimum", "Mod", "Multiply", "Power", "SquaredDifference", "Subtract"),
+    *("Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalXor"),
+)
+_REDUCTIONS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+_CONVOLUTIONS = ("Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData")
+DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    **{kind: {"auto_broadcast": "numpy"} for kind in (*_BINARY, "FakeQuantize", "Select")},
+    **{kind: {"keep_dims": "false"} for kind in _REDUCTIONS},
+    **{kind: {"auto_pad": "explicit"} for kind in _CONVOLUTIONS},
+    "Gather": {"batch_dims": "0"},
+    "MatMul": {"transpose_a": "false", "transpose_b": "false"},
+}
+"""What OpenVINO's specification of operations says that attributes are where a file does not tell them, by type."""
 WITH_BODIES = ("If", "Loop", "TensorIterator")
 COUNTED_NAME = re.compile(r"\w+_\d+(\.\d+)?")
 SMALL_CONSTANT = 64
@@ -63,11 +78,12 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
 
 
 def _without_repetitions(topology: bytes) -> bytes:
-    """The same without indentation, and without types and shapes of inputs, each of which is that of an output.
+    """The same without indentation, and without what the file tells a second time, or need not tell.
 
-    Together they are a quarter of what OpenVINO writes. Its reader takes the identity alone of an input; Netron looks
-    the rest up as well, but for operators that have a body. Names with control characters, which XML 1.0 cannot hold,
-    OpenVINO writes and reads all the same: such a file is left as it is.
+    The type and shape of an input are those of an output, the shape of a constant is among its attributes, and
+    attributes have defaults. Together they are a third of what OpenVINO writes. Its reader takes the identity alone of
+    an input; Netron looks the rest up as well, but for operators that have a body. Names with control characters,
+    which XML 1.0 cannot hold, OpenVINO writes and reads all the same: such a file is left as it is.
     """
     try:
         root = ElementTree.fromstring(topology)
@@ -83,8 +99,25 @@ def _without_repetitions(topology: bytes) -> bytes:
                 number = port.attrib["id"]
                 port.clear()
                 port.set("id", number)
+        _drop_known_attributes(layer)
     text = ElementTree.tostring(root, encoding="unicode").replace(" />", "/>")  # in what is quoted ">" is "&gt;"
     return f'<?xml version="1.0"?>{text}'.encode()
+
+
+def _drop_known_attributes(layer: ElementTree.Element) -> None:
+    """Take from a layer the attributes that are what they are by default, and the shape of a constant's output."""
+    kind, data = layer.get("type", ""), layer.find("data")
+    if data is None:
+        return
+    for name, default in DEFAULTS.get(kind, {}).items():
+        if data.get(name) == default:
+            del data.attrib[name]
+    if not data.attrib and not len(data):
+        layer.remove(data)
+    if kind == "Const":
+        for port in layer.iterfind("output/port"):
+            for size in port.findall("dim"):
+                port.remove(size)
 
 
 def _fused(converted: Any) -> Any:

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
+import openvino
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -117,6 +118,37 @@ def test_equal_limits_stand_in_the_file_once(tmp_path: Path) -> None:
     assert text.count('type="FakeQuantize"') == 2
     assert text.count('shape="1, 1, 1, 1"') == 2  # low and high, for both of them and for their inputs and outputs
     assert "\n\t" not in text
+
+
+def test_what_openvino_knows_by_itself_is_not_in_the_file(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "x"], ["m"]),
+        helper.make_node("Greater", ["m", "x"], ["g"]),
+        helper.make_node("Where", ["g", "m", "half"], ["c"]),
+        helper.make_node("Conv", ["c", "k"], ["k_c"]),
+        helper.make_node("Gather", ["k_c", "rows"], ["y"], axis=2),
+    ]
+    constants = {
+        "k": RNG.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "rows": np.array([4, 0, 1]),
+        "half": np.array(0.5, np.float32),
+    }
+    file = edgekit_openvino.convert(model_of(nodes, constants, [1, 3, 8, 8]), tmp_path / "model")
+    layers = [*ElementTree.parse(file).iter("layer")]
+    assert not [size for layer in layers if layer.get("type") == "Const" for size in layer.iter("dim")]
+    told = {name for layer in layers for data in layer.iterfind("data") for name in data.attrib}
+    defaults = {
+        **{kind: {"auto_broadcast": "numpy"} for kind in ("Less", "Select")},
+        "MatMul": {"transpose_a": False, "transpose_b": False},
+        "Convolution": {"auto_pad": "explicit"},
+        "Gather": {"batch_dims": 0},
+    }
+    assert not told & {name for attributes in defaults.values() for name in attributes}
+    read = {
+        operation.get_type_name(): operation.get_attributes()
+        for operation in openvino.Core().read_model(file).get_ops()
+    }
+    assert {kind: {name: read[kind][name] for name in defaults[kind]} for kind in defaults} == defaults
 
 
 def test_weights_that_fusing_would_widen_stay_as_they_are(tmp_path: Path) -> None:
