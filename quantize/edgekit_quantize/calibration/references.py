@@ -21,6 +21,9 @@ MOST_READ_AGAIN = 256
 MOST_LEFT_OUT = 64
 """How many samples that are not kept a candidate may be run on before it ships."""
 
+SIZES_AMONG = 16
+"""Among how many samples those of different sizes are looked for."""
+
 Feeds = dict[str, np.ndarray]
 Again = Callable[[Collection[int]], Iterable[Feeds]]
 """Reads once more what samples feed that are at some places, counted from 0, in order."""
@@ -161,3 +164,18 @@ class References:
     def example(self) -> Feeds:
         """What the first of the samples feeds."""
         return next(iter(self)).feeds
+
+    def of_sizes(self, most: int) -> list[Feeds]:
+        """What a few samples feed, no two of the same shapes: the smallest, the largest, and such in between.
+
+        They are looked for among :data:`SIZES_AMONG` samples; where these are all of one size, it is the first one.
+
+        Args:
+            most: How many there are at most, two or more.
+        """
+        first: dict[tuple[tuple[int, ...], ...], Feeds] = {}
+        for reference in self.spread(SIZES_AMONG):
+            first.setdefault(tuple(array.shape for array in reference.feeds.values()), reference.feeds)
+        by_size = sorted(first.values(), key=lambda feeds: sum(array.size for array in feeds.values()))
+        count = min(len(by_size), most)
+        return [by_size[number * (len(by_size) - 1) // max(count - 1, 1)] for number in range(count)]

@@ -16,7 +16,7 @@ from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, is_smaller, timed_of
 from edgekit.target import Runner
-from edgekit_quantize.calibration.references import Reference
+from edgekit_quantize.calibration.references import Feeds, Reference
 from edgekit_quantize.search.score import Score
 from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, SETTLED_ROUNDS, Clock, latencies
 from edgekit_quantize.search.workers import Judge, scores
@@ -26,6 +26,8 @@ from edgekit_quantize.writing.written import Written
 AT_ONCE = 2
 """How many candidates are built, loaded and timed at once: runtimes do most of it outside of Python, and models take
 memory."""
+TIMED_SIZES = 3
+"""On samples of how many sizes candidates are timed at most: what is faster on short ones may be slower on others."""
 NOISE = 0.05
 """Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
 
@@ -39,6 +41,7 @@ class Trial:
     written: Written
     score: Score
     latency_ms: float | None = None
+    """The mean over samples of different sizes (:data:`TIMED_SIZES`)."""
     float_ms: float | None = None
     """Latency of the float model, measured in turns with it."""
     spread: float = 0.0
@@ -221,11 +224,11 @@ class Bench:
     ) -> None:
         """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
         self._tell("timing candidates", 0, 0)
-        feeds = self.judge.scorer.references.example
+        feeds = self.judge.scorer.references.of_sizes(TIMED_SIZES)
         runners = [timed_of(runner) for runner in (original, *(runner for _, runner in timed))]
-        calls = [functools.partial(runner.run, feeds) for runner in runners]
+        calls = [functools.partial(_run_all, runner, feeds) for runner in runners]
         measured = latencies(*calls, clock=self.clock, rounds=rounds, settled_rounds=settled_rounds)
-        float_ms, *found = measured.milliseconds
+        float_ms, *found = (milliseconds / len(feeds) for milliseconds in measured.milliseconds)
         for (trial, _), latency in zip(timed, found, strict=True):
             trial.float_ms, trial.latency_ms, trial.spread = float_ms, latency, measured.spread
 
@@ -242,3 +245,8 @@ class Bench:
             beside = "" if head is None else f", {loss_text(1 - score.heads[head].share)} of {head} lost"
             what = f"so far {self.nearest.name!r}, {score.metric} {values[0]} (float {values[1]}){beside}; {what}"
         self.progress(what, done, total)
+
+
+def _run_all(runner: Runner, feeds: Sequence[Feeds]) -> None:
+    for sample in feeds:
+        runner.run(sample)

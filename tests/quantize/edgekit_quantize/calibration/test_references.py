@@ -136,3 +136,13 @@ def test_those_in_between_are_not_left_out() -> None:
     apart, _ = _noted(1, 330, again=True).every_other()
 
     assert apart.left_out == 0
+
+
+def test_samples_of_several_sizes_the_smallest_and_the_largest_among_them() -> None:
+    def kept(*sizes: int) -> References:
+        feeds = [{"x": np.full(size, number, np.float32)} for number, size in enumerate(sizes)]
+        return References.of([Reference(each, {"y": each["x"]}) for each in feeds])
+
+    assert [feeds["x"].tolist() for feeds in kept(2, 2, 2).of_sizes(3)] == [[0, 0]]
+    assert [len(feeds["x"]) for feeds in kept(5, 2, 5, 3, 9, 7).of_sizes(3)] == [2, 5, 9]
+    assert [len(feeds["x"]) for feeds in kept(9, 2, 9).of_sizes(3)] == [2, 9]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from edgekit.model import Model
 from edgekit.quantizer import CandidateError, Opened
-from edgekit_quantize.calibration.references import References
+from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.bench import Bench, Trial
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.score import HeadKept, Score
@@ -18,6 +19,7 @@ from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.written import Written
 from tests.quantize.edgekit_quantize.search.slow_runners import (
+    CLOCK,
     FLOAT_S,
     FLOAT_SIZE,
     SIZE,
@@ -348,6 +350,25 @@ def test_who_waits_is_told_what_the_nearest_candidate_loses_of_another_head() ->
     )
     assert bench.measured([]) == []
     assert told == ["so far 'near', agreement 100.00% (float 100.00%), 3.00% of root lost; evaluating "]
+
+
+class SlowOnLong(Slow):
+    """Takes half as long again on more than four numbers."""
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        CLOCK.seconds += self.seconds / 2 if feeds["x"].size > 4 else 0
+        return super().run(feeds)
+
+
+def test_candidates_are_timed_on_samples_of_several_sizes() -> None:
+    samples = [np.ones(size, np.float32) for size in (4, 4, 9)]
+    references = References.of([Reference({"x": sample}, {"y": sample}) for sample in samples])
+    judge = Judge(Scorer(references, "explained", 1.0), lambda model: SlowOnLong(0.9 * FLOAT_S, 0.0))
+    bench = Bench(judge, Model(model_of(FLOAT_SIZE)), Slow(FLOAT_S, 0.0), clock=CLOCK)
+    (trial,) = bench.measured([("stored", Settings(), Written(model_of(SIZE), []))])
+    assert trial.float_ms == pytest.approx(1e3 * FLOAT_S)
+    assert trial.latency_ms == pytest.approx(1e3 * FLOAT_S * 0.9 * (1 + 1.5) / 2)
+    assert trial.is_slower
 
 
 def rescued(near: Slow) -> Callable[[Collection[str], bool], None]:
