@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from edgekit_quantize.graph.nodes import constant, is_standard
+from edgekit_quantize.graph.nodes import constant, integer, is_standard
 
 BENDS = (
     *("GRU", "LSTM", "RNN", "Softmax", "Attention", "Tanh", "Sigmoid", "Relu", "LeakyRelu"),
@@ -27,9 +27,9 @@ def own_choices(graph: ir.Graph) -> list[str]:
         graph: The main graph; branches and loops are searched, too.
 
     Returns:
-        Names of ArgMax's outputs; those that another choice is made by, and that choice.
+        Names of what tells the choices (:func:`chosen`); those that another choice is made by, and that choice.
     """
-    nodes = [node for node in graph.all_nodes() if is_standard(node, "ArgMax")]
+    nodes = [node for node in graph.all_nodes() if chosen(node) is not None]
     if not nodes:
         return []
     holders = {
@@ -40,14 +40,33 @@ def own_choices(graph: ir.Graph) -> list[str]:
     }
     chained: set[ir.Node] = set()
     for node in nodes:
-        later = set(_choices_by(node.outputs[0], holders))
+        later = set(_choices_by(node, holders))
         chained |= {node, *later} if later else later
-    return [str(node.outputs[0].name) for node in nodes if node in chained]
+    return [str(choice.name) for node in nodes if node in chained and (choice := chosen(node)) is not None]
 
 
-def _choices_by(choice: ir.Value, holders: dict[ir.Graph, ir.Node]) -> Iterator[ir.Node]:
-    """The ArgMax nodes whose scores depend on what a choice is looked up as."""
-    waiting = [(choice, False, False)]
+def chosen(node: ir.Node) -> ir.Value | None:
+    """What tells the class of the greatest score: by its number (ArgMax, TopK of one) or by a one (Hardmax).
+
+    None for other nodes. The scores are the node's first input.
+    """
+    if is_standard(node, "ArgMax", "Hardmax"):
+        return node.outputs[0]
+    if not is_standard(node, "TopK") or len(node.inputs) < 2 or not integer(node, "largest", 1):
+        return None
+    count = constant(node.inputs[1])
+    return node.outputs[1] if count is not None and count.tolist() in (1, [1]) else None
+
+
+def axis_of_classes(node: ir.Node) -> int:
+    """The axis of the scores that a node chooses along."""
+    return integer(node, "axis", 0 if is_standard(node, "ArgMax") else -1)
+
+
+def _choices_by(chooser: ir.Node, holders: dict[ir.Graph, ir.Node]) -> Iterator[ir.Node]:
+    """The nodes that choose by scores which depend on what a node's choice is looked up as."""
+    choice = chosen(chooser)
+    waiting = [] if choice is None else [(choice, is_standard(chooser, "Hardmax"), False)]
     seen = set(waiting)
     while waiting:
         value, looked_up, bent = waiting.pop()
@@ -55,13 +74,12 @@ def _choices_by(choice: ir.Value, holders: dict[ir.Graph, ir.Node]) -> Iterator[
         for node, place in value.uses():
             if is_standard(node, *TELLS_SIZES):
                 continue
-            if is_standard(node, "ArgMax"):
-                if looked_up and bent:
-                    yield node
-                continue
+            made = chosen(node)
+            if made is not None and looked_up and bent:
+                yield node
             bends = bent or (looked_up and is_standard(node, *BENDS))
             finds = looked_up or _looks_up(node, place)
-            reached += [(out, finds, bends) for out in (*node.outputs, *_inside(node, place))]
+            reached += [(out, finds, bends) for out in (*node.outputs, *_inside(node, place)) if out is not made]
         for state in reached:
             if state not in seen:
                 seen.add(state)

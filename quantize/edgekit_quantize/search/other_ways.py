@@ -17,8 +17,7 @@ from edgekit.execution.reference import NotRunnableError
 from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.collect import with_outputs
 from edgekit_quantize.calibration.references import Reference
-from edgekit_quantize.graph.nodes import integer
-from edgekit_quantize.graph.own_choices import own_choices
+from edgekit_quantize.graph.own_choices import axis_of_classes, chosen, own_choices
 from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.search.margins import Margins
 from edgekit_quantize.search.score import HeadKept, Score
@@ -74,9 +73,9 @@ class _Watched:
     """A model that hands out the scores that it chooses from."""
 
     def __init__(self, model: ir.Model, choices: Sequence[str]) -> None:
-        nodes = {node.outputs[0].name: node for node in model.graph.all_nodes() if node.op_type == "ArgMax"}
+        nodes = {choice.name: node for node in model.graph.all_nodes() if (choice := chosen(node)) is not None}
         scores = [nodes[name].inputs[0] for name in choices]
-        self._axes = [integer(nodes[name], "axis", 0) for name in choices]
+        self._axes = [axis_of_classes(nodes[name]) for name in choices]
         self._names = [str(value.name) for value in scores if value is not None]
         self._distinct = [*dict.fromkeys(self._names)]
         self._runner = SessionRunner(with_outputs(model, self._distinct))

@@ -18,6 +18,9 @@ CONSTANTS = {
     "onoff": np.array([0, 1], np.float32),
     "yes": np.array(True),
     "start": np.array([2]),
+    "one": np.array([1]),
+    "two": np.array([2]),
+    "along": np.array([1]),
 }
 
 STEPS = """g (float[1, 4] x) => (float[1, 5] z) {
@@ -28,6 +31,16 @@ ONE_HOT = """g (float[1, 4] x) => (int64[1] b) {
     s = MatMul(x, out)  a = ArgMax <axis = 1, keepdims = 0> (s)
     e = OneHot(a, depth, onoff)  m = MatMul(e, table)  h = Relu(m)  t = MatMul(h, out)
     b = ArgMax <axis = 1, keepdims = 0> (t) }"""
+GREATEST = """g (float[1, 4] x) => (int64[1] b) {
+    s = MatMul(x, out)  most, a = TopK(s, one)  c = Squeeze(a, along)
+    e = Gather(table, c)  h = Relu(e)  t = MatMul(h, out)  top, b = TopK <axis = 1>(t, one) }"""
+GREATEST_TWO = GREATEST.replace("(s, one)", "(s, two)").replace("Squeeze(a, along)", "ReduceMin <keepdims = 0> (a)")
+LEAST = GREATEST.replace("TopK(s", "TopK <largest = 0> (s")
+HARDMAX = """g (float[1, 4] x) => (float[1, 5] b) {
+    s = MatMul(x, out)  a = Hardmax(s)  m = MatMul(a, table)  h = Relu(m)  t = MatMul(h, out)  b = Hardmax(t) }"""
+CODES_BY_HARDMAX = """g (float[1, 4] x) => (float[1, 5] a, int64[1] b) {
+    s = MatMul(x, out)  a = Hardmax(s)
+    e = MatMul(a, table)  rest = Sub(x, e)  t = MatMul(rest, out)  b = ArgMax <axis = 1, keepdims = 0> (t) }"""
 CODEBOOKS = """g (float[1, 4] x) => (int64[1] a, int64[1] b) {
     s = MatMul(x, out)  a = ArgMax <axis = 1, keepdims = 0> (s)
     e = Gather(table, a)  rest = Sub(x, e)  t = MatMul(rest, out)  b = ArgMax <axis = 1, keepdims = 0> (t) }"""
@@ -46,10 +59,18 @@ LOOP = """g (float[1, 4] x, int64 n) => (float[1, 4] last) {
         (STEPS, ["a", "b"]),
         (ONE_HOT, ["a", "b"]),
         (LOOP, ["chosen"]),
+        (GREATEST, ["a", "b"]),
+        (GREATEST_TWO, []),
+        (LEAST, []),
+        (HARDMAX, ["a", "b"]),
+        (CODES_BY_HARDMAX, []),
         (CODEBOOKS, []),  # a quantizer of vectors: what is left over goes on by a difference
         (LAST_TOKEN, []),  # chooses where to look, once
     ],
-    ids=["steps", "one hot", "loop", "codebooks", "last token"],
+    ids=[
+        *("steps", "one hot", "loop", "the greatest", "the greatest two", "the least", "Hardmax"),
+        *("codebooks by Hardmax", "codebooks", "last token"),
+    ],
 )
 def test_choices_that_a_decoder_goes_on_with(text: str, found: list[str]) -> None:
     proto = onnx.parser.parse_model(HEAD + text)

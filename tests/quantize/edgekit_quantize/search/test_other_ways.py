@@ -26,6 +26,14 @@ LOOP = f"""g ({SIZES} {{
 UNROLLED = f"g ({SIZES} {{ h0 = Tanh(x)  " + "  ".join(STEP.format(n=n, next=n + 1) for n in range(STEPS))
 UNROLLED += f"  z = Identity(h{STEPS}) }}"
 
+GREATEST = UNROLLED
+HARDMAX = UNROLLED
+for n in range(STEPS):
+    given = f"a{n} = ArgMax <axis = 1, keepdims = 0> (s{n})"
+    GREATEST = GREATEST.replace(given, f"t{n}, i{n} = TopK(s{n}, one)  a{n} = Squeeze(i{n}, one)")
+    looked_up = f"{given}  e{n} = Gather(table, a{n})"
+    HARDMAX = HARDMAX.replace(looked_up, f"a{n} = Hardmax(s{n})  e{n} = MatMul(a{n}, table)")
+
 RNG = np.random.default_rng(3)
 WEIGHTS = {
     "table": RNG.normal(size=(CLASSES, WIDTH)).astype(np.float32),
@@ -33,7 +41,7 @@ WEIGHTS = {
     "back": (RNG.normal(size=(WIDTH, WIDTH)) / 3).astype(np.float32),
 }
 OFF = np.random.default_rng(4).normal(size=(WIDTH, CLASSES)).astype(np.float32)
-OTHERS = {"steps": np.array(STEPS), "yes": np.array(True)}
+OTHERS = {"steps": np.array(STEPS), "yes": np.array(True), "one": np.array([1])}
 
 
 def _model(text: str, noise: float = 0.0) -> ir.Model:
@@ -69,7 +77,9 @@ def _kept(text: str, noise: float, samples: list[Reference]) -> float:
     return head.share
 
 
-@pytest.mark.parametrize("text", [UNROLLED, LOOP], ids=["unrolled", "loop"])
+@pytest.mark.parametrize(
+    "text", [UNROLLED, LOOP, GREATEST, HARDMAX], ids=["unrolled", "loop", "the greatest", "Hardmax"]
+)
 def test_changes_are_foreseen_where_no_sample_shows_one(text: str) -> None:
     many = np.random.default_rng(5).normal(size=(20_000, WIDTH))
     changed = 1 - float((_choices(many, 0) == _choices(many, 0.02)).all(-1).mean())
