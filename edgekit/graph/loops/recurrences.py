@@ -18,6 +18,7 @@ from edgekit.graph.loops.affine_forms import MOST_FEATURES
 from edgekit.graph.loops.grus import gru_cells
 from edgekit.graph.loops.lstms import lstm_cells
 from edgekit.graph.loops.recurrent_cells import Cell, Rows, Weights
+from edgekit.graph.loops.rnns import rnn_cells
 from edgekit.graph.loops.turns import ends_by_count
 from edgekit.graph.loops.values import (
     BEFORE_STATES,
@@ -33,15 +34,13 @@ from edgekit.model import node_name
 
 FEATURES_AXIS = 2
 """Axis of the features in a sequence [steps, batch, features]."""
-_KINDS: Sequence[Callable[[LoopValues], Iterator[Cell]]] = (lstm_cells, gru_cells)
-_DEFAULT_GATES = "Sigmoid"
-"""What gates are that an operator is not told the functions of; nothing else differs from the default then."""
+_KINDS: Sequence[Callable[[LoopValues], Iterator[Cell]]] = (lstm_cells, gru_cells, rnn_cells)
 _ALL = "all"
 """What an output of a loop is that has the outputs of all steps."""
 
 
 def recognize_recurrences(model: ir.Model) -> bool:
-    """Replaces loops that compute an LSTM or a GRU, in place; says whether there are any.
+    """Replaces loops that compute an LSTM, a GRU or an RNN, in place; says whether there are any.
 
     What depends on the shapes of their outputs may be known then, among it what further loops depend on.
     """
@@ -197,8 +196,8 @@ class _Recurrence:
     def _functions(self) -> dict[str, Any]:
         """The attributes that tell the activation functions."""
         functions = self._cell.functions
-        if functions[0].name == _DEFAULT_GATES:
-            return {}
+        if not any(function.parameters for function in functions):
+            return {}  # sigmoids and hyperbolic tangents, as by default
         slopes, shifts = zip(*(function.parameters for function in functions if function.parameters), strict=True)
         names = [function.name for function in functions]
         return {"activations": names, "activation_alpha": list(slopes), "activation_beta": list(shifts)}
