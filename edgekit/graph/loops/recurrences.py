@@ -66,6 +66,8 @@ def _replace(loop: ir.Node, graph: ir.Graph, opset: int) -> bool:
             graph.insert_before(loop, build.nodes)
             for old, new in used:
                 new.type, new.shape = old.type, new.shape or old.shape
+                if old.is_graph_output():
+                    old.name, new.name = None, old.name
                 ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
             graph.remove(loop, safe=True)
             return True

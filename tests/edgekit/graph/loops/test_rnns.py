@@ -57,6 +57,7 @@ def test_a_loop_that_is_an_rnn_becomes_one(count: str, steps: int | str, lengths
     (rnn,) = [node for node in model.graph if node.op_type in {"Loop", "RNN"}]
     assert (rnn.op_type, set(rnn.attributes)) == ("RNN", {"hidden_size"})
     changed = ir.to_proto(model)
+    assert [output.name for output in changed.graph.output] == ["all", "h_end"]
     onnx.checker.check_model(changed, full_check=True)
     for length in lengths:
         for got, want in zip(computed(changed, length), computed(given, length), strict=True):
