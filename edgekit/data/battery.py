@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from edgekit.data.columns import Columns
-from edgekit.data.inputs import seeded_inputs
+from edgekit.data.inputs import drawn_shapes, seeded_inputs
 from edgekit.data.limits import FLAG_LIMIT, Given, Interval, Limit, Limits
 from edgekit.data.magnitudes import Magnitude
 from edgekit.data.words import Words
 from edgekit.model import Arrays, ValueSpec
+
+_FLOATS = frozenset(["float16", "float32", "float64"])
 
 _POOL = 65_537
 """Numbers that are drawn of each kind; an array repeats them from a place of its own. A prime fits no axis."""
@@ -73,8 +75,16 @@ def battery_inputs(specs: Sequence[ValueSpec], kind: str, limits: Limits | None 
     Raises:
         InputError: A shape is dynamic, or nothing can be drawn for an element type.
     """
-    seeded = seeded_inputs(specs, KINDS.index(kind), limits)
-    return {spec.name: _of_kind(kind, spec.name, seeded[spec.name], (limits or {}).get(spec.name)) for spec in specs}
+    limits = limits or {}
+    inputs: Arrays = {}
+    for spec, shape in zip(specs, drawn_shapes(specs), strict=True):
+        limit = limits.get(spec.name)
+        if spec.dtype in _FLOATS and not isinstance(limit, Given):
+            inputs[spec.name] = numbers(kind, spec.name, shape, np.dtype(spec.dtype))
+        else:
+            (seeded,) = seeded_inputs([spec], KINDS.index(kind), limits).values()
+            inputs[spec.name] = _of_kind(kind, spec.name, seeded, limit)
+    return inputs
 
 
 def numbers(kind: str, name: str, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:

@@ -48,12 +48,30 @@ def seeded_inputs(
     Raises:
         InputError: A shape is dynamic, or nothing can be drawn for an element type.
     """
+    return {
+        spec.name: _draw(spec, shape, seed, (limits or {}).get(spec.name), natural)
+        for spec, shape in zip(specs, drawn_shapes(specs), strict=True)
+    }
+
+
+def drawn_shapes(specs: Sequence[ValueSpec]) -> list[tuple[int, ...]]:
+    """The shapes of inputs that numbers can be drawn for, in their order.
+
+    Raises:
+        InputError: A shape is dynamic, or one is too large.
+    """
     dynamic = [spec for spec in specs if spec.shape is None or not spec.is_static]
     if dynamic:
         raise InputError(
             "no input can be drawn while its shape is dynamic", subject=dynamic[0], hint=_how_to_fix(dynamic)
         )
-    return {spec.name: _draw(spec, seed, (limits or {}).get(spec.name), natural) for spec in specs}
+    shapes = [tuple(dim for dim in spec.shape or () if isinstance(dim, int)) for spec in specs]
+    for spec, shape in zip(specs, shapes, strict=True):
+        if any(dim < 0 for dim in shape) or math.prod(shape) > MOST_ELEMENTS:
+            raise InputError(
+                "no input of that size can be drawn", subject=spec, expected=f"{MOST_ELEMENTS} elements at most"
+            )
+    return shapes
 
 
 def random_numbers(
@@ -97,12 +115,7 @@ def _how_to_fix_shape(spec: ValueSpec) -> str:
     return "fix it with --dim or --shape"
 
 
-def _draw(spec: ValueSpec, seed: int, limit: Limit | None, natural: bool) -> np.ndarray:
-    shape = tuple(dim for dim in spec.shape or () if isinstance(dim, int))
-    if any(dim < 0 for dim in shape) or math.prod(shape) > MOST_ELEMENTS:
-        raise InputError(
-            "no input of that size can be drawn", subject=spec, expected=f"{MOST_ELEMENTS} elements at most"
-        )
+def _draw(spec: ValueSpec, shape: tuple[int, ...], seed: int, limit: Limit | None, natural: bool) -> np.ndarray:
     rng = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
     if spec.drawn is not None:
         return spec.drawn.numbers(shape, rng).astype(spec.dtype)

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
+from edgekit.data import battery
 from edgekit.data.battery import KINDS, battery_inputs, numbers
-from edgekit.model import ValueSpec
+from edgekit.errors import InputError
+from edgekit.model import Arrays, ValueSpec
 
 SHAPE = (3, 1000)
 
@@ -63,3 +68,22 @@ def test_an_array_of_any_size_begins_with_the_same_numbers_which_are_repeated(ki
 def test_two_inputs_differ() -> None:
     both = battery_inputs([ValueSpec(name, "float32", SHAPE) for name in ("a", "b")], "normal")
     assert not np.array_equal(both["a"], both["b"])
+
+
+def test_nothing_is_drawn_for_floats_beside_the_numbers_of_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    seeded = battery.seeded_inputs
+
+    def noted(specs: Sequence[ValueSpec], *others: Any) -> Arrays:
+        asked.extend(spec.name for spec in specs)
+        return seeded(specs, *others)
+
+    monkeypatch.setattr(battery, "seeded_inputs", noted)
+    specs = [ValueSpec(dtype, dtype, SHAPE) for dtype in ("float16", "float32", "float64", "int64")]
+    found = battery_inputs(specs, "normal")
+    assert list(found) == [spec.name for spec in specs]
+    assert asked == ["int64"]
+    with pytest.raises(InputError, match="while its shape is dynamic"):
+        battery_inputs([ValueSpec("x", "float32", ("n", 3))], "normal")
+    with pytest.raises(InputError, match="no input of that size can be drawn"):
+        battery_inputs([ValueSpec("x", "float32", (1 << 20, 1 << 20))], "normal")
