@@ -146,15 +146,15 @@ def _fold_constants(graph_model: ir.Model) -> None:
     """Folds what is constant; where the model would grow by it, small constants alone."""
     before = _tensor_bytes(graph_model)
     unlimited: Mapping[str, int] = {}
-    limits = [unlimited, *({"output_size_limit": most} for most in ELEMENTS)]
-    for limit in limits[:-1]:
+    for limit in (unlimited, *({"output_size_limit": most} for most in ELEMENTS[:-1])):
         trial = graph_model.clone()
         _fold(trial, before, limit)
         if _tensor_bytes(trial) - before <= growth_allowed(before):
-            break
-    else:
-        limit = limits[-1]
-    _fold(graph_model, before, limit)
+            graph_model.graph = trial.graph
+            graph_model.functions.clear()
+            graph_model.functions.update(trial.functions)
+            return
+    _fold(graph_model, before, {"output_size_limit": ELEMENTS[-1]})
 
 
 def _fold(graph_model: ir.Model, weight_bytes: int, limits: Mapping[str, int]) -> None:

@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -103,6 +104,24 @@ def test_constants_are_folded(onnx_file: WriteOnnx) -> None:
     (constant,) = result.model.graph.initializers.values()
     assert constant.const_value is not None
     np.testing.assert_array_equal(constant.const_value.numpy(), [-2, -3, -4, -5])
+
+
+def test_constants_that_do_not_enlarge_the_model_are_folded_once(
+    onnx_file: WriteOnnx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folded: list[int] = []
+    fold = simplify_module.fold_constants
+
+    def counted(graph_model: ir.Model, **options: Any) -> Any:
+        folded.append(sum(1 for _ in graph_model.graph))
+        return fold(graph_model, **options)
+
+    monkeypatch.setattr(simplify_module, "fold_constants", counted)
+    monkeypatch.setattr(simplify_module, "_PASSES", {"fold constants": simplify_module._PASSES["fold constants"]})
+    nodes = "six = Add(three, three) y = Mul(x, six)"
+    given = load(onnx_file(f"g (float[2] x) => (float[2] y) <float three = {{3.0}}> {{ {nodes} }}"))
+    assert operators(Simplify()(given)) == ["Mul"]
+    assert folded == [2]
 
 
 @pytest.mark.parametrize(
