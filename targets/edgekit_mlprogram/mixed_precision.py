@@ -141,25 +141,38 @@ class Yardstick:
             )
         )
 
-    def worst_db(self, runner: Runner | _Told) -> float:
+    def worst_db(self, runner: Runner | _Told, floor_db: float = -math.inf) -> float:
         """The signal-to-noise ratio of the worst output, as it was found and as it is to be expected.
 
         Where an output of few elements happens to be near zero, the same noise weighs more than elsewhere. So the noise
         that the compared inputs of a kind show on average is held against what the output is on the further inputs,
         too.
-        """
-        return min(
-            self._worst_of(runner, *each) for each in zip(self._trials, self._expected, self._quiet, strict=True)
-        )
 
-    def hardest(self, runner: Runner | _Told) -> Arrays:
-        """The compared inputs on which a program is farthest from the float32 program."""
-        pairs = [
-            (feeds, want)
-            for trial, expected in zip(self._trials, self._expected, strict=True)
-            for feeds, want in zip(trial.compared, expected, strict=True)
-        ]
-        return min(pairs, key=lambda pair: worst_db(pair[1], runner.run(pair[0])))[0]
+        Args:
+            runner: Executes the float16 program.
+            floor_db: Once an output is below, the program is not executed on further inputs; what is given is below
+                the floor then, and there may be worse.
+        """
+        worst = math.inf
+        for each in zip(self._trials, self._expected, self._quiet, strict=True):
+            worst = min(worst, self._worst_of(runner, *each, floor_db))
+            if worst < floor_db:
+                break
+        return worst
+
+    def hardest(self, runner: Runner | _Told) -> tuple[Arrays, Arrays]:
+        """The compared inputs on which a program is farthest from the float32 program, and what that computes."""
+        found: tuple[Arrays, Arrays] | None = None
+        least = math.inf
+        for trial, expected in zip(self._trials, self._expected, strict=True):
+            for feeds, want in zip(trial.compared, expected, strict=True):
+                reached = worst_db(want, runner.run(feeds))
+                if found is None or reached < least:
+                    found, least = (feeds, want), reached
+                if least == -math.inf:
+                    return found  # none is farther
+        assert found is not None  # there are trials
+        return found
 
     def _worst_of(
         self,
@@ -167,9 +180,14 @@ class Yardstick:
         trial: TrialInputs,
         expected: Sequence[Arrays],
         further: Sequence[Mapping[str, float]],
+        floor_db: float,
     ) -> float:
-        found = [runner.run(feeds) for feeds in trial.compared]
-        worst = min(worst_db(want, got) for want, got in zip(expected, found, strict=True))
+        worst, found = math.inf, []
+        for feeds, want in zip(trial.compared, expected, strict=True):
+            found.append(runner.run(feeds))
+            worst = min(worst, worst_db(want, found[-1]))
+            if worst < floor_db:
+                return worst
         if worst == -math.inf or not further:
             return worst
         for name in [name for name, array in expected[0].items() if array.dtype.kind == "f"]:
@@ -264,7 +282,7 @@ class _Search:
 
     def held(self, kept: frozenset[str], total: int) -> Choice | None:
         """The choice of these operations; None where the outputs miss the floor."""
-        worst = self.yardstick.worst_db(self.built(kept))
+        worst = self.yardstick.worst_db(self.built(kept), self.floor_db)
         return Choice(kept, everything=False, worst_db=worst, total=total) if worst >= self.floor_db else None
 
     def by_thresholds(self, ranges: Mapping[str, OperationRange]) -> Choice | None:
@@ -282,7 +300,7 @@ class _Search:
     def by_noise(self, ranges: Mapping[str, OperationRange]) -> Choice | None:
         """The operations that add the most noise to the outputs, also with those that make numbers vanish."""
         overflowing = must_stay(ranges, *TRIALS[0])
-        noise = NoiseByPart(self.runner, self.yardstick.hardest(self.built(overflowing)), list(ranges))
+        noise = NoiseByPart(self.runner, *self.yardstick.hardest(self.built(overflowing)), list(ranges))
         loud = overflowing | noise.loudest(SHARE_OF_NOISE * 10 ** (-self.floor_db / 10))
         vanishing = frozenset(name for name, found in ranges.items() if found.vanishing > VANISHING)
         for kept in dict.fromkeys((loud, with_readers(loud | vanishing, ranges, DOWNSTREAM))):
@@ -337,13 +355,14 @@ class NoiseByPart:
     Args:
         runner: Executes the float32 program.
         feeds: The input to measure on.
+        expected: What the program computes of it.
         order: The operations' names, as they are executed.
     """
 
-    def __init__(self, runner: Runner | _Told, feeds: Arrays, order: Sequence[str]) -> None:
+    def __init__(self, runner: Runner | _Told, feeds: Arrays, expected: Arrays, order: Sequence[str]) -> None:
         self._runner = runner
         self._feeds = feeds
-        self._expected = runner.run(feeds)
+        self._expected = expected
         size = max(1, math.ceil(len(order) / PARTS))
         self._parts = [tuple(order[first : first + size]) for first in range(0, len(order), size)]
         self._noise = {part: self._measured(part) for part in self._parts}

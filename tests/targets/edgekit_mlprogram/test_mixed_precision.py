@@ -370,6 +370,31 @@ def test_noise_is_held_against_the_quietest_outputs() -> None:
     assert beside.worst_db(noisy) == pytest.approx(20.0, abs=0.1)  # type: ignore[arg-type]  # 20 log10(0.1 / 0.01)
 
 
+def test_no_input_is_executed_after_one_on_which_the_floor_is_missed() -> None:
+    class Offset:
+        def __init__(self, noise: dict[float, float]) -> None:
+            self.asked: list[float] = []
+            self._noise = noise
+
+        def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.asked.append(float(feeds["x"][0]))
+            return {"y": feeds["x"] + np.float32(self._noise.get(self.asked[-1], 0.0))}
+
+    first, second, third = ({"x": np.array([value], np.float32)} for value in (1.0, 2.0, 4.0))
+    yardstick = Yardstick(Offset({}), [TrialInputs([first, second]), TrialInputs([third])])  # type: ignore[arg-type]
+    noisy = Offset({1.0: 0.01, 2.0: 0.2})
+    assert yardstick.worst_db(noisy, 27.0) == pytest.approx(20.0, abs=0.1)  # type: ignore[arg-type]  # 20 log10(2 / 0.2)
+    assert noisy.asked == [1.0, 2.0]
+    assert yardstick.worst_db(Offset({1.0: 0.01}), 27.0) == pytest.approx(40.0, abs=0.1)  # type: ignore[arg-type]
+
+    noisy.asked.clear()
+    assert yardstick.hardest(noisy)[0] is second  # type: ignore[arg-type]
+    assert noisy.asked == [1.0, 2.0, 4.0]
+    broken = Offset({1.0: 0.01, 2.0: np.inf})
+    assert yardstick.hardest(broken) == (second, {"y": np.float32(2.0)})  # type: ignore[arg-type]
+    assert broken.asked == [1.0, 2.0]
+
+
 def test_the_operations_that_add_the_noise_are_found_among_many(tmp_path: Path) -> None:
     before = " ".join(f"a{i + 1} = Mul(a{i}, gain)" for i in range(20))
     after = " ".join(f"b{i + 1} = Mul(b{i}, gain)" for i in range(20))
@@ -384,7 +409,7 @@ def test_the_operations_that_add_the_noise_are_found_among_many(tmp_path: Path) 
     runner = load(convert_graph(model, tmp_path / "float32", **options).package)  # type: ignore[arg-type]
     feeds = {"x": np.random.default_rng(5).standard_normal((1, 8)).astype(np.float32)}
     order = list(study(runner, [feeds]))
-    kept = NoiseByPart(runner, feeds, order).loudest(1e-4)
+    kept = NoiseByPart(runner, feeds, runner.run(feeds), order).loudest(1e-4)
     assert 1 <= len(kept) <= 2
     assert kept <= {"shifted", "b0"}
 
