@@ -25,7 +25,7 @@ from edgekit.target import Feature
 from edgekit_mil.deployment import compression_schemes, deployment_target
 from edgekit_mil.program.interface import Interface
 from edgekit_mlprogram.before_choices import before_choices
-from edgekit_mlprogram.earlier_choices import EarlierChoices, form_digest
+from edgekit_mlprogram.earlier_choices import EarlierChoices, example_digests, form_digest
 from edgekit_mlprogram.trial_inputs import TrialInputs, random_trials
 
 PRECISIONS = ("auto", "float16", "float32")
@@ -288,7 +288,18 @@ def _write_mixed(
 
         before = _earlier.last_draft if draft else None
         compared = before_choices(graph)
-        choice = choose(attempt(None), attempt, trials, progress=progress, first=before, compared=compared)
+        compared_on = form_digest(job.graph_model, ()), example_digests(trials)
+        choice = choose(
+            attempt(None),
+            attempt,
+            trials,
+            progress=progress,
+            first=before,
+            compared=compared,
+            missed_decisions=_earlier.missed_decisions(*compared_on),
+        )
+        if choice.by_decisions:
+            _earlier.add_decisions(*compared_on)
         if draft:
             _earlier.add_draft(form, choice)
         kept = None if choice.everything else choice.kept

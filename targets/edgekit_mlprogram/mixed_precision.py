@@ -11,7 +11,9 @@ blame, the noise of many adds up; then the end of the program stays in float32, 
 computes in float16 remains one piece.
 
 All of a program stays in float32 where the sizes of its outputs follow from what it computes and there are random
-inputs alone to go by, or where its outputs change as much when the inputs change in their last bits.
+inputs alone to go by, or where its outputs change as much when the inputs change in their last bits. So it does where
+the sizes of outputs are decided, all thresholds change them on the examples, and what keeps these decisions was looked
+for before on fewer of the examples: it kept theirs alone.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,8 @@ class Choice:
     """Of the worst output against the float32 program."""
     total: int
     """How many operations the program has."""
+    by_decisions: bool = False
+    """Whether it keeps decisions on the examples, which tell how large outputs are, that all thresholds changed."""
 
 
 def must_stay(ranges: Mapping[str, OperationRange], threshold_db: float, depth: int) -> frozenset[str]:
@@ -235,6 +239,8 @@ def choose(
     progress: Progress | None = None,
     first: Choice | None = None,
     compared: BeforeChoices | None = None,
+    *,
+    missed_decisions: bool = False,
 ) -> Choice:
     """Finds the operations to keep in float32: by thresholds, else by noise, else the end of the program.
 
@@ -246,6 +252,8 @@ def choose(
         progress: Told of every run of a program.
         first: What to try first, in place of the smallest set: what was chosen for another form of the same program.
         compared: What is compared in place of outputs that depend on a choice of boxes; None without any.
+        missed_decisions: Whether a choice :attr:`Choice.by_decisions` was made on fewer of the examples; another one is
+            not looked for.
     """
     if first is not None and first.everything:
         return first
@@ -266,7 +274,13 @@ def choose(
     if first is not None and (choice := search.held(first.kept, first.total)) is not None:
         return choice
     ranges = study(runner, [feeds for trial in trials for feeds in trial.compared[: 1 if trial.further else None]])
-    return search.by_thresholds(ranges) or search.by_noise(ranges) or search.by_length(ranges)
+    choice = search.by_thresholds(ranges)
+    if choice is not None:
+        return choice
+    by_decisions = decides_shapes(runner) and search.nearest_db() == -math.inf
+    if by_decisions and missed_decisions:
+        return Choice(frozenset(ranges), everything=True, worst_db=math.inf, total=len(ranges))
+    return replace(search.by_noise(ranges) or search.by_length(ranges), by_decisions=by_decisions)
 
 
 @dataclass(frozen=True)
@@ -279,11 +293,19 @@ class _Search:
     """Builds the program in float16 but for these operations."""
     yardstick: Yardstick
     floor_db: float
+    _missed: list[float] = field(default_factory=list)
+
+    def nearest_db(self) -> float:
+        """How near the best of the choices that missed the floor came, on the first input on which it missed."""
+        return max(self._missed, default=math.inf)
 
     def held(self, kept: frozenset[str], total: int) -> Choice | None:
         """The choice of these operations; None where the outputs miss the floor."""
         worst = self.yardstick.worst_db(self.built(kept), self.floor_db)
-        return Choice(kept, everything=False, worst_db=worst, total=total) if worst >= self.floor_db else None
+        if worst < self.floor_db:
+            self._missed.append(worst)
+            return None
+        return Choice(kept, everything=False, worst_db=worst, total=total)
 
     def by_thresholds(self, ranges: Mapping[str, OperationRange]) -> Choice | None:
         """The operations that lose more than a threshold, from the most lenient one on."""

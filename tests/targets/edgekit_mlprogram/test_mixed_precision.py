@@ -352,6 +352,33 @@ def test_what_decides_how_large_an_output_is_stays_in_float32(tmp_path: Path) ->
     np.testing.assert_array_equal(load(conversion.package).run(near)["places"], expected)
 
 
+MARKS_WHAT_IS_LARGE = ENDS_WHEN_LARGE.replace("int64[2, n]", "int64[1, 64]").replace("NonZero", "Cast<to = 7>")
+
+
+@pytest.mark.parametrize(("text", "is_sized"), [(ENDS_WHEN_LARGE, True), (MARKS_WHAT_IS_LARGE, False)])
+def test_sizes_that_were_kept_on_fewer_examples_alone_are_not_looked_for_again(
+    text: str, is_sized: bool, tmp_path: Path, written: list[frozenset[str] | None]
+) -> None:
+    graph_model = ir.from_proto(onnx.parser.parse_model(text))
+    near = [{"x": np.linspace(low, -1.0971, 64, dtype=np.float32)[None]} for low in (-1.1, -1.1001, -1.1002)]
+
+    def kept(name: str, examples: list[dict[str, np.ndarray]]) -> tuple[str, tuple[str, ...], int]:
+        written.clear()
+        options = {"deployment_target_name": "iOS18", "precision": "auto", "examples": examples}
+        found = convert_graph(graph_model, tmp_path / name, **options)  # type: ignore[arg-type]
+        return found.precision, found.kept_float32, len(written)
+
+    precision, operations, first_tries = kept("first", near[:1])
+    assert (precision, len(operations) > 0) == ("float16", True)
+    assert kept("others", near[1:])[:2] == ("float16", operations)
+    precision, kept_with_more, tries = kept("more", [near[2], near[0]])
+    if is_sized:
+        assert (precision, kept_with_more) == ("float32", ())
+        assert tries < first_tries
+    else:
+        assert (precision, kept_with_more, tries) == ("float16", operations, first_tries)
+
+
 def test_noise_is_held_against_the_quietest_outputs() -> None:
     """A sum that may come to nothing: its noise is what it is, so the quiet inputs tell how much of it can be borne."""
 
