@@ -181,7 +181,7 @@ def _read(model: Model) -> Any:
     """What the frontend makes of the model, put right."""
     network = _read_plainly(model)
     put_back_empty_constants(network, model)
-    return corrected(network)
+    return corrected(network, model.opset)
 
 
 def _read_plainly(model: Model) -> Any:

@@ -27,7 +27,7 @@ from edgekit_openvino.exact.replacing import hand_over, put_behind, put_in_place
 from edgekit_openvino.exact.shared_transposes import part_transposes
 from edgekit_openvino.exact.sliced_inputs import copy_slices
 from edgekit_openvino.exact.slopes import KIND as PRELU
-from edgekit_openvino.exact.slopes import keep_slopes
+from edgekit_openvino.exact.slopes import NEW_SLOPES, keep_slopes
 from edgekit_openvino.exact.unsigned_integers import KINDS as UNSIGNED
 from edgekit_openvino.exact.unsigned_integers import keep_unsigned
 
@@ -53,8 +53,13 @@ AXES_AT_ONCE = 2
 LEAST_OVERLAP = np.float32(1e-30)
 
 
-def corrected(network: Any) -> Any:
-    """A converted ``openvino.Model``, put right in place; values keep their names."""
+def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
+    """A converted ``openvino.Model``, put right in place; values keep their names.
+
+    Args:
+        network: The model.
+        opset: The version of the standard operators that the ONNX model imports.
+    """
     constants = _constants(network)
     for operation in network.get_ordered_ops():
         kind = operation.get_type_name()
@@ -86,7 +91,7 @@ def corrected(network: Any) -> Any:
         elif kind in PRODUCTS:
             store_operands(operation, constants)
         elif kind == PRELU:
-            keep_slopes(operation)
+            keep_slopes(operation, opset)
         elif kind == "TopK":
             keep_the_order_of_equals(operation)
         elif kind == "Select":
@@ -100,11 +105,11 @@ def corrected(network: Any) -> Any:
         elif kind == "ROIAlign":
             _leave_empty_regions_zero(operation)
         elif kind == "If":
-            corrected(operation.get_then_body())
-            corrected(operation.get_else_body())
+            corrected(operation.get_then_body(), opset)
+            corrected(operation.get_else_body(), opset)
         elif kind in ("Loop", "TensorIterator"):
             _tell_types(operation)
-            corrected(operation.get_function())
+            corrected(operation.get_function(), opset)
             copy_slices(operation)
             if kind == "Loop":
                 read_growing_states(operation)

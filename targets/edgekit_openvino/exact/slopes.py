@@ -19,13 +19,16 @@ CHANNELS = 1
 """The axis that slopes of convolutional networks stand along."""
 LEAST_AXES = 3
 """Of so many axes the second one is not the last."""
+NEW_SLOPES = 7
+"""From this version of the standard operators on slopes broadcast as NumPy does; before, a list was one of channels."""
 
 
-def keep_slopes(prelu: Any) -> bool:
+def keep_slopes(prelu: Any, opset: int) -> bool:
     """Puts the slopes of a PRelu where ONNX has them, in place; values keep their names.
 
     Args:
         prelu: The operation.
+        opset: The version of the standard operators that the ONNX model imports.
 
     Returns:
         Whether there was something to do.
@@ -34,7 +37,7 @@ def keep_slopes(prelu: Any) -> bool:
     if rank.is_dynamic or rank.get_length() < LEAST_AXES or slopes.is_dynamic:
         return False
     rank, sizes = rank.get_length(), [size.get_length() for size in slopes]
-    if len(sizes) == 1 and sizes != [1]:
+    if len(sizes) == 1 and sizes != [1] and opset >= NEW_SLOPES:
         _stand_along_the_last(prelu, rank)
         return True
     along = [place - len(sizes) + rank for place, size in enumerate(sizes) if size != 1]

@@ -64,3 +64,13 @@ def test_slopes_that_openvino_has_right_stay_with_the_operation(tmp_path: Path) 
         path = edgekit_openvino.convert(model(body, (1, 5, 4, 5), slopes), tmp_path / "m")
         network = openvino.Core().read_model(path)
         assert "PRelu" in {operation.get_type_name() for operation in network.get_ops()}
+
+
+@pytest.mark.parametrize("x", [(2, 3, 4), (2, 4, 4), (1, 3, 4, 3)])
+def test_a_list_of_slopes_is_one_of_channels_before_version_7(x: tuple[int, ...], tmp_path: Path) -> None:
+    proto = model("y = PRelu(x, s)", x, (x[1],))
+    proto.opset_import[0].version = 6
+    given = RANDOM.normal(size=x).astype(np.float32)
+    slopes = onnx.numpy_helper.to_array(proto.graph.initializer[0]).reshape(-1, *[1] * (len(x) - 2))
+    found = edgekit_openvino.load(edgekit_openvino.convert(proto, tmp_path / "model")).run({"x": given})["y"]
+    np.testing.assert_allclose(found, np.where(given < 0, slopes * given, given), rtol=1e-6)
