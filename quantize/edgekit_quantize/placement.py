@@ -16,7 +16,7 @@ from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import LAYER_KINDS, Layer, layers
 from edgekit_quantize.graph.nodes import constant, home, is_standard, only_consumer
 from edgekit_quantize.integers.qparams import TYPES, QParams
-from edgekit_quantize.integers.stored_weights import RECURRENT, input_of, recurrent_name, stored_form, takes_steps
+from edgekit_quantize.integers.stored_weights import RECURRENT, stored_form, takes_steps
 from edgekit_quantize.integers.weights import layer_weights
 from edgekit_quantize.integers.zero_points import takes_shift
 from edgekit_quantize.settings import Settings
@@ -56,8 +56,8 @@ class Plan:
     """Activations that an Add reads as integers too, where nothing divides them on the way."""
     products: list[ir.Node] = field(default_factory=list)
     """MatMul nodes whose operands are both activations."""
-    recurrent: dict[ir.Node, bool] = field(default_factory=dict)
-    """Recurrent nodes that are written out step by step, each with whether its inputs become integers."""
+    recurrent: list[ir.Node] = field(default_factory=list)
+    """Recurrent nodes that are written out step by step."""
     moved: list[ir.Node] = field(default_factory=list)
     """Nodes that move integers."""
     beside_layers: dict[str, str] = field(default_factory=dict)
@@ -102,12 +102,10 @@ class Plan:
     def readers(self) -> dict[str, list[Layer]]:
         """The activations whose integers go into quantized layers and nowhere else, each with those layers.
 
-        Not where they are moved on, multiplied with another activation or in a recurrent node, or the only form in
-        which the tensor remains.
+        Not where they are moved on, multiplied with another activation, or the only form in which the tensor remains.
         """
         shared = {*self.range_from, *self.range_from.values(), *self.whole}
-        several = (*self.products, *self.recurrent)
-        shared.update(value.name or "" for node in several for value in node.inputs if value is not None)
+        shared.update(value.name or "" for node in self.products for value in node.inputs if value is not None)
         found: dict[str, list[Layer]] = {}
         for layer in self.layers:
             found.setdefault(layer.data.name or "", []).append(layer)
@@ -130,15 +128,14 @@ class Plan:
             names,
             tuple(sorted(self.tensors)),
             tuple(sorted(self.whole)),
-            tuple(sorted((node_name(node), integers) for node, integers in self.recurrent.items())),
+            tuple(sorted(map(node_name, self.recurrent))),
             tuple(sorted(self.beside_layers.items())),
             rest,
         )
 
     def observed(self) -> set[str]:
         """The tensors whose ranges are needed."""
-        recurrent = (input_of(node).name or "" for node, integers in self.recurrent.items() if integers)
-        return {self.range_from.get(name, name) for name in (*self.tensors, *recurrent)}
+        return {self.range_from.get(name, name) for name in self.tensors}
 
 
 def place(
@@ -179,11 +176,7 @@ class _Placer:
     def placed(self) -> Plan:
         """The plan for the graph."""
         kinds = {node.op_type for node in self.graph.all_nodes()} - {*LAYER_KINDS}
-        self.plan.beside_layers = {
-            kind: "weights" if mode == "input" else mode  # else it is told with each node
-            for kind, mode in self.settings.layers.items()
-            if kind in kinds
-        }
+        self.plan.beside_layers = {kind: mode for kind, mode in self.settings.layers.items() if kind in kinds}
         for layer in layers(self.graph):
             self._place(layer)
         for node in self.graph.all_nodes():
@@ -282,29 +275,12 @@ class _Placer:
                 self.plan.rules[value.name] = AROUND_ZERO
 
     def _place_recurrent(self, node: ir.Node) -> None:
-        """Write a recurrent node out step by step, with integers for its inputs where they can be and are asked for."""
-        mode = self.settings.layers.get(node.op_type)
+        """Write a recurrent node out step by step, if it can be, is large enough and stores its weights."""
         recurrence = constant(node.inputs[2])
-        if mode not in {"weights", "input"} or not takes_steps(node) or recurrence is None:
+        if self.settings.layers.get(node.op_type) != "weights" or recurrence is None or not takes_steps(node):
             return
-        if recurrence[0].size < self.settings.recurrent_steps:
-            return
-        x = input_of(node)
-        weights = constant(node.inputs[1])
-        few = weights is None or weights.shape[-1] < self.settings.fewest_channels
-        in_float = few or recurrent_name(node, 1) in self.keep_float
-        integers = mode == "input" and not in_float and self._is_plain(x)
-        self.plan.recurrent[node] = integers
-        if integers and (rule := self.settings.preparation.ranges.get(node.op_type)) is not None:
-            self.plan.rules.setdefault(x.name or "", rule)
-
-    def _is_plain(self, value: ir.Value) -> bool:
-        """Whether integers of one scale can stand for a value, as far as samples told."""
-        if not value.name or home(value) not in self.observable:
-            return False
-        found = self._statistics(value)
-        scaled = found is not None and (found.smoothing is not None or found.params is not None)
-        return not scaled and self._is_seen(value) and not self._holds_nan(value)
+        if recurrence[0].size >= self.settings.recurrent_steps:
+            self.plan.recurrent.append(node)
 
     def _is_seen(self, value: ir.Value) -> bool:
         """Whether samples brought the value forth: they need not take every branch."""

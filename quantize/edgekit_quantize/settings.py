@@ -87,10 +87,10 @@ class Settings:
     )
     """Mode of every kind of layer (see :data:`MODES`); kinds that are not named stay float. Beside the kinds of
     :mod:`edgekit_quantize.graph.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which
-    ``weights`` is known, with :attr:`recurrent_steps` ``input``, and of LSTM ``dynamic``
-    (:mod:`edgekit_quantize.writing.dynamic_lstm`)."""
+    ``weights`` is known, and of LSTM ``dynamic`` (:mod:`edgekit_quantize.writing.dynamic_lstm`)."""
     recurrent_steps: int = 0
-    """From how many numbers in the recurrence of a direction on LSTM, GRU and RNN are written out step by step
+    """From how many numbers in the recurrence of a direction on LSTM, GRU and RNN are written out step by step where
+    their weights are stored
     (:mod:`edgekit_quantize.writing.recurrent_steps`), for runtimes that multiply large matrices faster than their own
     kernels of these read the weights; 0 for none."""
     activation_products: bool = False

@@ -72,14 +72,6 @@ def recurrent_name(node: ir.Node, index: int) -> str:
     return f"{node_name(node)}, {'input' if index == 1 else 'recurrence'}"
 
 
-def input_of(node: ir.Node) -> ir.Value:
-    """The sequences that a recurrent node reads."""
-    value = node.inputs[0]
-    if value is None:
-        raise ValueError(f"{node.name!r} reads nothing")
-    return value
-
-
 def takes_steps(node: ir.Node) -> bool:
     """Whether a recurrent node can be written out step by step.
 
@@ -93,8 +85,8 @@ def takes_steps(node: ir.Node) -> bool:
         return False
     if len(node.inputs) > LENGTHS and node.inputs[LENGTHS] is not None:
         return False
-    x = input_of(node)
-    known = x.shape is not None and x.dtype in {None, ir.DataType.FLOAT}
+    x = node.inputs[0]
+    known = x is not None and x.shape is not None and x.dtype in {None, ir.DataType.FLOAT}
     return known and all(array is not None and array.size >= FEWEST for array in weights[:2])
 
 

@@ -27,7 +27,6 @@ from edgekit_quantize.integers.stored_weights import (
     FEWEST,
     RECURRENT,
     SCALES_WEIGH_MORE,
-    input_of,
     layer_params,
     recurrent_name,
     recurrent_weights,
@@ -35,7 +34,7 @@ from edgekit_quantize.integers.stored_weights import (
     stored_name,
     tables,
 )
-from edgekit_quantize.integers.weights import layer_weights, matrix_weights, symmetric_weights
+from edgekit_quantize.integers.weights import layer_weights, symmetric_weights
 from edgekit_quantize.integers.zero_points import shift_of, taken_off
 from edgekit_quantize.placement import TOO_LARGE, Plan, place
 from edgekit_quantize.prepare.opset import upgraded
@@ -53,8 +52,6 @@ from edgekit_quantize.writing.written import Written
 
 ADAPTIVELY = "rounded adaptively"
 BY_STEPS = "step by step"
-STORING = ("weights", "input")
-"""Modes of recurrent nodes whose weights are stored, unless they are written out step by step."""
 Rounding = Mapping[str, np.ndarray]
 """Integers that were chosen for layers by name, instead of rounding to nearest."""
 
@@ -140,8 +137,8 @@ class _Writer:
         for node in self._plan.products:
             self.accounts.append(LayerAccount(node_name(node), node.op_type, INTEGERS, "of two activations"))
         self._tables()
-        for node, integers in self._plan.recurrent.items():
-            self._step_by_step(node, integers=integers)
+        for node in self._plan.recurrent:
+            self._step_by_step(node)
         self._recurrent()
         fold_factors(self._qdq.divisions, self._qdq.names)
         told = {account.layer for account in self.accounts}
@@ -193,34 +190,27 @@ class _Writer:
                 account = LayerAccount(name, node.op_type, STORED, _form(params), weights=table, params=params)
                 self.accounts.append(account)
 
-    def _step_by_step(self, node: ir.Node, *, integers: bool) -> None:
-        """A recurrent node as scans, its weights stored as integers; with ``integers`` its inputs multiply them."""
+    def _step_by_step(self, node: ir.Node) -> None:
+        """A recurrent node as scans, its weights stored as integers."""
         weights = {index: constant(node.inputs[index]) for index in (1, 2)}
-        source = input_of(node).name or ""
         products = write_steps(node, self._model.opset_imports[""], self._qdq.names)
         for index, array in weights.items():
             assert array is not None
-            name, parts = recurrent_name(node, index), [each for each in products if each.index == index]
-            if integers and index == 1:
-                for product in parts:
-                    self._multiply_inputs(product, self._plan.range_from.get(source, source))
-                how = f"range by {self._plan.rule(source)}; {BY_STEPS}"
-                self.accounts.append(LayerAccount(name, node.op_type, INTEGERS, how, source))
-                continue
-            params = symmetric_weights(array, TYPES["int8"], 1)
+            name, params = recurrent_name(node, index), symmetric_weights(array, TYPES["int8"], 1)
             in_float = TOO_LARGE if name in self._keep_float else None
             if in_float is None and not saves_room(array, params, self._settings.float_weights):
                 in_float = SCALES_WEIGH_MORE
             if in_float is not None:
                 self.accounts.append(LayerAccount(name, node.op_type, FLOAT, f"{in_float}; {BY_STEPS}"))
-            else:
-                rounded = self._chosen(name)
-                stored = params.quantize(array) if rounded is None else rounded
-                for product in parts:
+                continue
+            rounded = self._chosen(name)
+            stored = params.quantize(array) if rounded is None else rounded
+            for product in products:
+                if product.index == index:
                     self._store_part(product, params, stored)
-                how = "; ".join([_form(params), *([] if rounded is None else [ADAPTIVELY]), BY_STEPS])
-                account = LayerAccount(name, node.op_type, STORED, how, weights=array, params=params)
-                self.accounts.append(account)
+            how = "; ".join([_form(params), *([] if rounded is None else [ADAPTIVELY]), BY_STEPS])
+            account = LayerAccount(name, node.op_type, STORED, how, weights=array, params=params)
+            self.accounts.append(account)
 
     def _store_part(self, product: StepProduct, params: QParams, integers: np.ndarray) -> None:
         """What a product of a recurrent node reads of its integers."""
@@ -229,27 +219,15 @@ class _Writer:
         stored = self._stored.store(product.weight, home(product.node), part, matrix)
         product.node.replace_input_with(1, stored)
 
-    def _multiply_inputs(self, product: StepProduct, source: str) -> None:
-        """The product of a recurrent node's inputs in integers, with a scale an output of each gate."""
-        node, graph = product.node, home(product.node)
-        matrix = constant(product.weight)
-        assert matrix is not None
-        params = matrix_weights(matrix, TYPES["int8"], 1, sums_in_int16=self._settings.sums_in_int16)
-        x = node.inputs[0]
-        assert x is not None
-        node.replace_input_with(0, self._qdq.activation(x, graph, self._params[source]))
-        node.replace_input_with(1, self._qdq.weight(product.weight, graph, params, params.quantize(matrix)))
-
     def _recurrent(self) -> None:
         if self._settings.layers.get("LSTM") == "dynamic":
             lstms = quantize_lstms(self._model, sums_in_int16=self._settings.sums_in_int16)
             self.accounts += [LayerAccount(name, "LSTM", DYNAMIC, "int8, a scale a channel") for name in lstms]
-        modes = {kind: self._settings.layers.get(kind) for kind in RECURRENT}
-        if not any(mode in STORING for mode in modes.values()):
+        if all(self._settings.layers.get(kind) != "weights" for kind in RECURRENT):
             return
         for node, index, params in list(recurrent_weights(self._model)):
             value = node.inputs[index]
-            if value is not None and modes[node.op_type] in STORING:
+            if value is not None and self._settings.layers.get(node.op_type) == "weights":
                 name = recurrent_name(node, index)
                 if name in self._keep_float:
                     self.accounts.append(LayerAccount(name, node.op_type, FLOAT, TOO_LARGE))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit_quantize.calibration.statistics import calibrate
-from edgekit_quantize.integers.qparams import TYPES
 from edgekit_quantize.placement import place
 from edgekit_quantize.prepare import prepared
 from edgekit_quantize.settings import Settings
@@ -54,8 +51,8 @@ def feeds_of(model: ir.Model, rng: np.random.Generator) -> dict[str, np.ndarray]
     return {str(value.name): rng.uniform(-1, 1, shape(value)).astype(np.float32) for value in model.graph.inputs}
 
 
-def settings_of(mode: str, *, steps: bool) -> Settings:
-    return Settings(layers=dict.fromkeys(RECURRENT, mode), recurrent_steps=int(steps), fewest_channels=5)
+def settings_of(*, steps: bool) -> Settings:
+    return Settings(layers=dict.fromkeys(RECURRENT, "weights"), recurrent_steps=int(steps))
 
 
 def kinds(model: ir.Model) -> set[str]:
@@ -79,8 +76,8 @@ def test_a_layer_step_by_step_computes_with_its_stored_weights_what_its_node_doe
     parse: Parse, execute: Execute, rng: np.random.Generator, kind: str, direction: str, attributes: str
 ) -> None:
     model = prepared(layer(parse, rng, kind, direction, attributes))
-    by_node = write(model, settings_of("weights", steps=False), {})
-    by_steps = write(model, settings_of("weights", steps=True), {})
+    by_node = write(model, settings_of(steps=False), {})
+    by_steps = write(model, settings_of(steps=True), {})
 
     assert kind in kinds(by_node.model)
     assert kinds(by_steps.model) & {"Scan", kind} == {"Scan"}
@@ -97,54 +94,13 @@ def test_a_layer_step_by_step_computes_with_its_stored_weights_what_its_node_doe
     assert max(floats) < FEATURES * SIZE  # scales and biases are left
 
 
-def calibrated(model: ir.Model, settings: Settings, feeds: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
-    plan = place(model.graph, settings)
-    return calibrate(model, dict.fromkeys(plan.observed(), ()), [(feeds, None)], 1).tensors
-
-
-@pytest.mark.parametrize("kind", RECURRENT)
-def test_inputs_multiply_integers_where_that_is_asked_for(
-    parse: Parse, execute: Execute, rng: np.random.Generator, kind: str
-) -> None:
-    model = prepared(layer(parse, rng, kind, "bidirectional"))
-    settings, feeds = settings_of("input", steps=True), feeds_of(model, rng)
-
-    written = write(model, settings, calibrated(model, settings, feeds))
-
-    (quantize,) = [node for node in written.model.graph if node.op_type == "QuantizeLinear"]
-    assert quantize.inputs[0] is written.model.graph.inputs[0]
-    name = next(node.name for node in model.graph if node.op_type == kind)
-    assert written.quantized == [f"{name}, input"]
-    assert written.stored == [f"{name}, recurrence"]
-    for found, want in zip(execute(written.model, feeds), execute(model, feeds), strict=True):
-        error = np.abs(found - want).max()
-        assert 1e-4 < error < 0.03
-
-
-def test_the_product_of_inputs_has_no_sums_beyond_16_bits(parse: Parse, rng: np.random.Generator) -> None:
-    model = prepared(layer(parse, rng, "LSTM", "forward"))
-    settings = settings_of("input", steps=True)
-    written = write(model, settings, calibrated(model, settings, feeds_of(model, rng)))
-
-    (product,) = [node for node in written.model.graph if node.op_type == "MatMul"]
-    dequantize = product.inputs[1].producer() if product.inputs[1] is not None else None
-    assert dequantize is not None
-    assert dequantize.inputs[0] is not None
-    held = dequantize.inputs[0].const_value
-    assert held is not None
-    integers = held.numpy().astype(np.int64)
-    for sign in (1, -1):  # inputs are counted from the type's lowest integer: none is negative
-        pairs = np.maximum(sign * integers, 0).reshape(FEATURES // 2, 2, -1).sum(1)
-        assert pairs.max() * TYPES["uint8"].high <= 2**15 - 1
-
-
 def test_weights_that_must_stay_float_do(parse: Parse, execute: Execute, rng: np.random.Generator) -> None:
     model = prepared(layer(parse, rng, "GRU", "forward"))
     name = next(node.name for node in model.graph if node.op_type == "GRU")
     both = [f"{name}, input", f"{name}, recurrence"]
-    settings, feeds = settings_of("input", steps=True), feeds_of(model, rng)
+    feeds = feeds_of(model, rng)
 
-    written = write(model, settings, calibrated(model, settings, feeds), both)
+    written = write(model, settings_of(steps=True), {}, both)
 
     assert written.kept_float == dict.fromkeys(both, "its error is too large; step by step")
     for found, want in zip(execute(written.model, feeds), execute(model, feeds), strict=True):
@@ -157,8 +113,8 @@ def test_a_layer_that_gives_its_last_states_alone(parse: Parse, execute: Execute
     arrays = {"w": (2, 128, 24), "r": (2, 128, 32)}
     constants = {name: rng.uniform(-0.4, 0.4, shape).astype(np.float32) for name, shape in arrays.items()}
     model = prepared(parse(text, **constants))
-    by_node = write(model, settings_of("weights", steps=False), {})
-    by_steps = write(model, settings_of("weights", steps=True), {})
+    by_node = write(model, settings_of(steps=False), {})
+    by_steps = write(model, settings_of(steps=True), {})
 
     onnx.checker.check_model(ir.to_proto(by_steps.model), full_check=True)
     feeds = feeds_of(model, rng)
@@ -166,17 +122,15 @@ def test_a_layer_that_gives_its_last_states_alone(parse: Parse, execute: Execute
         np.testing.assert_allclose(found, want, atol=2e-6)
 
 
-@pytest.mark.parametrize("mode", ["weights", "input"])
 def test_weights_of_one_feature_stay_float_whose_scales_take_as_much_room(
-    parse: Parse, rng: np.random.Generator, mode: str
+    parse: Parse, rng: np.random.Generator
 ) -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]> g (float[7, 2, 1] x) => (float[7, 1, 2, 150] y) {
         y = LSTM<hidden_size = 150>(x, w, r) }"""
     arrays = {"w": (1, 600, 1), "r": (1, 600, 150)}
     constants = {name: rng.uniform(-0.4, 0.4, shape).astype(np.float32) for name, shape in arrays.items()}
     model = prepared(parse(text, **constants))
-    settings, feeds = settings_of(mode, steps=True), {"x": np.ones((7, 2, 1), np.float32)}
-    written = write(model, settings, calibrated(model, settings, feeds))
+    written = write(model, settings_of(steps=True), {})
 
     name = next(node.name for node in model.graph if node.op_type == "LSTM")
     assert written.kept_float == {f"{name}, input": "its scales take the room that integers save; step by step"}
@@ -199,7 +153,7 @@ def test_other_layers_keep_their_node(parse: Parse, rng: np.random.Generator, la
     given = "2, 2, 1, 32" if "layout" in layers else "2, 1, 2, 32"
     model = parse(f"{head} => (float[{given}] y) {{ {layers} }}", **constants)
 
-    plan = place(model.graph, settings_of("weights", steps=True))
+    plan = place(model.graph, settings_of(steps=True))
 
     assert not plan.recurrent, why
 
@@ -231,7 +185,7 @@ def test_a_layer_in_a_branch_is_written_out_there(parse: Parse, execute: Execute
         zero=np.zeros(1, np.float32),
     )
     model = prepared(model)
-    written = write(model, settings_of("weights", steps=True), {})
+    written = write(model, settings_of(steps=True), {})
 
     assert kinds(written.model) >= {"If", "Scan"}
     feeds = {"x": rng.uniform(-1, 1, (7, 2, 24)).astype(np.float32), "go": np.array(True)}
