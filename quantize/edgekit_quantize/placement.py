@@ -66,10 +66,7 @@ class Plan:
     @property
     def computes_with_integers(self) -> bool:
         """Whether anything multiplies integers, of ranges that samples told or of those of the moment."""
-        return (
-            bool(self.layers or self.products or self.recurrent or self.dynamic)
-            or "dynamic" in self.beside_layers.values()
-        )
+        return bool(self.layers or self.products or self.dynamic) or "dynamic" in self.beside_layers.values()
 
     def rule(self, name: str) -> str:
         """The rule for the range of a tensor."""

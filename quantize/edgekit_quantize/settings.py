@@ -90,9 +90,8 @@ class Settings:
     ``weights`` is known, and of LSTM ``dynamic`` (:mod:`edgekit_quantize.writing.dynamic_lstm`)."""
     recurrent_steps: int = 0
     """From how many numbers in the recurrence of a direction on LSTM, GRU and RNN are written out step by step where
-    their weights are stored
-    (:mod:`edgekit_quantize.writing.recurrent_steps`), for runtimes that multiply large matrices faster than their own
-    kernels of these read the weights; 0 for none."""
+    their weights are stored (:mod:`edgekit_quantize.writing.recurrent_steps`), for runtimes that multiply large
+    matrices faster than their own kernels of these read the weights; 0 for none."""
     activation_products: bool = False
     """Whether the MatMul of two activations that gives an attention's scores is quantized, its operands around zero.
     (The one behind the scores stays float: what Softmax gives has few integers worth the name.)"""

@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 import pytest
 
 from edgekit.graph.loops.recurrences import recognize_recurrences
+from tests.edgekit.graph.loops.layers_in_loops import FEATURES, SIZE, computed, filled
 
-BATCH, FEATURES, SIZE = 2, 3, 5
+SHAPES = {"w": (FEATURES, 15), "r": (SIZE, 15), "b": (15,), "rb": (15,)}
 LOOP = """<ir_version: 9, opset_import: ["": 17]>
 g (float[{steps}, 2, 3] x, float[2, 5] fed) => ({outputs})
     <int32 start = {{0}}, float[3, 15] w, float[5, 15] r, float[15] b, float[15] rb, float[5] ones = {{1, 1, 1, 1, 1}},
@@ -84,29 +84,7 @@ def model_of(
         steps=steps,
         activation=activation,
     )
-    return filled(onnx.parser.parse_model(text))
-
-
-def filled(model: onnx.ModelProto) -> onnx.ModelProto:
-    rng = np.random.default_rng(0)
-    shapes = {"w": (FEATURES, 15), "r": (SIZE, 15), "b": (15,), "rb": (15,)}
-    arrays = {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
-    arrays["zeros"] = np.zeros((BATCH, SIZE), np.float32)
-    kept = [tensor for tensor in model.graph.initializer if tensor.name not in arrays]
-    del model.graph.initializer[:]
-    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
-    model.graph.initializer.extend([*kept, *tensors])
-    return onnx.shape_inference.infer_shapes(model, data_prop=True)
-
-
-def computed(model: onnx.ModelProto, steps: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(1)
-    feeds = {
-        "x": rng.uniform(-3, 3, (steps, BATCH, FEATURES)).astype(np.float32),
-        "fed": rng.uniform(-1, 1, (BATCH, SIZE)).astype(np.float32),
-    }
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)
+    return filled(onnx.parser.parse_model(text), SHAPES)
 
 
 @pytest.mark.parametrize("mixed", [MIXED, DIFFERENCE])
@@ -154,7 +132,7 @@ def test_a_first_state_of_a_computed_size(axis, becomes_one) -> None:
         steps=4,
         activation="Tanh",
     )
-    given = filled(onnx.parser.parse_model(text.replace("float[4, 2, 3] x", "float[4, B, 3] x")))
+    given = filled(onnx.parser.parse_model(text.replace("float[4, 2, 3] x", "float[4, B, 3] x")), SHAPES)
     model = ir.from_proto(given)
     (start,) = [value for node in model.graph for value in node.outputs if value.name == "start_state"]
     start.shape = ir.Shape([None, None])

@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 import pytest
 
 from edgekit.graph.loops.recurrences import recognize_recurrences
+from tests.edgekit.graph.loops.layers_in_loops import computed, filled
 
-STEPS, BATCH, FEATURES, SIZE = 4, 2, 3, 5
+STEPS = 4
 LOOP = """<ir_version: 9, opset_import: ["": 17]>
 g (float[{steps}, 2, 3] x, float[2, 5] fed) => ({outputs})
     <int32 start = {{0}}, int64[1] at = {{0}}, float[3, 20] w, float[5, 20] r, float[8, 20] wr, float[20] b,
@@ -56,26 +56,7 @@ def model_of(
         activation=activation,
         state=state,
     )
-    model = onnx.parser.parse_model(text)
-    rng = np.random.default_rng(0)
-    shapes = {"w": (3, 20), "r": (5, 20), "wr": (8, 20), "b": (20,)}
-    arrays = {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
-    arrays["zeros"] = np.zeros((2, 5), np.float32)
-    kept = [tensor for tensor in model.graph.initializer if tensor.name not in arrays]
-    del model.graph.initializer[:]
-    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
-    model.graph.initializer.extend([*kept, *tensors])
-    return onnx.shape_inference.infer_shapes(model, data_prop=True)
-
-
-def computed(model: onnx.ModelProto, steps: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(1)
-    feeds = {
-        "x": rng.uniform(-1, 1, (steps, BATCH, FEATURES)).astype(np.float32),
-        "fed": rng.uniform(-1, 1, (BATCH, SIZE)).astype(np.float32),
-    }
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)
+    return filled(onnx.parser.parse_model(text), {"w": (3, 20), "r": (5, 20), "wr": (8, 20), "b": (20,)})
 
 
 @pytest.mark.parametrize("first", ["fed", "zeros"])
@@ -93,7 +74,7 @@ def test_a_loop_that_is_an_lstm_becomes_one(gates, count, steps, lengths, first)
     changed = ir.to_proto(model)
     onnx.checker.check_model(changed, full_check=True)
     for length in lengths:
-        for got, want in zip(computed(changed, length), computed(given, length), strict=True):
+        for got, want in zip(computed(changed, length, 1.0), computed(given, length, 1.0), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 

@@ -3,12 +3,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 import pytest
 
 from edgekit.graph.loops.recurrences import recognize_recurrences
+from tests.edgekit.graph.loops.layers_in_loops import FEATURES, SIZE, computed, filled
 
-BATCH, FEATURES, SIZE = 2, 3, 5
 LOOP = """<ir_version: 9, opset_import: ["": 17]>
 g (float[{steps}, 2, 3] x, float[2, 5] fed) => (float[M, 2, 5] all, float[2, 5] h_end)
     <int32 start = {{0}}, float[3, 5] w, float[5, 5] r, float[5] b, float half = {{0.5}}> {{
@@ -30,23 +29,7 @@ STEP = "xw = MatMul (xt, w)  xb = Add (xw, b)  hr = MatMul (h, r)  both = Add (x
 
 def model_of(step: str = STEP, count: str = KNOWN, steps: int | str = 4) -> onnx.ModelProto:
     model = onnx.parser.parse_model(LOOP.format(step=step, count=count, steps=steps))
-    rng = np.random.default_rng(0)
-    shapes = {"w": (FEATURES, SIZE), "r": (SIZE, SIZE), "b": (SIZE,)}
-    kept = [tensor for tensor in model.graph.initializer if tensor.name not in shapes]
-    arrays = {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
-    del model.graph.initializer[:]
-    model.graph.initializer.extend([*kept, *(onnx.numpy_helper.from_array(arrays[name], name) for name in arrays)])
-    return onnx.shape_inference.infer_shapes(model, data_prop=True)
-
-
-def computed(model: onnx.ModelProto, steps: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(1)
-    feeds = {
-        "x": rng.uniform(-3, 3, (steps, BATCH, FEATURES)).astype(np.float32),
-        "fed": rng.uniform(-1, 1, (BATCH, SIZE)).astype(np.float32),
-    }
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)
+    return filled(model, {"w": (FEATURES, SIZE), "r": (SIZE, SIZE), "b": (SIZE,)})
 
 
 @pytest.mark.parametrize(("count", "steps", "lengths"), [(KNOWN, 4, [4]), (OPEN, "N", [1, 3, 6])])
