@@ -1,10 +1,10 @@
 """Quantization as ONNX defines it and no more, for models that OpenVINO's CPU plugin gets wrong or makes coarser.
 
 The plugin computes a network in integers where it finds FakeQuantize in it, which QuantizeLinear becomes, and sums them
-in 16 bits on processors without VNNI, and products of one row on one thread wrong (OpenVINO 2026.4). Without one it
-computes in floats what ONNX defines. Where weights are stored as integers and widened, it quantizes what they are
-multiplied with while it runs (``DYNAMIC_QUANTIZATION_GROUP_SIZE``, 32 by default): a sentence encoder computes twice as
-fast, at 31 dB in place of 115. A network can tell it not to.
+in 16 bits on processors without VNNI (OpenVINO 2026.4). Without one it computes in floats what ONNX defines. Where
+weights are stored as integers and widened, it quantizes what they are multiplied with while it runs
+(``DYNAMIC_QUANTIZATION_GROUP_SIZE``, 32 by default): a sentence encoder computes twice as fast, at 31 dB in place of
+115. A network can tell it not to.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Ends chains of matrix products where OpenVINO's CPU plugin would end the process.
+"""Ends chains of matrix products where OpenVINO's CPU plugin would end the process, or compute zeros.
 
 The plugin makes one kernel of products of matrices that follow each other, with what treats each number alone between
 and behind them. Compiling ends with a segmentation fault where such an operation behind the last product reads another
 number that an operation of that kind computes (seen in OpenVINO 2026.4.1): ``h + mlp(h)`` behind ``h = Relu(x)``,
-``mlp(x) - x``, a gate; for one row on one thread, for several rows on more. Its chains hold tensors of up to two axes,
-so that a third one ends them.
+``mlp(x) - x``, a gate; for one row on one thread, for several rows on more. Where products of integers follow each
+other and nothing is added to the first, the kernel gives zeros on processors with VNNI or AMX if its weights have a
+scale a channel. Chains hold tensors of up to two axes, so that a third one ends them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 MOST_AXES = 2
 """How many axes tensors of a chain have at most."""
 PRODUCT = "MatMul"
+ROUNDS = "FakeQuantize"
 LEAST_PRODUCTS = 2
 """Products of matrices from which on the plugin makes one kernel of them."""
 JOINS = frozenset(
@@ -78,7 +80,7 @@ REWRITTEN = frozenset({"Divide", "Subtract"})
 
 
 def end_chains(network: Any) -> list[str]:
-    """Gives operations that would end the process a further axis, in place; values and their names stay.
+    """Gives operations where chains have to end a further axis, in place; values and their names stay.
 
     Args:
         network: The ``openvino.Model``.
@@ -86,16 +88,19 @@ def end_chains(network: Any) -> list[str]:
     Returns:
         The names of these operations.
     """
-    ended = []
+    ended: dict[str, str] = {}
     lengths: dict[str, int] = {}
     for operation in network.get_ordered_ops():
         lengths[operation.get_name()] = _chain_length(operation, lengths)
         chained = [port for port in operation.inputs() if _length_before(port, lengths) >= LEAST_PRODUCTS]
-        if operation.get_type_name() in JOINS and _reads_computed(operation, chained) and _has_known_axes(operation):
-            _give_an_axis(operation, chained)
-            ended.append(operation.get_friendly_name())
+        joins = operation.get_type_name() in JOINS and _reads_computed(operation, chained)
+        roundings = _roundings_before(operation, lengths) if operation.get_type_name() == PRODUCT else []
+        for each, ports in [(operation, chained)] * joins + [(each, each.inputs()[:1]) for each in roundings]:
+            if each.get_name() not in ended and _has_known_axes(each):
+                _give_an_axis(each, ports)
+                ended[each.get_name()] = each.get_friendly_name()
     network.validate_nodes_and_infer_types()
-    return ended
+    return list(ended.values())
 
 
 def _chain_length(operation: Any, lengths: Mapping[str, int]) -> int:
@@ -118,6 +123,22 @@ def _chain_length(operation: Any, lengths: Mapping[str, int]) -> int:
 def _length_before(port: Any, lengths: Mapping[str, int]) -> int:
     """The length of the chain that an input reads."""
     return lengths.get(port.get_source_output().get_node().get_name(), 0)
+
+
+def _roundings_before(product: Any, lengths: Mapping[str, int]) -> list[Any]:
+    """What rounds numbers to integers between a product and those before it in its chain."""
+    found, seen = [], set()
+    waiting = [product.inputs()[0]]
+    while waiting:
+        port = waiting.pop()
+        node = port.get_source_output().get_node()
+        if not _length_before(port, lengths) or node.get_type_name() == PRODUCT or node.get_name() in seen:
+            continue
+        seen.add(node.get_name())
+        if node.get_type_name() == ROUNDS:
+            found.append(node)
+        waiting += node.inputs()
+    return found
 
 
 def _reads_computed(operation: Any, chained: list[Any]) -> bool:
