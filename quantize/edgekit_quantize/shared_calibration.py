@@ -17,6 +17,7 @@ from edgekit.progress import Step
 from edgekit_quantize.calibration.answers import logits_of_answers
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds, read_for_their_size
 from edgekit_quantize.calibration.inner_values import reachable
+from edgekit_quantize.calibration.limits import limits
 from edgekit_quantize.calibration.outliers import Peaks, Without, warning_of
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import Calibration, Scale, calibrate, largest_inputs
@@ -106,6 +107,9 @@ def _calibrated(
         raise InputError("there are no samples", hint="the folder is empty")
     for name in logits_of_answers(model.graph) & calibration.tensors.keys():
         calibration.tensors[name].tells_answers = True
+    for name, reached in limits(model.graph).items():
+        if name in calibration.tensors:
+            calibration.tensors[name].limits = reached
     if preparation.correct_rounding:
         some = itertools.islice(feeds_of(samples, source), SECOND_LOOK)
         first = next(iter(placement.candidates.values()))

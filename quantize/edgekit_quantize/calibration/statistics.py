@@ -12,6 +12,7 @@ import onnx_ir as ir
 from edgekit_quantize.calibration.channel_histogram import ChannelHistogram
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.histogram import Histogram
+from edgekit_quantize.calibration.limits import UNLIMITED
 from edgekit_quantize.calibration.references import Again, Feeds, Reference, References
 from edgekit_quantize.calibration.scaling import ChannelScales, Smoothing
 from edgekit_quantize.graph.nodes import constant, is_standard
@@ -80,6 +81,8 @@ class TensorStatistics:
     (:mod:`edgekit_quantize.rounding.rounding_error`)."""
     tells_answers: bool = False
     """Whether a Sigmoid makes answers of it (:mod:`edgekit_quantize.calibration.answers`)."""
+    limits: tuple[float, float] = UNLIMITED
+    """What it can reach at all, before it was divided (:mod:`edgekit_quantize.calibration.limits`)."""
 
 
 @dataclass

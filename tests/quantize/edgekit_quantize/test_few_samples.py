@@ -45,3 +45,43 @@ def test_a_network_of_states_in_several_units(tmp_path: Path, spread: float, see
     )
     lost = np.sum((found - expected) ** 2) / np.sum((expected - expected.mean(axis=0)) ** 2)
     assert lost < 0.02
+
+
+HEAD = """<ir_version: 8, opset_import: ["" : 17]> classifier (float[1, 128, 4, 4] x) => (float[1, 4] y) {
+    p = GlobalAveragePool(x)  f = Flatten(p)  a = Gemm(f, w0, b0)  b = Relu(a)  y = Gemm(b, w1, b1)
+}"""
+
+
+def test_a_head_behind_pooling(tmp_path: Path) -> None:
+    """Each channel has one number a sample. Where ranges end with those of 32 samples, 200 others are at 21.7 dB."""
+    rng = np.random.default_rng(1)
+    proto = onnx.parser.parse_model(HEAD)
+    parts = np.maximum(rng.standard_normal((6, 128)), 0)
+    shapes = {"w0": (128, 128), "w1": (128, 4)}
+    arrays = {name: rng.standard_normal(shape) / shape[0] ** 0.5 for name, shape in shapes.items()}
+    arrays |= {name: 0.1 * rng.standard_normal(size) for name, size in (("b0", 128), ("b1", 4))}
+    proto.graph.initializer.extend(
+        onnx.numpy_helper.from_array(a.astype(np.float32), name) for name, a in arrays.items()
+    )
+    onnx.save(proto, tmp_path / "float.onnx")
+    samples = [_mixture(rng, parts) for _ in range(232)]
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number, sample in enumerate(samples[:32]):
+        np.savez(folder / f"{number}.npz", x=sample)
+
+    edgekit.quantize(
+        tmp_path / "float.onnx", tmp_path / "int8.onnx", data=folder, scheme="int8", target="intel-cpu", max_drop=0.4
+    )
+
+    expected, found = (
+        np.concatenate([session.run(None, {"x": sample})[0] for sample in samples[32:]])
+        for session in (onnxruntime.InferenceSession(tmp_path / name) for name in ("float.onnx", "int8.onnx"))
+    )
+    assert 10 * np.log10(np.sum(expected**2) / np.sum((found - expected) ** 2)) > 25
+
+
+def _mixture(rng: np.random.Generator, parts: np.ndarray) -> np.ndarray:
+    """Feature maps of a picture that shows each of some parts more or less."""
+    loudness = rng.exponential(1, len(parts)) @ parts
+    return (loudness[None, :, None, None] * rng.uniform(0.5, 1.5, (1, parts.shape[1], 4, 4))).astype(np.float32)

@@ -49,7 +49,7 @@ def test_of_a_tensor_that_is_divided_the_quotients_are_rounded(
     model = parse(TEXT, w=np.ones((4, 3, 1, 1), np.float32), b=np.zeros(4, np.float32))
     plan = place(model.graph, SETTINGS)
     divided = {"x": Smoothing(factors, 1)}
-    tensors = calibrate(model, {"x": [1]}, [({"x": data}, None)], 1, smoothing=divided).tensors
+    tensors = calibrate(model, {"x": [1]}, [({"x": data}, None)] * 2, 2, smoothing=divided).tensors
 
     measure_rounding(model, plan, tensors, [{"x": data}])
 

@@ -7,6 +7,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from edgekit_quantize.calibration.activations import FEW
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import TensorStatistics, calibrate
 from edgekit_quantize.graph.layers import layers
@@ -52,7 +53,7 @@ def test_weights_that_several_layers_read_are_written_once_with_the_scales_that_
     # of the first layer's inputs one is as large as its integers reach, of the second's nearly all are
     data = {"x": rng.uniform(0.4, 0.5, (1, 40)).astype(np.float32)}
     data["x"][0, 0] = 1.0
-    tensors = calibrate(model, {"x": [-1], "t": [-1]}, [(data, None)], 1).tensors
+    tensors = calibrate(model, {"x": [-1], "t": [-1]}, [(data, None)] * FEW, FEW).tensors
     settings = Settings.read({"layers": {"MatMul": "input"}, "sums_in_int16": True})
 
     written = write(model, settings, tensors)
