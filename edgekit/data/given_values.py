@@ -110,6 +110,10 @@ def _converted(value: Any, spec: ValueSpec, subject: str) -> np.ndarray:
     given = _plain(value, subject, spec)
     if given.dtype.kind in "US":
         raise _unfit(value, subject, spec)
+    if given.dtype == object and any(each is None for each in given.flat):  # NumPy makes NaN of it, and False
+        raise _unfit(
+            value, subject, spec, hint="None is no number: a missing value, where it takes some, is float('nan')"
+        )
     try:
         with np.errstate(invalid="ignore"):
             array = given.astype(spec.dtype)
@@ -151,9 +155,13 @@ def _plain(value: Any, subject: str, spec: ValueSpec, dtype: type | None = None)
         raise _unfit(value, subject, spec) from error
 
 
-def _unfit(value: Any, subject: str, spec: ValueSpec) -> InputError:
+def _unfit(value: Any, subject: str, spec: ValueSpec, hint: str | None = None) -> InputError:
     return InputError(
-        "cannot be made an array of the input's type", subject=subject, expected=str(spec), found=_shortened(value)
+        "cannot be made an array of the input's type",
+        subject=subject,
+        expected=str(spec),
+        found=_shortened(value),
+        hint=hint,
     )
 
 

@@ -184,6 +184,17 @@ def test_what_is_no_text_becomes_none(spec: ValueSpec, make: Callable[[Any], Any
     assert refused.value.hint.startswith("give texts as the training had them")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "bool"])
+@pytest.mark.parametrize("values", [[[None, 1]], [[None, None]], None])
+def test_what_json_calls_null_is_no_number(dtype: str, values: Any) -> None:
+    """NumPy makes NaN of None, and False: the model would compute something."""
+    spec = ValueSpec("x", dtype, () if values is None else (1, 2))
+    with pytest.raises(InputError, match="input 'x': cannot be made an array of the input's type\n") as refused:
+        fitting_array(values, spec)
+    assert refused.value.hint is not None
+    assert refused.value.hint.startswith("None is no number")
+
+
 def test_words_are_texts_or_their_numbers() -> None:
     spec = ValueSpec("city", "int64", (2, 1), vocabulary=("Bern", "Graz"))
     for given in ([["Graz"], ["Köln"]], [[1], [2]], np.array([["Graz"], ["Köln"]], object), [[b"Graz"], [b"x"]]):
