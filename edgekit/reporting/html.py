@@ -86,8 +86,14 @@ def _template() -> Template:
         finalize=_visible,
     )
     environment.filters["code"] = _with_code
+    environment.filters["breakable"] = _breakable
     environment.filters["visible"] = _visible
     return environment.get_template("report.html")
+
+
+def _breakable(name: str) -> Markup:
+    """A node's name that goes on in the next line between its parts, where it is too long for one."""
+    return Markup(re.sub(r"/(?=[^/])", "/<wbr>", str(escape(escaped(name)))))
 
 
 def _with_code(text: str) -> Markup:

@@ -117,7 +117,7 @@ def _notes(candidates: Sequence[Mapping[str, Any]], charts: Sequence[Markup], bu
         return []
     notes = [f"{FLOAT_LABEL} is the float model; the line joins what nothing else beats in both."]
     if budget is not None:
-        notes.append(f"The budget allows to lose {loss_text(budget)}.")
+        notes.append(f"The budget allows a loss of {loss_text(budget)}.")
         if any(candidate.get("drop", 0) > MOST_BUDGETS * budget for candidate in candidates):
             notes.append(f"What loses more than {MOST_BUDGETS} times that stands at the lower edge.")
     return notes

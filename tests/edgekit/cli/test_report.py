@@ -7,7 +7,7 @@ from typing import Any
 
 RunEdgeKit = Callable[..., Any]
 
-VOID = {"meta", "input"}
+VOID = {"meta", "input", "wbr"}
 
 
 class Page(HTMLParser):

@@ -31,7 +31,7 @@ def test_each_candidate_is_a_row_with_its_outcome_and_reason() -> None:
     ]
     assert shown["notes"] == [
         "F is the float model; the line joins what nothing else beats in both.",
-        "The budget allows to lose 1.00%.",
+        "The budget allows a loss of 1.00%.",
         "What loses more than 4 times that stands at the lower edge.",
     ]
 
