@@ -63,10 +63,25 @@ def as_edgekit_error(failure: Exception) -> EdgeKitError:
 
 
 def _usage_error(failure: typer.TyperException) -> InputError:
+    parameter, cause = getattr(failure, "param", None), failure.__cause__
+    problems: Any = getattr(cause, "errors", None)  # of pydantic, by which Typer reads numbers
+    if parameter is not None and problems is not None and getattr(parameter, "opts", None):
+        return InputError(
+            "cannot be used",
+            subject=parameter.opts[0],
+            expected=_number_text(parameter),
+            found=str(problems()[0]["input"]),
+        )
     message = " ".join(failure.format_message().split()).removesuffix(".")
     context = getattr(failure, "ctx", None)
     command = context.command_path if context is not None else "edgekit"
     return InputError(message[:1].lower() + message[1:], hint=f"`{command} --help` shows the usage")
+
+
+def _number_text(parameter: Any) -> str:
+    """Which numbers an option takes: no other option is of a type that a text may fail to have."""
+    kind = "a whole number" if "int" in parameter.bare_type() else "a number"
+    return kind if parameter.min is None else f"{kind} from {parameter.min:g}"
 
 
 _COLOURS = {"error:": "\x1b[1;31m", "expected:": "\x1b[1m", "found:": "\x1b[1m", "hint:": "\x1b[1;36m"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from edgekit.errors import EdgeKitError
 
@@ -20,6 +20,8 @@ def fill_help(group: TyperGroup, name: str) -> None:
     """
     command = group.commands.get(name)
     for parameter in [] if command is None else command.params:
+        if isinstance(parameter, TyperArgument):
+            parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # <list[Path]> tells nobody
         if isinstance(parameter, TyperOption) and parameter.help:
             for placeholder, text in _TEXTS.items():
                 if placeholder in parameter.help:

@@ -140,7 +140,7 @@ BundleOutputOption = Annotated[
 
 @command(
     "edgekit package model.onnx --target ios18 --dim N=1 -o model-ios18",
-    "edgekit package model.onnx --target intel-cpu --data samples --quantize int8 --max-drop 1%",
+    "edgekit package model.onnx --target intel-cpu --data samples --max-drop 1%",
 )
 def package(
     console: Console,

@@ -58,7 +58,7 @@ OptionalTargetOption = Annotated[
 
 @command(
     "edgekit quantize model.onnx --data samples -o model-int8.onnx",
-    "edgekit quantize model.onnx --data samples --target intel-cpu --max-drop 0.5% -o model-int8.onnx",
+    "edgekit quantize model.onnx --data samples --max-drop 0.5% -o small.onnx",
 )
 def quantize(
     console: Console,

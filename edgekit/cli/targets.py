@@ -40,4 +40,5 @@ def _render(installed: InstalledTargets, record: Mapping[str, Any], out: RichCon
         runs_here = "yes" if profile.name in here else "no"
         rows.append((profile.name, ", ".join(other_names), runs_here, profile.description))
     show_table(("target", "also called", "runs here", "what it is"), rows, out)
-    out.print(f"--device takes {', '.join(record['devices'])}", soft_wrap=True, markup=False)
+    for number, url in enumerate(record["devices"]):
+        out.print(f"{'' if number else '--device takes':<14}  {url}", soft_wrap=True, markup=False)

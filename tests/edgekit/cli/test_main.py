@@ -42,6 +42,25 @@ def test_help_of_every_command_has_an_example_that_its_options_allow(edgekit: Ru
         assert line.startswith(f"    edgekit {name}"), line
         for option in re.findall(r" (-{1,2}[a-z-]+)", line):
             assert re.search(rf"(?<![a-z-]){option}(?![a-z-])", usage), f"{option} is no option of {name}"
+    assert max(map(len, finished.out.splitlines())) <= 80
+    assert not re.search(r"<[a-zA-Z\[\]]+>", finished.out), "types of Python tell nothing"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option", "expected"),
+    [
+        (["package", "m.onnx", "--target", "ios18", "--floor", "abc"], "--floor", "a number"),
+        (["build", "-j", "0"], "--jobs", "a whole number from 1"),
+        (["bench", "bundle", "--batch", "1.5"], "--batch", "a whole number"),
+        (["gate", "--time-limit", "nan"], "--time-limit", "a number from 0.1"),
+    ],
+)
+def test_a_number_that_an_option_does_not_take(
+    edgekit: RunEdgeKit, arguments: list[str], option: str, expected: str
+) -> None:
+    finished = edgekit(*arguments)
+    assert (finished.code, finished.out) == (2, "")
+    assert finished.err == f"error: {option}: cannot be used\nexpected: {expected}\nfound: {arguments[-1]}\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -37,6 +37,9 @@ def test_targets_for_people(edgekit: RunEdgeKit) -> None:
     assert set(rows) >= PROMISED
     assert " yes " in rows["onnxruntime"]
     assert " no " in rows["ios18"]
+    devices = finished.out.partition("--device takes ")[2].split()
+    assert devices == edgekit("targets", "--json").json["devices"]
+    assert {"local", "qemu:arm64"} < set(devices)
 
 
 def test_a_table_fits_a_log_and_nothing_is_cut(edgekit: RunEdgeKit, monkeypatch: pytest.MonkeyPatch) -> None:
