@@ -91,6 +91,8 @@ class Profile:
     instruction_sets: tuple[str, ...] = ()
     """What the devices multiply integers with: ``avx2``, ``avx512``, ``vnni``, ``amx``, ``neon``. A quantized model has
     to hold its budget on the worst of them; empty where that makes no difference."""
+    runs_on_processors: bool = True
+    """Whether the check of its bundles runs on a processor of this machine, in Python: else ``--isa`` says nothing."""
 
 
 @dataclass(frozen=True)

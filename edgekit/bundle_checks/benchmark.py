@@ -150,10 +150,10 @@ def bench_bundle(
 
 def _executes(bundle: Bundle, name: str, warn: Callable[[str], None] | None) -> bool:
     """Whether this processor executes a bundle with an instruction set and none beyond it."""
-    target, _ = find_profile(bundle.profile_name)
-    executes = held_here(target, name) is not None
+    target, profile = find_profile(bundle.profile_name)
+    executes = held_here(target, profile, name) is not None
     if not executes and warn is not None:
-        why = cannot_execute(target, name)
+        why = cannot_execute(target, profile, name)
         reason = "an emulator alone executes it, whose times tell nothing" if why is None else str(why.message)
         warn(f"{bundle.path} with {name} is not measured: {reason}")
     return executes

@@ -23,7 +23,7 @@ from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
 from edgekit.instruction_sets import ARM, FLAGS, NAMES, WITH_BF16
 from edgekit.registry import find_profile
-from edgekit.target import Target
+from edgekit.target import Profile, Target
 
 SCHEME = "isa"
 EMULATED = {"avx2": "Haswell-noTSX"}
@@ -33,6 +33,10 @@ INSTALLING = "`make qemu` in EdgeKit's repository installs QEMU"
 
 class CannotExecuteError(InputError):
     """Neither this processor nor an emulator executes a bundle with these instructions."""
+
+
+class NoProcessorError(CannotExecuteError):
+    """The bundle is of a device whose runtime no processor of this system executes, whatever its instructions."""
 
 
 class InstructionSetDevice(Device):
@@ -76,11 +80,11 @@ class InstructionSetDevice(Device):
     @contextmanager
     def _open(self, bundle: Bundle, arguments: Sequence[str]) -> Iterator[Session]:
         url = f"{SCHEME}:{self._name}"
-        target, _ = find_profile(bundle.profile_name)
-        environment = held_here(target, self._name)
+        target, profile = find_profile(bundle.profile_name)
+        environment = held_here(target, profile, self._name)
         emulator: Path | None = None
         if environment is None:
-            why = cannot_execute(target, self._name)
+            why = cannot_execute(target, profile, self._name)
             if why is not None:
                 raise why
             if self._name == ARM:
@@ -155,23 +159,25 @@ def known_sets(text: str) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name in asked)
 
 
-def require_executable(names: Sequence[str] | None, target: Target) -> None:
+def require_executable(names: Sequence[str] | None, target: Target, profile: Profile) -> None:
     """Checks before the long work that one of the instruction sets that are asked for can be executed.
 
     Raises:
         CannotExecuteError: None of them can.
     """
-    reasons = [cannot_execute(target, name) for name in names or ()]
+    reasons = [cannot_execute(target, profile, name) for name in names or ()]
     if reasons and all(reasons):
         raise next(filter(None, reasons))
 
 
-def held_here(target: Target, name: str) -> Mapping[str, str] | None:
+def held_here(target: Target, profile: Profile, name: str) -> Mapping[str, str] | None:
     """The environment in which this processor executes a target's runtime with an instruction set and none beyond it.
 
     Returns:
         None where it cannot. Empty where the set is this processor's own, so that nothing has to be held.
     """
+    if not profile.runs_on_processors:
+        return None
     if name == instruction_sets.own_set():
         return {}
     if name == ARM or not instruction_sets.processor_flags().issuperset(FLAGS[name]):
@@ -179,11 +185,14 @@ def held_here(target: Target, name: str) -> Mapping[str, str] | None:
     return target.held_to(name)
 
 
-def cannot_execute(target: Target, name: str) -> CannotExecuteError | None:
+def cannot_execute(target: Target, profile: Profile, name: str) -> CannotExecuteError | None:
     """Why nothing here executes a target's runtime with an instruction set; None where something does."""
-    if held_here(target, name) is not None:
-        return None
     url = f"{SCHEME}:{name}"
+    if not profile.runs_on_processors:
+        what = f"no processor of this system executes what is built for {profile.name}, with any instructions"
+        return NoProcessorError(what, subject=url, hint="leave --isa out")
+    if held_here(target, profile, name) is not None:
+        return None
     if name == ARM:
         ready = QemuDevice.is_installed()
         what = "this processor is no ARM processor, and no emulator is installed"

@@ -143,7 +143,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     if order.instruction_sets is not None:
         if order.target is None:
             raise InputError("needs a target whose runtime is held to them", subject="--isa", hint="give --target NAME")
-        require_executable(order.instruction_sets, find_profile(order.target)[0])
+        require_executable(order.instruction_sets, *find_profile(order.target))
     reasons = {} if order.target is None else _refused_schemes(order.target)
     require_scheme(
         order.scheme,
@@ -249,12 +249,12 @@ def _warn_of_sets(walk: Walk, order: QuantizeOrder, record: Mapping[str, Any]) -
     """Tells which instruction sets were asked for that candidates were not held to."""
     if order.target is None or record["scheme"] == NONE:
         return
-    plugin, _ = find_profile(order.target)
+    plugin, profile = find_profile(order.target)
     for name in order.instruction_sets or ():
         if order.data is None:
             walk.warn(f"not judged with {name}: no sample to execute it on; --data names some")
-        elif held_here(plugin, name) is None:
-            lacking = cannot_execute(plugin, name)
+        elif held_here(plugin, profile, name) is None:
+            lacking = cannot_execute(plugin, profile, name)
             emulated = f"an emulator alone executes it here: `edgekit package --isa {name}` verifies the bundle with it"
             walk.warn(f"not judged with {name}: {emulated if lacking is None else lacking.message}")
 

@@ -256,7 +256,7 @@ def _require_fitting(request: PackageRequest, target: Target, profile: Profile) 
     _require_searched(request)
     require_open_dimensions(request.shapes, target, profile)
     _require_states(request, target, profile)
-    require_executable(request.instruction_sets, target)
+    require_executable(request.instruction_sets, target, profile)
 
 
 def _require_searched(request: PackageRequest) -> None:

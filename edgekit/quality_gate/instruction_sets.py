@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from edgekit.bundle import Bundle
 from edgekit.bundle_checks.verification import verify_bundle
-from edgekit.devices.instruction_set import SCHEME, CannotExecuteError
+from edgekit.devices.instruction_set import SCHEME, CannotExecuteError, NoProcessorError
 from edgekit.devices.opening import open_device
 from edgekit.errors import RequirementError
 from edgekit.progress import Step
@@ -16,14 +16,18 @@ _LIMIT = "its golden outputs"
 
 
 def judge_instruction_sets(bundle: Bundle, names: Sequence[str], step: Step | None = None) -> Iterator[Verdict]:
-    """A verdict for each instruction set; not clear where nothing here executes the bundle with it."""
+    """A verdict for each instruction set; not clear where nothing here executes the bundle with it.
+
+    That of a device without a processor such as this one has none of them, and is not compared.
+    """
     for name in names:
         budget = f"outputs with {name}"
         try:
             found = verify_bundle(bundle, step=step, device=open_device(f"{SCHEME}:{name}"))
         except CannotExecuteError as error:
             told = error.message if error.found is None else f"{error.message}: {error.found}"
-            yield Verdict(budget, _LIMIT, told, Outcome.INCONCLUSIVE)
+            outcome = Outcome.NOT_COMPARED if isinstance(error, NoProcessorError) else Outcome.INCONCLUSIVE
+            yield Verdict(budget, _LIMIT, told, outcome)
         except RequirementError as error:
             yield Verdict(budget, _LIMIT, error.found or error.message, Outcome.BROKEN)
         else:

@@ -97,12 +97,12 @@ class VerifyInstructionSets(Stage[Verified]):
         unable: set[str] = set()
         executed: list[str] = []
         for name in self._wanted:
-            why = cannot_execute(self._target, name)
+            why = cannot_execute(self._target, self._profile, name)
             if name == own:
                 continue
             if why is not None:
                 missing[name] = why.message if why.found is None else f"{why.message}: {why.found}"
-            elif self._asked is None and held_here(self._target, name) is None:
+            elif self._asked is None and held_here(self._target, self._profile, name) is None:
                 missing[name] = f"an emulator alone executes it: --isa {name} asks for it"
             else:
                 executed.append(name)

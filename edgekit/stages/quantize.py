@@ -313,7 +313,7 @@ class Quantize(Stage[Model]):
         """
         asked = self._instruction_sets
         known = self._profile.instruction_sets if asked is None else asked
-        held = tuple(name for name in known if held_here(self._target, name))
+        held = tuple(name for name in known if held_here(self._target, self._profile, name))
         if asked is not None:
             return HeldSets(held, given, self._target, self._profile, self._options, None, asked=True)
         strict = tuple(name for name in held if name in WITHOUT_VNNI) or held[:1]

@@ -20,6 +20,7 @@ def _profile(deployment_target: str, *aliases: str) -> Profile:
         aliases=aliases,
         runs_here=False,
         accelerator=NEURAL_ENGINE,
+        runs_on_processors=platform.system() == "Darwin",
     )
 
 

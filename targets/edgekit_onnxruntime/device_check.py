@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from edgekit.device_check.python_check import python_check
 from edgekit.target import Artifact, DeviceCheck, Profile
-from edgekit_onnxruntime.devices import Device, device_of
+from edgekit_onnxruntime.devices import BROWSERS, Device, device_of
 from edgekit_onnxruntime.session_code import session_code
 from edgekit_onnxruntime.session_recipe import SESSION_FILE, Options, SessionRecipe, session_text
 
@@ -19,7 +19,7 @@ def device_check(profile: Profile, artifact: Artifact) -> DeviceCheck:
 
     With it lie, for a device file's provider, ``session.json`` and the code that opens a session as it says.
     """
-    if profile.options["provider"] in ("wasm", "webgpu"):
+    if profile.options["provider"] in BROWSERS:
         return DeviceCheck(
             files={name: _asset(name) for name in ("check.html", "check.css", "check_page.mjs", "check.mjs")},
             command="python -m http.server --bind localhost, then open http://localhost:8000/{folder}check.html",

@@ -47,6 +47,8 @@ from edgekit_onnxruntime.session_recipe import SessionRecipe
 
 FOLDER = Path(__file__).with_name("devices")
 MEASURED = Path(__file__).with_name("measured")
+BROWSERS = ("wasm", "webgpu")
+"""Providers that onnxruntime-web has: a page executes their bundles."""
 NOT_STARTED = "not_started"
 """Option of a profile: why its provider, which the installed ONNX Runtime has, does not start here."""
 KNOWLEDGE = ("operators", "simulator", "measured", "unknown_because")
@@ -167,7 +169,12 @@ def read_device(file: Path) -> Device:
         if "architecture" in data:
             options["architecture"] = data["architecture"]
         profile = Profile(
-            named["name"], named["description"], options, tuple(named.get("aliases", ())), accelerator=data["unit"]
+            named["name"],
+            named["description"],
+            options,
+            tuple(named.get("aliases", ())),
+            accelerator=data["unit"],
+            runs_on_processors=data["provider"] not in BROWSERS,
         )
         table = None
         if "operators" in data:

@@ -26,6 +26,7 @@ PROFILES = (
         "onnxruntime-web in a browser, WebAssembly",
         {"provider": "wasm"},
         aliases=("web-wasm",),
+        runs_on_processors=False,
     ),
     *devices.profiles(),
 )

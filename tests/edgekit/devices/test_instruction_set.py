@@ -204,6 +204,23 @@ def test_package_refuses_instruction_sets_that_nothing_executes(
     assert "hint: QEMU emulates avx2, neon alone" in finished.err
 
 
+@pytest.mark.parametrize("target", ["ios18", "web", "web-webgpu"])
+def test_a_device_that_no_processor_here_stands_for_has_no_instruction_sets(
+    edgekit: RunEdgeKit, saturating: Path, tmp_path: Path, target: str
+) -> None:
+    finished = edgekit("package", saturating, "--target", target, "--isa", "avx2", "-o", tmp_path / "bundle")
+
+    assert finished.code == 2
+    told = f"isa:avx2: no processor of this system executes what is built for {target}, with any instructions"
+    assert finished.err.endswith(f"error: {told}\nhint: leave --isa out\n")
+
+    assert edgekit("package", saturating, "--target", target, "-o", tmp_path / "bundle").code == 0
+    assert told in edgekit("verify", tmp_path / "bundle", "--isa", "avx2").err
+    judged = edgekit("gate", tmp_path / "bundle", "--isa", "avx2", "--json")
+    rows = {row["budget"]: row["outcome"] for row in judged.json["bundles"][0]["verdicts"]}
+    assert (judged.code, rows["outputs with avx2"]) == (0, "not compared")
+
+
 def test_quantize_holds_a_target_alone_to_instruction_sets(edgekit: RunEdgeKit, saturating: Path, data: Path) -> None:
     finished = edgekit("quantize", saturating, "--data", data, "--isa", "avx2", "-o", data.parent / "int8.onnx")
 

@@ -37,7 +37,7 @@ def test_a_user_without_a_home_has_no_emulator_and_no_library() -> None:
     assert home_folder() == Path("/")
     assert x86_emulator() is None
     assert not QemuDevice.is_installed()
-    assert cannot_execute(find_profile("intel-cpu")[0], "neon") is not None
+    assert cannot_execute(*find_profile("intel-cpu"), "neon") is not None
     with pytest.raises(InputError) as caught:
         find_library()
     assert str(caught.value) == (
