@@ -381,7 +381,7 @@ def _told(form: Candidate, error: Exception) -> str:
         told = "; ".join(filter(None, [error.found, error.too_few]))
         return f"{name} is not accurate enough{held_to} ({told})"
     if isinstance(error, NotWorthItError):
-        beside = "" if error.found is None else f" ({error.found}; {error.expected})"
+        beside = "" if error.found is None else f" ({error.found}; it has to be {error.expected})"
         return f"{name} {error.message}{beside}"
     return f"{name} does not work ({why(error)[1]})"
 

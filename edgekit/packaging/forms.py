@@ -159,7 +159,10 @@ class Forms:
                     raise
                 options = replace(options, examples=(*failing, *options.examples))
                 self._walk.set_aside(attempt)
-                self._walk.warn(f"float16 is not accurate enough ({error.found}): decided once more on these samples")
+                self._walk.warn(
+                    f"float16 is not accurate enough ({error.found}): what stays in float32 is decided anew, with "
+                    f"{len(failing)} of these samples"
+                )
                 _empty(self._folder)
         return self._once(candidate, model, options)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgekit.errors import InputError
+from edgekit.units import bytes_text
 
 MEMORY = 2 << 30
 """Bytes that the process of a command may have in memory, files that it maps left out."""
@@ -91,8 +92,8 @@ class Watch:
         if memory > limits.memory:
             return InputError(
                 "takes too much memory",
-                expected=f"{limits.memory / 1e9:.4g} GB at most",
-                found=f"{memory / 1e9:.4g} GB",
+                expected=f"{bytes_text(limits.memory)} at most",
+                found=bytes_text(memory),
                 hint=f"`--max-memory {max(4, round(2 * limits.memory / 1e9))}GB` allows more, where the model needs it",
             )
         seconds = max(limits.seconds, self._patience)

@@ -93,7 +93,7 @@ def test_memory_over_the_limit_ends_the_stage(tmp_path: Path) -> None:
     """
     finished = run(body, tmp_path)
     assert finished.returncode == 2
-    assert finished.stderr.startswith("error: stage verify: takes too much memory\nexpected: 0.3 GB at most\nfound: ")
+    assert finished.stderr.startswith("error: stage verify: takes too much memory\nexpected: 300 MB at most\nfound: ")
     assert "hint: `--max-memory 4GB` allows more" in finished.stderr
 
 
