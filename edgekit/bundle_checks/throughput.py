@@ -162,7 +162,8 @@ def _not_in_batches(bundle: Bundle, batch: int, feeds: Arrays, error: ModelFaile
         f"the model does not run on {batch} samples beside one another in the first dimension of inputs: {given}",
         subject=bundle.path,
         found=error.found,
-        hint="an input may count samples in another dimension, as states of recurrent layers do; leave --batch out",
+        hint="an input may count samples in another dimension, as states of recurrent layers do, or a node may hold "
+        "the size 1 that --dim gave: package with --dim NAME=1..8, or leave --batch out",
     )
 
 

@@ -97,7 +97,8 @@ def test_a_state_whose_samples_are_counted_in_its_second_dimension_is_told(
     assert refused.value.subject == str(bundle.path)
     assert refused.value.found is not None
     assert refused.value.hint == (
-        "an input may count samples in another dimension, as states of recurrent layers do; leave --batch out"
+        "an input may count samples in another dimension, as states of recurrent layers do, or a node may hold the "
+        "size 1 that --dim gave: package with --dim NAME=1..8, or leave --batch out"
     )
     (alone,) = bench_throughput(bundle, None, 2)
     assert alone.batch == 1
