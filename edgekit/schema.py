@@ -88,6 +88,13 @@ def _message(flaw: Any) -> str:
         return (
             f"the text {flaw.instance!r} is no {_NUMBERS[flaw.validator_value]}, which stands without quotes or a unit"
         )
+    if flaw.validator == "type" and flaw.validator_value in _TYPES:
+        return f"{flaw.instance!r} is not {_TYPES[flaw.validator_value]}"
+    if flaw.validator == "required":
+        missing = next(key for key in flaw.validator_value if key not in flaw.instance)
+        return f"{missing!r} is missing"
+    if flaw.validator == "enum":
+        return f"{flaw.instance!r} is not one of {', '.join(map(str, flaw.validator_value))}"
     if flaw.validator == "const":
         return f"{json.dumps(flaw.validator_value)} was expected, not {flaw.instance!r}"
     if flaw.validator in ("oneOf", "anyOf") and flaw.context:

@@ -192,7 +192,10 @@ def read_config(path: Path) -> Config:
         raise InputError("cannot be used: it is nested too deeply", subject=path) from error
     if flaw is not None:
         raise InputError(
-            "cannot be used", subject=path, found=flaw, hint="EdgeKit's config.schema.json describes every key"
+            "cannot be used",
+            subject=path,
+            found=_by_name(flaw, document),
+            hint="EdgeKit's config.schema.json describes every key",
         )
     preprocessing, outputs = _preprocessing(document, path, None), _outputs(document, path, None)
     budget = Budget.parse(document.get("budget", {}), f"{path} [budget]")
@@ -203,6 +206,13 @@ def read_config(path: Path) -> Config:
     _require_different(places, "output", path)
     _require_apart(places, path)
     return Config(path, preprocessing, budget, bundles, _gate(document.get("gate", {}), path.parent), outputs)
+
+
+def _by_name(flaw: str, document: Mapping[str, Any]) -> str:
+    """What is wrong in a bundle, which has a name of its own in place of its number, from 0, among all of them."""
+    place = re.match(r"bundle\[(\d+)\]\.?", flaw)
+    name = document["bundle"][int(place[1])].get("name") if place else None
+    return f"bundle {name!r} {flaw[place.end() :]}" if place and isinstance(name, str) and name else flaw
 
 
 def _require_different(values: Sequence[object], what: str, path: Path) -> None:

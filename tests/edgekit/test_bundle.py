@@ -246,9 +246,9 @@ def test_what_is_no_bundle(tmp_path: Path) -> None:
     [
         ({"schema_version": 2}, "schema_version: 1 was expected, not 2"),
         ({"files": [{"path": "../x", "bytes": 1, "sha256": "0" * 64}]}, "files[0].path"),
-        ({"inputs": 3}, "inputs: 3 is not of type 'array'"),
+        ({"inputs": 3}, "inputs: 3 is not a list"),
         ({"surprise": 3}, "unknown key 'surprise'"),
-        ({"preprocessing": {}}, "preprocessing: 'kind' is a required property"),
+        ({"preprocessing": {}}, "preprocessing: 'kind' is missing"),
         ({"candidates": [{"candidate": "c", "fate": "ships", "reason": "", "weight_bytes": -1}]}, "weight_bytes: -1"),
         (
             {"model": {"main": "m", "files": ["m"], "alternatives": ["m"], "kind": "float32", "precision": "float32"}},

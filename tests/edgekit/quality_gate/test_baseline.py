@@ -94,12 +94,12 @@ def test_the_bundles_themselves_are_kept_as_long_as_they_are_named(tmp_path: Pat
     ("text", "found"),
     [
         ("{", "cannot be read: "),
-        ("[]", "is no baseline\nexpected: what schema version 3 describes\nfound: [] is not of type 'object'"),
+        ("[]", "is no baseline\nexpected: what schema version 3 describes\nfound: [] is not an object"),
         (
             '{"schema_version": 2, "bundles": {}}',
             "found: schema_version: 3 was expected, not 2\nhint: if another",
         ),
-        ('{"schema_version": 3, "bundles": {"a": {}}}', "found: bundles.a: 'fingerprint' is a required property"),
+        ('{"schema_version": 3, "bundles": {"a": {}}}', "found: bundles.a: 'fingerprint' is missing"),
     ],
 )
 def test_a_file_that_is_no_baseline(tmp_path: Path, digits_bundle: Bundle, text: str, found: str) -> None:
