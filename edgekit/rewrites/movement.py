@@ -337,8 +337,8 @@ class PaddedAverage(Rewrite):
             before, behind = pads[axis], pads[axis + len(kernel)]
             free = length + before + behind - (kernel[axis] - 1) * dilations[axis] - 1
             count = (-(-free // strides[axis]) if is_upward else free // strides[axis]) + 1
-            if (count - 1) * strides[axis] >= length + before:
-                raise InapplicableError("a window may begin in the padding behind")
+            if is_upward and (count - 1) * strides[axis] >= length + before:
+                count -= 1  # a window that would begin in the padding behind is left out
             places = np.arange(count)[:, None] * strides[axis] - before + np.arange(kernel[axis]) * dilations[axis]
             elements = ((places >= 0) & (places < length)).sum(1)
             if not elements.all():

@@ -18,6 +18,7 @@ from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.long_lists import leave_out_long_lists
 from edgekit.graph.sizes.microsoft_shapes import microsoft_operators_known
 from edgekit.graph.sizes.ml_shapes import ML_DOMAIN, fill_in
+from edgekit.graph.sizes.pool_sizes import round_down, rounds_up
 from edgekit.graph.sizes.reshape_ranks import fill_in_ranks
 from edgekit.model import Model, values_of
 
@@ -67,6 +68,8 @@ def _inferred(model: Model, *, strict: bool, with_microsoft: bool) -> Model:
         proto = light_proto(model)
         _hide_untyped_encoders(proto)
         with microsoft_operators_known(proto) if with_microsoft else nullcontext():
+            while rounds_up(proto) and round_down(proto, _told_by_onnx(proto, strict=False)):
+                pass  # sizes behind a pool are those of the next one
             inferred = _told_by_onnx(proto, strict=strict)
         inferred_model = ir.from_proto(inferred)
     except Exception as error:  # what onnx and onnx_ir raise for graphs of odd types has no common base

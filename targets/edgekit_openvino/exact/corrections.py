@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.exact.added_axes import KINDS as MOVED
+from edgekit_openvino.exact.added_axes import add_axes_behind
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.distinct_elements import keep_distinct
 from edgekit_openvino.exact.growing_states import read_growing_states
@@ -30,6 +32,8 @@ from edgekit_openvino.exact.slopes import KIND as PRELU
 from edgekit_openvino.exact.slopes import NEW_SLOPES, keep_slopes
 from edgekit_openvino.exact.unsigned_integers import KINDS as UNSIGNED
 from edgekit_openvino.exact.unsigned_integers import keep_unsigned
+from edgekit_openvino.exact.upward_pools import KIND as MAX_POOL
+from edgekit_openvino.exact.upward_pools import leave_windows_out
 
 EXTREMES = {"ReduceMax": -np.inf, "ReduceMin": np.inf}
 """What of nothing but this is made the number of float32 that is next to it."""
@@ -63,6 +67,8 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
     constants = _constants(network)
     for operation in network.get_ordered_ops():
         kind = operation.get_type_name()
+        if kind in MOVED:
+            add_axes_behind(operation)
         is_fused_wrong = kind in REDUCTIONS and _is_fused_wrong(operation) and _meets_constants(operation, constants)
         if is_fused_wrong and operation.get_element_type().is_real():
             _reduce_with_two_axes(operation)
@@ -92,6 +98,8 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
             store_operands(operation, constants)
         elif kind == PRELU:
             keep_slopes(operation, opset)
+        elif kind == MAX_POOL:
+            leave_windows_out(operation)
         elif kind == "TopK":
             keep_the_order_of_equals(operation)
         elif kind == "Select":

@@ -37,17 +37,38 @@ def _counts_other_padding(node: ir.Node, _: int) -> bool:
 
 def _reaches_behind(node: ir.Node) -> bool:
     """Whether the last window along some axis, where sizes are rounded up, reaches beyond the padding."""
+    places = _last_windows(node)
+    if places is None:
+        return True
+    last, ends, reaches_on = places
+    return bool(np.any(reaches_on & (last < ends)))  # one that begins behind is left out
+
+
+def _counts_a_window_behind(node: ir.Node, _: int) -> bool:
+    """Whether sizes are rounded up, and the last window along some axis would begin in the padding behind."""
+    if not _rounds_sizes_up(node, _) or node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
+        return False
+    places = _last_windows(node)
+    return places is not None and bool(np.any((places[0] > 0) & (places[0] >= places[1])))
+
+
+def _last_windows(node: ir.Node) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Places of the last window along each axis if sizes are rounded up; None where sizes are open.
+
+    Returns:
+        Where it begins, where the padding behind does, and whether the window reaches beyond that; counted from the
+        padding's beginning.
+    """
     x, kernel = node.inputs[0], np.array(node.attributes["kernel_shape"].as_ints())
     sizes = [] if x is None or x.shape is None else list(x.shape)[2:]
     if not sizes or not all(isinstance(size, int) for size in sizes):
-        return True
+        return None
     ones = [1] * len(kernel)
     strides, dilations = (np.array(node.attributes.get_ints(name, ones)) for name in ("strides", "dilations"))
-    before, behind = np.reshape(node.attributes.get_ints("pads", ()), (2, -1))
-    lengths = np.array(sizes)
-    free = lengths + before + behind - (kernel - 1) * dilations - 1
-    last = -(-free // strides) * strides
-    return bool(np.any((free % strides != 0) & (last < lengths + before)))  # one that begins behind is left out
+    before, behind = np.reshape(node.attributes.get_ints("pads", [0] * 2 * len(kernel)), (2, -1))
+    ends = np.array(sizes) + before
+    free = ends + behind - (kernel - 1) * dilations - 1
+    return -(-free // strides) * strides, ends, free % strides != 0
 
 
 def _is_quantized(value: ir.Value | None) -> bool:
@@ -94,5 +115,6 @@ MISREADINGS = (
     Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),
     Departure(("LpPool",), _rounds_sizes_up, "it averages over fewer elements where sizes are rounded up"),
     Departure(("LRN",), _has_a_fraction_in_its_bias, "it cuts off the bias's fraction"),
+    Departure(("MaxPool",), _counts_a_window_behind, "it has a window that begins in the padding behind"),
     Departure(("RoiAlign",), mode_is("max"), "it takes the greatest of other values"),
 )

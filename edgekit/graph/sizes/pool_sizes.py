@@ -1,0 +1,108 @@
+"""Sizes of pools that round up, which ONNX's own inference tells too large before opset 22.
+
+A window that would begin in the padding behind is left out: ONNX's reference, ONNX Runtime and PyTorch all do so, and
+so does the inference from opset 22 on. Before, it counts the window (onnx 1.23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
+
+import onnx
+
+POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
+Sizes = Mapping[str, Sequence[int | None]]
+
+
+def rounds_up(proto: onnx.ModelProto) -> bool:
+    """Whether the graph or a body in it has a pool that rounds up."""
+    return any(_upward(node) for graph in _graphs(proto.graph) for node in graph.node)
+
+
+def round_down(proto: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
+    """Gives pools that leave a window out the padding with which rounding down makes as many windows, in place.
+
+    What is told of the sizes behind them is forgotten.
+
+    Args:
+        proto: A model that sizes are inferred of and that is not executed.
+        inferred: The same with the sizes that inference tells.
+
+    Returns:
+        Whether there were any.
+    """
+    changed = False
+    for graph, with_sizes in zip(_graphs(proto.graph), _graphs(inferred.graph), strict=True):
+        told = chain(with_sizes.input, with_sizes.value_info, with_sizes.output)
+        sizes = {info.name: _sizes(info) for info in told}
+        sizes |= {tensor.name: list(tensor.dims) for tensor in with_sizes.initializer}
+        changed_here = [node for node in graph.node if _upward(node) and _rounded_down(node, sizes)]
+        if changed_here:
+            _forget_sizes_behind(graph, {name for node in changed_here for name in node.output})
+            changed = True
+    return changed
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                if body.node:
+                    yield from _graphs(body)
+
+
+def _upward(node: onnx.NodeProto) -> bool:
+    if node.op_type not in POOLS or node.domain not in ("", "ai.onnx"):
+        return False
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    as_given = "auto_pad" not in attributes or attributes["auto_pad"].s in (b"", b"NOTSET")
+    return as_given and "ceil_mode" in attributes and attributes["ceil_mode"].i == 1
+
+
+def _sizes(info: onnx.ValueInfoProto) -> list[int | None]:
+    shape = info.type.tensor_type.shape
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in shape.dim]
+
+
+def _rounded_down(node: onnx.NodeProto, sizes: Sizes) -> bool:
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    kernel = list(attributes["kernel_shape"].ints) if "kernel_shape" in attributes else []
+    lengths = sizes.get(node.input[0], ())[2:]
+    if not kernel or len(lengths) != len(kernel):
+        return False
+
+    def each(name: str, default: Sequence[int]) -> list[int]:
+        return list(attributes[name].ints) if name in attributes and attributes[name].ints else list(default)
+
+    ones = [1] * len(kernel)
+    strides, dilations, pads = each("strides", ones), each("dilations", ones), each("pads", [0] * 2 * len(kernel))
+    if not len(strides) == len(dilations) == len(kernel) == len(pads) // 2 or min(strides) < 1:
+        return False  # what is wrong with it is told by the inference
+    leaves_out = False
+    for axis, length in enumerate(lengths):
+        if length is None:
+            continue
+        before, behind = pads[axis], pads[axis + len(kernel)]
+        reach, stride = (kernel[axis] - 1) * dilations[axis] + 1, strides[axis]
+        last = -(-(length + before + behind - reach) // stride)
+        if last > 0 and last * stride >= length + before:
+            last, leaves_out = last - 1, True
+        pads[axis + len(kernel)] = max(last * stride + reach - length - before, 0)
+    if leaves_out:
+        kept = [attribute for attribute in node.attribute if attribute.name not in ("ceil_mode", "pads")]
+        del node.attribute[:]
+        node.attribute.extend([*kept, onnx.helper.make_attribute("pads", pads)])
+    return leaves_out
+
+
+def _forget_sizes_behind(graph: onnx.GraphProto, names: Collection[str]) -> None:
+    """Forgets what is told of values that are computed from those named, in place."""
+    behind = set(names)
+    for node in graph.node:  # sorted: what a node reads is computed before
+        if behind.intersection(node.input):
+            behind.update(node.output)
+    kept = [info for info in graph.value_info if info.name not in behind]
+    del graph.value_info[:]
+    graph.value_info.extend(kept)
