@@ -26,6 +26,8 @@ from edgekit_openvino.exact.joined_constants import keep_apart
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.quotients import keep_quotient
 from edgekit_openvino.exact.replacing import hand_over, put_behind, put_in_place_of
+from edgekit_openvino.exact.roundings_by_axis import KIND as ROUNDING
+from edgekit_openvino.exact.roundings_by_axis import write_out
 from edgekit_openvino.exact.shared_transposes import part_transposes
 from edgekit_openvino.exact.sliced_inputs import copy_slices
 from edgekit_openvino.exact.slopes import KIND as PRELU
@@ -98,6 +100,8 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
             store_operands(operation, constants)
         elif kind == PRELU:
             keep_slopes(operation, opset)
+        elif kind == ROUNDING:
+            write_out(operation, constants)
         elif kind == MAX_POOL:
             leave_windows_out(operation)
         elif kind == "TopK":
