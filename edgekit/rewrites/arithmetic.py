@@ -20,6 +20,8 @@ MASK_IS_BOOLEAN = 10
 """Since this opset the mask of Dropout holds true and false, and no numbers of the input's type."""
 MASK_KEEPS = 12
 """Since this opset it is true where an element is kept."""
+EQUAL_TAKES_FLOATS = 11
+"""Since this opset Equal takes floats."""
 VECTOR = 16
 """Numbers of 32 bits in the widest vectors of today's processors (AVX-512)."""
 
@@ -315,7 +317,9 @@ class DividedByLength(Rewrite):
         total = build.reduce("ReduceSum", build("Abs", x) if is_sum else build("Mul", x, x), axes)
         length = total if is_sum else build("Sqrt", total)
         zero, one = (np.asarray(number, x.dtype.numpy()) for number in (0, 1))
-        return [build("Div", x, build("Where", build("Equal", length, zero), one, length))]
+        if build.opset >= EQUAL_TAKES_FLOATS:
+            return [build("Div", x, build("Where", build("Equal", length, zero), one, length))]
+        return [build("Div", x, build("Where", build.cast(length, ir.DataType.BOOL), length, one))]
 
 
 def _constant_axes(node: ir.Node, x: ir.Value) -> tuple[list[int], bool]:

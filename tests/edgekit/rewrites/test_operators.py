@@ -282,12 +282,13 @@ def test_log_sum_exp_of_an_unknown_rank(assert_rewritten, keepdims):
 
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("axis", [0, -1])
-@pytest.mark.parametrize("opset", [11, 15, 18])
+@pytest.mark.parametrize("opset", [9, 11, 15, 18])
 def test_lp_normalization(assert_rewritten, p, axis, opset):
     node = helper.make_node("LpNormalization", ["x"], ["y"], axis=axis, p=p)
     proto = model([node], {"x": (FLOAT, [2, 3])}, {"y": FLOAT}, opset=opset)
     short = np.array([[3e-4, -4e-4, 0], [0, 0, 0]], np.float32)
-    result = assert_rewritten(proto, {"x": numbers(2, 3)}, {"x": short})
+    missing = np.array([[np.nan, 1, 2], [3, 4, 5]], np.float32)
+    result = assert_rewritten(proto, {"x": numbers(2, 3)}, {"x": short}, {"x": missing})
     assert [each.rewrite for each in result.applied] == ["division by the length"]
 
 
