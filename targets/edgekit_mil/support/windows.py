@@ -113,6 +113,19 @@ class Windows:
             reach.append((before, max((count - 1) * stride + extent - size - before, 0)))
         return tuple(reach)
 
+    def require_one(self, x: Value, reach: Padding) -> None:
+        """Sees that there is a window along each dimension whose size is known.
+
+        Raises:
+            Unsupported: The windows are larger than the input: nothing comes out, and Core ML has no empty tensors.
+        """
+        for size, (before, after), extent in zip(x.shape[2:], reach, self.extents, strict=True):
+            if isinstance(size, int | np.integer) and size + before + after < extent:
+                raise Unsupported(
+                    f"a window of {extent} is larger than the size {size + before + after}: its output is empty",
+                    "check what the shapes are fixed to",
+                )
+
     def counts(self, spatial: Sequence[int], reach: Padding) -> Ints:
         """How many windows there are in each dimension."""
         return tuple(

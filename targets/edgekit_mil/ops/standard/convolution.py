@@ -32,6 +32,8 @@ def conv(
     windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
     named = windows.named_padding(x, auto_pad)
     padding = () if named else windows.padding(x, auto_pad, pads)
+    if not named:
+        windows.require_one(x, padding)
     weight = w.var
     if not w.is_constant and windows.is_dilated:
         weight = with_holes(w, windows.dilations)

@@ -34,6 +34,8 @@ def max_pool(
     named = None if windows.is_dilated or asks_positions else windows.named_padding(x, auto_pad)
     padding = () if named else windows.padding(x, auto_pad, pads)
     reach = windows.reach(x, padding, bool(ceil_mode) and auto_pad == "NOTSET")
+    if not named:
+        windows.require_one(x, reach)
     if windows.is_dilated:
         result = over_taps(data, windows, reach, -np.inf, mb.maximum)
     else:
@@ -70,6 +72,8 @@ def average_pool(
     named = None if windows.is_dilated else windows.named_padding(x, auto_pad)
     padding = () if named else windows.padding(x, auto_pad, pads)
     rounds_up = bool(ceil_mode) and auto_pad == "NOTSET"
+    if not named:
+        windows.require_one(x, windows.reach(x, padding, rounds_up))
     if not rounds_up and not windows.is_dilated:
         return mb.avg_pool(
             x=x.var,
@@ -102,6 +106,7 @@ def lp_pool(
     windows = Windows.over(kernel_shape, strides, dilations)
     padding = windows.padding(x, auto_pad, pads)
     reach = windows.reach(x, padding, bool(ceil_mode) and auto_pad == "NOTSET")
+    windows.require_one(x, reach)
     return root(sum_pool(power_of_magnitude(x.var, p), windows, reach), p)
 
 

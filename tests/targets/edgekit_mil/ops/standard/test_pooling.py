@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edgekit.errors import UnsupportedOpsError
+
 GEOMETRIES = [
     {},
     {"strides": [2, 2], "pads": [1, 1, 1, 1]},
@@ -74,3 +76,18 @@ def test_max_unpool_agrees(agrees, rng, output_shape):
 def test_a_window_that_begins_just_behind_is_left_out(agrees, op_type):
     x = np.arange(4, dtype=np.float32).reshape(1, 1, 4)
     agrees(op_type, [x], opset=19, kernel_shape=[2], strides=[4], pads=[0, 1], ceil_mode=1)
+
+
+@pytest.mark.parametrize("operator", ["AveragePool", "LpPool", "MaxPool"])
+def test_windows_larger_than_what_they_slide_over_are_refused(lower, operator):
+    with pytest.raises(UnsupportedOpsError, match="a window of 4 is larger than the size 3: its output is empty"):
+        lower(operator, [np.ones((1, 2, 6, 3), np.float32)], kernel_shape=[2, 4])
+
+
+def test_a_larger_window_that_rounds_up_is_one(agrees, rng):
+    agrees("MaxPool", [rng.standard_normal((1, 2, 2), dtype=np.float32)], kernel_shape=[3], strides=[2], ceil_mode=1)
+
+
+def test_a_convolution_larger_than_what_it_slides_over_is_refused(lower):
+    with pytest.raises(UnsupportedOpsError, match="a window of 3 is larger than the size 2"):
+        lower("Conv", [np.ones((1, 2, 2), np.float32), np.ones((2, 2, 3), np.float32)])
