@@ -15,6 +15,8 @@ from edgekit_openvino.exact.added_axes import add_axes_behind
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.distinct_elements import keep_distinct
 from edgekit_openvino.exact.growing_states import read_growing_states
+from edgekit_openvino.exact.infinite_numbers import KIND as INFINITE
+from edgekit_openvino.exact.infinite_numbers import compare_with_the_greatest
 from edgekit_openvino.exact.integer_comparisons import KINDS as COMPARISONS
 from edgekit_openvino.exact.integer_comparisons import keep_integer_choice, keep_integer_comparison
 from edgekit_openvino.exact.integer_kernels import KERNELS, keep_integer_kernel
@@ -100,6 +102,8 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
             store_operands(operation, constants)
         elif kind == PRELU:
             keep_slopes(operation, opset)
+        elif kind == INFINITE:
+            compare_with_the_greatest(operation)
         elif kind == ROUNDING:
             write_out(operation, constants)
         elif kind == MAX_POOL:
