@@ -165,8 +165,14 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
 def _is_mended(gap: OpGap, outcome: Rewritten, left: Sequence[OpGap]) -> bool:
     """Whether a node was replaced by others, of which none is refused, while others of the model still are."""
     refused = {rest.node for rest in left}
-    made = {node_name(node) for node in outcome.model.graph.all_nodes() if origin_of(node) == gap.node}
+    made = _made_of(gap.node, outcome.model)
     return bool(left) and any(each.node == gap.node for each in outcome.applied) and not made & refused
+
+
+def _made_of(name: str, model: Model) -> set[str]:
+    """The nodes that rewrites made of a node, and of those again."""
+    made = (node for node in model.graph.all_nodes() if origin_of(node) is not None)
+    return {node_name(node) for node in made if origin_of(node) == name or node_name(node).startswith(f"{name}/")}
 
 
 def _found_later(refusal: UnsupportedOpsError, outcome: Rewritten, left: Sequence[OpGap]) -> list[OpGap]:
@@ -180,6 +186,6 @@ def _explained(gap: OpGap, outcome: Rewritten, left: Sequence[OpGap]) -> OpGap:
     """The gap with why rewriting its node did not help."""
     if gap.node in outcome.dropped:
         return replace(gap, reason=f"{gap.reason}; {outcome.dropped[gap.node]}")
-    made = {node_name(node) for node in outcome.model.graph.all_nodes() if origin_of(node) == gap.node}
+    made = _made_of(gap.node, outcome.model)
     reasons = dict.fromkeys(f"the rewrite needs {rest.op_type}: {rest.reason}" for rest in left if rest.node in made)
     return replace(gap, reason="; ".join((gap.reason, *reasons)), hint="" if reasons else gap.hint)

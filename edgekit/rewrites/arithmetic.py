@@ -242,6 +242,10 @@ class WholeBias(Rewrite):
     name: ClassVar[str] = "local response normalization with a bias of 1"
     op_types: ClassVar[Sequence[str]] = ("LRN",)
 
+    def matches(self, node: ir.Node) -> bool:
+        """Another bias: of 1 nothing would change."""
+        return node.attributes.get_float("bias", 1.0) != 1
+
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """``x / (b + a s)^c`` as ``b^-c x / (1 + a/b s)^c``."""
         x, dtype = typed(node.inputs[0])

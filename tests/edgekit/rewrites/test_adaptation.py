@@ -128,3 +128,20 @@ def test_what_a_target_refuses_once_other_nodes_are_rewritten_is_told_in_their_p
     with pytest.raises(UnsupportedOpsError) as raised:
         converted(model_of(proto), convert, [Definition()])
     assert [(gap.node, gap.reason) for gap in raised.value.gaps] == [("y", "no kernel")]
+
+
+def test_a_node_whose_rewrite_is_rewritten_and_refused_again_is_told(
+    model_of: Callable[[onnx.ModelProto], Model],
+) -> None:
+    graph = "g (float[1, 4, 3, 2] x) => (float[1, 4, 3, 2] y) { y = LRN <size = 3, bias = 2.0> (x) }"
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{graph}')
+
+    def convert(candidate: Model) -> None:
+        refused = [node for node in candidate.graph if node.op_type in ("LRN", "Mul")]
+        raise UnsupportedOpsError(
+            [OpGap(op_type=node.op_type, node=node_name(node), reason="none") for node in refused]
+        )
+
+    with pytest.raises(UnsupportedOpsError, match="the rewrite needs LRN: none") as raised:
+        converted(model_of(proto), convert, installed_rewrites())
+    assert [(gap.op_type, gap.node) for gap in raised.value.gaps] == [("LRN", "y")]

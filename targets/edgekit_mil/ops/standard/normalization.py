@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed
+from edgekit_mil.ops.standard.pooling import padded_along, taps
 from edgekit_mil.support.high_ranks import along_axis, of_shape
 from edgekit_mil.support.movement import along_channels, normalized_axis
 from edgekit_mil.support.runtime_shapes import is_number
+from edgekit_mil.support.windows import Windows
 
 MVN_EPSILON = 1e-9
 """What ONNX's definition of MeanVarianceNormalization adds to the standard deviation."""
@@ -115,16 +118,18 @@ def local_response_normalization(
 
     Of an even size, the greater part lies behind.
     """
-    shape = x.static_shape
-    squares = mb.reshape(x=mb.square(x=x.var), shape=[shape[0], 1, shape[1], int(np.prod(shape[2:]))])
-    around = mb.avg_pool(
-        x=squares,
-        kernel_sizes=[size, 1],
-        strides=[1, 1],
-        pad_type="custom",
-        pad=[(size - 1) // 2, size // 2, 0, 0],
-    )
-    energy = mb.reshape(x=around, shape=shape)
+    before, behind = (size - 1) // 2, size // 2
+    if x.is_static:
+        shape = x.static_shape
+        squares = mb.reshape(x=mb.square(x=x.var), shape=[shape[0], 1, shape[1], int(np.prod(shape[2:]))])
+        around = mb.avg_pool(
+            x=squares, kernel_sizes=[size, 1], strides=[1, 1], pad_type="custom", pad=[before, behind, 0, 0]
+        )
+        energy = mb.reshape(x=around, shape=shape)
+    else:
+        channels = Windows((size,), (1,), (1,))
+        squares = padded_along(mb.square(x=x.var), 1, (before, behind), 0.0)
+        energy = mb.mul(x=reduce(lambda one, other: mb.add(x=one, y=other), taps(squares, 1, channels, 0)), y=1 / size)
     return mb.real_div(x=x.var, y=mb.pow(x=mb.add(x=mb.mul(x=energy, y=alpha), y=bias), y=beta))
 
 

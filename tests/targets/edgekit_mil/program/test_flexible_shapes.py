@@ -176,6 +176,7 @@ OPEN_BATCH = {
     "cropped": make_node("Pad", ["x", "crop"], ["y"]),
     "repeated": make_node("Resize", ["x", "", "twice"], ["y"], mode="nearest", nearest_mode="floor"),
     "cubic": make_node("Resize", ["x", "", "twice"], ["y"], mode="cubic"),
+    "response of more channels than there are": make_node("LRN", ["x"], ["y"], size=5, alpha=0.3, bias=2.0),
 }
 
 
@@ -196,6 +197,7 @@ OPEN_PICTURE = {
     "edges": (make_node("Pad", ["x", "pads"], ["y"], mode="edge"), {"pads": np.array([0, 0, 2, 1, 0, 0, 1, 3])}),
     "cropped": (make_node("Pad", ["x", "pads"], ["y"]), {"pads": np.array([0, 0, -1, 2, 0, 0, 1, -2])}),
     "same": (make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], auto_pad="SAME_LOWER"), {}),
+    "response": (make_node("LRN", ["x"], ["y"], size=3, alpha=0.3, beta=0.6, bias=1.5), {}),
     **{
         f"{operator}, {auto_pad}": (make_node(operator, ["x"], ["y"], auto_pad=auto_pad, strides=[2, 3], **more), {})
         for auto_pad in ("SAME_UPPER", "SAME_LOWER")
