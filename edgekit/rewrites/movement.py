@@ -280,6 +280,34 @@ def _is_same(node: ir.Node) -> bool:
     return node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
 
 
+class WideWindow(Rewrite):
+    """Pools with a window that is larger than the image and its padding, which sizes that are rounded up allow."""
+
+    name: ClassVar[str] = "pooling with a window as large as the image"
+    op_types: ClassVar[Sequence[str]] = ("AveragePool", "LpPool", "MaxPool")
+
+    def matches(self, node: ir.Node) -> bool:
+        """Sizes that are rounded up, and padding as it is given."""
+        padding = node.attributes.get_string("auto_pad", "NOTSET")
+        return node.attributes.get_int("ceil_mode", 0) == 1 and padding == "NOTSET"
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
+        """For images of known sizes: what lies beyond the padding counts neither as an element nor in an average."""
+        x = node.inputs[0]
+        lengths = [size_along(x, axis) for axis in range(2, rank_of(x))]
+        kernel = list(node.attributes["kernel_shape"].as_ints())
+        strides, dilations, pads = _steps(node, len(kernel))
+        wholes = [length + sum(pads[axis :: len(kernel)]) for axis, length in enumerate(lengths)]
+        beyond = [width - whole for width, whole in zip(kernel, wholes, strict=True)]
+        wide = {axis for axis, more in enumerate(beyond) if 0 < more < strides[axis] and dilations[axis] == 1}
+        if not wide:
+            raise InapplicableError("its windows are no larger than the image, or there are none")
+        attributes = {name: node.attributes[name].value for name in node.attributes}
+        attributes["kernel_shape"] = [wholes[axis] if axis in wide else width for axis, width in enumerate(kernel)]
+        attributes["strides"] = [1 if axis in wide else stride for axis, stride in enumerate(strides)]
+        return build.several(len(node.outputs), node.op_type, x, **attributes)
+
+
 class UpwardPool(Rewrite):
     """``MaxPool`` and ``LpPool`` whose output sizes are rounded up, with the padding that makes them whole."""
 

@@ -97,6 +97,7 @@ class StandardRewrites(RewriteSet):
             equations.NamedEinsum(),
             equations.PairedEinsum(),
             movement.PaddedTransposition(),
+            movement.WideWindow(),
             movement.UpwardPool(),
             movement.PaddedAverage(),
             movement.ScatteredUnpool(),

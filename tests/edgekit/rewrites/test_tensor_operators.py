@@ -190,6 +190,29 @@ def test_pooling_with_sizes_rounded_up(model_of, run, size, attributes):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "kernel"),
+    [
+        ("AveragePool", {"kernel_shape": [8, 8], "strides": [8, 8], "count_include_pad": 1}, [5, 6]),
+        (
+            "AveragePool",
+            {"kernel_shape": [9, 2], "strides": [2, 1], "pads": [1, 0, 2, 0], "count_include_pad": 1},
+            [8, 2],
+        ),
+        ("AveragePool", {"kernel_shape": [3, 9], "strides": [2, 9], "pads": [0, 1, 0, 1]}, [3, 8]),
+        ("MaxPool", {"kernel_shape": [8, 2], "strides": [8, 2], "pads": [0, 1, 1, 0]}, [6, 2]),
+        ("LpPool", {"kernel_shape": [8, 8], "strides": [5, 5]}, [5, 6]),
+    ],
+)
+def test_pooling_with_a_window_larger_than_the_image(model_of, run, op_type, attributes, kernel):
+    x = {"x": floats(1, 2, 5, 6)}
+    proto = single(op_type, x, opset=19, ceil_mode=1, **attributes)
+    changed = rewritten_alone(model_of, proto)
+    widths = [list(a.ints) for node in changed.graph.node for a in node.attribute if a.name == "kernel_shape"]
+    assert widths == [kernel]
+    np.testing.assert_allclose(run(changed, x)[0], run(proto, x)[0], rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("opset", [9, 10, 19])
 @pytest.mark.parametrize("shape", [(2, 5, 3, 4), (1, 16, 7), (1, 33, 2, 3, 2)])
 def test_average_of_whole_vectors(model_of, run, shape, opset):

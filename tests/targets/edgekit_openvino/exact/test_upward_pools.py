@@ -57,3 +57,12 @@ def test_averages_of_known_sizes_are_taken(counted: int, tmp_path: Path) -> None
     )
     feeds = {"x": 3 + np.random.default_rng(2).normal(size=(1, 2, 12, 7)).astype(np.float32)}
     np.testing.assert_allclose(converted(proto, feeds, tmp_path), expected(proto, feeds), rtol=1e-5)
+
+
+@pytest.mark.parametrize("operator", ["AveragePool", "LpPool", "MaxPool"])
+def test_a_window_larger_than_the_image(operator: str, tmp_path: Path) -> None:
+    """As in EfficientNet of the transformers library, whose pool is as wide as its channels are many."""
+    proto, feeds = model("kernel_shape = [40], strides = [40]", 7, operator, opset=19), numbers(7)
+    with pytest.raises(Exception, match="larger than the data shape"):
+        as_read(proto, feeds, tmp_path)  # still
+    np.testing.assert_allclose(converted(proto, feeds, tmp_path), expected(proto, feeds), rtol=1e-5)
