@@ -1,6 +1,8 @@
-"""Computes in float32 what the reference runtime has no kernels for in bfloat16."""
+"""Computes in float32 what the reference runtime has no kernels for in bfloat16 or in double precision."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import onnx_ir as ir
 
@@ -12,30 +14,44 @@ from edgekit.model import Model
 _BRAIN_FLOATS = frozenset({ir.DataType.BFLOAT16})
 _BOTH_HALVES = _BRAIN_FLOATS | {ir.DataType.FLOAT16}
 """tf2onnx writes the conversions to bfloat16 as such to float16, and the weights beside them in bfloat16."""
+_DOUBLES = frozenset({ir.DataType.DOUBLE})
 _MOST_NAMED = 4
 """Inputs and outputs that a warning names; of more it tells the number."""
 
 
-def without_bfloat16(model: Model) -> tuple[Model, str | None]:
-    """The model in float32 where it is in bfloat16 and does not run so, its inputs and outputs too.
+def in_executable_types(model: Model) -> tuple[Model, str | None]:
+    """The model in float32 where it is in bfloat16 or in double precision and does not run so.
 
     Frameworks train in bfloat16, and exporters write operators in it that have no kernel on a processor, or that their
-    operator set does not allow. Each bfloat16 is a float32, so that the weights keep their values. What nodes give is
-    not rounded to the 8 significant bits of bfloat16.
+    operator set does not allow; inputs and outputs become float32, too. Each bfloat16 is a float32, so that the weights
+    keep their values. What nodes give is not rounded to the 8 significant bits of bfloat16.
+
+    The places that a deformable attention samples at are in double precision in some exports, for which GridSample has
+    no kernel. Inputs and outputs keep that precision.
 
     Returns:
-        The model, and what people should know of it; the model as it is and None where it has no bfloat16, runs as it
+        The model, and what people should know of it; the model as it is and None where it has neither type, runs as it
         is, or does not run in float32 either.
     """
-    if not _holds_bfloat16(model.graph_model) or _runs(model):
+    tried = [
+        *((_BRAIN_FLOATS, _BOTH_HALVES) if _holds(_BRAIN_FLOATS, model.graph_model) else ()),
+        *((_DOUBLES,) if _holds(_DOUBLES, model.graph_model) else ()),
+    ]
+    if not tried or _runs(model):
         return model, None
     graph_model = model.graph_model.clone()
     inline_functions(graph_model)
-    for types in (_BRAIN_FLOATS, _BOTH_HALVES):
-        changed = model.with_graph(in_single_precision(graph_model, types, at_boundary=True))
+    for types in tried:
+        is_double = types == _DOUBLES
+        changed = model.with_graph(in_single_precision(graph_model, types, at_boundary=not is_double))
         if _runs(changed):
-            return changed, _told(model, changed)
+            return changed, _DOUBLES_TOLD if is_double else _told(model, changed)
     return model, None
+
+
+_DOUBLES_TOLD = (
+    "the model computes in double precision what ONNX Runtime executes in float32 alone: all of it is taken in float32"
+)
 
 
 def _told(model: Model, changed: Model) -> str:
@@ -59,25 +75,25 @@ def _runs(model: Model) -> bool:
     return True
 
 
-def _holds_bfloat16(graph_model: ir.Model) -> bool:
-    """Whether a value, a constant or a conversion of the graph or of a function is in bfloat16."""
+def _holds(types: Collection[ir.DataType], graph_model: ir.Model) -> bool:
+    """Whether a value, a constant or a conversion of the graph or of a function is of such a type."""
     for graph in (graph_model.graph, *(function.graph for function in graph_model.functions.values())):
-        if any(value.dtype is ir.DataType.BFLOAT16 for value in (*graph.inputs, *graph.initializers.values())):
+        if any(value.dtype in types for value in (*graph.inputs, *graph.initializers.values())):
             return True
         for node in graph.all_nodes():
-            if any(value.dtype is ir.DataType.BFLOAT16 for value in node.outputs):
+            if any(value.dtype in types for value in node.outputs):
                 return True
-            if any(map(_makes_bfloat16, node.attributes.values())):
+            if any(_makes(types, attribute) for attribute in node.attributes.values()):
                 return True
     return False
 
 
-def _makes_bfloat16(attribute: ir.Attr) -> bool:
+def _makes(types: Collection[ir.DataType], attribute: ir.Attr) -> bool:
     if attribute.is_ref():
         return False
     if attribute.type is ir.AttributeType.TENSOR:
-        return attribute.as_tensor().dtype is ir.DataType.BFLOAT16
+        return attribute.as_tensor().dtype in types
     if attribute.type is ir.AttributeType.GRAPH:
-        return any(value.dtype is ir.DataType.BFLOAT16 for value in attribute.as_graph().initializers.values())
+        return any(value.dtype in types for value in attribute.as_graph().initializers.values())
     is_type = attribute.name in TYPE_ATTRIBUTES and attribute.type is ir.AttributeType.INT
-    return is_type and attribute.as_int() == ir.DataType.BFLOAT16
+    return is_type and attribute.as_int() in types

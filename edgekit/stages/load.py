@@ -19,7 +19,7 @@ from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.locales import name_known_locales
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.execution.widened import without_bfloat16
+from edgekit.execution.widened import in_executable_types
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.long_lists import put_back, take_long_lists
 from edgekit.graph.reading.attention_masks import give_each_query_a_mask
@@ -176,7 +176,7 @@ class Load(Stage[Path]):
         by_weights = tell_sizes_by_weights(model)
         raised = raised_to_operators(model)
         function_count = len(raised.graph_model.functions)
-        raised, widened = without_bfloat16(raised)
+        raised, widened = in_executable_types(raised)
         warnings = [*file.mended, *warn_of_lost_constants(file.proto), *([widened] if widened else [])]
         # ONNX's checker reads no shapes from other files
         as_read = raised is model and not file.is_changed and not file.data_files

@@ -5,9 +5,12 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
+from onnx.reference import ReferenceEvaluator
 
-from edgekit.execution.reference import Reference
+from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.model import Model
 from edgekit.stages.load import Load
 
 WEIGHTS = np.array([[1.5, -3.0], [0.0078125, 200.0]], np.float32)
@@ -68,3 +71,29 @@ def test_what_runs_in_bfloat16_stays(tmp_path: Path) -> None:
     result = Load()(written(tmp_path, graph))
     assert [node.op_type for node in result.model.graph] == ["Cast", "MatMul"]
     assert result.warnings == ()
+
+
+GRID = """g (float[1, 2, 5, 6] x, float[1, 3, 4, 2] places) => (%s y) {
+    d = Cast <to = 11> (places) half = Constant <value = double {0.5}> () moved = Mul (d, half)
+    s = GridSample <align_corners = 0, mode = "linear", padding_mode = "zeros"> (x, moved) %s
+}"""
+
+
+@pytest.mark.parametrize(
+    ("tensor", "end"),
+    [("float[1, 2, 3, 4]", "y = Relu (s)"), ("double[1, 2, 3, 4]", "r = Relu (s) y = Cast <to = 11> (r)")],
+)
+def test_places_in_double_precision_at_which_a_picture_is_sampled(tmp_path: Path, tensor: str, end: str) -> None:
+    """As PyTorch's older exporter writes Deformable DETR: ONNX Runtime has no kernel for it."""
+    path = written(tmp_path, GRID % (tensor, end), opset=20)
+    with pytest.raises(NotRunnableError, match="GridSample"):
+        Reference(Model(ir.load(path)))
+    result = Load()(path)
+    rng = np.random.default_rng(0)
+    x, places = rng.normal(size=(1, 2, 5, 6)), rng.uniform(-2, 2, (1, 3, 4, 2))
+    feeds = {"x": x.astype(np.float32), "places": places.astype(np.float32)}
+    found = Reference(result.model).run(feeds)["y"]
+    (expected,) = ReferenceEvaluator(str(path)).run(None, feeds)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert found.dtype == expected.dtype
+    assert any("computes in double precision" in warning for warning in result.warnings)
