@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from edgekit.cli._console import Console
-from edgekit.cli._errors import InterruptedByUserError
+from edgekit.cli._errors import InterruptedByUserError, hint_of_interruption
 from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.processes import supervision
 
@@ -108,7 +108,7 @@ def _with_flat_options(function: Callable[..., None]) -> Callable[..., None]:
             with _blamed(values.get("model")):
                 function(console, **values)
         except KeyboardInterrupt as interrupt:  # Typer would take it for its own
-            raise InterruptedByUserError(str(interrupt) or "interrupted", hint="nothing was left behind") from None
+            raise InterruptedByUserError(str(interrupt) or "interrupted", hint=hint_of_interruption()) from None
 
     run.__doc__ = function.__doc__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect.signature

@@ -33,6 +33,16 @@ class InterruptedByUserError(InputError):
         self.done = dict(done or {})
 
 
+def hint_of_interruption() -> str:
+    """What an interrupted command leaves: nothing, or what it had written when the signal came."""
+    from edgekit.files.atomic import placed
+
+    written = placed()
+    if not written:
+        return "nothing was left behind"
+    return f"{', '.join(map(str, written))} had been written, and {'is' if len(written) == 1 else 'are'} whole"
+
+
 def report(failure: Exception, *, as_json: bool) -> int:
     """Tells of the failure, and returns the exit code that it stands for."""
     error = as_edgekit_error(failure)

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from edgekit.cli._errors import InterruptedByUserError
+from edgekit.cli._errors import InterruptedByUserError, hint_of_interruption
+from edgekit.files.atomic import forget_placed
 
 SECONDS_BETWEEN = 0.5
 _SECONDS_UNTIL_AGAIN = 0.05
@@ -46,6 +47,7 @@ def interrupted_by_signals() -> Iterator[Interruption]:
     Raises:
         InterruptedByUserError: A signal has come, and the command failed.
     """
+    forget_placed()
     interruption = Interruption()
     signals = _Signals(interruption)
     signals.begin()
@@ -56,7 +58,7 @@ def interrupted_by_signals() -> Iterator[Interruption]:
     except (Exception, KeyboardInterrupt) as failure:
         if interruption.told is None and not isinstance(failure, KeyboardInterrupt):
             raise
-        raise InterruptedByUserError(interruption.told or "interrupted", hint="nothing was left behind") from failure
+        raise InterruptedByUserError(interruption.told or "interrupted", hint=hint_of_interruption()) from failure
     finally:
         signals.end()
 

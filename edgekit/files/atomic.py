@@ -30,6 +30,18 @@ _HERE, _EXCHANGE = -100, 2
 """``AT_FDCWD`` and ``RENAME_EXCHANGE`` of Linux's ``renameat2``."""
 _CHOSEN_WITH = "-o"
 """What chooses the place of most outputs."""
+_placed: dict[Path, None] = {}
+"""What this process has put into place, as it was named."""
+
+
+def placed() -> list[Path]:
+    """The outputs that are in place since :func:`forget_placed`, as they were named, and that are there still."""
+    return [path for path in _placed if path.exists()]
+
+
+def forget_placed() -> None:
+    """Begins anew, as another command of the same process does."""
+    _placed.clear()
 
 
 @contextmanager
@@ -48,13 +60,14 @@ def atomic_file(path: Path, *, chosen_with: str | None = _CHOSEN_WITH, part_of_b
     """
     if not part_of_bundle:
         require_outside_bundles(path)
-    path = _file_place(path)
+    named, path = path, _file_place(path)
     with _folder_beside(path, chosen_with) as folder:
         yield folder / path.name
         with _uninterrupted():
             companions = [written for written in sorted(folder.iterdir()) if written.name != path.name]
             for written in [*companions, folder / path.name]:
                 written.replace(path.with_name(written.name))
+            _placed[named] = None
 
 
 def require_writable(path: Path, *, chosen_with: str | None = _CHOSEN_WITH) -> None:
@@ -121,7 +134,7 @@ def atomic_directory(
             the disk is full, or libraries in C++ could not open what lies there.
     """
     require_outside_bundles(path)
-    path = Path(os.path.realpath(path))
+    named, path = path, Path(os.path.realpath(path))
     require_name_for_libraries(path)
     if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or may_replace(path))):
         name = "" if chosen_with is None else f"choose another name with {chosen_with}, or "
@@ -142,6 +155,7 @@ def atomic_directory(
                     raise
             elif not path.exists():
                 result.rename(path)
+            _placed[named] = None
             if working_there:
                 os.chdir(path)
 

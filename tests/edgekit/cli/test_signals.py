@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,40 @@ def test_a_signal_that_comes_while_an_object_is_finalized_comes_again(name: str,
     program = DROPPED.format(name=name, times=times)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=15)
     assert (done.stdout, done.stderr) == (f"{told}\nhint: nothing was left behind\n", "")
+
+
+WRITTEN = """
+import os, signal, time
+from pathlib import Path
+from edgekit.cli._errors import InterruptedByUserError
+from edgekit.cli._signals import interrupted_by_signals
+from edgekit.files.atomic import atomic_directory, atomic_file
+
+for names in (["model.onnx"], ["bundle", "model.onnx"], []):
+    try:
+        with interrupted_by_signals():
+            for name in names:
+                with (atomic_directory(Path(name)) if name == "bundle" else atomic_file(Path(name))) as place:
+                    (place / "file" if name == "bundle" else place).write_text("whole")
+            with atomic_file(Path("unfinished")) as place:
+                place.write_text("ha")
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(20)
+    except InterruptedByUserError as error:
+        print(error.hint)
+"""
+
+
+def test_what_was_written_before_a_signal_came_is_named(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WRITTEN], capture_output=True, text=True, check=True, timeout=15, cwd=tmp_path
+    )
+    assert done.stdout.splitlines() == [
+        "model.onnx had been written, and is whole",
+        "bundle, model.onnx had been written, and are whole",
+        "nothing was left behind",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "model.onnx"]
 
 
 def test_other_errors_of_finalizers_are_told_as_ever() -> None:
