@@ -34,11 +34,17 @@ def show_rows(rows: Sequence[tuple[str, str]], out: RichConsole) -> None:
         out.print(f"{label:<{width}}  {text}", soft_wrap=True)
 
 
-def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichConsole) -> None:
+def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichConsole, *, untitled: str = "") -> None:
     """Prints a table with a head; what is too long for its column goes on in the next line, words as a whole.
 
     A pipe gets a table that is as wide as that takes. What is narrower, a terminal or by ``COLUMNS``, gets a list: each
     row's cells one below the other, with the column's title in front.
+
+    Args:
+        head: The titles.
+        rows: A cell for each of them.
+        out: What it is printed on.
+        untitled: What a list calls the column whose title is empty.
     """
     from rich import box
     from rich.cells import cell_len
@@ -52,7 +58,7 @@ def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichCons
     frame = 3 * len(head) + 1  # a blank at both sides of a column, one between two, and one at each end
     too_wide = sum(least) + frame > out.width
     if too_wide and (out.is_terminal or out.width < PIPE_WIDTH):
-        _show_list(head, lines[1:], out)
+        _show_list([title or untitled for title in head], lines[1:], out)
         return
     width = sum(least) + frame if too_wide else out.width
     widths = _shared_out(wanted, least, width - frame)

@@ -19,4 +19,4 @@ def render_features(record: Mapping[str, Any], out: RichConsole) -> None:
         for kind in ("input", "output")
         for spec in record[f"{kind}s"]
     ]
-    show_table(("", "name", "type", "shape"), rows, out)
+    show_table(("", "name", "type", "shape"), rows, out, untitled="kind")

@@ -97,7 +97,7 @@ def build(
     try:
         _write_reports(console, results, junit)
     finally:  # what CI reads is there although nobody reads the table, and the other way round
-        console.show(_record(results), lambda out: show_table(_HEAD, map(_row, results), out))
+        console.show(_record(results), lambda out: show_table(_HEAD, map(_row, results), out, untitled="result"))
     exit_code = _tell_failures(console, results)
     if exit_code:
         raise typer.Exit(exit_code)

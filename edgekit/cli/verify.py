@@ -150,7 +150,8 @@ def _show_layers(divergence: Divergence, out: RichConsole) -> None:
             f"{verdict} ← first" if layer is divergence.first else verdict,
         )
 
-    show_table(("value", "operator", "node", "against the reference", ""), map(row, divergence.layers), out)
+    head = ("value", "operator", "node", "against the reference", "")
+    show_table(head, map(row, divergence.layers), out, untitled="verdict")
     floors = f"{divergence.floor_db:g} dB, {divergence.max_mismatch:.0%} unequal"
     rows = [("reference", divergence.reference), ("floors", floors), ("first diverging", divergence.summary)]
     if divergence.not_shown:

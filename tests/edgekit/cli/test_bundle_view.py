@@ -46,6 +46,13 @@ def test_a_terminal_that_is_too_narrow_gets_a_list() -> None:
     ]
 
 
+def test_a_list_calls_the_column_without_a_title_by_its_name() -> None:
+    out = Console(file=io.StringIO(), width=20, color_system=None)
+    show_table(("bundle", "", "size"), [("web", "up to date", "1.1 MB")], out, untitled="result")
+    lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.rstrip() for line in lines] == ["bundle  web", "result  up to date", "size    1.1 MB", ""]
+
+
 def test_so_does_a_pipe_by_its_columns() -> None:
     assert shown(60, terminal=False) == shown(60, terminal=True)
 
