@@ -174,7 +174,11 @@ def _work_on(model_bytes: int, sample_bytes: int) -> None:
 
 
 def supervised(work: Callable[[], int], report: Report) -> int:
-    """The exit code of ``work``, done in a process of its own; the parent's words go through ``report``."""
+    """The exit code of ``work``, done in a process of its own; the parent's words go through ``report``.
+
+    Once the work has ended, signals that ask the parent to end are ignored: what is left to do is to clean up, and the
+    exit code is known.
+    """
     if not hasattr(os, "fork") or os.environ.get(VARIABLE) == "0":
         return work()
     with _temporary_folder() as folder:
@@ -204,8 +208,12 @@ class _Supervisor:
             self._told, self._output, self._unread = _Told(), b"", b""
             code, broken = self._done_once(work)
         if broken is None and self._told.exit_code is not None:
-            return self._told.exit_code
-        return report(self._explained(code, broken))
+            exit_code = self._told.exit_code
+        else:
+            exit_code = report(self._explained(code, broken))
+        for number in _ENDING_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        return exit_code
 
     def _done_once(self, work: Callable[[], int]) -> tuple[int, InputError | None]:
         """The exit code of a child that does the work, and why it was ended where it was."""

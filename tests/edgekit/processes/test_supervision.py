@@ -306,6 +306,17 @@ def test_a_command_that_is_ended_while_it_starts_says_so_and_blames_nobody(
     assert [path.name for path in tmp_path.iterdir() if path.name != "digits"] == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_when_all_is_done_changes_no_exit_code(tmp_path: Path, number: signal.Signals) -> None:
+    late = f"""
+code = supervision.supervised(work, end_with_error)
+os.kill(os.getpid(), {number:d})
+sys.exit(code)
+"""
+    text = PROGRAM.format(body="    return 1").replace("sys.exit(supervision.supervised(work, end_with_error))\n", late)
+    assert subprocess.run([sys.executable, "-c", text], check=False, timeout=60, cwd=tmp_path).returncode == 1
+
+
 def test_a_signal_that_comes_before_the_child_can_handle_it_is_no_fault_of_the_model(tmp_path: Path) -> None:
     body = """
     supervision.tell(stage="start", subject="m.onnx")
