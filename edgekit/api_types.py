@@ -31,7 +31,7 @@ _FLAGS = {
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _is_bool(value: object) -> bool:
@@ -84,13 +84,16 @@ def held_to_signature(function: Callable[Given, Result]) -> Callable[Given, Resu
         except TypeError:  # an argument that it does not have: Python's own words name the function
             return function(*args, **kwargs)
         for name, value in given.items():
+            subject = _FLAGS.get(name, f"--{name.replace('_', '-')}")
             if name in kinds and not any(_KINDS[part][0](value) for part in kinds[name]):
                 raise InputError(
                     "is of another type",
-                    subject=_FLAGS.get(name, f"--{name.replace('_', '-')}"),
+                    subject=subject,
                     expected=" or ".join(dict.fromkeys(_KINDS[part][1] for part in kinds[name])),
                     found=f"{type(value).__name__} {value!r}",
                 )
+            if name in kinds and "float" in kinds[name] and _is_number(value) and not math.isfinite(value):
+                raise InputError("cannot be used", subject=subject, expected="a finite number", found=float(value))
         return function(*args, **kwargs)
 
     return checked

@@ -65,7 +65,14 @@ def test_no_argument_takes_anything(
             lambda m: api.package(m, "ort", floor="20"),
             "--floor: is of another type\nexpected: a number or None\nfound: str '20'",
         ),
-        (lambda m: api.package(m, "ort", floor=float("nan")), "--floor: is of another type\nexpected: a number or"),
+        (
+            lambda m: api.package(m, "ort", floor=float("nan")),
+            "--floor: cannot be used\nexpected: a finite number\nfound: nan",
+        ),
+        (
+            lambda m: api.verify(m, device_timeout=np.float32("inf")),
+            "--device-timeout: cannot be used\nexpected: a finite number\nfound: inf",
+        ),
         (lambda m: api.package(m, "ort", workers="2"), "--workers: is of another type\nexpected: a whole number\n"),
         (lambda m: api.package(m, "ort", accept="no"), "--accept: is of another type\nexpected: True or False\n"),
         (

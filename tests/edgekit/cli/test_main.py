@@ -53,6 +53,9 @@ def test_help_of_every_command_has_an_example_that_its_options_allow(edgekit: Ru
         (["build", "-j", "0"], "--jobs", "a whole number from 1"),
         (["bench", "bundle", "--batch", "1.5"], "--batch", "a whole number"),
         (["gate", "--time-limit", "nan"], "--time-limit", "a number from 0.1"),
+        (["gate", "--time-limit", "inf"], "--time-limit", "a finite number"),
+        (["package", "m.onnx", "--target", "ios18", "--quiet", "--floor", "nan"], "--floor", "a finite number"),
+        (["package", "m.onnx", "--target", "ios18", "--quiet", "--floor", "-inf"], "--floor", "a finite number"),
     ],
 )
 def test_a_number_that_an_option_does_not_take(
