@@ -213,17 +213,26 @@ class BudgetError(RequirementError):
         return {**super().as_record(), **self.record}
 
 
-def require_search_of_sizes(scheme: str, *, sampled: bool, smallest: bool) -> None:
+def require_search_of_sizes(scheme: str, *, sampled: bool, smallest: bool, max_bytes: int | None = None) -> None:
     """Checks that a size that is asked for can be searched.
 
     Args:
         scheme: The scheme that is asked for.
         sampled: Whether there are samples.
         smallest: Whether the smallest model is asked for, rather than one of a size.
+        max_bytes: The size that is asked for; None where none is.
 
     Raises:
-        InputError: Sizes are searched by the scheme ``auto`` alone, and with samples.
+        InputError: Sizes are searched by the scheme ``auto`` alone, and with samples; or both are asked for.
     """
+    if smallest and max_bytes is not None:
+        raise InputError(
+            "does not go with --max-size",
+            subject="--smallest",
+            expected="the smallest model that holds --max-drop, or with --max-size the most accurate one of a size",
+            found="both",
+            hint="leave one of them out; the model of --max-size holds --max-drop too",
+        )
     if scheme != "auto" or not sampled:
         raise InputError(
             "sizes are searched with samples, by the scheme auto",

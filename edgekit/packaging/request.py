@@ -268,7 +268,10 @@ def _require_searched(request: PackageRequest) -> None:
     named = None if request.quantize in (None, "auto") else request.scheme
     only_checked = not request.smallest and (request.quantize is not None or bool(request.states))
     if request.is_sized and not only_checked:
-        require_search_of_sizes(named or "auto", sampled=request.data is not None, smallest=request.smallest)
+        sampled = request.data is not None
+        require_search_of_sizes(
+            named or "auto", sampled=sampled, smallest=request.smallest, max_bytes=request.max_bytes
+        )
 
 
 def _require_states(request: PackageRequest, target: Target, profile: Profile) -> None:

@@ -133,7 +133,10 @@ class PostTrainingQuantizer(Quantizer):
             request = replace(request, placement=with_float_weights(request.placement, HALF))
         sized = request.smallest or request.max_bytes is not None
         if sized:
-            require_search_of_sizes(request.scheme, sampled=request.samples is not None, smallest=request.smallest)
+            sampled = request.samples is not None
+            require_search_of_sizes(
+                request.scheme, sampled=sampled, smallest=request.smallest, max_bytes=request.max_bytes
+            )
         asked = placement_of("int8-weights" if sized else request.scheme, request.placement)
         model = _prepared(request, asked)
         tried = each_sample_alone(asked.candidates, model.graph) if request.scheme == "auto" else asked.candidates

@@ -114,7 +114,9 @@ def test_people_are_told_how_fast_it_is_where_the_target_runs_here(
     timed = edgekit(*asked, "--target", "onnxruntime", "-o", tmp_path / "timed.onnx").out
     untimed = edgekit(*asked, "-o", tmp_path / "untimed.onnx").out
 
-    (speed,) = re.findall(r"^speed: (\d+\.\d\d) times as fast as float on this machine$", timed, re.MULTILINE)
+    (speed,) = re.findall(
+        r"^speed: (\d+\.\d\d) times as fast as float on this machine(?:; unsteady: .*)?$", timed, re.MULTILINE
+    )
     (row,) = (
         line for line in timed.splitlines() if line.startswith("weights  ")
     )  # of the candidates, of which it is one
@@ -271,6 +273,30 @@ def test_a_size_with_another_scheme_is_refused_before_the_model_is_read(
     assert text == (
         f"error: {options[0]}: sizes are searched with samples, by the scheme auto\n"
         f"expected: --data DIR, and no other scheme\nfound: {found}\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["quantize", "package"])
+def test_the_smallest_model_of_a_size_is_none_that_can_be_asked_for(
+    edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path, command: str
+) -> None:
+    options = [
+        "--smallest",
+        "--max-size",
+        "1MB",
+        "--target",
+        "onnxruntime",
+        "--dim",
+        "N=1",
+        "-o",
+        tmp_path / "out.onnx",
+    ]
+    finished = edgekit(command, model, "--data", data, *options, "--quiet")
+    assert (finished.code, finished.out) == (2, "")
+    assert finished.err == (
+        "error: --smallest: does not go with --max-size\n"
+        "expected: the smallest model that holds --max-drop, or with --max-size the most accurate one of a size\n"
+        "found: both\nhint: leave one of them out; the model of --max-size holds --max-drop too\n"
     )
 
 
