@@ -193,6 +193,8 @@ class Choice:
     """Who built the bundle; None where that does not matter."""
     source: tuple[str, str] | None = None
     """The file of the bundle's model, and its SHA-256; None where they do not matter."""
+    profile: str | None = None
+    """The device that the bundle is for; None where that does not matter."""
 
     @classmethod
     def of(cls, bundle: Bundle) -> Choice:
@@ -203,14 +205,26 @@ class Choice:
         precision = manifest["model"]["kind"] if in_float else None
         file = manifest["source"]["files"][0]
         source = file["path"], file["sha256"]
-        return cls(record.get("chosen"), in_float, precision, manifest["target"]["name"], source)
+        target = manifest["target"]
+        return cls(record.get("chosen"), in_float, precision, target["name"], source, target["profile"])
 
-    def require_target(self, target: str) -> None:
+    def require_target(self, target: str | None) -> None:
         """Checks that the candidates to choose among are those of the bundle's target.
 
+        Args:
+            target: Whose they are; None where they are for no target.
+
         Raises:
-            InputError: They are another target's.
+            InputError: They are another target's, or none's.
         """
+        if target is None and self.target is not None:
+            raise InputError(
+                "is a bundle of a target, which has candidates of its own",
+                subject="--like",
+                expected=f"--target {self.profile}, or another device that {self.target} builds for",
+                found="no --target",
+                hint=f"give --target {self.profile}",
+            )
         if self.target not in {None, target}:
             raise InputError(
                 "is a bundle of another target, which has other candidates",

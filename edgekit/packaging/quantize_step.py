@@ -154,7 +154,8 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         may_stay_float=False,
     )
     if order.smallest or order.max_bytes is not None:
-        require_search_of_sizes(order.scheme, sampled=order.data is not None, smallest=order.smallest)
+        sampled = order.data is not None
+        require_search_of_sizes(order.scheme, sampled=sampled, smallest=order.smallest, max_bytes=order.max_bytes)
     walk = Walk(progress)
     if order.like is not None:
         _hold_choice(order.like, order, walk)
@@ -170,8 +171,7 @@ def _hold_choice(like: Choice, order: QuantizeOrder, walk: Walk) -> None:
     """
     if like.candidate is None:
         raise InputError("is a bundle for which no candidate was chosen", subject="--like", hint="leave --like out")
-    if order.target is not None:
-        like.require_target(find_profile(order.target)[0].name)
+    like.require_target(None if order.target is None else find_profile(order.target)[0].name)
     if (warning := like.of_another_model(order.model)) is not None:
         walk.warn(warning)
 

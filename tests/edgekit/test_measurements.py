@@ -197,6 +197,14 @@ def test_like_takes_a_bundle_of_the_same_target_and_tells_of_another_model(tmp_p
     for given, expected in ((model, False), (other, True)):
         made = edgekit.quantize(given, tmp_path / "int8.onnx", target="onnxruntime", scheme="int8", **asked, like=first)
         assert (told in made.warnings) == expected
+    with pytest.raises(InputError) as refused:
+        edgekit.quantize(model, tmp_path / "int8.onnx", scheme="int8", **asked, like=first)
+    assert str(refused.value).splitlines() == [
+        "--like: is a bundle of a target, which has candidates of its own",
+        "expected: --target onnxruntime, or another device that onnxruntime builds for",
+        "found: no --target",
+        "hint: give --target onnxruntime",
+    ]
     plain = edgekit.package(model, "onnxruntime", tmp_path / "plain", dims={"batch": 1})
     with pytest.raises(InputError, match="--like: is a bundle for which no candidate was chosen"):
         edgekit.quantize(model, tmp_path / "int8.onnx", target="onnxruntime", **asked, like=plain)
