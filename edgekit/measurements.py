@@ -22,6 +22,7 @@ TIMED = frozenset(
         "milliseconds",
         "seconds",
         "settings",
+        "speedup_interval",
     }
 )
 """Keys of a manifest that hold times, or figures by a number of threads that not every machine has."""

@@ -142,8 +142,8 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
         out.print(f"because: {record['reason']}", soft_wrap=True)
     else:
         out.print(f"measured: {_measured(record)}", soft_wrap=True)
-        if (faster := _times_as_fast(record)) is not None:
-            out.print(f"speed: {faster:.2f} times as fast as float on this machine", soft_wrap=True)
+        if (faster := _speed(record)) is not None:
+            out.print(f"speed: {faster}", soft_wrap=True)
     out.print(f"weights: {decimal(record['weight_bytes_before'])}, now {decimal(record['weight_bytes'])}")
     out.print(f"file: {decimal(record['bytes_before'])}, now {decimal(record['bytes'])}")
 
@@ -167,12 +167,12 @@ def _measured(record: Mapping[str, Any]) -> str:
     )
 
 
-def _times_as_fast(record: Mapping[str, Any]) -> float | None:
-    """The float model's latency over that of the candidate that was chosen; None where they were not measured."""
+def _speed(record: Mapping[str, Any]) -> str | None:
+    """How fast the candidate is that was chosen; None where none was timed."""
+    from edgekit.reporting.summary import speedup_text
+
     trial = _chosen(record)
-    if trial is None or not trial["latency_ms"] or not trial["float_latency_ms"]:
-        return None
-    return float(trial["float_latency_ms"] / trial["latency_ms"])
+    return None if trial is None else speedup_text(trial)
 
 
 def _chosen(record: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -349,10 +349,24 @@ def latency_text(latency: Mapping[str, Any]) -> str:
 
 def unsteady_ratio(latency: Mapping[str, Any]) -> str | None:
     """In which interval the ratio to the original lies, where that says little; None where it is steady, or unknown."""
-    lower, upper = latency.get("ratio_interval", (1.0, 1.0))
-    if upper < UNSTEADY * lower:
+    interval = unsteady_text(latency.get("ratio_interval"))
+    return None if interval is None else f"{interval} of the original's"
+
+
+def speedup_text(trial: Mapping[str, Any]) -> str | None:
+    """How fast a candidate is beside the float model, by a record's trial; None where they were not timed."""
+    if not trial["latency_ms"] or not trial["float_latency_ms"]:
         return None
-    return f"{lower:.2f} to {upper:.2f} of the original's"
+    text = f"{trial['float_latency_ms'] / trial['latency_ms']:.2f} times as fast as float on this machine"
+    interval = unsteady_text(trial.get("speedup_interval"))
+    return text if interval is None else f"{text}; unsteady: {interval} times"
+
+
+def unsteady_text(interval: Sequence[float] | None) -> str | None:
+    """The interval that a figure of times lies in, where it says little; None where it is steady, or unknown."""
+    if interval is None or interval[1] < UNSTEADY * interval[0]:
+        return None
+    return f"{interval[0]:.2f} to {interval[1]:.2f}"
 
 
 def if_slower(manifest: Manifest) -> str:

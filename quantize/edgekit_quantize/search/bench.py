@@ -16,6 +16,7 @@ from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, is_smaller, timed_of
 from edgekit.target import Runner
+from edgekit.timing.latency import Interval
 from edgekit_quantize.calibration.references import Feeds, Reference
 from edgekit_quantize.search.score import Score
 from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, SETTLED_ROUNDS, Clock, latencies
@@ -46,6 +47,8 @@ class Trial:
     """Latency of the float model, measured in turns with it."""
     spread: float = 0.0
     """How far the turns of a model were from agreeing (:attr:`edgekit_quantize.search.timing.Latencies.spread`)."""
+    speedup_interval: Interval | None = None
+    """Where :attr:`speedup` lies, as far as turns tell; None where it was not timed."""
     size: int = 0
     """Bytes of the weights, scales and zero points."""
     float_size: int = 0
@@ -91,6 +94,7 @@ class Trial:
             "sqnr_db": json_number(self.score.sqnr_db),
             "latency_ms": self.latency_ms,
             "float_latency_ms": self.float_ms,
+            **({} if self.speedup_interval is None else {"speedup_interval": [*self.speedup_interval]}),
             "is_slower": self.is_slower,
             "integer_layers": len(self.written.quantized),
             "weight_bytes": self.size,
@@ -173,7 +177,7 @@ class Bench:
         if as_quick_as is not None:
             for trial in trials:
                 trial.latency_ms, trial.float_ms = as_quick_as.latency_ms, as_quick_as.float_ms
-                trial.spread = as_quick_as.spread
+                trial.spread, trial.speedup_interval = as_quick_as.spread, as_quick_as.speedup_interval
         elif timed and self.original is not None:
             self._time(self.original, timed)
         return trials
@@ -229,8 +233,9 @@ class Bench:
         calls = [functools.partial(_run_all, runner, feeds) for runner in runners]
         measured = latencies(*calls, clock=self.clock, rounds=rounds, settled_rounds=settled_rounds)
         float_ms, *found = (milliseconds / len(feeds) for milliseconds in measured.milliseconds)
-        for (trial, _), latency in zip(timed, found, strict=True):
+        for place, ((trial, _), latency) in enumerate(zip(timed, found, strict=True), 1):
             trial.float_ms, trial.latency_ms, trial.spread = float_ms, latency, measured.spread
+            trial.speedup_interval = measured.times_as_fast(place, 0)
 
     def _tell_scored(self, total: int, count: int) -> None:
         self._tell("evaluating candidates", count, total)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgekit.timing.latency import Interval, Latency, ratio_interval
+
 Clock = Callable[[], float]
 """Tells seconds that only grow, such as :func:`time.perf_counter`."""
 
@@ -47,6 +49,26 @@ class Latencies:
     spread: float
     """By which share the third quickest turn (:data:`AGREEING`) of a model took longer than its quickest, of the model
     whose turns agree the least. Near 0 on a quiet machine."""
+    turns: list[list[float]]
+    """Of every model: milliseconds of its turns, one a round."""
+
+    def times_as_fast(self, place: int, other: int) -> Interval:
+        """In which interval lies how many times as fast a model is as another one, as far as their turns tell.
+
+        That of their medians, in which half of the turns count, whoever disturbed them, and the figure that their
+        quickest turns give. After few rounds (:data:`edgekit.timing.latency.LEAST_TURNS`) that of each round's figure.
+
+        Args:
+            place: The model, as :func:`latencies` was given it.
+            other: What it is held against, likewise.
+        """
+        own, against = self.turns[place], self.turns[other]
+        figures = [self.milliseconds[other] / self.milliseconds[place]]
+        of_medians = ratio_interval(Latency(tuple(against)), Latency(tuple(own)))
+        figures += (
+            [slow / quick for slow, quick in zip(against, own, strict=True)] if of_medians is None else of_medians
+        )
+        return min(figures), max(figures)
 
 
 def latencies(
@@ -77,7 +99,8 @@ def latencies(
         settled = number >= settled_rounds and spread <= SETTLED
         enough = settled or number >= rounds or (number >= FEWEST_ROUNDS and elapsed > ENOUGH_S)
         if enough and (spread <= AS_QUICK or number >= MORE_AT_MOST * rounds or elapsed > MORE_AT_MOST * ENOUGH_S):
-            return Latencies([1e3 * min(quick) for quick in turns], spread)
+            in_ms = [[1e3 * seconds for seconds in each] for each in turns]
+            return Latencies([min(each) for each in in_ms], spread, in_ms)
         for call, quick in zip(calls, turns, strict=True):
             quick.append(_turn(call, clock))
         number += 1

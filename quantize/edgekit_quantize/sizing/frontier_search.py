@@ -248,7 +248,7 @@ class Sizing:
         doubts = [] if failures else [*filter(None, [self.scorer.doubt, self.scorer.unread])]
         raise CandidateError(f"{forms} holds the accuracy budget: {lost}", hint="; ".join(doubts) or None)
 
-    def _latencies(self, judge: Judge, opened: Runner) -> dict[str, float]:
+    def _latencies(self, judge: Judge, opened: Runner) -> dict[str, Any]:
         """What the record tells of the time that a model takes beside the float model, where times here say something.
 
         Nothing is chosen by it: a matrix of few bits may take longer than one of floats.
@@ -257,8 +257,9 @@ class Sizing:
             return {}
         feeds = self.scorer.references.example
         runners = [timed_of(runner) for runner in (opened, judge.open(self.request.model))]
-        found = latencies(*(functools.partial(runner.run, feeds) for runner in runners)).milliseconds
-        return {"latency_ms": found[0], "float_latency_ms": found[1]}
+        found = latencies(*(functools.partial(runner.run, feeds) for runner in runners))
+        own, floating = found.milliseconds
+        return {"latency_ms": own, "float_latency_ms": floating, "speedup_interval": [*found.times_as_fast(0, 1)]}
 
     def _larger(self, place: int) -> int:
         """The place of the next allocation that is larger by :data:`STEP_BACK`; the same where there is none."""

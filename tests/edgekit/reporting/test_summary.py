@@ -21,6 +21,7 @@ from edgekit.reporting.summary import (
     poor_fit_texts,
     probability_texts,
     size_text,
+    speedup_text,
     warnings,
 )
 from edgekit.units import bytes_text, decibel_text, duration_text
@@ -454,3 +455,13 @@ def test_a_latency_of_few_runs_is_told_as_such() -> None:
     }
     text = "P50 5.57 s, P90 5.57 s, P99 5.57 s; 40.86 of the original's P50 136 ms; "
     assert latency_text(latency) == f"{text}1 run each, which other work may have slowed down"
+
+
+@pytest.mark.parametrize(
+    ("interval", "told"),
+    [([6.9, 25.21], "; unsteady: 6.90 to 25.21 times"), ([20.0, 29.9], ""), (None, "")],
+)
+def test_a_candidate_whose_turns_differ_is_told_with_the_interval(interval: list[float] | None, told: str) -> None:
+    trial = {"latency_ms": 1.0, "float_latency_ms": 25.21, "speedup_interval": interval}
+    assert speedup_text(trial) == "25.21 times as fast as float on this machine" + told
+    assert speedup_text({"latency_ms": None, "float_latency_ms": None}) is None

@@ -90,6 +90,26 @@ def test_turns_that_were_left_alone_stand_for_a_model_on_a_busy_machine() -> Non
     assert found.spread == pytest.approx(0.0)
 
 
+def test_how_many_times_as_fast_lies_where_turns_differ() -> None:
+    """The quick model takes 1 ms or 4, one turn as often as the other: 4 or 16 times as fast."""
+    clock = Clock()
+    quick = clock.takes("quick", chain([60e-3], cycle([60e-3, 240e-3])))
+    slow = clock.takes("slow", cycle([960e-3]))
+
+    found = latencies(quick, slow, clock=clock)
+
+    assert found.times_as_fast(0, 1) == pytest.approx((4.0, 16.0))
+    assert found.times_as_fast(1, 0) == pytest.approx((1 / 16, 1 / 4))
+
+
+def test_how_many_times_as_fast_is_one_figure_where_turns_agree() -> None:
+    clock = Clock()
+
+    found = latencies(*(clock.takes(name, cycle([taken])) for name, taken in (("a", 1e-3), ("b", 3e-3))), clock=clock)
+
+    assert found.times_as_fast(0, 1) == pytest.approx((3.0, 3.0))
+
+
 def test_a_machine_that_is_never_left_alone_is_told() -> None:
     clock = Clock()
     growing = clock.takes("growing", (1e-3 * 1.02**number for number in range(100_000)))

@@ -177,6 +177,8 @@ def test_how_fast_the_smallest_is_on_the_target_is_told(ask: Ask, network: Model
 
     assert chosen["candidate"].endswith("on the target")
     assert chosen["float_latency_ms"] / chosen["latency_ms"] == pytest.approx(1 / 3, rel=0.25)
+    lower, upper = chosen["speedup_interval"]
+    assert lower <= chosen["float_latency_ms"] / chosen["latency_ms"] <= upper
     assert {each["latency_ms"] for each in others} == {None}
 
 
