@@ -21,7 +21,7 @@ from edgekit.cli._bundle_view import show_table
 from edgekit.cli._command import command
 from edgekit.cli._completion import device_schemes
 from edgekit.cli._console import Console
-from edgekit.cli._errors import InterruptedByUserError, hint_of_interruption
+from edgekit.cli._errors import InterruptedByUserError
 from edgekit.cli._github import append_summary, error_in_actions, in_actions, require_appendable
 from edgekit.cli._junit import JUnitOption, error_in_junit, write_junit
 
@@ -214,7 +214,7 @@ def gate(
             if not one.passed:
                 console.error(_failure(one))
         raise InterruptedByUserError(
-            str(interrupt) or "interrupted", hint=hint_of_interruption(), done=interrupt.result.as_record()
+            str(interrupt) or "interrupted", hint="nothing was left behind", done=interrupt.result.as_record()
         ) from None
     if result.updated:
         console.note("\n".join([f"wrote {result.baseline}: {', '.join(result.updated)}", *result.changes]))
