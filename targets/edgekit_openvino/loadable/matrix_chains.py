@@ -88,19 +88,20 @@ def end_chains(network: Any) -> list[str]:
     Returns:
         The names of these operations.
     """
-    ended: dict[str, str] = {}
     lengths: dict[str, int] = {}
+    found: dict[str, tuple[Any, list[Any]]] = {}
     for operation in network.get_ordered_ops():
         lengths[operation.get_name()] = _chain_length(operation, lengths)
         chained = [port for port in operation.inputs() if _length_before(port, lengths) >= LEAST_PRODUCTS]
         joins = operation.get_type_name() in JOINS and _reads_computed(operation, chained)
         roundings = _roundings_before(operation, lengths) if operation.get_type_name() == PRODUCT else []
         for each, ports in [(operation, chained)] * joins + [(each, each.inputs()[:1]) for each in roundings]:
-            if each.get_name() not in ended and _has_known_axes(each):
-                _give_an_axis(each, ports)
-                ended[each.get_name()] = each.get_friendly_name()
+            if _has_known_axes(each):
+                found.setdefault(each.get_name(), (each, ports))
+    for operation, ports in found.values():  # not before all are found: what is put between would hide those behind
+        _give_an_axis(operation, ports)
     network.validate_nodes_and_infer_types()
-    return list(ended.values())
+    return [operation.get_friendly_name() for operation, _ in found.values()]
 
 
 def _chain_length(operation: Any, lengths: Mapping[str, int]) -> int:
@@ -147,9 +148,15 @@ def _reads_computed(operation: Any, chained: list[Any]) -> bool:
     computed = {
         port.get_index()
         for port in operation.inputs()
-        if port.get_source_output().get_node().get_type_name() not in stored
+        if _widened(port.get_source_output().get_node()).get_type_name() not in stored
     }
     return any(computed - {port.get_index()} for port in chained)
+
+
+def _widened(node: Any) -> Any:
+    """The constant that an operation widens, such as the zero point of a rounding, in its place."""
+    source = node.input_value(0).get_node() if node.get_type_name() == "Convert" else node
+    return source if source.get_type_name() == "Constant" else node
 
 
 def _has_known_axes(operation: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -70,8 +71,15 @@ def integer_model(between: str, folder: Path, zero: np.generic, rows: int) -> Pa
     """Two products of 8-bit integers whose weights have a scale a channel, small enough for sums in 16 bits."""
     path = model(f"{INTEGERS} {between} {INTEGERS_BEHIND}", folder, rows)
     proto = onnx.load(path)
+    held = integer_weights(zero)
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(np.asarray(each), name) for name, each in held.items())
+    onnx.save(proto, path)
+    return path
+
+
+def integer_weights(zero: np.generic) -> dict[str, Any]:
     rng = np.random.default_rng(1)
-    held = {
+    return {
         "s": np.float32(0.02),
         "t": np.float32(0.2),
         "z": zero,
@@ -80,9 +88,6 @@ def integer_model(between: str, folder: Path, zero: np.generic, rows: int) -> Pa
         "i1": rng.integers(-60, 61, (64, 64)).astype(np.int8),
         "i2": rng.integers(-60, 61, (64, 64)).astype(np.int8),
     }
-    proto.graph.initializer.extend(onnx.numpy_helper.from_array(np.asarray(each), name) for name, each in held.items())
-    onnx.save(proto, path)
-    return path
 
 
 @pytest.mark.parametrize("between", ["k = Relu (p)", "k = LeakyRelu (p)", "j = Add (p, b1) k = Relu (j)"])
@@ -95,6 +100,24 @@ def test_products_of_integers_with_a_scale_a_channel(tmp_path: Path, between: st
     (expected,) = ReferenceEvaluator(str(path)).run(None, feeds)
 
     found = edgekit_openvino.load(edgekit_openvino.convert(onnx.load(path), tmp_path / "built")).run(feeds)["y"]
+
+    np.testing.assert_allclose(found, expected, atol=0.01 * float(np.abs(expected).max()))
+
+
+THREE = f"""{INTEGERS} k = Relu (p) {INTEGERS_BEHIND.replace("y =", "o =")}
+    l = Relu (o) u = QuantizeLinear (l, h, z) e = DequantizeLinear (u, h, z) y = MatMul (e, v)"""
+
+
+@pytest.mark.parametrize("zero", [np.uint8(0), np.uint8(3), np.int8(0)])
+def test_three_products_of_integers_in_a_row(tmp_path: Path, zero: np.generic) -> None:
+    """The second and the third make a kernel of their own where only the first is held apart."""
+    proto = onnx.load(model(THREE, tmp_path, 2))
+    held = integer_weights(zero) | {"h": np.float32(2.0)}
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(np.asarray(each), name) for name, each in held.items())
+    feeds = {"x": np.abs(np.random.default_rng(2).standard_normal((2, 64))).astype(np.float32)}
+    (expected,) = ReferenceEvaluator(proto).run(None, feeds)
+
+    found = edgekit_openvino.load(edgekit_openvino.convert(proto, tmp_path / "built")).run(feeds)["y"]
 
     np.testing.assert_allclose(found, expected, atol=0.01 * float(np.abs(expected).max()))
 
