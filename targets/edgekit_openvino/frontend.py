@@ -14,6 +14,7 @@ import onnx_ir as ir
 from edgekit.errors import InputError, InternalError, UnsupportedOpsError
 from edgekit.model import Model, node_name
 from edgekit_openvino.exact.corrections import corrected
+from edgekit_openvino.exact.four_bits import store_in_8_bits_where_misread
 from edgekit_openvino.exact.missing_values import keep_missing_values
 from edgekit_openvino.exact.open_branches import keep_open_branches_apart
 from edgekit_openvino.exact.rounding import keep_activations
@@ -97,6 +98,7 @@ def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     keep_missing_values(network)
     round_ahead_of_concats(network)
     end_chains(network)
+    store_in_8_bits_where_misread(network)
     integer_products = keep_weights_of_integer_products(network)
     if integer_products:
         keep_activations(network)  # the model rounds them by itself
