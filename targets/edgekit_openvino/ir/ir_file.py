@@ -17,6 +17,7 @@ from edgekit_openvino.ir.bias_folding import fold_biases
 from edgekit_openvino.ir.scaled_roundings import scale_ahead_of_roundings
 from edgekit_openvino.ir.shape_folding import fold_shapes
 from edgekit_openvino.ir.sixteen_bit_roundings import keep_sixteen_bit_roundings
+from edgekit_openvino.loadable.shared_numbers import part_shared_numbers
 from edgekit_openvino.networks import LOOPS, networks_in
 from edgekit_openvino.quick.loop_weights import widen_ahead_of_loops
 
@@ -68,6 +69,7 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
     fold_biases(fused)
     drop_integer_detours(fused)
     _share_small_constants(fused)
+    part_shared_numbers(fused)
     _name_anew(fused, model)
     if half_weights:
         fused = _halved(fused)
