@@ -18,6 +18,7 @@ from edgekit_openvino.exact.four_bits import store_in_8_bits_where_misread
 from edgekit_openvino.exact.missing_values import keep_missing_values
 from edgekit_openvino.exact.open_branches import keep_open_branches_apart
 from edgekit_openvino.exact.rounding import keep_activations
+from edgekit_openvino.exact.softmax_products import widen_behind_softmax
 from edgekit_openvino.loadable.concatenations import round_ahead_of_concats
 from edgekit_openvino.loadable.element_types import border_gaps, inner_gaps
 from edgekit_openvino.loadable.empty_constants import put_back_empty_constants
@@ -98,6 +99,7 @@ def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     keep_missing_values(network)
     round_ahead_of_concats(network)
     end_chains(network)
+    widen_behind_softmax(network)
     store_in_8_bits_where_misread(network)
     integer_products = keep_weights_of_integer_products(network)
     if integer_products:

@@ -27,7 +27,7 @@ def widen_where_not_loadable(network: Any) -> list[str]:
     found = [operation for operation in network.get_ordered_ops() if _stumbles(operation)]
     for operation in found:
         weights = operation.input_value(1)
-        operation.input(1).replace_source_output(_constant(weights).output(0))
+        operation.input(1).replace_source_output(computed_constant(weights).output(0))
     return [operation.get_friendly_name() for operation in found]
 
 
@@ -43,7 +43,7 @@ def _stumbles(operation: Any) -> bool:
     return source.get_type_name() == "Constant" and bool(source.get_element_type().is_integral())
 
 
-def _constant(value: Any) -> Any:
+def computed_constant(value: Any) -> Any:
     """What an output that depends on constants alone computes, as a constant of its name."""
     import openvino
     from openvino import opset13
