@@ -218,7 +218,8 @@ class Forms:
         if simulate.counts:
             verified = self._walk.run_stage(simulate, verified, Verified)
         if chosen_freely and not held_to.any_speed:
-            of_float.require_as_fast(verified.artifact, held_to.samples)
+            in_half = halved and form.stays_float
+            of_float.require_as_fast(verified.artifact, held_to.samples, in_half=in_half)
         return verified
 
     def _checked(self, form: Quantized) -> Model:

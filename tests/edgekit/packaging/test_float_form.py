@@ -89,6 +89,32 @@ def test_what_is_slower_more_often_than_not_is_not_worth_it(
     assert left == []
 
 
+@pytest.mark.parametrize(
+    ("looks", "slower"),
+    [
+        ((SLOWER,) * LOOKS, True),
+        ((SLOWER, AS_FAST), False),
+        ((SLOWER, SLOWER, BARELY_SLOWER), False),
+        ((NOT_CLEAR,), False),
+    ],
+)
+def test_half_precision_is_not_worth_it_where_it_is_slower_each_time(
+    form: FloatForm,
+    built: Artifact,
+    samples: FolderSamples,
+    monkeypatch: pytest.MonkeyPatch,
+    looks: Sequence[Interval],
+    slower: bool,
+) -> None:
+    left = list(looks)
+    monkeypatch.setattr(FloatForm, "_ratio", lambda *_: left.pop(0))
+
+    with pytest.raises(NotWorthItError) if slower else nullcontext():
+        form.require_as_fast(built, samples, in_half=True)
+
+    assert left == []
+
+
 def test_where_the_device_is_another_nothing_is_timed(
     model: Model, built: Artifact, samples: FolderSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
