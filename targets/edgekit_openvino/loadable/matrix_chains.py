@@ -3,9 +3,10 @@
 The plugin makes one kernel of products of matrices that follow each other, with what treats each number alone between
 and behind them. Compiling ends with a segmentation fault where such an operation behind the last product reads another
 number that an operation of that kind computes (seen in OpenVINO 2026.4.1): ``h + mlp(h)`` behind ``h = Relu(x)``,
-``mlp(x) - x``, a gate; for one row on one thread, for several rows on more. Where products of integers follow each
-other and nothing is added to the first, the kernel gives zeros on processors with VNNI or AMX if its weights have a
-scale a channel. Chains hold tensors of up to two axes, so that a third one ends them.
+``mlp(x) - x``, a gate; for one row on one thread, for several rows on more.
+Where products of integers follow each other, the kernel gives zeros, or 1e9, on processors with VNNI or AMX: mostly
+where nothing is added to the first, and with a bias where a further factor follows it, be it one scale for all or one
+a channel. Chains hold tensors of up to two axes, so that a third one ends them.
 """
 
 from __future__ import annotations

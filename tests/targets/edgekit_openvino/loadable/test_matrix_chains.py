@@ -90,7 +90,10 @@ def integer_weights(zero: np.generic) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("between", ["k = Relu (p)", "k = LeakyRelu (p)", "j = Add (p, b1) k = Relu (j)"])
+@pytest.mark.parametrize(
+    "between",
+    ["k = Relu (p)", "k = LeakyRelu (p)", "j = Add (p, b1) k = Relu (j)", "j = Add (p, b1) k = Mul (j, b2)"],
+)
 @pytest.mark.parametrize("zero", [np.uint8(0), np.int8(0)])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_products_of_integers_with_a_scale_a_channel(tmp_path: Path, between: str, zero: np.generic, rows: int) -> None:
