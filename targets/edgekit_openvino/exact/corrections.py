@@ -25,7 +25,10 @@ from edgekit_openvino.exact.integer_quotients import keep_integer_quotient
 from edgekit_openvino.exact.integer_widths import keep_width
 from edgekit_openvino.exact.joined_constants import KINDS as JOINED
 from edgekit_openvino.exact.joined_constants import keep_apart
+from edgekit_openvino.exact.merged_batches import keep_channels_apart
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
+from edgekit_openvino.exact.padding_numbers import KIND as PADDING
+from edgekit_openvino.exact.padding_numbers import choose_padding
 from edgekit_openvino.exact.quotients import keep_quotient
 from edgekit_openvino.exact.replacing import hand_over, put_behind, put_in_place_of
 from edgekit_openvino.exact.roundings_by_axis import KIND as ROUNDING
@@ -69,6 +72,7 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
         opset: The version of the standard operators that the ONNX model imports.
     """
     constants = _constants(network)
+    is_quantized = any(operation.get_type_name() == ROUNDING for operation in network.get_ops())
     for operation in network.get_ordered_ops():
         kind = operation.get_type_name()
         if kind in MOVED:
@@ -108,6 +112,8 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
             write_out(operation, constants)
         elif kind == MAX_POOL:
             leave_windows_out(operation)
+        elif kind == PADDING and is_quantized:
+            choose_padding(operation)
         elif kind == "TopK":
             keep_the_order_of_equals(operation)
         elif kind == "Select":
@@ -129,6 +135,8 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
             copy_slices(operation)
             if kind == "Loop":
                 read_growing_states(operation)
+    if is_quantized:
+        keep_channels_apart(network, _constants(network))
     part_transposes(network)
     network.validate_nodes_and_infer_types()
     return network
@@ -147,14 +155,24 @@ def _tell_types(loop: Any) -> None:
 
 def _is_fused_wrong(reduction: Any) -> bool:
     """Whether it reduces the first or the last of three axes, of integers any, in a batch that may be more than one."""
-    shape, axes = reduction.get_input_partial_shape(0), reduction.input_value(1).get_node()
+    shape = reduction.get_input_partial_shape(0)
     if shape.rank.is_dynamic or len(shape) != FUSED_WRONG_RANK:
         return False
-    if axes.get_type_name() != "Constant" or axes.get_data().size != 1 or 0 in shape or shape[1].is_dynamic:
+    axis = _one_axis(reduction)
+    if axis is None or 0 in shape or shape[1].is_dynamic:
         return False
     if shape[0].is_static and shape[0].get_length() == 1:
         return False
-    return reduction.get_element_type().is_integral() or int(axes.get_data().item()) % FUSED_WRONG_RANK != 1
+    return reduction.get_element_type().is_integral() or axis != 1
+
+
+def _one_axis(reduction: Any) -> int | None:
+    """The axis that three are reduced along, a constant or, of a global pool, a range of one; None of several."""
+    axes = reduction.input_value(1).get_node()
+    if axes.get_output_partial_shape(0).is_dynamic or list(axes.get_output_shape(0)) not in ([], [1]):
+        return None
+    first = axes.input_value(0).get_node() if axes.get_type_name() == "Range" else axes
+    return int(first.get_data().item()) % FUSED_WRONG_RANK if first.get_type_name() == "Constant" else None
 
 
 def _constants(network: Any) -> set[str]:
@@ -169,7 +187,10 @@ def _constants(network: Any) -> set[str]:
 
 
 def _meets_constants(operation: Any, constants: Collection[str]) -> bool:
-    """Whether constants, to floats of several numbers, are added to what it gives, or the like; the plugin fuses it."""
+    """Whether constants, to floats of several numbers, are added to what it gives, or the like; the plugin fuses it.
+
+    Where it rounds to integers behind a maximum, it moves what is multiplied and added ahead of that behind it.
+    """
     is_integral = operation.get_element_type().is_integral()
     waiting, seen = list(operation.outputs()), set()
     while waiting:
@@ -178,7 +199,9 @@ def _meets_constants(operation: Any, constants: Collection[str]) -> bool:
             others = [node.input_value(place) for place in range(node.get_input_size()) if place != reader.get_index()]
             if node.get_name() in seen or not all(other.get_node().get_name() in constants for other in others):
                 continue
-            if any(is_integral or _has_several(other.get_partial_shape()) for other in others):
+            if node.get_type_name() == ROUNDING or any(
+                is_integral or _has_several(other.get_partial_shape()) for other in others
+            ):
                 return True
             seen.add(node.get_name())
             waiting.extend(node.outputs())
@@ -195,7 +218,7 @@ def _reduce_with_two_axes(reduction: Any) -> None:
 
     value, result = reduction.input_value(0), reduction.output(0)
     middle = reduction.get_input_partial_shape(0)[1].get_length()
-    axis = int(reduction.input_value(1).get_node().get_data().item()) % FUSED_WRONG_RANK
+    axis = int(_one_axis(reduction) or 0)
     kept = [1] if reduction.get_attributes()["keep_dims"] else []
     back_to = [*kept, middle, -1] if axis == 0 else [-1, middle, *kept]
     readers = result.get_target_inputs()

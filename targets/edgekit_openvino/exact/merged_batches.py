@@ -1,0 +1,78 @@
+"""Batches of open size that are merged with their channels: OpenVINO would lose which number is for which channel.
+
+Its low-precision transformations (2026.4) move what channels are multiplied and added with behind a ``Reshape`` of a
+quantized network, and repeat it along another axis where a batch of open size is merged with the channels. They leave
+what stands behind a choice where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+CHANNELS = 1
+PER_CHANNEL = frozenset({"Add", "Divide", "FakeQuantize", "Multiply", "Subtract"})
+CONVOLUTIONS = frozenset({"Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"})
+"""Whose weights may be quantized with a scale for each channel."""
+MOVES_CHANNELS = frozenset({"MatMul", "Reshape", "Transpose"})
+
+
+def keep_channels_apart(network: Any, constants: Collection[str]) -> None:
+    """Puts a choice ahead of where a batch of open size is merged with channels, in place.
+
+    Args:
+        network: An ``openvino.Model`` that is quantized.
+        constants: The names of the operations that nothing but constants goes into.
+    """
+    from openvino import opset13
+
+    for operation in network.get_ordered_ops():
+        if operation.get_type_name() == "Reshape" and _merges_batch(operation) and _has_channels(operation, constants):
+            value = operation.input_value(0)
+            chosen = opset13.select(opset13.is_nan(value), value, value)
+            operation.input(0).replace_source_output(chosen.output(0))
+
+
+def _merges_batch(reshape: Any) -> bool:
+    """Whether the first axis has an open size, and may be merged with others or parted."""
+    before, behind = reshape.get_input_partial_shape(0), reshape.get_output_partial_shape(0)
+    if before.rank.is_dynamic or len(before) <= CHANNELS or before[0].is_static:
+        return False
+    if not reshape.get_input_element_type(0).is_real():
+        return False
+    sizes = [None if behind.rank.is_dynamic else list(behind)[1:], list(before)[1:]]
+    if any(each is None or any(size.is_dynamic for size in each) for each in sizes):
+        return True
+    first, second = (int(np.prod([size.get_length() for size in each or ()])) for each in sizes)
+    return first != second
+
+
+def _has_channels(operation: Any, constants: Collection[str]) -> bool:
+    """Whether what it reads has different numbers for each channel, as far as they stand along the same axis."""
+    waiting, seen = [operation.input_value(0).get_node()], set()
+    while waiting:
+        each = waiting.pop()
+        kind = each.get_type_name()
+        if each.get_name() in seen:
+            continue
+        seen.add(each.get_name())
+        if kind in CONVOLUTIONS:
+            return True
+        sources = [port.get_source_output() for port in each.inputs()]
+        if kind in PER_CHANNEL and any(
+            source.get_node().get_name() in constants and _stands_along_channels(source, each) for source in sources
+        ):
+            return True
+        if kind not in MOVES_CHANNELS:
+            waiting.extend(source.get_node() for source in sources)
+    return False
+
+
+def _stands_along_channels(constant: Any, operation: Any) -> bool:
+    shape, rank = constant.get_partial_shape(), operation.get_output_partial_shape(0).rank
+    if shape.rank.is_dynamic or rank.is_dynamic:
+        return True
+    place = CHANNELS + len(shape) - rank.get_length()
+    return bool(place >= 0 and shape[place] != 1)
