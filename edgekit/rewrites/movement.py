@@ -315,9 +315,8 @@ class UpwardPool(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("LpPool", "MaxPool")
 
     def matches(self, node: ir.Node) -> bool:
-        """Sizes that are rounded up, and padding as it is given."""
-        padding = node.attributes.get_string("auto_pad", "NOTSET")
-        return node.attributes.get_int("ceil_mode", 0) == 1 and padding == "NOTSET"
+        """Sizes that are rounded up, and padding as it is given, or none."""
+        return node.attributes.get_int("ceil_mode", 0) == 1 and not _is_same(node)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
         """For images of known sizes; a window that would begin in the padding behind is left out, as ONNX does."""
@@ -338,7 +337,7 @@ class UpwardPool(Rewrite):
         if any(pad >= size for pad, size in zip(pads, [*kernel, *kernel], strict=True)):
             raise InapplicableError("the padding that it takes is as large as its windows")
         attributes = {name: node.attributes[name].value for name in node.attributes}
-        attributes |= {"ceil_mode": 0, "pads": pads}
+        attributes |= {"auto_pad": "NOTSET", "ceil_mode": 0, "pads": pads}
         return build.several(len(node.outputs), node.op_type, x, **attributes)
 
 

@@ -57,8 +57,8 @@ def _upward(node: onnx.NodeProto) -> bool:
     if node.op_type not in POOLS or node.domain not in ("", "ai.onnx"):
         return False
     attributes = {attribute.name: attribute for attribute in node.attribute}
-    as_given = "auto_pad" not in attributes or attributes["auto_pad"].s in (b"", b"NOTSET")
-    return as_given and "ceil_mode" in attributes and attributes["ceil_mode"].i == 1
+    is_same = "auto_pad" in attributes and attributes["auto_pad"].s.startswith(b"SAME")
+    return not is_same and "ceil_mode" in attributes and attributes["ceil_mode"].i == 1
 
 
 def _sizes(info: onnx.ValueInfoProto) -> list[int | None]:
@@ -91,7 +91,7 @@ def _rounded_down(node: onnx.NodeProto, sizes: Sizes) -> bool:
             last, leaves_out = last - 1, True
         pads[axis + len(kernel)] = max(last * stride + reach - length - before, 0)
     if leaves_out:
-        kept = [attribute for attribute in node.attribute if attribute.name not in ("ceil_mode", "pads")]
+        kept = [attribute for attribute in node.attribute if attribute.name not in ("auto_pad", "ceil_mode", "pads")]
         del node.attribute[:]
         node.attribute.extend([*kept, onnx.helper.make_attribute("pads", pads)])
     return leaves_out

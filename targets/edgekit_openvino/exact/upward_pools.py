@@ -24,7 +24,7 @@ def leave_windows_out(pool: Any) -> bool:
     settings = pool.get_attributes()
     if (
         settings["rounding_type"] != "ceil"
-        or settings["auto_pad"] != "explicit"
+        or settings["auto_pad"] not in ("explicit", "valid")
         or not _may_begin_behind(pool, settings)
     ):
         return False

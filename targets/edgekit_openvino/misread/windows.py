@@ -46,7 +46,7 @@ def _reaches_behind(node: ir.Node) -> bool:
 
 def _counts_a_window_behind(node: ir.Node, _: int) -> bool:
     """Whether sizes are rounded up, and the last window along some axis would begin in the padding behind."""
-    if not _rounds_sizes_up(node, _) or node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
+    if not _rounds_sizes_up(node, _) or node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME"):
         return False
     places = _last_windows(node)
     return places is not None and bool(np.any((places[0] > 0) & (places[0] >= places[1])))

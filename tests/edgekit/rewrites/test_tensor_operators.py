@@ -179,6 +179,7 @@ def test_wrapping_pad(assert_rewritten):
         (6, {"kernel_shape": [2, 3], "strides": [3, 2], "pads": [0, 1, 0, 1]}),
         (5, {"kernel_shape": [2, 2], "strides": [3, 3], "dilations": [2, 1]}),
         (2, {"kernel_shape": [1, 1], "strides": [2, 2]}),
+        (8, {"kernel_shape": [1, 3], "strides": [2, 2], "auto_pad": "VALID"}),
     ],
 )
 def test_pooling_with_sizes_rounded_up(model_of, run, size, attributes):

@@ -33,7 +33,7 @@ def max_pool(
     asks_positions = len(ctx.output_used) > 1 and ctx.output_used[1]
     named = None if windows.is_dilated or asks_positions else windows.named_padding(x, auto_pad)
     padding = () if named else windows.padding(x, auto_pad, pads)
-    reach = windows.reach(x, padding, bool(ceil_mode) and auto_pad == "NOTSET")
+    reach = windows.reach(x, padding, rounds_up(ceil_mode, auto_pad))
     if not named:
         windows.require_one(x, reach)
     if windows.is_dilated:
@@ -71,10 +71,10 @@ def average_pool(
     windows = Windows.over(kernel_shape, strides, dilations)
     named = None if windows.is_dilated else windows.named_padding(x, auto_pad)
     padding = () if named else windows.padding(x, auto_pad, pads)
-    rounds_up = bool(ceil_mode) and auto_pad == "NOTSET"
+    is_upward = rounds_up(ceil_mode, auto_pad)
     if not named:
-        windows.require_one(x, windows.reach(x, padding, rounds_up))
-    if not rounds_up and not windows.is_dilated:
+        windows.require_one(x, windows.reach(x, padding, is_upward))
+    if not is_upward and not windows.is_dilated:
         return mb.avg_pool(
             x=x.var,
             kernel_sizes=list(windows.sizes),
@@ -83,7 +83,7 @@ def average_pool(
             exclude_padding_from_average=not count_include_pad,
         )
     spatial = x.static_sizes(range(2, x.rank))
-    reach = windows.reach(x, padding, rounds_up)
+    reach = windows.reach(x, padding, is_upward)
     counted = padding if count_include_pad else ((0, 0),) * len(padding)
     shares = 1.0 / elements_in_windows(windows, spatial, reach, counted)
     return mb.mul(x=sum_pool(x.var, windows, reach), y=shares.astype(np.float32))
@@ -105,7 +105,7 @@ def lp_pool(
     """p-norm of each window of x [n, C, *D]."""
     windows = Windows.over(kernel_shape, strides, dilations)
     padding = windows.padding(x, auto_pad, pads)
-    reach = windows.reach(x, padding, bool(ceil_mode) and auto_pad == "NOTSET")
+    reach = windows.reach(x, padding, rounds_up(ceil_mode, auto_pad))
     windows.require_one(x, reach)
     return root(sum_pool(power_of_magnitude(x.var, p), windows, reach), p)
 
@@ -170,6 +170,11 @@ def max_unpool(
         raise Unsupported(f"output_shape {wanted} is smaller than {inferred}, which the windows give")
     lacking = tuple((0, want - size) for want, size in zip(wanted, inferred, strict=True))
     return mb.pad(x=result, pad=flat(lacking), mode="constant", constant_val=0.0)
+
+
+def rounds_up(ceil_mode: int, auto_pad: str) -> bool:
+    """Whether the number of windows is rounded up: with padding as it is given, or none."""
+    return bool(ceil_mode) and auto_pad in ("NOTSET", "VALID")
 
 
 def spatial_axes(x: Value) -> list[int]:

@@ -14,6 +14,8 @@ from edgekit.model import Model
 SETTINGS = [
     ("MaxPool", "kernel_shape = [2], strides = [3], pads = [1, 1]", 11),
     ("MaxPool", "kernel_shape = [1], strides = [2]", 8),
+    ("MaxPool", 'kernel_shape = [1], strides = [2], auto_pad = "VALID"', 8),
+    ("AveragePool", 'kernel_shape = [2], strides = [4], auto_pad = "VALID"', 8),
     ("AveragePool", "kernel_shape = [2], strides = [3], pads = [0, 1]", 12),
     ("AveragePool", "kernel_shape = [2], strides = [3], pads = [0, 1]", 11),
     ("MaxPool", "kernel_shape = [2], strides = [2], dilations = [3], pads = [0, 1]", 9),

@@ -15,6 +15,7 @@ SETTINGS = [
     ("kernel_shape = [1], strides = [3]", 8),
     ("kernel_shape = [2], strides = [2], pads = [0, 1]", 8),
     ("kernel_shape = [3], strides = [3], pads = [2, 1]", 10),
+    ('kernel_shape = [1], strides = [2], auto_pad = "VALID"', 8),
 ]
 
 

@@ -10,6 +10,8 @@ GEOMETRIES = [
     {"strides": [2, 2], "pads": [1, 1, 1, 1]},
     {"strides": [2, 3], "pads": [0, 1, 1, 0]},
     {"strides": [2, 2], "ceil_mode": 1},
+    {"strides": [2, 2], "ceil_mode": 1, "auto_pad": "VALID"},
+    {"strides": [2, 2], "ceil_mode": 1, "auto_pad": "SAME_UPPER"},
     {"strides": [3, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1},
     {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
     {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
