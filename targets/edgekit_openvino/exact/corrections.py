@@ -37,6 +37,7 @@ from edgekit_openvino.exact.shared_transposes import part_transposes
 from edgekit_openvino.exact.sliced_inputs import copy_slices
 from edgekit_openvino.exact.slopes import KIND as PRELU
 from edgekit_openvino.exact.slopes import NEW_SLOPES, keep_slopes
+from edgekit_openvino.exact.truth_values import compare_with_zero
 from edgekit_openvino.exact.unsigned_integers import KINDS as UNSIGNED
 from edgekit_openvino.exact.unsigned_integers import keep_unsigned
 from edgekit_openvino.exact.upward_pools import KIND as MAX_POOL
@@ -82,7 +83,7 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
             _reduce_with_two_axes(operation)
         if kind in UNSIGNED and keep_unsigned(operation):
             continue
-        if kind == "Convert" and keep_width(operation):
+        if kind == "Convert" and (compare_with_zero(operation) or keep_width(operation)):
             continue
         if kind in DIVISIONS and keep_integer_quotient(operation):
             continue

@@ -20,11 +20,15 @@ _PLACES = 1
 
 
 def keep_the_order_of_equals(greatest: Any) -> None:
-    """Lets the first of equal numbers come first in an operation TopK whose values are sorted; names stay."""
-    attributes = greatest.get_attributes()
-    if attributes.get("sort") != "value":
-        return
+    """Lets the first of equal numbers come first in an operation TopK whose values are sorted; names stay.
+
+    One that is kept of several is sorted: the frontend says of Hardmax that it is not, and the plugin takes any.
+    """
     length, kept = _sizes(greatest)
+    if kept == 1:
+        greatest.set_attribute("sort", "value")
+    if greatest.get_attributes().get("sort") != "value":
+        return
     is_integral = greatest.get_output_element_type(0).is_integral()
     if is_integral or length is None or kept is None or kept < FEWEST_SORTED:
         greatest.set_attribute("stable", True)

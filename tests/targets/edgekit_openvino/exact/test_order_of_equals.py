@@ -139,3 +139,26 @@ def test_where_only_a_run_tells_how_many_are_sorted(tmp_path: Path) -> None:
     for size in (9, 40):
         x = levels((2, size), 3)
         np.testing.assert_array_equal(runner.run({"x": x})["i"], np.argsort(-x, axis=1, kind="stable"))
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("opset", [11, 13])
+def test_the_first_of_equal_numbers_is_the_one_of_hardmax(axis: int, opset: int, tmp_path: Path) -> None:
+    """From the axis on the rest counts as one before operator set 13."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : {opset}]>\n'
+        f"g (float[2, 3, 6] x) => (float[2, 3, 6] y) {{ y = Hardmax <axis = {axis}> (x) }}"
+    )
+    wrong = 0
+    for seed in range(4):
+        x = np.random.default_rng(seed).integers(0, 3, (2, 3, 6)).astype(np.float32)
+        flat = x.reshape(2, -1) if axis == 1 and opset < 13 else x
+        along = min(axis, flat.ndim - 1)
+        right = np.zeros_like(flat)
+        np.put_along_axis(right, np.expand_dims(flat.argmax(along), along), 1, along)
+        onnx.save(model, tmp_path / "plain.onnx")
+        plain = openvino.Core().compile_model(tmp_path / "plain.onnx", "CPU")([x])[0]
+        wrong += int((plain != right.reshape(x.shape)).sum())
+        found = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run({"x": x})
+        np.testing.assert_array_equal(found["y"], right.reshape(x.shape))
+    assert wrong or opset > 11 or axis == 2  # still

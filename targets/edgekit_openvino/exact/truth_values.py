@@ -1,0 +1,36 @@
+"""Truth values of floats, and of what an operation gives beside its first output, as ONNX's Cast defines them.
+
+The CPU plugin (OpenVINO 2026.4) takes the operation's first output for a ``Convert`` to boolean, whichever one it
+reads: the first part of a ``Split``; it does not load the network behind others, such as ``TopK``. Of NaN it makes
+false, which Cast makes true.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgekit_openvino.exact.replacing import put_in_place_of
+
+
+def compare_with_zero(conversion: Any) -> bool:
+    """Puts a comparison with zero in the place of a conversion to boolean.
+
+    Args:
+        conversion: A ``Convert``.
+
+    Returns:
+        Whether it was replaced; names stay.
+    """
+    from openvino import opset13
+
+    value = conversion.input_value(0)
+    source = value.get_element_type()
+    if conversion.get_element_type().get_type_name() != "boolean" or source.get_type_name() == "boolean":
+        return False
+    if not (value.get_index() or source.is_real()):
+        return False
+    zero = opset13.constant(np.array(0, source.to_dtype()))
+    put_in_place_of(conversion, opset13.not_equal(value, zero))
+    return True
