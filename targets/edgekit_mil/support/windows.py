@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value
+from edgekit_mil.core.values import Unsupported, Value
 
 MOST_SPATIAL = 3
 """Core ML convolves and pools over one to three spatial dimensions."""
@@ -92,10 +92,8 @@ class Windows:
         """How far windows reach beyond the input: the padding and, with ``ceil_mode``, what the last one needs more.
 
         ``ceil_mode`` rounds the number of windows up, but a window that would start in the padding after the input is
-        left out. Where a size is open, windows reach as far as any size needs: less than a window is cut off.
-
-        Raises:
-            Unsupported: A size is open, and it depends on it whether the last window starts in the padding.
+        left out. Where a size is open, windows reach as far as any size needs, and no further than from the last
+        element on: less than a window is cut off.
         """
         if not ceil_mode:
             return padding
@@ -103,9 +101,7 @@ class Windows:
         sizes = x.shape[2:]
         for size, (before, after), extent, stride in zip(sizes, padding, self.extents, self.strides, strict=True):
             if not isinstance(size, int | np.integer):
-                if after + stride > extent:
-                    raise Unsupported("rounds an open size up, with more padding than windows overlap", FIX_SIZES)
-                reach.append((before, after + stride - 1))
+                reach.append((before, min(after + stride, extent) - 1))
                 continue
             count = -(-(size + before + after - extent) // stride) + 1
             if (count - 1) * stride >= size + before:

@@ -82,8 +82,10 @@ def average_pool(
             **mil_padding(named, padding),
             exclude_padding_from_average=not count_include_pad,
         )
-    spatial = x.static_sizes(range(2, x.rank))
     reach = windows.reach(x, padding, is_upward)
+    if not windows.is_dilated and any(not isinstance(size, int | np.integer) for size in x.shape[2:]):
+        return mean_within(x.var, windows, reach, padding if count_include_pad else ((0, 0),) * len(padding))
+    spatial = x.static_sizes(range(2, x.rank))
     counted = padding if count_include_pad else ((0, 0),) * len(padding)
     shares = 1.0 / elements_in_windows(windows, spatial, reach, counted)
     return mb.mul(x=sum_pool(x.var, windows, reach), y=shares.astype(np.float32))
@@ -210,6 +212,22 @@ def sum_pool(x: Var, windows: Windows, reach: Padding) -> Var:
         x=x, kernel_sizes=list(windows.sizes), strides=list(windows.strides), pad_type="custom", pad=flat(reach)
     )
     return mb.mul(x=mean, y=np.float32(np.prod(windows.sizes)))
+
+
+def mean_within(x: Var, windows: Windows, reach: Padding, counted: Padding) -> Var:
+    """Mean of what of each window lies in the input or the ``counted`` part of its surroundings, of any size."""
+    for axis, amounts in enumerate(counted):
+        x = padded_along(x, 2 + axis, amounts, 0.0)
+    pairs = zip(reach, counted, strict=True)
+    beyond = tuple((before - zeros[0], after - zeros[1]) for (before, after), zeros in pairs)
+    return mb.avg_pool(
+        x=x,
+        kernel_sizes=list(windows.sizes),
+        strides=list(windows.strides),
+        pad_type="custom",
+        pad=flat(beyond),
+        exclude_padding_from_average=True,
+    )
 
 
 def over_taps(x: Var, windows: Windows, reach: Padding, fill: float, combine: Callable[..., Var]) -> Var:

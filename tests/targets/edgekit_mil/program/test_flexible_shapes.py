@@ -421,12 +421,6 @@ def test_windows_with_holes_over_an_open_size_are_refused(tmp_path, ceil_mode):
         edgekit_coreml.convert(network([1, 3, "l"], [node], {}), tmp_path / "m", dimensions={"l": range(4, 9)})
 
 
-def test_windows_that_may_start_in_the_padding_behind_an_open_size_are_refused(tmp_path):
-    node = make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], strides=[2], pads=[0, 1], ceil_mode=1, name="pool")
-    with pytest.raises(UnsupportedOpsError, match=r"'pool'.*rounds an open size up"):
-        edgekit_coreml.convert(network([1, 3, "l"], [node], {}), tmp_path / "m", dimensions={"l": range(4, 9)})
-
-
 def test_range_and_list_in_one_shape_are_refused(tmp_path, rng):
     model = convolutional(["n", 3, "h", 6], rng)
     with pytest.raises(InputError, match="a range and others with a list"):
