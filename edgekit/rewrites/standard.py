@@ -15,6 +15,7 @@ from edgekit.rewrites import (
     movement,
     ngrams,
     quantized_operators,
+    reductions,
     sampling,
 )
 from edgekit.rewrites.definition import Definition
@@ -88,6 +89,8 @@ class StandardRewrites(RewriteSet):
             arithmetic.FlattenedSoftmax(),
             arithmetic.Determinant(),
             arithmetic.HasElement(),
+            reductions.SummedPool(),
+            reductions.NarrowExtreme(),
             movement.WrappedPad(),
             movement.ChosenPad(),
             movement.SlicedGather(),

@@ -22,6 +22,7 @@ from edgekit_openvino.exact.softmax_products import widen_behind_softmax
 from edgekit_openvino.loadable.concatenations import round_ahead_of_concats
 from edgekit_openvino.loadable.element_types import border_gaps, inner_gaps
 from edgekit_openvino.loadable.empty_constants import put_back_empty_constants
+from edgekit_openvino.loadable.equal_shapes import let_extremes_broadcast
 from edgekit_openvino.loadable.expansion import expanded
 from edgekit_openvino.loadable.matrix_chains import end_chains
 from edgekit_openvino.loadable.read_outputs import named_apart
@@ -101,6 +102,7 @@ def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     end_chains(network)
     widen_behind_softmax(network)
     store_in_8_bits_where_misread(network)
+    let_extremes_broadcast(network)
     integer_products = keep_weights_of_integer_products(network)
     if integer_products:
         keep_activations(network)  # the model rounds them by itself

@@ -39,7 +39,7 @@ def _reaches_behind(node: ir.Node) -> bool:
     """Whether the last window along some axis, where sizes are rounded up, reaches beyond the padding."""
     places = _last_windows(node)
     if places is None:
-        return True
+        return max(node.attributes.get_ints("strides", (1,))) > 1
     last, ends, reaches_on = places
     return bool(np.any(reaches_on & (last < ends)))  # one that begins behind is left out
 

@@ -224,3 +224,26 @@ def test_quotients_of_8_bit_integers_of_open_sizes(dtype: str, tmp_path: Path) -
     runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
     x, by = RANDOM.integers(0, 100, (3, 4)).astype(dtype), RANDOM.integers(1, 20, (3, 4)).astype(dtype)
     np.testing.assert_array_equal(runner.run({"x": x, "by": by})["y"], x // by)
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "x"),
+    [
+        ("(float[N, 3, 4] x) => (float[N, 3, 1] y) { y = GlobalLpPool (x) }", 17, floats(2, 3, 4)),
+        ("(float[N, 3, L] x) => (float[N, 3, 1] y) { y = GlobalLpPool <p = 1> (x) }", 17, floats(2, 3, 4)),
+        ("(uint8[N, 3] x) => (uint8[N, 1] y) { y = ReduceMax <axes = [1]> (x) }", 12, BYTES),
+        ("(uint8[N, 3] x) => (uint8[N] y) { y = ReduceMin <axes = [1], keepdims = 0> (x) }", 12, BYTES),
+        (
+            "(float[1, 2, L] x) => (float[1, 2, M] y) { y = AveragePool <kernel_shape = [3], pads = [1, 1],"
+            " ceil_mode = 1, count_include_pad = 1> (x) }",
+            17,
+            floats(1, 2, 5),
+        ),
+    ],
+    ids=["norm", "sum", "greatest byte", "least byte", "average"],
+)
+def test_reductions_that_were_refused(body: str, opset: int, x: np.ndarray, tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]>\ng {body}')
+    right = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
+    found = edgekit_openvino.load(edgekit_openvino.convert(proto, tmp_path / "model")).run({"x": x})["y"]
+    np.testing.assert_allclose(found, right, rtol=1e-5)
