@@ -26,6 +26,7 @@ from edgekit_openvino.exact.integer_widths import keep_width
 from edgekit_openvino.exact.joined_constants import KINDS as JOINED
 from edgekit_openvino.exact.joined_constants import keep_apart
 from edgekit_openvino.exact.merged_batches import keep_channels_apart
+from edgekit_openvino.exact.negative_factors import keep_negative_factors
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.padding_numbers import KIND as PADDING
 from edgekit_openvino.exact.padding_numbers import choose_padding
@@ -138,6 +139,7 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
                 read_growing_states(operation)
     if is_quantized:
         keep_channels_apart(network, _constants(network))
+        keep_negative_factors(network, _constants(network))
     part_transposes(network)
     network.validate_nodes_and_infer_types()
     return network

@@ -1,0 +1,91 @@
+"""Channels that are multiplied by negative numbers and then rounded to integers.
+
+OpenVINO (2026.4) divides the limits of a ``FakeQuantize`` by what channels are multiplied with, so that the least is
+above the greatest where that is negative. The kernel for sizes that are open, and the one of an average with the
+rounding in it, cut what lies between them then. They leave what stands behind a choice as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgekit_openvino.exact.replacing import put_behind
+
+KIND = "FakeQuantize"
+AVERAGE = "AvgPool"
+NORMALIZATION = "BatchNormInference"
+"""Multiplies by its second input; what it adds to that comes of the third and the fourth."""
+FACTORS = frozenset({"Divide", "Multiply", NORMALIZATION})
+PASSED = frozenset(
+    {AVERAGE, "Clamp", "Concat", "MaxPool", "Maximum", "Minimum", "Negative", "Pad", "Reshape", "Slice", "Split"}
+    | {"Squeeze", "StridedSlice", "Transpose", "Unsqueeze", "VariadicSplit"}
+)
+"""Operations that a rounding is moved ahead of, or a factor behind, or that are dropped."""
+
+
+def keep_negative_factors(network: Any, constants: Collection[str]) -> None:
+    """Puts a choice behind factors that turn signs ahead of roundings, in place; names stay.
+
+    Args:
+        network: An ``openvino.Model``.
+        constants: The names of the operations that nothing but constants goes into.
+    """
+    from openvino import opset13
+
+    kept: set[str] = set()
+    for rounding in network.get_ordered_ops():
+        if rounding.get_type_name() != KIND:
+            continue
+        for factor in _factors(rounding, constants):
+            if factor.get_name() not in kept:
+                kept.add(factor.get_name())
+                put_behind(factor, lambda value: opset13.select(opset13.is_nan(value), value, value))
+
+
+def _factors(rounding: Any, constants: Collection[str]) -> list[Any]:
+    """The multiplications by several numbers ahead of a rounding some of which are negative, or turned later.
+
+    Of known sizes only those beside an average.
+    """
+    found, seen, kinds = [], set(), set()
+    waiting = [(rounding.input_value(0).get_node(), False)]
+    while waiting:
+        each, is_turned = waiting.pop()
+        kind, key = each.get_type_name(), (each.get_name(), is_turned)
+        if key in seen or (kind not in PASSED and kind not in FACTORS):
+            continue
+        seen.add(key)
+        kinds.add(kind)
+        sources = [port.get_source_output().get_node() for port in each.inputs()]
+        numbers = _numbers(kind, [source for source in sources if source.get_name() in constants])
+        if kind in FACTORS and not numbers:
+            continue
+        is_turned = is_turned or kind == "Negative" or any(_may_be_negative(number) for number in numbers)
+        if kind in FACTORS and is_turned and any(_has_several(number) for number in numbers):
+            found.append(each)
+        waiting.extend((source, is_turned) for source in sources if source.get_name() not in constants)
+    return found if rounding.get_input_partial_shape(0).is_dynamic or AVERAGE in kinds else []
+
+
+def _numbers(kind: str, constants: Sequence[Any]) -> Sequence[Any]:
+    """What a factor multiplies with; nothing of a normalization that adds something, and of other operations."""
+    if kind not in FACTORS:
+        return []
+    if kind != NORMALIZATION:
+        return constants
+    if len(constants) < 4:
+        return []
+    factors, *added = constants[:3]
+    return [] if any(each.get_type_name() != "Constant" or np.any(each.get_data()) for each in added) else [factors]
+
+
+def _may_be_negative(number: Any) -> bool:
+    return number.get_type_name() != "Constant" or bool(np.any(np.asarray(number.get_data()) < 0))
+
+
+def _has_several(number: Any) -> bool:
+    shape = number.get_output_partial_shape(0)
+    return bool(shape.is_dynamic) or bool(np.prod(list(number.get_output_shape(0))) > 1)
