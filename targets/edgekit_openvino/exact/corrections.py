@@ -14,6 +14,7 @@ from edgekit_openvino.exact.added_axes import KINDS as MOVED
 from edgekit_openvino.exact.added_axes import add_axes_behind
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.distinct_elements import keep_distinct
+from edgekit_openvino.exact.dropped_axes import round_apart
 from edgekit_openvino.exact.growing_states import read_growing_states
 from edgekit_openvino.exact.infinite_numbers import KIND as INFINITE
 from edgekit_openvino.exact.infinite_numbers import compare_with_the_greatest
@@ -25,7 +26,7 @@ from edgekit_openvino.exact.integer_quotients import keep_integer_quotient
 from edgekit_openvino.exact.integer_widths import keep_width
 from edgekit_openvino.exact.joined_constants import KINDS as JOINED
 from edgekit_openvino.exact.joined_constants import keep_apart
-from edgekit_openvino.exact.merged_batches import keep_channels_apart
+from edgekit_openvino.exact.merged_batches import has_channels, keep_channels_apart
 from edgekit_openvino.exact.negative_factors import keep_negative_factors
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.padding_numbers import KIND as PADDING
@@ -79,9 +80,13 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
         kind = operation.get_type_name()
         if kind in MOVED:
             add_axes_behind(operation)
-        is_fused_wrong = kind in REDUCTIONS and _is_fused_wrong(operation) and _meets_constants(operation, constants)
+        is_fused_wrong = kind in REDUCTIONS and _is_fused_wrong(operation)
+        if is_fused_wrong and not _meets_constants(operation, constants):  # what is moved behind it meets it, too
+            is_fused_wrong = is_quantized and has_channels(operation, constants)
         if is_fused_wrong and operation.get_element_type().is_real():
             _reduce_with_two_axes(operation)
+        elif is_quantized and kind in REDUCTIONS:
+            round_apart(operation, constants)
         if kind in UNSIGNED and keep_unsigned(operation):
             continue
         if kind == "Convert" and (compare_with_zero(operation) or keep_width(operation)):

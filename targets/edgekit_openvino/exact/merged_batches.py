@@ -29,7 +29,7 @@ def keep_channels_apart(network: Any, constants: Collection[str]) -> None:
     from openvino import opset13
 
     for operation in network.get_ordered_ops():
-        if operation.get_type_name() == "Reshape" and _merges_batch(operation) and _has_channels(operation, constants):
+        if operation.get_type_name() == "Reshape" and _merges_batch(operation) and has_channels(operation, constants):
             value = operation.input_value(0)
             chosen = opset13.select(opset13.is_nan(value), value, value)
             operation.input(0).replace_source_output(chosen.output(0))
@@ -49,7 +49,7 @@ def _merges_batch(reshape: Any) -> bool:
     return first != second
 
 
-def _has_channels(operation: Any, constants: Collection[str]) -> bool:
+def has_channels(operation: Any, constants: Collection[str]) -> bool:
     """Whether what it reads has different numbers for each channel, as far as they stand along the same axis."""
     waiting, seen = [operation.input_value(0).get_node()], set()
     while waiting:

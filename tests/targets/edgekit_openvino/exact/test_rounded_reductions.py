@@ -42,3 +42,29 @@ def test_constants_ahead_of_a_maximum(body: str, axis: int, batch: int | str, tm
 def test_other_reductions(body: str, tmp_path: Path) -> None:
     proto, feeds = model(body, 4), {"x": RANDOM.normal(size=(4, 3, 9)).astype(np.float32)}
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path), expected(proto, feeds))
+
+
+@pytest.mark.parametrize("sizes", ["4, 3, 5", "N, 3, 5"])
+@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceL2"])
+def test_an_axis_that_is_dropped_ahead_of_numbers_along_another_one(kind: str, sizes: str, tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 18]>\ng (float[{sizes}] x) => (uint8[a, b] y) <float s = {{0.02}},'
+        " uint8 z = {100}, int64[1] k = {1}, float[5] w = {0.4, 0.3, 1.6, 0.7, 1.8}>"
+        f" {{ r = {kind} <keepdims = 0> (x, k)  m = Mul (r, w)  y = QuantizeLinear (m, s, z) }}"
+    )
+    feeds = {"x": RANDOM.normal(size=(4, 3, 5)).astype(np.float32)}
+    right = expected(proto, feeds).astype(int)
+    assert np.abs(as_read(proto, feeds, tmp_path).astype(int) - right).max() > 5  # still
+    assert np.abs(converted(proto, feeds, tmp_path).astype(int) - right).max() <= 1  # one step, for a tie
+
+
+def test_an_average_behind_numbers_for_each_channel(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]>\ng (float[4, 3, L] x) => (float[4, 3, 1] y) <float s = {0.02},'
+        " uint8 z = {100}, float[1, 3, 1] w = {0.1, 0.4, 0.9}> { q = QuantizeLinear (x, s, z)"
+        "  d = DequantizeLinear (q, s, z)  f = LeakyRelu (d)  m = Mul (f, w)  y = GlobalAveragePool (m) }"
+    )
+    feeds = {"x": RANDOM.normal(size=(4, 3, 5)).astype(np.float32)}
+    right = expected(proto, feeds)
+    assert np.abs(as_read(proto, feeds, tmp_path) - right).max() > 0.05  # still
+    np.testing.assert_allclose(converted(proto, feeds, tmp_path), right, atol=1e-5)

@@ -1,0 +1,56 @@
+"""Reductions that drop an axis, and are rounded to integers behind numbers for each place along another one.
+
+OpenVINO's CPU plugin (2026.4) makes one operation of them, and takes what stands along the axis that is the channels'
+now for what it was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from edgekit_openvino.exact.replacing import put_behind
+
+ROUNDING = "FakeQuantize"
+ARITHMETIC = frozenset({"Add", "Divide", "Multiply", "Subtract"})
+
+
+def round_apart(reduction: Any, constants: Collection[str]) -> bool:
+    """Puts a choice between a reduction that drops axes and a rounding of it; names stay.
+
+    Args:
+        reduction: An operation of a network that is quantized.
+        constants: The names of the operations that nothing but constants goes into.
+
+    Returns:
+        Whether it was changed.
+    """
+    from openvino import opset13
+
+    is_real = bool(reduction.get_element_type().is_real())
+    if reduction.get_attributes()["keep_dims"] or not is_real or not _is_rounded(reduction, constants):
+        return False
+    put_behind(reduction, lambda value: opset13.select(opset13.is_nan(value), value, value))
+    return True
+
+
+def _is_rounded(reduction: Any, constants: Collection[str]) -> bool:
+    """Whether it is rounded behind nothing but arithmetic with constants, of which some hold several numbers."""
+    waiting = [(reduction, False)]
+    while waiting:
+        each, has_several = waiting.pop()
+        for reader in (port.get_node() for port in each.output(0).get_target_inputs()):
+            numbers = [port.get_source_output() for port in reader.inputs()]
+            numbers = [number for number in numbers if number.get_node().get_name() in constants]
+            now = has_several or any(_has_several(number.get_partial_shape()) for number in numbers)
+            if reader.get_type_name() == ROUNDING and now:
+                return True
+            if reader.get_type_name() in ARITHMETIC and numbers:
+                waiting.append((reader, now))
+    return False
+
+
+def _has_several(shape: Any) -> bool:
+    return bool(shape.is_dynamic) or bool(np.prod([size.get_length() for size in shape]) > 1)
