@@ -21,7 +21,7 @@ NORMALIZATION = "BatchNormInference"
 FACTORS = frozenset({"Divide", "Multiply", NORMALIZATION})
 PASSED = frozenset(
     {AVERAGE, "Clamp", "Concat", "MaxPool", "Maximum", "Minimum", "Negative", "Pad", "Reshape", "Slice", "Split"}
-    | {"Squeeze", "StridedSlice", "Transpose", "Unsqueeze", "VariadicSplit"}
+    | {"Broadcast", "Squeeze", "StridedSlice", "Tile", "Transpose", "Unsqueeze", "VariadicSplit"}
 )
 """Operations that a rounding is moved ahead of, or a factor behind, or that are dropped."""
 

@@ -71,3 +71,18 @@ def test_beside_an_average(order: str, sizes: str, tmp_path: Path) -> None:
 def test_others_are_left_as_they_are(sizes: str, body: str, tmp_path: Path) -> None:
     path = edgekit_openvino.convert(model(sizes, body), tmp_path / "model")
     assert 'type="Select"' not in path.read_text()
+
+
+def test_channels_that_are_shuffled_and_repeated(tmp_path: Path) -> None:
+    feeds = {"x": np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)}
+    shuffled = (
+        "a = Constant <value_ints = [-1, 2, 2, 5, 2]> ()  r = Reshape (m, a)"
+        "  t = Transpose <perm = [0, 2, 1, 3, 4]> (r)  c = Constant <value_ints = [-1, 4, 5, 2]> ()  k = Reshape (t, c)"
+    )
+    repeated = "u = Constant <value_ints = [1, 1, 1, 1]> ()  h = Tile (k, u)"
+    proto = model("N, 4, 5, 2", f"m = Mul (x, v)  {shuffled}  {repeated}")
+    right = expected(proto, feeds)
+    assert differences(as_read(proto, feeds, tmp_path), right)[0] > 1  # still
+    greatest, share = differences(converted(proto, feeds, tmp_path), right)
+    assert greatest < 1.5 * STEP
+    assert share < 0.04
