@@ -14,11 +14,11 @@ import onnx_ir as ir
 from edgekit.errors import InputError, InternalError, UnsupportedOpsError
 from edgekit.model import Model, node_name
 from edgekit_openvino.exact.corrections import corrected
-from edgekit_openvino.exact.four_bits import store_in_8_bits_where_misread
 from edgekit_openvino.exact.missing_values import keep_missing_values
 from edgekit_openvino.exact.open_branches import keep_open_branches_apart
+from edgekit_openvino.exact.quantized.four_bits import store_in_8_bits_where_misread
+from edgekit_openvino.exact.quantized.softmax_products import widen_behind_softmax
 from edgekit_openvino.exact.rounding import keep_activations
-from edgekit_openvino.exact.softmax_products import widen_behind_softmax
 from edgekit_openvino.loadable.concatenations import round_ahead_of_concats
 from edgekit_openvino.loadable.element_types import border_gaps, inner_gaps
 from edgekit_openvino.loadable.empty_constants import put_back_empty_constants

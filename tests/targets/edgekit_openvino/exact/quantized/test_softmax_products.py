@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import edgekit_openvino
 from edgekit.instruction_sets import WITHOUT_VNNI, own_set
-from edgekit_openvino.exact.softmax_products import widen_behind_softmax
+from edgekit_openvino.exact.quantized.softmax_products import widen_behind_softmax
 from edgekit_openvino.runner import SETTINGS
 
 HEAD = '<ir_version: 9, opset_import: ["": 19]>'

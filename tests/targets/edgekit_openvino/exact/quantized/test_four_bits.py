@@ -10,7 +10,7 @@ import openvino
 import pytest
 
 import edgekit_openvino
-from edgekit_openvino.exact.four_bits import store_in_8_bits_where_misread
+from edgekit_openvino.exact.quantized.four_bits import store_in_8_bits_where_misread
 from edgekit_openvino.runner import SETTINGS
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]>'

@@ -1,0 +1,1 @@
+"""Networks of integers, and weights of few bits, that OpenVINO computes otherwise than ONNX defines them."""
