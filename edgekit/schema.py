@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +88,8 @@ def _message(flaw: Any) -> str:
         return (
             f"the text {flaw.instance!r} is no {_NUMBERS[flaw.validator_value]}, which stands without quotes or a unit"
         )
-    if flaw.validator == "type" and flaw.validator_value in _TYPES:
-        return f"{flaw.instance!r} is not {_TYPES[flaw.validator_value]}"
+    if flaw.validator == "type" and (kinds := _kinds(flaw.validator_value)) is not None:
+        return f"{flaw.instance!r} is not {kinds}"
     if flaw.validator == "required":
         missing = next(key for key in flaw.validator_value if key not in flaw.instance)
         return f"{missing!r} is missing"
@@ -113,7 +113,15 @@ def _called(way: Mapping[str, Any]) -> str | None:
     """How a message calls what a part of a schema takes; None where it has no word for that."""
     if "title" in way:
         return str(way["title"])
-    return json.dumps(way["const"]) if "const" in way else _TYPES.get(way.get("type", ""))
+    if "const" in way:
+        return json.dumps(way["const"])
+    return _kinds(way.get("type", []))
+
+
+def _kinds(types: str | Sequence[str]) -> str | None:
+    """What messages call a type of JSON, or one of several; None where they have no word for one."""
+    told = [_TYPES.get(each) for each in ([types] if isinstance(types, str) else types)]
+    return " or ".join(map(str, told)) if told and None not in told else None
 
 
 def _unknown_keys(flaw: Any) -> str:

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,8 @@ from edgekit.progress import Progress
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # TensorFlow is not among the packages for development
 os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and tables go by it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background jobs so, and commands inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SAMPLE_APPS = Path(__file__).parents[1] / "sample_apps"
 DIGITS = SAMPLE_APPS / "digits"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+import jsonschema
 import pytest
 
 from edgekit import schema
@@ -59,6 +60,12 @@ def test_a_date_of_toml_is_a_flaw(strange: object) -> None:
     flaw = find_flaw(document, CONFIG)
     assert flaw is not None
     assert flaw.startswith("bundle[0].name: ")
+
+
+def test_a_value_of_none_of_several_types_is_told_them() -> None:
+    document = {"type": "object", "properties": {"shape": {"type": "array", "items": {"type": ["integer", "null"]}}}}
+    (flaw,) = jsonschema.Draft202012Validator(document).iter_errors({"shape": [1, {}]})
+    assert schema._message(flaw) == "{} is not a whole number or null"
 
 
 def test_a_value_that_is_none_of_several_things_is_told_which_they_are() -> None:

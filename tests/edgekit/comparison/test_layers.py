@@ -86,11 +86,11 @@ def test_the_largest_values_are_left_out_where_there_is_too_much(
 
 
 def test_the_node_that_does_the_work_takes_the_time(onnx_model: OnnxModel) -> None:
-    graph = "f (float[256, 256] x) => (float[256, 256] y) { a = MatMul(x, x) y = Neg(a) }"
+    graph = "f (float[768, 768] x) => (float[768, 768] y) { a = MatMul(x, x) y = Neg(a) }"
     proto = onnx_model(graph)
     for node, name in zip(proto.graph.node, ("heavy", "light"), strict=True):
         node.name = name
-    times = node_times(model(proto), {"x": np.ones((256, 256), np.float32)})
+    times = node_times(model(proto), {"x": np.ones((768, 768), np.float32)})
     assert set(times) == {"heavy", "light"}
     assert times["heavy"] > times["light"] > 0
 
