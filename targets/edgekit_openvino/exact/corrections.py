@@ -27,11 +27,11 @@ from edgekit_openvino.exact.integer_widths import keep_width
 from edgekit_openvino.exact.joined_constants import KINDS as JOINED
 from edgekit_openvino.exact.joined_constants import keep_apart
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
+from edgekit_openvino.exact.quantized.barriers import ROUNDING
 from edgekit_openvino.exact.quantized.merged_batches import keep_channels_apart
 from edgekit_openvino.exact.quantized.negative_factors import keep_negative_factors
 from edgekit_openvino.exact.quantized.padding_numbers import KIND as PADDING
 from edgekit_openvino.exact.quantized.padding_numbers import choose_padding
-from edgekit_openvino.exact.quantized.roundings_by_axis import KIND as ROUNDING
 from edgekit_openvino.exact.quantized.roundings_by_axis import write_out
 from edgekit_openvino.exact.quotients import keep_quotient
 from edgekit_openvino.exact.replacing import hand_over, put_behind, put_in_place_of

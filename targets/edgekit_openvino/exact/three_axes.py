@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.exact.quantized.barriers import ROUNDING, has_several
 from edgekit_openvino.exact.quantized.dropped_axes import round_apart
 from edgekit_openvino.exact.quantized.merged_batches import has_channels
-from edgekit_openvino.exact.quantized.roundings_by_axis import KIND as ROUNDING
 from edgekit_openvino.exact.replacing import hand_over, put_behind
 
 KINDS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
@@ -97,16 +97,12 @@ def _meets_constants(operation: Any, constants: Collection[str]) -> bool:
             if node.get_name() in seen or not all(other.get_node().get_name() in constants for other in others):
                 continue
             if node.get_type_name() == ROUNDING or any(
-                is_integral or _has_several(other.get_partial_shape()) for other in others
+                is_integral or has_several(other.get_partial_shape()) for other in others
             ):
                 return True
             seen.add(node.get_name())
             waiting.extend(node.outputs())
     return False
-
-
-def _has_several(shape: Any) -> bool:
-    return bool(shape.rank.is_dynamic) or any(size.is_dynamic or size.get_length() != 1 for size in shape)
 
 
 def _reduce_with_two_axes(reduction: Any) -> None:

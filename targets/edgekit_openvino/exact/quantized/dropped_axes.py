@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import numpy as np
-
+from edgekit_openvino.exact.quantized.barriers import ROUNDING, barrier, has_several
 from edgekit_openvino.exact.replacing import put_behind
 
-ROUNDING = "FakeQuantize"
 ARITHMETIC = frozenset({"Add", "Divide", "Multiply", "Subtract"})
 
 
@@ -27,12 +25,10 @@ def round_apart(reduction: Any, constants: Collection[str]) -> bool:
     Returns:
         Whether it was changed.
     """
-    from openvino import opset13
-
     is_real = bool(reduction.get_element_type().is_real())
     if reduction.get_attributes()["keep_dims"] or not is_real or not _is_rounded(reduction, constants):
         return False
-    put_behind(reduction, lambda value: opset13.select(opset13.is_nan(value), value, value))
+    put_behind(reduction, barrier)
     return True
 
 
@@ -40,17 +36,13 @@ def _is_rounded(reduction: Any, constants: Collection[str]) -> bool:
     """Whether it is rounded behind nothing but arithmetic with constants, of which some hold several numbers."""
     waiting = [(reduction, False)]
     while waiting:
-        each, has_several = waiting.pop()
+        each, is_met = waiting.pop()
         for reader in (port.get_node() for port in each.output(0).get_target_inputs()):
             numbers = [port.get_source_output() for port in reader.inputs()]
             numbers = [number for number in numbers if number.get_node().get_name() in constants]
-            now = has_several or any(_has_several(number.get_partial_shape()) for number in numbers)
+            now = is_met or any(has_several(number.get_partial_shape()) for number in numbers)
             if reader.get_type_name() == ROUNDING and now:
                 return True
             if reader.get_type_name() in ARITHMETIC and numbers:
                 waiting.append((reader, now))
     return False
-
-
-def _has_several(shape: Any) -> bool:
-    return bool(shape.is_dynamic) or bool(np.prod([size.get_length() for size in shape]) > 1)

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.exact.quantized.barriers import ROUNDING, barrier
+
 CHANNELS = 1
-PER_CHANNEL = frozenset({"Add", "Divide", "FakeQuantize", "Multiply", "Subtract"})
+PER_CHANNEL = frozenset({"Add", "Divide", ROUNDING, "Multiply", "Subtract"})
 CONVOLUTIONS = frozenset({"Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"})
 """Whose weights may be quantized with a scale for each channel."""
 MOVES_CHANNELS = frozenset({"MatMul", "Reshape", "Transpose"})
@@ -26,13 +28,9 @@ def keep_channels_apart(network: Any, constants: Collection[str]) -> None:
         network: An ``openvino.Model`` that is quantized.
         constants: The names of the operations that nothing but constants goes into.
     """
-    from openvino import opset13
-
     for operation in network.get_ordered_ops():
         if operation.get_type_name() == "Reshape" and _merges_batch(operation) and has_channels(operation, constants):
-            value = operation.input_value(0)
-            chosen = opset13.select(opset13.is_nan(value), value, value)
-            operation.input(0).replace_source_output(chosen.output(0))
+            operation.input(0).replace_source_output(barrier(operation.input_value(0)).output(0))
 
 
 def _merges_batch(reshape: Any) -> bool:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.exact.quantized.barriers import ROUNDING, barrier, has_several
 from edgekit_openvino.exact.replacing import put_behind
 
-KIND = "FakeQuantize"
 AVERAGE = "AvgPool"
 NORMALIZATION = "BatchNormInference"
 """Multiplies by its second input; what it adds to that comes of the third and the fourth."""
@@ -33,16 +33,14 @@ def keep_negative_factors(network: Any, constants: Collection[str]) -> None:
         network: An ``openvino.Model``.
         constants: The names of the operations that nothing but constants goes into.
     """
-    from openvino import opset13
-
     kept: set[str] = set()
     for rounding in network.get_ordered_ops():
-        if rounding.get_type_name() != KIND:
+        if rounding.get_type_name() != ROUNDING:
             continue
         for factor in _factors(rounding, constants):
             if factor.get_name() not in kept:
                 kept.add(factor.get_name())
-                put_behind(factor, lambda value: opset13.select(opset13.is_nan(value), value, value))
+                put_behind(factor, barrier)
 
 
 def _factors(rounding: Any, constants: Collection[str]) -> list[Any]:
@@ -64,7 +62,7 @@ def _factors(rounding: Any, constants: Collection[str]) -> list[Any]:
         if kind in FACTORS and not numbers:
             continue
         is_turned = is_turned or kind == "Negative" or any(_may_be_negative(number) for number in numbers)
-        if kind in FACTORS and is_turned and any(_has_several(number) for number in numbers):
+        if kind in FACTORS and is_turned and any(has_several(number.get_output_partial_shape(0)) for number in numbers):
             found.append(each)
         waiting.extend((source, is_turned) for source in sources if source.get_name() not in constants)
     return found if rounding.get_input_partial_shape(0).is_dynamic or AVERAGE in kinds else []
@@ -84,8 +82,3 @@ def _numbers(kind: str, constants: Sequence[Any]) -> Sequence[Any]:
 
 def _may_be_negative(number: Any) -> bool:
     return number.get_type_name() != "Constant" or bool(np.any(np.asarray(number.get_data()) < 0))
-
-
-def _has_several(number: Any) -> bool:
-    shape = number.get_output_partial_shape(0)
-    return bool(shape.is_dynamic) or bool(np.prod(list(number.get_output_shape(0))) > 1)

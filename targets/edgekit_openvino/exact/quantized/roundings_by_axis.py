@@ -14,7 +14,6 @@ import numpy as np
 
 from edgekit_openvino.exact.replacing import put_in_place_of
 
-KIND = "FakeQuantize"
 CHANNELS = 1
 """The axis that the plugin takes limits along."""
 

@@ -1,0 +1,19 @@
+"""What OpenVINO's passes over quantized networks move nothing across, and what they look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ROUNDING = "FakeQuantize"
+
+
+def barrier(value: Any) -> Any:
+    """A choice between a value and itself: what stands on one side of it is not joined with what is on the other."""
+    from openvino import opset13
+
+    return opset13.select(opset13.is_nan(value), value, value)
+
+
+def has_several(shape: Any) -> bool:
+    """Whether a partial shape may hold more than one number."""
+    return bool(shape.rank.is_dynamic) or any(size.is_dynamic or size.get_length() != 1 for size in shape)
