@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.nodes import constant_input, has_input
+from edgekit.graph.sizes.pool_sizes import windows_rounded_up
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import kept_sizes, rank_of, shape_of, size_along, typed
 
@@ -327,9 +328,7 @@ class UpwardPool(Rewrite):
         for axis, length in enumerate(lengths):
             before, behind = pads[axis], pads[axis + len(kernel)]
             reach = (kernel[axis] - 1) * dilations[axis] + 1
-            count = -(-(length + before + behind - reach) // strides[axis]) + 1
-            if (count - 1) * strides[axis] >= length + before:
-                count -= 1
+            count = windows_rounded_up(length + before, behind, reach, strides[axis])
             needed = (count - 1) * strides[axis] + reach - length - before
             pads[axis + len(kernel)] = max(needed, 0)
             if (length + before + max(needed, 0) - reach) // strides[axis] + 1 != count:
@@ -362,10 +361,10 @@ class PaddedAverage(Rewrite):
         shares: np.ndarray = np.ones((1, 1), np.float64)
         for axis, length in enumerate(lengths):
             before, behind = pads[axis], pads[axis + len(kernel)]
-            free = length + before + behind - (kernel[axis] - 1) * dilations[axis] - 1
-            count = (-(-free // strides[axis]) if is_upward else free // strides[axis]) + 1
-            if is_upward and (count - 1) * strides[axis] >= length + before:
-                count -= 1  # a window that would begin in the padding behind is left out
+            reach = (kernel[axis] - 1) * dilations[axis] + 1
+            count = (length + before + behind - reach) // strides[axis] + 1
+            if is_upward:
+                count = windows_rounded_up(length + before, behind, reach, strides[axis])
             places = np.arange(count)[:, None] * strides[axis] - before + np.arange(kernel[axis]) * dilations[axis]
             elements = ((places >= 0) & (places < length)).sum(1)
             if not elements.all():

@@ -15,6 +15,19 @@ POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 Sizes = Mapping[str, Sequence[int | None]]
 
 
+def windows_rounded_up(begin_of_padding: int, behind: int, reach: int, stride: int) -> int:
+    """How many windows there are along an axis where their number is rounded up.
+
+    Args:
+        begin_of_padding: Where the padding behind begins: the length, and the padding before it.
+        behind: The padding behind.
+        reach: The size of a window, dilated.
+        stride: The distance between windows.
+    """
+    count = -(-(begin_of_padding + behind - reach) // stride) + 1
+    return count - 1 if count > 1 and (count - 1) * stride >= begin_of_padding else count
+
+
 def rounds_up(proto: onnx.ModelProto) -> bool:
     """Whether the graph or a body in it has a pool that rounds up."""
     return any(_upward(node) for graph in _graphs(proto.graph) for node in graph.node)
@@ -86,9 +99,8 @@ def _rounded_down(node: onnx.NodeProto, sizes: Sizes) -> bool:
             continue
         before, behind = pads[axis], pads[axis + len(kernel)]
         reach, stride = (kernel[axis] - 1) * dilations[axis] + 1, strides[axis]
-        last = -(-(length + before + behind - reach) // stride)
-        if last > 0 and last * stride >= length + before:
-            last, leaves_out = last - 1, True
+        last = windows_rounded_up(length + before, behind, reach, stride) - 1
+        leaves_out |= last < -(-(length + before + behind - reach) // stride)
         pads[axis + len(kernel)] = max(last * stride + reach - length - before, 0)
     if leaves_out:
         kept = [attribute for attribute in node.attribute if attribute.name not in ("auto_pad", "ceil_mode", "pads")]
