@@ -88,11 +88,11 @@ class QParams:
         if self.axis is None:
             return self.scale, self.zero_point
         if self.block:
-            length = shape[self.axis]
-            return (
-                np.repeat(self.scale, self.block, self.axis).take(range(length), self.axis),
-                np.repeat(self.zero_point, self.block, self.axis).take(range(length), self.axis),
-            )
+            within = (slice(None),) * (self.axis % len(shape)) + (slice(shape[self.axis]),)
+            scale = np.repeat(self.scale, self.block, self.axis)[within]
+            if not self.zero_point.any():
+                return scale, _zero(0)
+            return scale, np.repeat(self.zero_point, self.block, self.axis)[within]
         wide = [1] * len(shape)
         wide[self.axis] = -1
         return self.scale.reshape(wide), self.zero_point.reshape(wide)
@@ -103,14 +103,18 @@ class QParams:
         integers = np.empty(array.shape, stored)
         for place, part, params in self.parts(array):
             scale, zero = params.spread(part.shape)
-            steps = np.rint(part.astype(np.float32) / scale) + zero
-            integers[place] = np.clip(steps, self.dtype.low, self.dtype.high)
+            steps = np.asarray(np.asarray(part, np.float32) / scale)
+            np.rint(steps, out=steps)
+            steps += zero.astype(np.float32)
+            integers[place] = np.clip(steps, self.dtype.low, self.dtype.high, out=steps)
         return integers
 
     def dequantize(self, integers: np.ndarray) -> np.ndarray:
         """The float32 numbers that ``integers`` stand for."""
         scale, zero = self.spread(integers.shape)
-        return np.asarray((integers.astype(np.int32) - zero) * scale, np.float32)
+        numbers = np.asarray(integers.astype(np.float32) - zero.astype(np.float32))  # of 16 bits at most: exact
+        numbers *= scale
+        return numbers
 
     def parts(self, array: np.ndarray) -> Iterator[tuple[slice | EllipsisType, np.ndarray, QParams]]:
         """A large array in parts: where each stands, the part, and the parameters that quantize it."""
