@@ -1,1 +1,1 @@
-"""Loops and scans that are something simpler: a recurrent layer, a gather, as many rows at once."""
+"""Loops and scans that compute something simpler: a recurrent layer, a gather, or all their iterations at once."""

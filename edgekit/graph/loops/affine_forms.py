@@ -1,4 +1,4 @@
-"""What values of a graph are as sums of products: ``x W + h R + b`` for rows x and h, and constants W, R and b."""
+"""Values of a graph as sums of products: ``x W + h R + b`` for rows x and h, and constants W, R and b."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import onnx.reference
 import onnx_ir as ir
 
 MOST_FEATURES = 4096
-"""Columns of the rows that forms are worked out for; the matrices are squares of that size at first."""
+"""The most columns of rows for which forms are worked out; the matrices are initially square with that size."""
 ENDLESS = 2**31 - 1
-"""The end of a slice that goes on to the last row, as exporters write it, or greater."""
+"""A slice's end from here on means that it reaches the last row, as exporters write it."""
 _MOVING = frozenset(["Cast", "Concat", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
-"""Operators that are computed where all that they read is constant: they cut and arrange weights."""
+"""Operators that are computed if all their inputs are constant: they cut and arrange weights."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Form:
     """A sum of products with rows, and a constant."""
 
     weights: Mapping[ir.Value, np.ndarray]
-    """For each value that is multiplied, float64[its columns, columns of the form]."""
+    """For each value that is multiplied, its matrix: float64[columns of the value, columns of the form]."""
     bias: np.ndarray
-    """float64[columns of the form], or of one element, which stands for all."""
+    """float64[columns of the form], or one element for all columns."""
 
     @property
     def columns(self) -> int | None:
@@ -37,7 +37,7 @@ class Form:
         return Form({value: matrices(matrix) for value, matrix in self.weights.items()}, bias(self.bias))
 
     def plus(self, other: Form) -> Form | None:
-        """The sum; None where one is broadcast along the columns of the other."""
+        """Returns the sum of two forms, or None if their numbers of columns differ."""
         if self.columns is not None and other.columns is not None and self.columns != other.columns:
             return None
         weights = dict(self.weights)
@@ -46,7 +46,7 @@ class Form:
         return Form(weights, self.bias + other.bias)
 
     def picked(self, columns: slice) -> Form:
-        """Some of the columns."""
+        """Returns the form of some of the columns."""
         return self.mapped(lambda matrix: matrix[:, columns], lambda bias: bias if bias.size == 1 else bias[columns])
 
 
@@ -55,7 +55,7 @@ class Forms:
 
     Args:
         rows: The values that are multiplied, each with its number of columns.
-        known: Tells what a value is that is constant.
+        known: Returns the array of a constant value, or None for other values.
         opset: The version of the standard operators.
     """
 
@@ -68,7 +68,7 @@ class Forms:
         self._forms: dict[ir.Value, Form | None] = {}
 
     def form(self, value: ir.Value) -> Form | None:
-        """The form that a value of rank 2 is; None where it is none."""
+        """Returns the form of a value of rank 2, or None if it has none."""
         if value not in self._forms:
             self._forms[value] = self._worked_out(value)
         return self._forms[value]
@@ -84,7 +84,7 @@ class Forms:
         return None if node is None or rule is None or None in node.inputs[:2] else rule(self, node, value)
 
     def constant(self, value: ir.Value | None) -> np.ndarray | None:
-        """What a value is that is made of constants alone."""
+        """Returns the array of a value that is made of constants alone, or None for other values."""
         if value is None:
             return None
         if (array := self._known(value)) is not None:
@@ -116,7 +116,7 @@ class Forms:
         return None if one is None or other is None else one.plus(other)
 
     def product(self, node: ir.Node, _: ir.Value) -> Form | None:
-        """MatMul, and Gemm where it neither scales nor transposes what it multiplies with the matrix."""
+        """MatMul, and Gemm if it neither scales nor transposes its left operand."""
         left, matrix = node.inputs[:2]
         form, weights = None if left is None else self.form(left), self.constant(matrix)
         changed = any(node.attributes.get_float(name, 1.0) != 1.0 for name in ("alpha", "beta"))
@@ -168,7 +168,7 @@ class Forms:
         return form.picked(slice(sum(sizes[:place]), sum(sizes[: place + 1])))
 
     def slice(self, node: ir.Node, _: ir.Value) -> Form | None:
-        """Slice along the columns; along the rows it takes all of them."""
+        """Slice along the columns; along the rows, it has to take all of them."""
         form = None if node.inputs[0] is None else self.form(node.inputs[0])
         given = [self.constant(each) for each in node.inputs[1:]]
         if form is None or form.columns is None or len(given) < 2 or any(array is None for array in given):

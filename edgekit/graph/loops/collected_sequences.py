@@ -1,7 +1,7 @@
 """Sequences that loops add tensors to, or read: their tensors become rows of one tensor.
 
-TorchScript writes ``found.append(token)`` so: a sequence that a loop carries along and that becomes longer in each
-turn. What is added is a scan output of the loop, whose rows are then read by their place.
+TorchScript exports ``found.append(token)`` as a sequence that a loop carries along and that grows by one tensor in each
+iteration. The added tensor becomes a scan output of the loop, whose rows are then read by their index.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Dims = tuple[int | str | None, ...]
 
 
 def collect_sequences(model: ir.Model) -> bool:
-    """Replaces sequences of tensors of one shape that loops add to or read, in place; says whether there are any."""
+    """Replaces sequences of tensors of one shape that loops add to or read, in place; returns whether it found any."""
     sizes = {dim.value for value in model.graph.inputs for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)}
     fixed = {name for name in sizes if name is not None}
     count = 0
@@ -34,7 +34,7 @@ def collect_sequences(model: ir.Model) -> bool:
 
 
 class _Growth(NamedTuple):
-    """A state of a loop that its body does nothing with but to add a tensor at its end."""
+    """A state of a loop to which the body only appends one tensor."""
 
     loop: ir.Node
     state: int
@@ -49,7 +49,7 @@ class _Growth(NamedTuple):
 
 
 def _families(graph: ir.Graph, fixed: Collection[str]) -> Iterator[_Family]:
-    """The sequences of the graph and the bodies in it that can be replaced, each with those it is made into."""
+    """Yields the families of sequences in a graph and its subgraphs that can be replaced."""
     seen: set[ir.Value] = set()
     for node in graph.all_nodes():
         for value in node.outputs if _is(node, *_MAKERS, "Loop") else ():
@@ -67,7 +67,7 @@ def _is(node: ir.Node | None, *operators: str) -> bool:
 
 
 def _growth_of(value: ir.Value) -> _Growth | None:
-    """What an output of a loop is that is such a state."""
+    """Returns the growing state whose last value an output of a loop is, or None if it is no such state."""
     loop, number = value.producer(), value.index()
     if loop is None or not _is(loop, "Loop") or number is None or number >= len(loop.inputs) - BEFORE_STATES:
         return None
@@ -85,18 +85,18 @@ def _growth_of(value: ir.Value) -> _Growth | None:
 
 
 def _inserted(node: ir.Node) -> ir.Value | None:
-    """The tensor that a SequenceInsert adds at the end; None where it adds it elsewhere."""
+    """Returns the tensor that a SequenceInsert adds at the end, or None if it adds the tensor elsewhere."""
     return None if len(node.inputs) > 2 and node.inputs[2] is not None else node.inputs[1]
 
 
 def _grows_in_loop(node: ir.Node) -> bool:
-    """Whether a node adds to the state of the loop that it is in."""
+    """Whether a node adds to a state of the loop whose body it is in."""
     before = node.inputs[0] if _is(node, "SequenceInsert") else None
     return before is not None and before.is_graph_input()
 
 
 class _Family:
-    """Sequences that one is made of another, what makes them and what reads them.
+    """Sequences that are made from one another, with the nodes that make and read them.
 
     Args:
         value: One of them.
@@ -120,7 +120,7 @@ class _Family:
                 waiting += self._made_into(value)
 
     def is_replaceable(self, fixed: Collection[str]) -> bool:
-        """Whether all that is done with the sequences can be done with rows, and whether loops have to do with it.
+        """Whether rows can replace the sequences in every node that uses them, and a loop adds to or reads one of them.
 
         Args:
             fixed: Names of sizes that stay the same while the model runs.
@@ -143,7 +143,7 @@ class _Family:
         return bool(self.growths) or any(_is(node, "SequenceAt") and node.graph not in graphs for node in self.nodes)
 
     def _are_all_stacked(self) -> bool:
-        """Whether all tensors are put side by side along a new axis, so that they have one shape."""
+        """Whether every sequence is eventually stacked along a new axis, so that all tensors must have one shape."""
         stacked = set()
         for node in self.nodes:
             value = node.inputs[0] if _stacks(node) else None
@@ -159,7 +159,7 @@ class _Family:
         return stacked == self.members
 
     def _made_of(self, value: ir.Value) -> Iterator[ir.Value]:
-        """The sequence that another one is made of; notes its tensors."""
+        """Yields the sequence that another one is made from; records the shapes of the tensors added."""
         node, growth = value.producer(), _growth_of(value)
         if growth is not None:
             self.growths.setdefault(growth.loop, []).append(growth)
@@ -185,7 +185,7 @@ class _Family:
             yield before
 
     def _made_into(self, value: ir.Value) -> Iterator[ir.Value]:
-        """The sequences that are made of another one; notes what reads it."""
+        """Yields the sequences that are made from another one; records the nodes that read it."""
         self._is_understood &= not value.is_graph_output()
         for node, place in value.uses():
             if _is(node, "SequenceInsert") and place == 0:
@@ -203,12 +203,12 @@ def _is_empty(value: ir.Value) -> bool:
 
 
 def _stacks(node: ir.Node) -> bool:
-    """Whether a node puts tensors side by side along a new axis."""
+    """Whether a node stacks tensors along a new axis."""
     return _is(node, "ConcatFromSequence") and node.attributes.get_int("new_axis", 0) == 1
 
 
 def _joins(node: ir.Node) -> bool:
-    """Whether a node puts tensors one behind the other along an axis of theirs."""
+    """Whether a node concatenates tensors along one of their axes."""
     return _is(node, "ConcatFromSequence") and not _stacks(node)
 
 
@@ -219,7 +219,7 @@ def _dims(value: ir.Value | None) -> Dims | None:
 
 
 def _parts(node: ir.Node) -> Dims | None:
-    """The shape of the parts of a SplitToSequence, each one place along the axis, which goes; None for others."""
+    """Returns the shape of a SplitToSequence's parts of size 1, without the split axis, or None for other nodes."""
     given = _dims(node.inputs[0])
     if (
         not given
@@ -232,7 +232,7 @@ def _parts(node: ir.Node) -> Dims | None:
 
 
 def _is_steady(loop: ir.Node) -> bool:
-    """Whether the body hands each state on in the shape that it says it takes it in."""
+    """Whether the body returns each state in the shape in which it declares it as an input."""
     body = loop.attributes["body"].as_graph()
     pairs = zip(body.inputs[BEFORE_STATES:], body.outputs[CONDITION:], strict=False)
     tensors = [pair for pair in pairs if not _is(pair[1].producer(), "SequenceInsert")]
@@ -240,12 +240,12 @@ def _is_steady(loop: ir.Node) -> bool:
 
 
 class _Rows:
-    """Writes what a family of sequences is with their tensors as rows.
+    """Rewrites the nodes of a family of sequences so that its tensors are rows of one tensor.
 
     Args:
-        model: It is changed in place.
+        model: The model, which is changed in place.
         family: The sequences.
-        number: Tells names from those of other families.
+        number: Distinguishes the names from those of other families.
     """
 
     def __init__(self, model: ir.Model, family: _Family, number: int) -> None:
@@ -297,7 +297,7 @@ class _Rows:
         return moved if is_new else build("Reshape", moved, self._joined_shape(moved, axis, build))
 
     def _joined_shape(self, moved: ir.Value, axis: int, build: NodeBuilder) -> ir.Value | Sequence[int]:
-        """The shape of rows whose axis stands before another one, once the two are one axis."""
+        """Returns the shape in which the axis of rows is merged with the axis behind it."""
         behind = [dim for dim in self._family.shape[axis + 1 :] if isinstance(dim, int)]
         if len(behind) == len(self._family.shape) - axis - 1:
             return [*(0 for _ in range(axis)), -1, *behind]
@@ -306,7 +306,7 @@ class _Rows:
         return build("Concat", [*(0 for _ in range(axis)), -1], build("Gather", sizes, places, axis=0), axis=0)
 
     def _write_loop(self, loop: ir.Node, build: NodeBuilder) -> None:
-        """Lets a loop collect what it has added to sequences, and puts what they were before in front of it."""
+        """Makes a loop collect the tensors it added to sequences, and puts the earlier rows in front of them."""
         growths = sorted(self._family.growths[loop], key=lambda growth: growth.state)
         body, graph = loop.attributes["body"].as_graph(), loop.graph
         assert isinstance(graph, ir.Graph)
@@ -344,20 +344,20 @@ class _Rows:
 
 
 def _element(node: ir.Node) -> ir.Value:
-    """A tensor that a node makes a sequence of."""
+    """Returns a tensor that a node puts into a sequence."""
     value = node.inputs[1 if node.op_type == "SequenceInsert" else 0]
     assert value is not None
     return value
 
 
 def _tell(rows: ir.Value, element: ir.Value, shape: Dims) -> None:
-    """Notes what is known of rows: how many there are is not."""
+    """Sets the type and shape of rows; their number is unknown."""
     rows.type = None if element.dtype is None else ir.TensorType(element.dtype)
     rows.shape = ir.Shape([None, *shape])
 
 
 def _replace(old: ir.Value, new: ir.Value) -> None:
-    """Puts a value in the place of another one that it is equal to, under its name."""
+    """Replaces a value by an equal one, which takes over its name."""
     if old.is_graph_output():
         new.type, new.shape = old.type, old.shape
     name, old.name = old.name, None

@@ -24,7 +24,7 @@ from edgekit.graph.loops.recurrent_cells import (
 from edgekit.graph.loops.values import BEFORE_STATES, CONDITION, LoopValues, source
 
 _MOST_NODES = 64
-"""Of a step, how many are looked at for the product with the reset gate."""
+"""At most this many nodes of a step are searched for the product with the reset gate."""
 
 
 @dataclass(frozen=True)
@@ -32,33 +32,33 @@ class GruCell:
     """A step of a GRU."""
 
     hidden: int
-    """Number of the state."""
+    """Index of the loop's state."""
     gate: Function
-    """Of the update and the reset gate."""
+    """The activation function of the update and the reset gate."""
     update: ir.Value
     """Argument of the update gate's function."""
     reset: ir.Value
     """Argument of the reset gate's function."""
     product: ir.Value
-    """What the reset gate and something made of the state give together."""
+    """The product of the reset gate and a value made from the state."""
     passed: ir.Value
-    """What the reset gate is multiplied with: the state, or its product with weights."""
+    """The value that the reset gate multiplies: the state, or its product with weights."""
     fresh: Activated
-    """What the state is moved to."""
+    """The candidate state, which the update gate mixes with the previous state."""
     operator: str = "GRU"
 
     @property
     def states(self) -> Sequence[int]:
-        """The only one."""
+        """The index of the only state."""
         return (self.hidden,)
 
     @property
     def functions(self) -> Sequence[Function]:
-        """Of the gates, and of what the state is moved to."""
+        """The activation functions of the gates and of the candidate state."""
         return self.gate, self.fresh.function
 
     def weights(self, rows: Rows) -> Weights | None:
-        """Those of the three sums, by where the reset gate stands; None where one of them is something else."""
+        """Returns the weights of the three sums, by where the reset gate stands, or None if one is no such sum."""
         forms, with_product = rows.forms(), rows.forms(self.product)
         found = [forms.form(self.update), forms.form(self.reset), with_product.form(self.fresh.argument)]
         sums = [form for form in found if form is not None and form.columns == rows.size]
@@ -83,7 +83,7 @@ class GruCell:
 
 
 def gru_cells(values: LoopValues) -> Iterator[GruCell]:
-    """States that are made as a GRU makes its own."""
+    """Yields the states that are computed as in a GRU."""
     made = [source(value) for value in values.body.outputs[CONDITION : CONDITION + values.states]]
     for number, output in enumerate(made):
         state = values.body.inputs[BEFORE_STATES + number]
@@ -94,7 +94,7 @@ def gru_cells(values: LoopValues) -> Iterator[GruCell]:
 
 
 def _moved(output: ir.Value, state: ir.Value, values: LoopValues) -> Iterator[tuple[Activated, Activated]]:
-    """The update gate, and the hyperbolic tangent that the state is moved to."""
+    """Yields the update gate, and the hyperbolic tangent that is the candidate state."""
     for gate, content in _mixed(output, state, values):
         for update, fresh in itertools.product(activated(gate, values), activated(content, values)):
             if update.function.name in GATES and fresh.function.name == "Tanh":
@@ -102,7 +102,7 @@ def _moved(output: ir.Value, state: ir.Value, values: LoopValues) -> Iterator[tu
 
 
 def _mixed(output: ir.Value, state: ir.Value, values: LoopValues) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """The gate z, and what is mixed with the state: ``z h + (1 - z) n``, or ``n + z (h - n)``."""
+    """Yields the gate z and the value n mixed with the state: ``z h + (1 - z) n``, or ``n + z (h - n)``."""
     for one, other in operands(output, "Add"):
         for gate, kept in operands(one, "Mul"):
             if kept is state:
@@ -114,7 +114,7 @@ def _mixed(output: ir.Value, state: ir.Value, values: LoopValues) -> Iterator[tu
 
 
 def _reset(argument: ir.Value, values: LoopValues) -> Iterator[tuple[Activated, ir.Value, ir.Value]]:
-    """Products of a gate and something else that a value is made of: the gate, the product, and what it multiplies."""
+    """Yields products of a gate that a value depends on: the gate, the product, and the value multiplied."""
     waiting, seen = [source(argument)], 0
     while waiting and seen < _MOST_NODES:
         value = waiting.pop(0)

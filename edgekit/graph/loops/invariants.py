@@ -10,10 +10,10 @@ from edgekit.model import bodies
 
 
 def capture_constant_states(model: ir.Model) -> bool:
-    """Let the bodies of loops read constants from outside where each round hands them on unchanged, in place.
+    """Replaces loop states that each iteration passes on unchanged by captured constants, in place.
 
     Exporters of TensorFlow's ``while_loop`` (tf2onnx) carry the weights of a recurrence as states. A weight is known to
-    be constant only where it is captured, and only then stored in a narrower type.
+    be constant, and is stored in a narrower type, only if the body captures it.
 
     Returns:
         Whether there were any.
@@ -27,13 +27,13 @@ def _capture(graph: ir.Graph) -> bool:
         loop = node
         if node.op_type == "Loop" and not node.domain and (constant := _constant_states(node)):
             loop, changed = _without_states(node, graph, constant), True
-        for body in bodies(loop):  # what a loop captures is constant for those in it too
+        for body in bodies(loop):  # a constant that a loop captures is constant for the loops inside it, too
             changed |= _capture(body)
     return changed
 
 
 def _constant_states(loop: ir.Node) -> list[int]:
-    """The states, by number, that start as a constant and stay what they are; none where that leaves no output."""
+    """Returns the indices of states that start as a constant and never change; none if no output would remain."""
     body = loop.attributes["body"].as_graph()
     found = []
     for number, first in enumerate(loop.inputs[BEFORE_STATES:]):

@@ -30,27 +30,27 @@ class LstmCell:
     """A step of an LSTM."""
 
     hidden: int
-    """Number of the state that is the output of a step."""
+    """Index of the state that is the output of a step."""
     memory: int
-    """Number of the state that is the memory cell."""
+    """Index of the state that is the memory cell."""
     gate: Function
-    """Of the input, output and forget gate."""
+    """The activation function of the input, output and forget gate."""
     arguments: tuple[ir.Value, ir.Value, ir.Value, ir.Value]
-    """Of the functions of the input, output and forget gate, and of what is taken in: ONNX's order."""
+    """Arguments of the functions of the input, output and forget gate and of the cell candidate: ONNX's order."""
     operator: str = "LSTM"
 
     @property
     def states(self) -> Sequence[int]:
-        """The output and the memory."""
+        """The indices of the output and of the memory."""
         return self.hidden, self.memory
 
     @property
     def functions(self) -> Sequence[Function]:
-        """Of the gates, of what is taken in, of the memory that is put out."""
+        """The activation functions of the gates, of the cell candidate, and of the memory on output."""
         return self.gate, _TANH, _TANH
 
     def weights(self, rows: Rows) -> Weights | None:
-        """Those of the four sums; None where one of them is something else."""
+        """Returns the weights of the four sums, or None if one of the arguments is no such sum."""
         forms = rows.forms()
         found = [forms.form(argument) for argument in self.arguments]
         sums = [form for form in found if form is not None and form.columns == rows.size]
@@ -64,7 +64,7 @@ class LstmCell:
 
 
 def lstm_cells(values: LoopValues) -> Iterator[LstmCell]:
-    """Pairs of states that are made as an LSTM makes them."""
+    """Yields the pairs of states that are computed as in an LSTM."""
     made = [source(value) for value in values.body.outputs[CONDITION : CONDITION + values.states]]
     before = values.body.inputs[BEFORE_STATES:]
     for hidden, output in enumerate(made):

@@ -1,4 +1,4 @@
-"""Between which numbers the elements of a scalar or a short list lie, as far as the nodes that make it tell."""
+"""Ranges of the elements of a scalar or a short list, as far as the nodes that make it determine them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import onnx_ir as ir
 from edgekit.graph.loops.values import INTEGERS, constant_of
 
 LARGEST_EXACT = 2.0**53
-"""Integers up to here are themselves among the numbers of a range."""
+"""Integers of a smaller absolute value are exact in the float64 bounds of a range."""
 
 
 class Range(NamedTuple):
-    """The least and the greatest number that each element may be; truth values are 0 and 1."""
+    """The least and the greatest value that each element may have; booleans count as 0 and 1."""
 
     low: np.ndarray
     high: np.ndarray
 
     def known(self, place: int) -> int | None:
-        """The integer that an element is; None where it may be several numbers."""
+        """Returns the integer that an element is, or None if the element may have several values."""
         low, high = float(self.low[place]), float(self.high[place])
         return int(low) if low == high and abs(low) < LARGEST_EXACT and low.is_integer() else None
 
 
 def range_of(value: ir.Value) -> Range | None:
-    """The range of each element of a scalar or a list; None where how many there are is not known."""
+    """Returns the range of each element of a scalar or a list, or None if the number of elements is unknown."""
     constant, node = constant_of(value), value.producer()
     if constant is not None:
         return Range(constant.astype(np.float64), constant.astype(np.float64)) if constant.ndim <= 1 else None
@@ -44,7 +44,7 @@ def _unknown(value: ir.Value) -> Range | None:
 
 
 def _made(node: ir.Node) -> Range | None:
-    """What a node gives; None where it is not looked through."""
+    """Returns the range of a node's result, or None for operators that are not evaluated."""
     make = _MAKING.get(node.op_type)
     if make is None or not node.inputs or node.inputs[0] is None:
         return None
@@ -71,15 +71,15 @@ def _as_scalar(node: ir.Node, ranges: list[Range]) -> Range | None:
 
 
 def _cast(node: ir.Node, ranges: list[Range]) -> Range | None:
-    """Numbers in another type, which keep their order.
+    """Returns the range in another type; the conversion keeps the order of numbers.
 
-    Integers lose digits in a type that has too few: of these nothing is known. What becomes of floats that an integer
-    type does not reach is undefined, so that any range has them.
+    Integers that may not fit the target type have no known range. Floats beyond the target integer type convert to
+    undefined values, so any range is right for them.
     """
     (given,), before = ranges, None if node.inputs[0] is None else node.inputs[0].dtype
     dtype = ir.DataType(node.attributes["to"].as_int())
     if dtype.is_floating_point():
-        with np.errstate(over="ignore"):  # what is beyond all numbers of the type is infinite
+        with np.errstate(over="ignore"):  # numbers beyond the type's range become infinite
             low, high = (np.asarray(bound.astype(dtype.numpy()), np.float64) for bound in given)
         return Range(low, high)
     if dtype not in INTEGERS or before is None:
@@ -150,4 +150,4 @@ _MAKING: dict[str, Callable[[ir.Node, list[Range]], Range | None]] = {
     "Where": _chosen,
 }
 _OF_FIRST = frozenset(["Squeeze", "Unsqueeze"])
-"""Operators whose other inputs are axes."""
+"""Operators whose range follows from their first input; their other inputs are axes."""

@@ -1,7 +1,7 @@
-"""Slices with a step that is longer than any axis, and that a Squeeze follows: each takes one index.
+"""Slices with a step longer than any axis, followed by a Squeeze: each takes one index.
 
-Exporters of TensorFlow's ``x[:, i]`` (tf2onnx) write it so where the index is computed, as it is in a loop. A Gather
-says the same, with sizes that are known beforehand.
+Exporters of TensorFlow's ``x[:, i]`` (tf2onnx) write a computed index this way, as in a loop. A Gather does the same,
+with sizes that are known beforehand.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from edgekit.graph.loops.values import constant_of
 from edgekit.model import node_name
 
 LONGER_THAN_ANY_AXIS = 10**9
-"""A step or an end from here on lies beyond all axes: exporters write it for the end of an axis."""
+"""A step or an end of at least this lies beyond every axis: exporters write it for the end of an axis."""
 ANY_OPSET = 13
-"""The nodes that are built here have one form in all operator sets."""
+"""The opset to build nodes for; the nodes built here have the same form in all opsets."""
 
 
 def with_picks(body: ir.Graph) -> ir.Graph:
-    """A loop's body with a Gather in place of each such Slice; itself where it has none."""
+    """Returns a loop's body with a Gather in place of each such Slice, or the body itself if it has none."""
     if not any(True for _ in _picking(body)):
         return body
     copy = body.clone(allow_outer_scope_values=True)
@@ -35,7 +35,7 @@ def with_picks(body: ir.Graph) -> ir.Graph:
 
 @dataclass(frozen=True)
 class _Pick:
-    """A Slice, what its borders are, and along which axes it takes what."""
+    """A Slice, its borders, and the axes along which it takes one index or a part."""
 
     node: ir.Node
     x: ir.Value
@@ -44,9 +44,9 @@ class _Pick:
     first: Range
     axes: Sequence[int]
     picked: Sequence[int]
-    """Places of the axes of which one index is taken."""
+    """Positions, in ``axes``, of the axes of which one index is taken."""
     cut: Sequence[int]
-    """Places of those of which a part is taken."""
+    """Positions, in ``axes``, of the axes of which a part is taken."""
 
     def replace(self) -> None:
         """Puts other nodes in place of the Slice."""
@@ -82,11 +82,11 @@ class _Pick:
         return build("Gather", bounds, np.array(self.cut), axis=0)
 
     def _numbers(self, numbers: Sequence[int]) -> np.ndarray:
-        """Numbers in the type that the borders have."""
+        """Returns numbers in the integer type of the borders."""
         return np.array(numbers, self._dtype.numpy())
 
     def _index(self, build: NodeBuilder, place: int) -> ir.Value:
-        """The index that is taken, as a list of one; a Slice takes the first for those before it."""
+        """Returns the index that is taken, as a list of one, clamped to the first element as a Slice does it."""
         index = build("Gather", self.starts, np.array([place]), axis=0)
         index.dtype = self._dtype
         if self.first.low[place] >= 0:
@@ -103,7 +103,7 @@ def _picking(body: ir.Graph) -> Iterator[_Pick]:
 
 
 def _pick(node: ir.Node) -> _Pick | None:
-    """What a Slice takes; None where it is not known to take one index of an axis, or takes it with other steps."""
+    """Returns what a Slice takes, or None if it is not known to take one index of an axis, or has other steps."""
     x, starts, ends, axes, steps = [*node.inputs, None, None, None, None, None][:5]
     if x is None or starts is None or ends is None or steps is None:
         return None
@@ -124,7 +124,7 @@ def _pick(node: ir.Node) -> _Pick | None:
 
 
 def _squeezed(node: ir.Node) -> set[int]:
-    """The axes that all nodes which read a node's result take away: their size has to be 1."""
+    """Returns the axes that every reader of a node's result squeezes: their size has to be 1."""
     (output,) = node.outputs
     if output.is_graph_output() or not output.uses():
         return set()
@@ -132,7 +132,7 @@ def _squeezed(node: ir.Node) -> set[int]:
 
 
 def _axes(node: ir.Node) -> set[int]:
-    """The axes that a Squeeze takes away; none for other nodes."""
+    """Returns the axes that a Squeeze removes; none for other nodes."""
     if node.op_type != "Squeeze" or node.domain:
         return set()
     if len(node.inputs) > 1:

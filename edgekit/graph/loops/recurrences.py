@@ -1,7 +1,7 @@
 """Loops that compute a recurrent layer step by step: each becomes the layer's node.
 
 Exporters of Keras (tf2onnx) write the layer as TensorFlow computes it, cell by cell in a ``while_loop``. Runtimes have
-an operator for it, and where they have not, a loop of known length.
+an operator for the layer, or else a loop of known length.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ FEATURES_AXIS = 2
 """Axis of the features in a sequence [steps, batch, features]."""
 _KINDS: Sequence[Callable[[LoopValues], Iterator[Cell]]] = (lstm_cells, gru_cells, rnn_cells)
 _ALL = "all"
-"""What an output of a loop is that has the outputs of all steps."""
+"""Marks an output of the loop that collects the outputs of all steps."""
 
 
 def recognize_recurrences(model: ir.Model) -> bool:
-    """Replaces loops that compute an LSTM, a GRU or an RNN, in place; says whether there are any.
+    """Replaces loops that compute an LSTM, a GRU or an RNN, in place; returns whether there were any.
 
-    What depends on the shapes of their outputs may be known then, among it what further loops depend on.
+    If so, values that depend on the shapes of their outputs may be known, also those that further loops depend on.
     """
     changed = False
     for graph in list(model.graphs()):
@@ -75,12 +75,12 @@ def _replace(loop: ir.Node, graph: ir.Graph, opset: int) -> bool:
 
 
 class _Recurrence:
-    """A cell and what the loop feeds it with.
+    """A cell, and what the loop feeds to it.
 
     Args:
         loop: The node.
         values: What the values in its body are.
-        cell: What was found there.
+        cell: The cell that was found in the body.
         opset: The version of the standard operators.
     """
 
@@ -92,7 +92,7 @@ class _Recurrence:
         self.build = NodeBuilder(opset, f"{node_name(loop)}/{cell.operator.lower()}")
 
     def results(self) -> list[ir.Value | None] | None:
-        """What replaces the outputs of the loop, None for those that nothing reads; None where something cannot."""
+        """Returns the replacements of the loop's outputs, None for unread outputs; None if one cannot be replaced."""
         made = (self._made(step) for step in self._steps())
         return next((results for results in made if results is not None), None)
 
@@ -114,7 +114,7 @@ class _Recurrence:
         return None if weights is None else self._written(sequence, weights, size, given, places)
 
     def _steps(self) -> Iterator[ir.Value]:
-        """What the body takes of sequences in each turn: the row of the turn's number, [batch, features]."""
+        """Yields the rows of sequences that the body reads at the iteration's index: [batch, features]."""
         for node in self._values.body:
             if node.op_type != "Gather" or node.domain or node.attributes.get_int("axis", 0) != 0:
                 continue
@@ -125,7 +125,7 @@ class _Recurrence:
                 yield node.outputs[0]
 
     def _sequence(self, step: ir.Value) -> ir.Value | None:
-        """The sequence that the steps are rows of, as far as the loop goes; None where that is not certain."""
+        """Returns the sequence whose rows are the steps, or None if the loop may not run over exactly its rows."""
         node, count = step.producer(), self._loop.inputs[0]
         if node is None or node.inputs[0] is None or count is None:
             return None
@@ -140,7 +140,7 @@ class _Recurrence:
         return sequence if turns is not None and turns == steps and turns > 0 else None
 
     def _first(self, number: int, batch: int | ir.SymbolicDim) -> ir.Value | bool | None:
-        """A state before the first turn: True for zeros, None where its batch is not certainly that of the sequence."""
+        """Returns a state before the first iteration, True for zeros; None if its batch may not be the sequence's."""
         first = self._loop.inputs[BEFORE_STATES + number]
         if first is None or first.shape is None or len(first.shape) != 2:
             return None
@@ -151,7 +151,7 @@ class _Recurrence:
         return True if _is_zero(first) else first
 
     def _places(self) -> list[str | int | None] | None:
-        """Which output of the layer each output of the loop is; None where something reads another one."""
+        """Returns which output of the layer each output of the loop is, or None if one that is read is none of them."""
         states, body = self._cell.states, self._values.body
         hidden = source(body.outputs[CONDITION + states[0]])
         places: list[str | int | None] = []
@@ -196,7 +196,7 @@ class _Recurrence:
         return [None if place is None else made[place]() for place in places]
 
     def _functions(self) -> dict[str, Any]:
-        """The attributes that tell the activation functions."""
+        """Returns the attributes that name the activation functions."""
         functions = self._cell.functions
         if not any(function.parameters for function in functions):
             return {}  # sigmoids and hyperbolic tangents, as by default
@@ -206,9 +206,9 @@ class _Recurrence:
 
 
 def _size_filled(value: ir.Value) -> int | ir.SymbolicDim | None:
-    """How many rows a value has that is one number in a shape which is put together of sizes; None where unknown.
+    """Returns the number of rows of a value filled with one number in a computed shape, or None if unknown.
 
-    Shape inference knows the rank alone where they pass through another type of integers (ONNX before operator set 13).
+    Shape inference knows only the rank if the sizes pass through another integer type (ONNX before opset 13).
     """
     node = source(value).producer()
     if node is None or node.domain or node.op_type not in {"ConstantOfShape", "Expand"}:

@@ -1,4 +1,4 @@
-"""The steps of recurrent layers as nodes of a loop's body: what a kind of cell tells of itself, and how it is found."""
+"""The steps of recurrent layers as nodes of a loop's body: what a kind of cell provides, and how it is recognized."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgekit.graph.loops.affine_forms import Form, Forms
 from edgekit.graph.loops.values import LoopValues, source
 
 GATES = frozenset(["HardSigmoid", "Sigmoid"])
-"""ONNX's names of the functions that gates have."""
+"""ONNX's names of the activation functions of gates."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Activated:
-    """What a function is computed of."""
+    """An activation function and its argument."""
 
     function: Function
     argument: ir.Value
@@ -44,18 +44,18 @@ class Rows:
     """The output of the turn before: [batch, size]."""
     size: int
     known: Callable[[ir.Value], np.ndarray | None]
-    """Tells what a value is that is constant."""
+    """Returns the array of a constant value, or None for other values."""
     opset: int
 
     def forms(self, *more: ir.Value) -> Forms:
-        """Works out sums of products with the two, and with more values [batch, size]."""
+        """Works out sums of products with the step and the state, and with more values [batch, size]."""
         widths = {self.step: self.features, self.state: self.size} | dict.fromkeys(more, self.size)
         return Forms(widths, self.known, self.opset)
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Of a layer, the gates side by side in ONNX's order."""
+    """A layer's weights and biases, the gates side by side in ONNX's order."""
 
     of_input: np.ndarray
     """[features, gates · size]."""
@@ -64,7 +64,7 @@ class Weights:
     input_bias: np.ndarray
     """[gates · size]."""
     state_bias: np.ndarray
-    """The same; zeros where there is but one bias."""
+    """[gates · size]; zeros if the layer has only one bias."""
     resets_product: bool | None = None
     """``linear_before_reset``; None for an operator that has no such attribute."""
 
@@ -78,7 +78,7 @@ class Cell(Protocol):
 
     @property
     def states(self) -> Sequence[int]:
-        """Numbers of the loop's states that the layer has, the output of a step first."""
+        """Indices of the loop's states that belong to the layer, the output of a step first."""
 
     @property
     def functions(self) -> Sequence[Function]:
@@ -89,7 +89,7 @@ class Cell(Protocol):
 
 
 def operands(value: ir.Value, operator: str) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """The operands of what makes a value, if that is an operator of two: in both orders where it does not matter."""
+    """Yields the operands of the binary operator that makes a value, in both orders unless it is Sub."""
     node = source(value).producer()
     if node is not None and (node.op_type, node.domain) == (operator, "") and len(node.inputs) == 2:
         one, other = node.inputs
@@ -100,7 +100,7 @@ def operands(value: ir.Value, operator: str) -> Iterator[tuple[ir.Value, ir.Valu
 
 
 def activated(value: ir.Value, values: LoopValues) -> Iterator[Activated]:
-    """What a value is a function of: ``Tanh``, ``Sigmoid``, or a hard sigmoid, in one node or in parts."""
+    """Yields the functions ``Tanh``, ``Sigmoid`` or hard sigmoid, in one node or in parts, that give a value."""
     node = source(value).producer()
     if node is None or node.domain or not node.inputs or node.inputs[0] is None:
         return
@@ -119,7 +119,7 @@ def activated(value: ir.Value, values: LoopValues) -> Iterator[Activated]:
 
 
 def _clipped(value: ir.Value, values: LoopValues) -> Iterator[ir.Value]:
-    """What a value is, but for what is below 0 or above 1."""
+    """Yields the values that give a value when they are clipped to 0..1."""
     node = source(value).producer()
     if node is not None and (node.op_type, node.domain) == ("Clip", "") and node.inputs[0] is not None:
         low, high = (
@@ -138,7 +138,7 @@ def _clipped(value: ir.Value, values: LoopValues) -> Iterator[ir.Value]:
 
 
 def _number(value: ir.Value | None, values: LoopValues) -> float | None:
-    """The one number that a value is in each turn."""
+    """Returns the number that a value of one element has in each iteration, or None if it is not constant."""
     array = values.constant(value)
     return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
@@ -154,5 +154,5 @@ def beside(forms: Sequence[Form], row: ir.Value, columns: int) -> np.ndarray:
 
 
 def in_a_row(biases: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Biases of one size each, one after the other."""
+    """Concatenates biases, each broadcast to the given size."""
     return np.concatenate([np.broadcast_to(bias, size) for bias in biases])

@@ -1,8 +1,8 @@
-"""Loops that repeat each row of a tensor as often as another tensor says: one Gather takes all rows at once.
+"""Loops that repeat each row of a tensor by the counts in another tensor: one Gather takes all rows at once.
 
-TorchScript's exporter writes ``torch.repeat_interleave`` so, with which speech synthesis stretches letters to their
-durations: both tensors become sequences of parts of size 1, a turn expands one part, and a sequence that grows
-collects them.
+TorchScript's exporter writes ``torch.repeat_interleave`` this way, with which speech synthesis stretches letters to
+their durations: both tensors become sequences of parts of size 1, an iteration expands one part, and a growing sequence
+collects the parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EXPANDING = frozenset(["Expand", "Reshape", "SequenceInsert"])
 _OTHERS = frozenset(
     ["Cast", "Concat", "Constant", "ConstantOfShape", "Equal", "Identity", "Mul", "SequenceAt", "Shape", "Unsqueeze"]
 )
-"""What a turn consists of beside: it works out the size that a row is expanded to."""
+"""The body's other operators, which compute the size that a row is expanded to."""
 
 
 class _Repeated(NamedTuple):
@@ -31,7 +31,7 @@ class _Repeated(NamedTuple):
 
 
 def repeat_rows_at_once(model: ir.Model) -> bool:
-    """Replaces the loops, in place; says whether there were any."""
+    """Replaces loops that repeat rows, in place; returns whether there were any."""
     changed = False
     for node in list(model.graph):
         if node.op_type != "ConcatFromSequence" or node.domain or (found := _repeated(node)) is None:
@@ -54,7 +54,7 @@ def repeat_rows_at_once(model: ir.Model) -> bool:
 
 
 def _repeated(collected: ir.Node) -> _Repeated | None:
-    """What the loop repeats whose sequence is put together; None of other loops."""
+    """Returns what a loop repeats if ``collected`` joins its sequence of repeated rows, or None for other loops."""
     loop = _made_by(collected.inputs[0], "Loop")
     if loop is None or len(loop.inputs) != 3 or collected.attributes.get_int("new_axis", 0) != 0:
         return None
@@ -87,13 +87,13 @@ def _rank(value: ir.Value) -> int | None:
 
 
 def _made_by(value: ir.Value | None, op_type: str) -> ir.Node | None:
-    """The node of this operator that gives the value; None where another one does."""
+    """Returns the node that makes the value if it has the given operator, else None."""
     node = None if value is None else value.producer()
     return node if node is not None and node.op_type == op_type and not node.domain else None
 
 
 def _split_in_ones(sequence: ir.Value | None) -> tuple[ir.Value, int] | None:
-    """The tensor and the axis along which a sequence has its parts of size 1."""
+    """Returns the tensor and the axis that a sequence splits into parts of size 1, or None for other sequences."""
     node = _made_by(sequence, "SplitToSequence")
     if node is None or len(node.inputs) < 2 or node.inputs[0] is None or not _is_ones(node.inputs[1]):
         return None

@@ -16,23 +16,23 @@ class RnnCell:
     """A step of an RNN."""
 
     hidden: int
-    """Number of the state."""
+    """Index of the loop's state."""
     fresh: Activated
-    """What the state becomes."""
+    """The function that gives the new state, and its argument."""
     operator: str = "RNN"
 
     @property
     def states(self) -> Sequence[int]:
-        """The only one."""
+        """The index of the only state."""
         return (self.hidden,)
 
     @property
     def functions(self) -> Sequence[Function]:
-        """Of what the state becomes."""
+        """The activation function of the new state."""
         return (self.fresh.function,)
 
     def weights(self, rows: Rows) -> Weights | None:
-        """Those of the sum; None where it is something else."""
+        """Returns the weights of the sum that the function is applied to, or None if its argument is no such sum."""
         form = rows.forms().form(self.fresh.argument)
         if form is None or form.columns != rows.size or rows.state not in form.weights:
             return None
@@ -41,7 +41,7 @@ class RnnCell:
 
 
 def rnn_cells(values: LoopValues) -> Iterator[RnnCell]:
-    """States that are made as an RNN makes its own."""
+    """Yields the states that are computed as in an RNN."""
     for number, output in enumerate(values.body.outputs[CONDITION : CONDITION + values.states]):
         for fresh in activated(output, values):
             if fresh.function.name == "Tanh":

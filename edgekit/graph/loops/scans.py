@@ -1,4 +1,4 @@
-"""Scans whose turns do not depend on one another: all turns are computed at once, along one more axis."""
+"""Scans whose iterations do not depend on one another: all of them are computed at once, along one more axis."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 import onnx_ir as ir
 
 MOST_ELEMENTS = 1 << 22
-"""Numbers that a value may have once it stands for all turns; open sizes count as 1."""
+"""The most elements of a value that holds all iterations; open sizes count as 1."""
 AXES_AS_INPUT = {"ReduceSum": 13, "Unsqueeze": 13}
-"""The operator set since which axes are an input, of what has them as one before 18."""
+"""The first opset in which an operator has its axes as an input, for operators that have them before opset 18."""
 
 ALONE = frozenset(
     ["Abs", "Cast", "Exp", "Identity", "Log", "Neg", "Reciprocal", "Relu", "Sigmoid", "Sign", "Sqrt", "Tanh"]
@@ -22,10 +22,10 @@ REDUCING = frozenset(
 
 
 def compute_turns_at_once(model: ir.Model) -> bool:
-    """Replaces Scans that carry nothing from turn to turn, in place; says whether there were any.
+    """Replaces Scans that carry nothing from iteration to iteration, in place; returns whether there were any.
 
-    Converters of scikit-learn write distances between samples so, a turn for each sample that was learnt; a program
-    without loops would repeat the body as often.
+    Converters of scikit-learn write distances between samples this way, with one iteration for each training sample. A
+    program without loops would repeat the body for each of them.
     """
     changed = False
     for node in list(model.graph):
@@ -38,7 +38,7 @@ def compute_turns_at_once(model: ir.Model) -> bool:
 
 
 def _turns(scan: ir.Node) -> int | None:
-    """How many turns a Scan takes that goes along first axes, forwards, and keeps its states; None for others."""
+    """Returns the iterations of a Scan that goes forward along first axes and keeps its states, or None for others."""
     if any(any(attribute.as_ints()) for name, attribute in scan.attributes.items() if name.startswith("scan_")):
         return None
     body, states = scan.attributes["body"].as_graph(), _state_count(scan)
@@ -64,12 +64,12 @@ def _source(value: ir.Value) -> ir.Value:
 
 
 class _Widened:
-    """The nodes of a Scan's body with one more axis in front, that of the turns.
+    """The nodes of a Scan's body with one more axis in front, for the iterations.
 
     Args:
-        model: Which the Scan is in.
+        model: The model that contains the Scan.
         scan: The node.
-        turns: How many it takes.
+        turns: The number of iterations.
     """
 
     def __init__(self, model: ir.Model, scan: ir.Node, turns: int) -> None:
@@ -99,7 +99,7 @@ class _Widened:
         )
 
     def _widen(self, node: ir.Node, turns: int) -> bool:
-        """Whether the node can be computed for all turns at once; it is then."""
+        """Adds the node computed for all iterations at once; returns whether that is possible."""
         read = [value for value in node.inputs if value is not None]
         output = node.outputs[0]
         if len(read) < len(node.inputs) or node.domain or len(node.outputs) > 1:
@@ -141,11 +141,11 @@ class _Widened:
         return None if tensor is None else [int(axis) for axis in tensor.numpy().reshape(-1)]
 
     def _rank_of(self, value: ir.Value) -> int | None:
-        """The rank that the value has in a turn; None where it is not known."""
+        """Returns the rank of the value in one iteration, or None if it is unknown."""
         return self._ranks.get(value, None if value.shape is None else len(value.shape))
 
     def _aligned(self, value: ir.Value, rank: int) -> ir.Value:
-        """The value for all turns, whose axes stand as far from the last one as those of other operands."""
+        """Returns the value for all iterations, with axes inserted so that it broadcasts as it did in one iteration."""
         widened = self._of.get(value, value)
         missing = list(range(1, 1 + rank - (self._rank_of(value) or 0)))
         if value not in self._varying or not missing:

@@ -1,8 +1,8 @@
-"""Loops whose condition compares a counter with a limit: the number of turns becomes their trip count.
+"""Loops whose condition compares a counter with a limit: the number of turns (iterations) becomes their trip count.
 
 Exporters of TensorFlow's ``while_loop`` (tf2onnx) write ``counter < limit`` as the condition and the largest integer,
-or none, as the trip count. A loop that only its trip count ends tells how many rows it collects, and a device knows
-when it ends before it begins.
+or none, as the trip count. If only its trip count ends a loop, the number of rows that the loop collects is known, and
+a device knows the number of iterations before the loop starts.
 """
 
 from __future__ import annotations
@@ -28,25 +28,28 @@ from edgekit.graph.loops.values import (
 from edgekit.model import node_name
 
 LARGEST_LIMIT = 2**30
-"""A limit that is computed has to be exact up to here in the types that it is compared in."""
+"""Types in which a counter is compared with a computed limit have to represent every integer up to this one."""
 LARGEST_SIZE = 2**23
-"""The same of a limit that is the size of a tensor: no loop over one goes on for longer."""
+"""Types in which a counter is compared with a tensor's size have to represent every integer up to this one.
+
+No loop over a tensor takes more iterations.
+"""
 UNLIMITED = 2**31 - 1
-"""Trip counts from here on say nothing about loops that a size or a 32-bit integer ends."""
+"""A trip count of at least this does not limit a loop that a tensor's size or a 32-bit integer ends."""
 ENDLESS = 2**63 - 1
-"""A trip count that says nothing about any loop."""
+"""A trip count that does not limit any loop: the largest int64."""
 INTEGER_EXTREMES = 12
-"""The operator set since which Min and Max take integers."""
+"""The first opset in which Min and Max accept integers."""
 
 _COMPARISONS = {"Less": (1, 0), "LessOrEqual": (1, 1), "Greater": (-1, 0), "GreaterOrEqual": (-1, 1)}
-"""Of ``a ? b``: the sign that makes it ``sign a < sign b``, and whether it holds for equal numbers."""
+"""Per operator ``a ? b``: the sign of ``sign a < sign b``, and 1 if it also holds for equal numbers, else 0."""
 _SWAPPED = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual", "Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 _NEGATED = {"Less": "GreaterOrEqual", "LessOrEqual": "Greater", "Greater": "LessOrEqual", "GreaterOrEqual": "Less"}
 
 
 @dataclass(frozen=True)
 class _Bound:
-    """``max(least, ceil((limit + offset) / step))`` turns at most; without a limit ``offset`` turns."""
+    """At most ``max(least, ceil((limit + offset) / step))`` iterations; without a limit, at most ``offset``."""
 
     limit: ir.Value | None
     offset: int
@@ -54,14 +57,14 @@ class _Bound:
     least: int = 0
 
     def covers(self, other: _Bound) -> bool:
-        """Whether it is of the same limit and step as another one, and never more."""
+        """Whether this bound has the limit and the step of another one and is never greater than it."""
         same = self.limit is other.limit and self.step == other.step
         return same and self.offset <= other.offset and self.least <= other.least
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """``sign tested < sign limit``, or ``<=`` where equal numbers count."""
+    """``sign tested < sign limit``, or ``<=`` if ``equal`` is 1."""
 
     tested: ir.Value
     limit: ir.Value
@@ -70,18 +73,18 @@ class _Comparison:
 
     @property
     def swapped(self) -> _Comparison:
-        """The same with the sides exchanged."""
+        """The comparison with its sides exchanged."""
         return _Comparison(self.limit, self.tested, -self.sign, self.equal)
 
 
 def count_turns(model: ir.Model) -> bool:
-    """Gives loops that count the trip count that their condition amounts to, in place.
+    """Gives loops the trip count that the comparison of a counter in their condition amounts to, in place.
 
-    A part of the condition that asks something else stays; the trip count is then an upper limit. So is one that
-    compares integers as floats which have not all of them.
+    Parts of the condition that are not such a comparison stay, and the trip count is then an upper limit. So are
+    comparisons of integers as floats that cannot represent all of them.
 
     Returns:
-        Whether anything changed. Folding constants may make more limits known then.
+        Whether anything changed. If so, folding constants may make more limits known.
     """
     changed = False
     for graph in list(model.graphs()):
@@ -100,7 +103,7 @@ def ends_by_count(loop: ir.Node) -> bool:
 
 
 class _Conditioned:
-    """A Loop and what its condition says.
+    """A Loop and the parts of its condition.
 
     Args:
         loop: The node.
@@ -112,10 +115,10 @@ class _Conditioned:
         self._opset = opset
         self._values = LoopValues(loop)
         self.parts = [part for part in _conjuncts(self._values.body.outputs[0]) if not self._holds(part)]
-        """What has to be true after a turn for the next one to come, beside what the turn itself began with."""
+        """What has to be true after an iteration for another one to start, other than its own entry condition."""
 
     def count(self) -> bool:
-        """Changes the loop, and says whether there was anything to change."""
+        """Gives the loop its trip count; returns whether the loop changed."""
         loop, before, entry = self._loop, self._loop.inputs[0], self._loop.inputs[1]
         comparisons = [_comparison(part) for part in self.parts]
         bounds = [self._bound(comparison) for comparison in comparisons]
@@ -144,7 +147,7 @@ class _Conditioned:
         return True
 
     def _holds(self, part: ir.Value) -> bool:
-        """Whether a part of the condition is true after each turn: what the turn began with, or a constant."""
+        """Whether a part of the condition is true after each iteration: the entry condition or a true constant."""
         if source(part) is self._values.body.inputs[1]:
             return True
         constant = self._values.constant(part)
@@ -174,7 +177,10 @@ class _Conditioned:
         return _Bound(limit, step - first + comparison.equal, step, least=1)
 
     def _unrounded(self, comparison: _Comparison | None) -> _Comparison | None:
-        """The comparison of the integers that both sides are rounded from: where the numbers are less, these are."""
+        """Returns the comparison of the integers that both sides are rounded from, or None if they are not rounded.
+
+        If one rounded number is less than the other, so is the integer.
+        """
         if comparison is None or comparison.equal:
             return None
         tested, limit = (_rounded(self._values.outside(each) or each) for each in (comparison.tested, comparison.limit))
@@ -183,7 +189,7 @@ class _Conditioned:
         return replace(comparison, tested=tested[0], limit=limit[0])
 
     def _limit(self, value: ir.Value) -> tuple[ir.Value | None, int]:
-        """What a value is outside of the loop, without casts, and up to which number that is exact."""
+        """Returns the outside value, without casts, that a limit is, and the number up to which it is exact."""
         inner, exact_to = plain_scalar(value)
         outer = self._values.outside(inner)
         if outer is None:
@@ -192,7 +198,7 @@ class _Conditioned:
         return plain, min(exact_to, exact_outside)
 
     def _computed(self, bounds: Sequence[_Bound]) -> ir.Value | None:
-        """The least of some bounds, computed ahead of the loop; None where the operator set has no way to say it."""
+        """Returns the minimum of bounds, computed ahead of the loop, or None if the opset cannot express it."""
         limited = [bound for bound in bounds if bound.limit is not None]
         numbers = [bound.offset for bound in bounds if bound.limit is None]
         if limited:
@@ -216,7 +222,7 @@ class _Conditioned:
         return count
 
     def _go_on(self) -> None:
-        """Leaves it to the trip count to end the loop."""
+        """Passes the condition through the body unchanged, so that only the trip count ends the loop."""
         body = self._values.body
         going = ir.node("Identity", [body.inputs[1]], name=f"{node_name(self._loop)}/goes_on")
         going.outputs[0].name = going.name
@@ -226,7 +232,7 @@ class _Conditioned:
 
 
 def _conjuncts(condition: ir.Value) -> Iterator[ir.Value]:
-    """What all has to be true for a condition to be.
+    """Yields the parts that all have to be true for a condition to be true.
 
     TorchScript's ``a and b`` is an If that gives ``b`` where ``a`` holds, and else false.
     """
@@ -253,7 +259,7 @@ def _is_false_unless_taken(node: ir.Node) -> bool:
 
 
 def _truth(value: ir.Value) -> ir.Value:
-    """What Identity nodes, and casts of truth values to truth values, hand on as the value."""
+    """Returns the value ahead of Identity nodes and of casts of booleans to booleans."""
     value = source(value)
     while (node := value.producer()) is not None and (node.op_type, node.domain) == ("Cast", ""):
         before = node.inputs[0]
@@ -266,14 +272,14 @@ def _truth(value: ir.Value) -> ir.Value:
 
 
 def _made(value: ir.Value) -> ir.DataType | None:
-    """The type that an operator gives whatever it is fed; None where that is not known."""
+    """Returns BOOL if the operator that makes a value always returns booleans, else None."""
     node = value.producer()
     gives_truth = node is not None and not node.domain and node.op_type in (*_COMPARISONS, "And", "Equal", "Not", "Or")
     return ir.DataType.BOOL if gives_truth else None
 
 
 def _comparison(value: ir.Value) -> _Comparison | None:
-    """The comparison that a value is the outcome of."""
+    """Returns the comparison whose result a value is, or None if it is not the result of one."""
     node, negated = _truth(value).producer(), False
     while node is not None and (node.op_type, node.domain) == ("Not", "") and node.inputs[0] is not None:
         node, negated = _truth(node.inputs[0]).producer(), not negated
@@ -285,7 +291,7 @@ def _comparison(value: ir.Value) -> _Comparison | None:
 
 
 def _rounded(value: ir.Value) -> tuple[ir.Value, ir.DataType] | None:
-    """The integer that a value is, cast to a type of floats, and that type."""
+    """Returns the integer and the float type it is cast to if a value is an integer cast to floats, else None."""
     node = source(value).producer()
     if node is None or (node.op_type, node.domain) != ("Cast", "") or node.inputs[0] is None:
         return None
@@ -294,7 +300,7 @@ def _rounded(value: ir.Value) -> tuple[ir.Value, ir.DataType] | None:
 
 
 def _first_beyond(limit: ir.Value, comparison: _Comparison) -> int | None:
-    """The least integer for which a comparison with a constant no longer holds, in the sense of its sign."""
+    """Returns the least integer ``sign tested`` for which a comparison with a constant fails; None for other limits."""
     size, array = size_of(limit), constant_of(limit)
     if size is not None and size.known is not None:
         array = np.array(size.known)
@@ -305,9 +311,10 @@ def _first_beyond(limit: ir.Value, comparison: _Comparison) -> int | None:
 
 
 def _with_entry(entry: ir.Value, bounds: Sequence[_Bound]) -> list[_Bound] | None:
-    """The bounds that hold for loops whose first turn depends on a condition too; None where they do not tell that.
+    """Returns the bounds with the condition of the first iteration taken in, or None if they do not express it.
 
-    The condition has to be what one of the bounds stands for, with the counter as it is before the first turn.
+    Each part of that condition has to be the comparison of one of the bounds, with the counter's value before the first
+    iteration. That bound then allows 0 iterations, too.
     """
     found = list(bounds)
     for part in _conjuncts(entry):
@@ -334,7 +341,7 @@ def _asked_at_entry(part: ir.Value) -> tuple[ir.Value, int] | None:
 
 
 def _of_count(count: ir.Value) -> list[_Bound]:
-    """What a trip count allows; one that is written as :func:`_term` does says the bound that it was made of."""
+    """Returns the bounds that a trip count expresses; reads counts written by :func:`_term` back as their bound."""
     size, number = size_of(count), whole_number(constant_of(count))
     number = size.known if size is not None and size.known is not None else number
     if number is not None:
@@ -353,9 +360,9 @@ def _of_count(count: ir.Value) -> list[_Bound]:
 
 
 def _with_number(value: ir.Value, op_type: str, without: int) -> tuple[ir.Value, int]:
-    """What an operator of 64-bit integers has on its left, and the constant on its right; ``without`` where it is none.
+    """Returns the left operand and the constant right operand of the 64-bit integer operator that makes a value.
 
-    The value itself comes where another operator made it.
+    If another operator makes the value, or the right operand is not constant, returns the value itself and ``without``.
     """
     node = source(value).producer()
     if node is None or (node.op_type, node.domain) != (op_type, "") or len(node.inputs) != 2:
@@ -368,14 +375,14 @@ def _with_number(value: ir.Value, op_type: str, without: int) -> tuple[ir.Value,
 
 
 def _is_foldable(count: ir.Value | None) -> bool:
-    """Whether a trip count that is computed is known."""
+    """Whether a trip count is computed by nodes and yet has a known value."""
     if count is None or constant_of(count) is not None:
         return False
     return all(bound.limit is None for bound in _of_count(count))
 
 
 def _is_covered(bound: _Bound, bounds: Sequence[_Bound], place: int) -> bool:
-    """Whether another bound, or an equal one before it, makes one needless."""
+    """Whether a bound is redundant because another bound, or an equal bound before it, covers it."""
     return any(
         other.covers(bound) and (not bound.covers(other) or number < place)
         for number, other in enumerate(bounds)
@@ -384,17 +391,17 @@ def _is_covered(bound: _Bound, bounds: Sequence[_Bound], place: int) -> bool:
 
 
 def _is_count(count: ir.Value | None, bounds: Sequence[_Bound]) -> bool:
-    """Whether a trip count says what bounds do."""
+    """Whether a trip count expresses exactly the given bounds."""
     return count is not None and set(bounds) == set(_of_count(count))
 
 
 def _is_narrow(limit: ir.Value) -> bool:
-    """Whether a limit is never as large as the trip counts that stand for none."""
+    """Whether a limit is a 32-bit integer or a tensor's size, so that :data:`UNLIMITED` does not limit it further."""
     return limit.dtype == ir.DataType.INT32 or size_of(limit) is not None
 
 
 def _term(build: NodeBuilder, bound: _Bound) -> ir.Value:
-    """A bound as a scalar that is computed; less than 0 stands for no turn, as it does in a trip count."""
+    """Returns a bound as a computed scalar; a negative number means no iterations, as it does in a trip count."""
     result = build.cast(bound.limit, ir.DataType.INT64)
     added = bound.offset + bound.step - 1
     result = build("Add", result, np.int64(added)) if added else result
@@ -413,7 +420,7 @@ def _is_false(value: ir.Value | None) -> bool:
 
 
 def _tell_lengths(loop: ir.Node) -> bool:
-    """Writes down how many rows a loop collects, where its trip count tells; says whether that was not known."""
+    """Sets how many rows a loop collects if its trip count is constant; returns whether that was not known before."""
     count = None if loop.inputs[0] is None else whole_number(constant_of(loop.inputs[0]))
     values = LoopValues(loop)
     if count is None or not ends_by_count(loop):

@@ -1,4 +1,4 @@
-"""States of loops that nothing reads, and what loops collect for nobody: the loops go without them."""
+"""Removal of loop states and collected values that nothing reads."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from edgekit.model import bodies, read_by
 
 
 def drop_unread_states(model: ir.Model) -> bool:
-    """Take out of loops the states and collected values on which no output and no condition depends, in place.
+    """Removes from loops the states and collected values on which no output and no condition depends, in place.
 
-    Exporters carry along all that a loop's body assigns (Paddle's ``while_loop``); such a state may start in another
-    shape than it goes on in, which no target takes.
+    Exporters carry along everything that a loop's body assigns (Paddle's ``while_loop``). Such a state may start in
+    another shape than it continues in, which no target accepts.
 
     Returns:
         Whether there were any.
@@ -38,7 +38,7 @@ def _drop(graph: ir.Graph) -> bool:
 
 
 def _unread(loop: ir.Node) -> list[int]:
-    """The outputs, by number, that can go with the states they are of; none where that leaves no output."""
+    """Returns the indices of outputs that can be removed with their states; none if no output would remain."""
     body = loop.attributes["body"].as_graph()
     states = body.inputs[BEFORE_STATES:]
     read = {place for place, value in enumerate(loop.outputs) if value.uses() or value.is_graph_output()}
@@ -52,7 +52,7 @@ def _unread(loop: ir.Node) -> list[int]:
 
 
 def _needed(values: Iterable[ir.Value]) -> set[ir.Value]:
-    """The values that others follow from, and these themselves."""
+    """Returns the given values and all values that they are computed from."""
     waiting, seen = list(values), set[ir.Value]()
     while waiting:
         value = waiting.pop()
@@ -65,7 +65,7 @@ def _needed(values: Iterable[ir.Value]) -> set[ir.Value]:
 
 
 def _without(loop: ir.Node, graph: ir.Graph, unread: list[int]) -> ir.Node:
-    """Replace a loop by one without some of its outputs, and without the states that they are of."""
+    """Replaces a loop by one without some of its outputs and the states that belong to them."""
     body = loop.attributes["body"].as_graph()
     inputs, outputs = list(loop.inputs), list(loop.outputs)
     states = len(body.inputs) - BEFORE_STATES

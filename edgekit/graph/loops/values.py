@@ -1,4 +1,4 @@
-"""What the values in a loop's body are from turn to turn: counters, values from outside, sizes of tensors."""
+"""What the values in a loop's body are in each iteration: counters, values from outside, sizes of tensors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 BEFORE_STATES = 2
-"""Inputs of a Loop ahead of its states, and of its body: the count and the condition."""
+"""The number of inputs ahead of the states of a Loop, and of its body: the trip count and the condition."""
 CONDITION = 1
-"""Outputs of a Loop's body ahead of its states."""
+"""The number of outputs of a Loop's body ahead of the states."""
 EXACT = {
     ir.DataType.INT64: 2**63 - 1,
     ir.DataType.INT32: 2**31 - 1,
@@ -20,20 +20,20 @@ EXACT = {
     ir.DataType.FLOAT: 2**24,
     ir.DataType.FLOAT16: 2**11,
 }
-"""Types in which a counter may be, each with the number up to which it has every integer, negative ones as well."""
+"""The types that a counter may have, each with the absolute value up to which it represents every integer."""
 INTEGERS = frozenset([ir.DataType.INT64, ir.DataType.INT32])
 _SHAPING = frozenset(["Identity", "Reshape", "Squeeze", "Unsqueeze"])
-"""Operators that hand on the one element of a tensor."""
+"""Operators that pass on a tensor's single element unchanged."""
 
 
 @dataclass(frozen=True)
 class Counter:
-    """An integer that is ``first`` in the first turn and ``step`` more in each one after it."""
+    """An integer that is ``first`` in the first iteration and grows by ``step`` in each following one."""
 
     first: int
     step: int
     exact_to: int
-    """The greatest number, positive or negative, up to which all types that it passes through have every integer."""
+    """The greatest absolute value up to which all types that the counter passes through represent every integer."""
 
     def shifted(self, by: int) -> Counter:
         """The counter with a number added in each turn."""
@@ -48,13 +48,13 @@ class Size(NamedTuple):
 
     @property
     def known(self) -> int | None:
-        """The number, where it is fixed."""
+        """The size as a number, or None if it is not fixed."""
         size = None if self.tensor.shape is None else self.tensor.shape[self.axis]
         return size if isinstance(size, int) else None
 
 
 class LoopValues:
-    """Tells what values in the body of a Loop are.
+    """Determines what values in the body of a Loop are.
 
     Args:
         loop: The node.
@@ -88,14 +88,14 @@ class LoopValues:
         return None
 
     def state_number(self, value: ir.Value) -> int | None:
-        """The number of the state that a value is as the turn begins; None for any other value."""
+        """Returns the index of the state that a value is at the start of an iteration, or None for any other value."""
         states = self.body.inputs[BEFORE_STATES:]
         return next((number for number, state in enumerate(states) if state is value), None)
 
     def outside(self, value: ir.Value) -> ir.Value | None:
-        """The value from outside that a value is in each turn; None where it is made or changed in the body.
+        """Returns the outside value that a value equals in each iteration, or None if the body makes or changes it.
 
-        Constants of the body count as from outside.
+        Constants of the body count as outside values.
         """
         value = source(value)
         if value.graph is not self.body or value.is_initializer():
@@ -107,12 +107,12 @@ class LoopValues:
         return value if node is not None and node.op_type == "Constant" and not node.domain else None
 
     def constant(self, value: ir.Value | None) -> np.ndarray | None:
-        """What a value is in each turn, where that is known."""
+        """Returns the array that a value is in each iteration, or None if it is not constant."""
         outer = None if value is None else self.outside(value)
         return None if outer is None else constant_of(outer)
 
     def _carried(self, number: int) -> Counter | None:
-        """The counter that a state is."""
+        """Returns the counter that a state is, or None if it is not a counter."""
         first, state = self._loop.inputs[BEFORE_STATES + number], self.body.inputs[BEFORE_STATES + number]
         start = None if first is None else whole_number(constant_of(first))
         exact_to = None if state.dtype not in INTEGERS else EXACT[state.dtype]
@@ -120,7 +120,7 @@ class LoopValues:
         return None if start is None or step is None or exact_to is None else Counter(start, step, exact_to)
 
     def _growth(self, value: ir.Value, state: ir.Value) -> int | None:
-        """How much more a value is than a state; None where that is not the same in each turn."""
+        """Returns how much greater a value is than a state, or None if that is not the same in each iteration."""
         if value is state:
             return 0
         node = value.producer()
@@ -134,7 +134,7 @@ class LoopValues:
         return None
 
     def _sums(self, node: ir.Node) -> list[tuple[ir.Value, int]]:
-        """Operands of a node that adds or takes off a constant integer, each with what is added to it."""
+        """Returns operands of a node that adds or subtracts a constant integer, each with the amount added to it."""
         if node.op_type not in {"Add", "Sub"} or len(node.inputs) != 2:
             return []
         one, other = node.inputs
@@ -150,7 +150,7 @@ class LoopValues:
 
 
 def source(value: ir.Value) -> ir.Value:
-    """What Identity nodes hand on as the value; the value itself where none does."""
+    """Returns the value ahead of all Identity nodes, or the value itself if none makes it."""
     while (node := value.producer()) is not None and (node.op_type, node.domain) == ("Identity", ""):
         if node.inputs[0] is None:
             break
@@ -159,7 +159,7 @@ def source(value: ir.Value) -> ir.Value:
 
 
 def constant_of(value: ir.Value) -> np.ndarray | None:
-    """The numbers of a constant; None where something else may be fed, or computes it."""
+    """Returns the numbers of a constant, or None for strings and values that are fed or computed."""
     if value.is_graph_input():
         return None
     tensor = ir.convenience.get_const_tensor(value)
@@ -172,9 +172,9 @@ def whole_number(array: np.ndarray | None) -> int | None:
 
 
 def plain_scalar(value: ir.Value) -> tuple[ir.Value, int]:
-    """What a scalar of one integer is without casts and changes of its rank, and up to which number that is exact.
+    """Returns the value of one integer without casts and changes of rank, and the number up to which it is exact.
 
-    Casts of fractions stay: they change the number.
+    Casts from fractions stay, because they change the number.
     """
     exact_to = EXACT[ir.DataType.INT64]
     while (node := value.producer()) is not None and not node.domain and node.inputs and node.inputs[0] is not None:
@@ -191,13 +191,13 @@ def plain_scalar(value: ir.Value) -> tuple[ir.Value, int]:
 
 
 def size_of(value: ir.Value) -> Size | None:
-    """The size that a scalar, or a tensor of one element, is computed as; None where it is none."""
+    """Returns the tensor size that a value of one element is computed as, or None if it is not a size."""
     sizes = _sizes(value)
     return sizes[0] if sizes is not None and len(sizes) == 1 else None
 
 
 def _sizes(value: ir.Value) -> Sequence[Size] | None:
-    """The sizes that a value holds, if it holds sizes."""
+    """Returns the tensor sizes that a value holds, or None if it holds something else."""
     node = value.producer()
     if node is None or node.domain or not node.inputs or node.inputs[0] is None:
         return None

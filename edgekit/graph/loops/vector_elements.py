@@ -10,14 +10,14 @@ import onnx_ir as ir
 from edgekit.graph.loops.values import INTEGERS, Size, constant_of, source
 
 Element = int | float | Size | None
-"""A constant; how large a tensor is along an axis where that is not fixed; None for what is computed otherwise."""
+"""A constant; a tensor's size along an axis if it is not fixed; None for an element computed otherwise."""
 
 _SAME = frozenset(["Identity", "Reshape", "Squeeze", "Unsqueeze"])
 """Operators that keep the elements and their order."""
 
 
 def elements_of(value: ir.Value) -> Sequence[Element] | None:
-    """The elements of a list of numbers, or the one of a scalar; None where how many there are is not known."""
+    """Returns the elements of a list, or the one of a scalar, or None if the number of elements is unknown."""
     if value.shape is None or len(value.shape) > 1:
         return None
     constant, node = constant_of(value), value.producer()
@@ -30,7 +30,7 @@ def elements_of(value: ir.Value) -> Sequence[Element] | None:
 
 
 def _made(node: ir.Node) -> Sequence[Element] | None:
-    """The elements that a node gives; None where it is not looked through."""
+    """Returns the elements of a node's result, or None for operators that are not evaluated."""
     values = [value for value in node.inputs if value is not None]
     if not values or len(values) < len(node.inputs):
         return None
@@ -59,7 +59,7 @@ def _sizes(tensor: ir.Value, start: int, end: int | None) -> Sequence[Element] |
 
 
 def _chosen(node: ir.Node, values: Sequence[ir.Value]) -> Sequence[Element] | None:
-    """The elements that constant places or borders choose."""
+    """Returns the elements that constant indices or borders select, or None if they are not constant."""
     elements, chosen = elements_of(values[0]), [constant_of(value) for value in values[1:]]
     numbers = [[int(number) for number in array.reshape(-1)] for array in chosen if array is not None]
     if elements is None or not numbers or len(numbers) < len(chosen):
