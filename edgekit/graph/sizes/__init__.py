@@ -1,1 +1,1 @@
-"""The sizes of a graph's tensors: asked for, told by samples, weights and names, and worked out for what is inside."""
+"""The sizes of a graph's tensors: requested, taken from samples, weights and names, and inferred inside the graph."""

@@ -1,4 +1,4 @@
-"""What the branches of an If say of sizes hides what inference would find."""
+"""Sizes stated in the branches of an If that prevent inference from finding the actual sizes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from edgekit.model import bodies, values_of
 
 
 def forget_lone_names(graph_model: ir.Model) -> bool:
-    """Makes sizes unknown, in place, that have a name in the output of a branch and nowhere else.
+    """Makes sizes unknown, in place, whose name occurs in the output of a branch and nowhere else.
 
-    tf2onnx gives each such size a name of its own, so that the two branches, and what they are computed of, look as if
-    they differed.
+    tf2onnx gives each such size a separate name, so that the outputs of the two branches, and the values they are
+    computed from, seem to differ.
 
     Returns:
         Whether there was one.

@@ -1,4 +1,4 @@
-"""Arrays that contradict the names of dimensions: two sizes for one name, or another one than an expression makes."""
+"""Arrays that contradict the names of dimensions: two sizes for one name, or a size other than an expression's."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from edgekit.model import ValueSpec
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A dimension whose size is another than other inputs say."""
+    """A dimension whose size differs from the one that other inputs require."""
 
     dimension: str
-    """Its name, or an expression such as ``past + sequence``."""
+    """The dimension's name, or an expression such as ``past + sequence``."""
     input: str
     size: int
     wanted: int
     source: str
-    """What says so, in words."""
+    """Where the wanted size comes from, in words."""
 
     @property
     def expected(self) -> str:
-        """The size that would be right, and what says so."""
+        """The size that would be right, and where it comes from."""
         return f"{self.wanted} in input {self.input!r}, {self.source}"
 
 
 def contradiction(
     specs: Sequence[ValueSpec], shapes: Mapping[str, Sequence[int]], dims: Collection[str] | None = None
 ) -> Contradiction | None:
-    """The first dimension whose size is not the one that the inputs before it say; None where all agree.
+    """Returns the first dimension whose size differs from what other inputs require, or None if all sizes agree.
 
     Args:
         specs: The inputs.

@@ -1,4 +1,4 @@
-"""Sizes of free dimensions that nobody asked about: those of samples, a batch of one, what the file states."""
+"""Default sizes of free dimensions: those of samples, a batch of one, or what the file states."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from edgekit.graph.sizes.shape_request import ShapeRequest, independent_dims, te
 from edgekit.model import Dim, ValueSpec
 
 BATCH = re.compile(r"n|b|bs|n?batch([_ ]?(size|dim|dimension|axis|n|no|num|count))?", re.IGNORECASE)
-"""What exporters and people call the dimension that counts samples."""
+"""Names that exporters and users give the dimension that counts samples."""
 COUNTS_STEPS = re.compile(
     r"seq|time|frame|len|step|token|word|char|sample|chunk|window|point|row|past|^t$", re.IGNORECASE
 )
-"""What names of dimensions have in them that count steps of one sample."""
+"""Parts of names of dimensions that count steps of one sample."""
 ANY_NUMBER = re.compile(r"n|b", re.IGNORECASE)
-"""Of these names, what people call other numbers too."""
+"""The batch names that are also used for other numbers."""
 _MOST_NAMED = 3
 PLAIN_RANK = 2
 PICTURE_RANK = 4
@@ -30,12 +30,12 @@ STATED_SIZE = "imgsz"
 
 @dataclass(frozen=True)
 class DefaultSize:
-    """What a free dimension gets: a size, or several that it stays open for."""
+    """The default of a free dimension: one size, or several that it stays open for."""
 
     input: str
     axis: int
     dimension: str | None
-    """Its name; None where it has none."""
+    """The dimension's name; None if it has none."""
     size: int | Sizes
     why: str
 
@@ -44,7 +44,7 @@ class DefaultSize:
 
 
 def told(sizes: Sequence[DefaultSize]) -> list[str]:
-    """What free dimensions got, in words; those without a name that got the same in several inputs are one line."""
+    """Describes the sizes given to free dimensions; unnamed ones that got the same in several inputs share one line."""
     groups: dict[object, list[DefaultSize]] = {}
     for each in sizes:
         alike = (each.axis, str(each.size), each.why) if each.dimension is None else each.dimension
@@ -76,7 +76,7 @@ class Holds(StrEnum):
 
     ONE = "one"
     RANGE = "range"
-    """All of a range, which is known when the model is built."""
+    """All sizes of a range that is fixed when the model is built."""
     ANY = "any"
 
 
@@ -86,14 +86,14 @@ class PictureSize:
 
     input: str
     sizes: Mapping[int, int]
-    """By the axis."""
+    """Sizes by axis."""
     why: str
-    """What tells them, in words."""
+    """Where the sizes come from, in words."""
 
 
 @dataclass(frozen=True)
 class SampledSizes:
-    """The sizes that samples have, and what the device can make of them."""
+    """The sizes that samples have, and which sizes the device accepts."""
 
     ranges: Mapping[str, Sequence[SizeRange]]
     """By the input's name, for each dimension."""
@@ -101,7 +101,7 @@ class SampledSizes:
     """How many samples there are."""
     device: Holds
     picture: PictureSize | None = None
-    """What pictures become, where a picture input leaves height and width free and that is known."""
+    """The size pictures are brought to, if a picture input leaves height and width free and that size is known."""
 
 
 def with_default_sizes(
@@ -110,15 +110,15 @@ def with_default_sizes(
     metadata: Mapping[str, str],
     sampled: SampledSizes | None = None,
 ) -> tuple[ShapeRequest, list[DefaultSize]]:
-    """A request completed by the sizes of free dimensions that it leaves out.
+    """Returns a request completed by default sizes for the free dimensions that it leaves out.
 
-    Of an input the first dimension that is called as batches are is 1, unless several samples are there that all have
-    one other size, or several. 1 is also one that stands first of two or more (of texts, of one or more) and is free,
-    unless its name says that it counts steps, another dimension of the input is called as batches are, or several
-    samples are there of which one has more; a single one of several texts tells that they go together. Height and width
-    of a picture are those of the samples, else what the file states. Others are what the samples have where the device
-    does not take any size: one size where all samples have the same, else the range of them if the device takes ranges
-    and the dimension has a name.
+    In each input, the first dimension with a name of batches (:data:`BATCH`) is 1, unless there are several samples
+    that all have one size other than 1, or have several sizes. The first of two or more dimensions (of texts, of one or
+    more) is also 1 if it is free, unless its name says that it counts steps, another dimension of the input has a name
+    of batches, or there are several samples and one has a greater size; for texts of one dimension, a single sample
+    with several texts shows that they belong together. Height and width of a picture are those of the samples, else
+    what the file states. Other dimensions get the sizes of the samples if the device does not accept every size: one
+    size if all samples agree, else their range if the device accepts ranges and the dimension has a name.
 
     Args:
         request: What was asked for, which always wins.
@@ -127,7 +127,7 @@ def with_default_sizes(
         sampled: The sizes that samples have; None without samples.
 
     Returns:
-        The completed request, and what it got, each dimension once.
+        The completed request, and the sizes that were added, each dimension once.
     """
     found: list[DefaultSize] = []
     sizes: dict[str, int | Sizes] = {}
@@ -149,7 +149,7 @@ def with_default_sizes(
 
 
 Ranges = Mapping[tuple[str, int], SizeRange]
-"""By the input's name and the axis."""
+"""Ranges of sizes by the input's name and the axis."""
 
 
 Defaults = dict[int, tuple[int | Sizes, str]]
@@ -163,7 +163,7 @@ def _defaults(
     sampled: SampledSizes | None,
     known: Ranges,
 ) -> Defaults:
-    """The sizes of an input's free dimensions; of several reasons for one the last counts."""
+    """Returns the sizes of an input's free dimensions; if several reasons give one, the last one counts."""
     picture = None if sampled is None else sampled.picture
     of_picture = picture.sizes if picture is not None and picture.input == spec.name else {}
     return {
@@ -175,7 +175,7 @@ def _defaults(
 
 
 def _as_in_samples(spec: ValueSpec, sampled: SampledSizes | None, known: Ranges) -> Defaults:
-    """What samples have, where the device does not take any size: one that they agree on, or a range."""
+    """Returns the samples' sizes, one or a range, for a device that does not accept every size."""
     found: Defaults = {}
     if sampled is None or sampled.device is Holds.ANY:
         return found
@@ -190,7 +190,7 @@ def _as_in_samples(spec: ValueSpec, sampled: SampledSizes | None, known: Ranges)
 
 
 def _as_stated(spec: ValueSpec, metadata: Mapping[str, str], known: Ranges) -> Defaults:
-    """Height and width of a picture, the only input, that the file states; those of the samples where they differ."""
+    """Returns the picture size that the file states for the only input, or the samples' size if it differs."""
     shape, stated = spec.shape or (), _stated_size(metadata)
     found: Defaults = {}
     if stated is None or len(shape) != PICTURE_RANK or not isinstance(shape[1], int):
@@ -207,7 +207,7 @@ def _as_stated(spec: ValueSpec, metadata: Mapping[str, str], known: Ranges) -> D
 
 
 def _of_batch(spec: ValueSpec, inputs: Sequence[ValueSpec], sampled: SampledSizes | None, known: Ranges) -> Defaults:
-    """The size of a dimension that is called as batches are, or of the first one where it may count samples."""
+    """Returns the size of a dimension with a name of batches, or of the first one if it may count samples."""
     shape = spec.shape or ()
     batch = _batch_axis(shape)
     if batch is not None:
@@ -223,14 +223,14 @@ def _of_batch(spec: ValueSpec, inputs: Sequence[ValueSpec], sampled: SampledSize
 
 
 def _batch_size(one: SizeRange | None, sampled: SampledSizes | None) -> tuple[int, str]:
-    """One, or the size that several samples agree on; a single array of more may hold all samples there are."""
+    """Returns 1, or the size in which several samples agree; a single array with more rows may hold all samples."""
     if one is None or one.agreed in (None, 0, 1) or sampled is None or sampled.count == 1:
         return 1, "one sample"
     return one.least, "as in every sample"
 
 
 def _ranges(inputs: Sequence[ValueSpec], sampled: SampledSizes | None) -> Ranges:
-    """The sizes that samples have in free dimensions; those of one name are taken together."""
+    """Returns the sizes of the samples in free dimensions; dimensions of one name are taken together."""
     found: dict[tuple[str, int], SizeRange] = {}
     by_name: dict[str, SizeRange] = {}
     named: dict[tuple[str, int], str] = {}
@@ -251,9 +251,10 @@ def _ranges(inputs: Sequence[ValueSpec], sampled: SampledSizes | None) -> Ranges
 
 
 def _batch_axis(shape: Sequence[Dim]) -> int | None:
-    """Where a dimension stands that is called as batches are, and may be one.
+    """Returns the axis of the first dimension that has a name of batches, or None if it is not taken as one.
 
-    ``N`` is what people call any number: behind a batch it is none, nor behind a 1 or alone, as a sound's samples are.
+    ``N`` and ``B`` are names of other numbers, too: as the only dimension, or behind a 1 as the samples of a sound are,
+    they are not taken as a batch.
     """
     axis = next((axis for axis, dim in enumerate(shape) if isinstance(dim, str) and BATCH.fullmatch(dim)), None)
     if axis is None:
@@ -263,7 +264,7 @@ def _batch_axis(shape: Sequence[Dim]) -> int | None:
 
 
 def _may_count_samples(dim: str | None, inputs: Sequence[ValueSpec]) -> bool:
-    """Whether the name of a dimension that stands first says nothing else, here or where it stands elsewhere."""
+    """Whether the first dimension's name allows that it counts samples, and no input has it at a later position."""
     if dim is None:
         return True
     elsewhere = any(dim in (spec.shape or ())[1:] for spec in inputs)

@@ -1,6 +1,6 @@
-"""Dimensions that a file gives names of their own, and that follow from others.
+"""Dimensions that have separate names in a file although they follow from others.
 
-tf2onnx calls the dimensions of every input anew; a decoder's mask is as long as its past and what is new together.
+tf2onnx names the dimensions of every input anew. A decoder's mask is as long as its past and the new tokens together.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from edgekit.graph.sizes.shared_names import Shapes
 from edgekit.model import ValueSpec
 
 MOST_SAMPLES = 64
-"""How many samples are looked at for two that differ in one size alone."""
+"""The most samples that are searched for two that differ in one size only."""
 
 _LEAST_TELLING = 2
-"""The least size that does not broadcast."""
+"""The least size that does not broadcast, and so shows whether two sizes must be equal."""
 
 Place = tuple[str, int]
 """An input's name, and the axis."""
@@ -27,33 +27,33 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Alike:
-    """A dimension that has the size of others in every sample, or of their sum, and how to see whether it needs it."""
+    """A dimension that in every sample has the size of another one or a sum, and how to test that it must."""
 
     size: str
     """The name of the other dimension, or a sum, ``past + 1``."""
     other: str
     places: tuple[Place, ...]
-    """Where the dimension stands."""
+    """Inputs and axes that have the dimension."""
     first_place: Place | None
-    """Where the one stands whose size it has; None of a sum."""
+    """An input and axis of the dimension whose size it has; None for a sum."""
     apart: tuple[int, int]
-    """Two samples in which the size differs: the inputs that have the dimension are taken from the other of them."""
+    """Two samples that differ in the size; for the test, inputs with the dimension are taken from the second sample."""
     is_stated: bool = False
-    """Whether the file states a sum for it, which is another one than samples have."""
+    """Whether the file states a sum for the dimension that samples contradict."""
 
 
 def alike_by_samples(
     inputs: Sequence[ValueSpec], samples: Sequence[Shapes], request: ShapeRequest | None = None
 ) -> list[Alike]:
-    """The names of dimensions that have several sizes in samples, in every one that of an earlier name, or of a sum.
+    """Returns dimensions of varying size whose size equals in every sample that of an earlier name, or a sum.
 
-    A sum is of one other name and a constant, or of two others. A sum of the file that is not the size in a sample,
-    ``past + 1`` of optimum where several tokens are new, counts as a name.
+    A sum is of one other name and a constant, or of two other names. A sum in the file that differs from the size in a
+    sample, such as optimum's ``past + 1`` with several new tokens, is treated as a name.
 
     Args:
         inputs: The model's inputs.
         samples: The shapes of each sample's arrays.
-        request: The sizes that were asked for: a name that is in it stays.
+        request: The requested sizes; names in it are not joined.
     """
     asked = request or ShapeRequest()
     places: dict[str, list[Place]] = {}
@@ -86,7 +86,7 @@ def alike_by_samples(
 
 
 def _contradicted(inputs: Sequence[ValueSpec], samples: Sequence[Shapes]) -> set[str]:
-    """The expressions that some sample has another size for than its own sizes give."""
+    """Returns the expressions whose value differs from the actual size in some sample."""
     found = set()
     for shapes in samples:
         sizes = {
@@ -104,7 +104,7 @@ def _contradicted(inputs: Sequence[ValueSpec], samples: Sequence[Shapes]) -> set
 
 
 def _sums(dim: str, sizes: Mapping[str, Sequence[int]]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The sums that a dimension is in every sample: of which names, and written as the file would write it."""
+    """Yields the sums that equal a dimension in every sample: their names, and the sum as the file would write it."""
     others = [other for other in sizes if other != dim]
     for other in others:
         more = {one - two for one, two in zip(sizes[dim], sizes[other], strict=True)}
@@ -117,7 +117,7 @@ def _sums(dim: str, sizes: Mapping[str, Sequence[int]]) -> Iterator[tuple[tuple[
 
 
 def _sizes(places: Sequence[Place], samples: Sequence[Shapes]) -> tuple[int, ...] | None:
-    """The size of a dimension in each sample; None where one lacks it, or has several."""
+    """Returns the size of a dimension in each sample, or None if a sample lacks it or has several sizes for it."""
     found = []
     for shapes in samples:
         here = {shapes[name][axis] for name, axis in places if axis < len(shapes.get(name, ()))}
@@ -130,10 +130,11 @@ def _sizes(places: Sequence[Place], samples: Sequence[Shapes]) -> tuple[int, ...
 def _pair(
     parts: tuple[str, ...], other: str, sizes: Mapping[str, Sequence[int]], places: Mapping[str, Sequence[Place]]
 ) -> tuple[int, int] | None:
-    """Two samples, the inputs of one of which have another size than those of the other in nothing but these names.
+    """Returns two samples that differ in the size of ``other``, and in as few other names as possible.
 
-    None where an input has the other name and one of the parts, or no two samples are so. Of several, sizes of 0 and 1
-    come last: 1 broadcasts, and so does an empty past with one new token behind it.
+    None if an input has ``other`` and one of the parts, or no two samples agree in every dimension that inputs with
+    ``other`` share with inputs without it. Pairs with a size of 0 or 1 come last: 1 broadcasts, and so does an empty
+    past with one new token behind it.
     """
     moved = {name for name, _ in places[other]}
     if moved & {name for part in parts for name, _ in places[part]}:

@@ -1,4 +1,4 @@
-"""What a loop carries from step to step may grow, whatever its body says of the first step."""
+"""Loop states that grow although the body states their first size."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import onnx_ir as ir
 
 
 def forget_first_sizes(graph_model: ir.Model) -> bool:
-    """Makes sizes of 0 unknown, in place, that a loop's body has for a state which comes in, and not where it goes out.
+    """Makes sizes of 0 unknown, in place, that a loop's body has for a state at its input and not at its output.
 
-    TorchScript's exporter gives a list that is empty at first the shape that it starts with.
+    TorchScript's exporter declares a list that is empty at first with the shape that it starts with.
 
     Returns:
         Whether there was one.

@@ -1,7 +1,7 @@
-"""Types and shapes of what operators of ``com.microsoft`` make, told to ONNX's inference while it infers.
+"""Types and shapes of the outputs of ``com.microsoft`` operators, provided to ONNX's shape inference.
 
-ONNX knows none of them, so that nothing behind one has a shape. What they are is in ONNX Runtime's document
-ContribOperators.
+ONNX knows none of these operators, so nothing behind one would have a shape. ONNX Runtime's document ContribOperators
+defines them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _HALF_A_BYTE = 4
 _RESULTS_SCALE = 7
 """Which input of QGemm is the result's scale."""
 _SUM_OUTPUT = 3
-"""Of a normalization: what it normalizes."""
+"""Index of the output of a normalization that holds the sum it normalizes."""
 
 
 @contextmanager
 def microsoft_operators_known(model: onnx.ModelProto) -> Iterator[None]:
-    """Has ONNX know the operators meanwhile, if the model imports their domain."""
+    """Registers the operators' schemas with ONNX inside the context, if the model imports their domain."""
     schemas = [_schema(*entry) for entry in _RULES.items()] if _imports(model) else []
     known = [each for each in schemas if not onnx.defs.has(each.name, MICROSOFT_DOMAIN)]
     for schema in known:
@@ -51,12 +51,12 @@ class _Node:
         self._context = context
 
     def dtype(self, place: int) -> int:
-        """The element type of an input; 0 where it is not known."""
+        """Returns the element type of an input, or 0 if it is unknown."""
         given = self._type(place)
         return 0 if given is None else given.elem_type
 
     def sizes(self, place: int) -> Sizes | None:
-        """Those of an input; None where not even its rank is known."""
+        """Returns the sizes of an input, or None if its rank is unknown."""
         given = self._type(place)
         if given is None or not given.HasField("shape"):
             return None
@@ -72,7 +72,7 @@ class _Node:
         return default if given is None else int(given.i)
 
     def integers(self, name: str) -> list[int]:
-        """An attribute; empty where it is not given."""
+        """Returns a list attribute, empty if it is not given."""
         given = self._context.get_attribute(name)
         return [] if given is None else list(given.ints)
 
@@ -82,7 +82,7 @@ class _Node:
         return default if given is None else given.s.decode()
 
     def tell(self, place: int, dtype: int, sizes: Sizes | None) -> None:
-        """What an output is, as far as it is known."""
+        """Sets an output's type and, as far as they are known, its sizes."""
         if dtype and place < self._context.get_num_outputs():
             self._context.set_output_type(place, onnx.helper.make_tensor_type_proto(dtype, sizes))
 
@@ -143,7 +143,7 @@ def _of_projections(node: _Node) -> None:
 
 
 def _of_rows(node: _Node) -> None:
-    """GatherBlockQuantized of a table [rows, columns], of which a byte may hold two; the scales tell the type."""
+    """GatherBlockQuantized of a table [rows, columns], with up to two to a byte; the scales have the result's type."""
     table, places = node.sizes(0), node.sizes(1)
     sizes: Sizes | None = None
     if table and places is not None and node.integer("gather_axis") == 0:
@@ -186,19 +186,19 @@ def _of_linear_heads(node: _Node) -> None:
 
 
 def _of_gates(node: _Node) -> None:
-    """LinearAttentionGate: decays, and rates."""
+    """LinearAttentionGate: decays, and rates, each shaped like an input."""
     node.tell(0, node.dtype(0), node.sizes(0))
     node.tell(1, node.dtype(0), node.sizes(3))
 
 
 def _of_engrams(node: _Node) -> None:
-    """EngramGate: [b, s, streams, width], twice."""
+    """EngramGate: two outputs of [b, s, streams, width]."""
     node.tell(0, node.dtype(0), node.sizes(0))
     node.tell(1, node.dtype(0), node.sizes(0))
 
 
 def _of_streams(node: _Node) -> None:
-    """HyperConnectionPreMix: one of the streams, which are an axis of their own or lie side by side."""
+    """HyperConnectionPreMix: one of the streams, which have a separate axis or lie side by side in the last one."""
     sizes, branches = node.sizes(0), node.integer("num_branches")
     if sizes and branches:
         last = sizes[-1]
@@ -209,14 +209,14 @@ def _of_streams(node: _Node) -> None:
 
 
 def _of_heads(node: _Node) -> None:
-    """MultiHeadAttention: [b, s, width of the values] where these are not by heads."""
+    """MultiHeadAttention: [b, s, width of the values] if the values have no axis of heads."""
     query, values = node.sizes(0), node.sizes(2)
     known = bool(query and values) and len(query or ()) == len(values or ())
     node.tell(0, node.dtype(0), [*query[:-1], values[-1]] if known and query and values else None)
 
 
 def _of_tokens(node: _Node) -> None:
-    """Tokenizer: texts, of each as many as the longest has."""
+    """Tokenizer: for each text its tokens, with as many columns as the longest text has tokens."""
     sizes = node.sizes(0)
     node.tell(0, onnx.TensorProto.STRING, None if sizes is None else [*sizes, None])
 
@@ -237,13 +237,13 @@ def _of_integers(node: _Node) -> None:
 
 
 def _of_both(node: _Node) -> None:
-    """QLinearAdd and QLinearMul: what the two broadcast to."""
+    """QLinearAdd and QLinearMul: the shape to which both operands broadcast."""
     one, other = node.sizes(0), node.sizes(3)
     node.tell(0, node.dtype(0), None if one is None or other is None else _broadcast_sizes(one, other))
 
 
 def _product(node: _Node, place: int) -> Sizes | None:
-    """The sizes of the product of the first input with another one."""
+    """Returns the sizes of the matrix product of the first input with another one, or None if unknown."""
     left, right = node.sizes(0), node.sizes(place)
     moved = node.integer("transBatchA") or node.integer("transBatchB")
     if not left or not right or min(len(left), len(right)) < _MATRIX or moved:
@@ -294,7 +294,7 @@ _RULES: dict[str, Callable[[_Node], None]] = {
 
 
 def _schema(name: str, rule: Callable[[_Node], None]) -> OpSchema:
-    """A schema with any inputs and outputs: what ONNX Runtime refuses, it refuses itself."""
+    """Returns a schema that accepts any inputs and outputs; checking them is left to ONNX Runtime."""
     types = onnx.defs.get_schema("Identity").type_constraints[0].allowed_type_strs  # those of all tensors
     variadic, inputs, outputs = OpSchema.FormalParameterOption.Variadic, "inputs", "outputs"
     given, made = (

@@ -1,4 +1,4 @@
-"""Types and shapes of what operators of ``ai.onnx.ml`` make, which ONNX's own inference mostly leaves open."""
+"""Types and shapes of the outputs of ``ai.onnx.ml`` operators, which ONNX's inference mostly leaves open."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ ML_DOMAIN = "ai.onnx.ml"
 _KEEP_SHAPES = {"Binarizer", "Imputer", "LabelEncoder", "Normalizer", "Scaler"}
 _MAKE_FLOATS = {"Normalizer", "Scaler"}
 _PAIR = 2
-"""Of two classes each has a score."""
+"""Up to this number of classes, a support vector machine has a score for each class rather than for each pair."""
 
 
 def fill_in(graph_model: ir.Model) -> bool:
-    """Tells the types and shapes that are not known yet and follow from inputs and attributes, in place.
+    """Sets unknown types and shapes that follow from inputs and attributes, in place.
 
     Returns:
         Whether there were any.

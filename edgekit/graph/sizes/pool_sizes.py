@@ -1,7 +1,7 @@
-"""Sizes of pools that round up, which ONNX's own inference tells too large before opset 22.
+"""Sizes of pools that round up, which ONNX's own inference computes too large before opset 22.
 
-A window that would begin in the padding behind is left out: ONNX's reference, ONNX Runtime and PyTorch all do so, and
-so does the inference from opset 22 on. Before, it counts the window (onnx 1.23).
+ONNX's reference, ONNX Runtime and PyTorch omit a window that would begin in the padding at the end, and so does the
+inference from opset 22 on. Before opset 22, the inference counts that window (onnx 1.23).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Sizes = Mapping[str, Sequence[int | None]]
 
 
 def windows_rounded_up(begin_of_padding: int, behind: int, reach: int, stride: int) -> int:
-    """How many windows there are along an axis where their number is rounded up.
+    """Returns the number of windows along an axis if that number is rounded up.
 
     Args:
-        begin_of_padding: Where the padding behind begins: the length, and the padding before it.
-        behind: The padding behind.
-        reach: The size of a window, dilated.
+        begin_of_padding: Where the padding at the end begins: the length plus the padding at the start.
+        behind: The padding at the end.
+        reach: The dilated size of a window.
         stride: The distance between windows.
     """
     count = -(-(begin_of_padding + behind - reach) // stride) + 1
@@ -34,13 +34,13 @@ def rounds_up(proto: onnx.ModelProto) -> bool:
 
 
 def round_down(proto: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
-    """Gives pools that leave a window out the padding with which rounding down makes as many windows, in place.
+    """Pads pools that omit a window so that rounding down gives the same number of windows, in place.
 
-    What is told of the sizes behind them is forgotten.
+    Sizes stated for values that depend on these pools are removed.
 
     Args:
-        proto: A model that sizes are inferred of and that is not executed.
-        inferred: The same with the sizes that inference tells.
+        proto: A model for shape inference only, not for execution.
+        inferred: The model with inferred sizes.
 
     Returns:
         Whether there were any.
@@ -92,7 +92,7 @@ def _rounded_down(node: onnx.NodeProto, sizes: Sizes) -> bool:
     ones = [1] * len(kernel)
     strides, dilations, pads = each("strides", ones), each("dilations", ones), each("pads", [0] * 2 * len(kernel))
     if not len(strides) == len(dilations) == len(kernel) == len(pads) // 2 or min(strides) < 1:
-        return False  # what is wrong with it is told by the inference
+        return False  # the inference reports what is wrong with the node
     leaves_out = False
     for axis, length in enumerate(lengths):
         if length is None:
@@ -110,9 +110,9 @@ def _rounded_down(node: onnx.NodeProto, sizes: Sizes) -> bool:
 
 
 def _forget_sizes_behind(graph: onnx.GraphProto, names: Collection[str]) -> None:
-    """Forgets what is told of values that are computed from those named, in place."""
+    """Removes the value infos of all values that are computed from the named ones, in place."""
     behind = set(names)
-    for node in graph.node:  # sorted: what a node reads is computed before
+    for node in graph.node:  # nodes are sorted: a node's inputs are computed before it
         if behind.intersection(node.input):
             behind.update(node.output)
     kept = [info for info in graph.value_info if info.name not in behind]

@@ -1,6 +1,6 @@
-"""How many dimensions the result of a Reshape has whose shape is computed: as many as that shape has numbers.
+"""Ranks of the results of Reshapes with a computed shape: the number of elements of that shape.
 
-ONNX's inference, 1.23, leaves that unknown in models before opset 14, where it cannot follow how the shape is computed.
+ONNX's inference (1.23) leaves the rank unknown before opset 14 if it cannot follow how the shape is computed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 
 def fill_in_ranks(graph_model: ir.Model) -> bool:
-    """Tells the ranks that are not known yet, and sizes that stand in the computed shape as constants, in place.
+    """Sets unknown ranks, and sizes that are constants in the computed shape, in place.
 
     Returns:
         Whether there were any.
@@ -43,7 +43,7 @@ def _kept(given: list[int | ir.SymbolicDim] | None, axis: int) -> int | None:
 
 
 def _numbers(shape: ir.Value | None) -> list[int | None] | None:
-    """The numbers of a computed shape, None for those that are not constant; None where their count is not known."""
+    """Returns the numbers of a computed shape, None for one that is not constant; None if their count is unknown."""
     if shape is None or shape.shape is None or not shape.shape.is_static() or len(shape.shape) != 1:
         return None
     maker, constant = shape.producer(), ir.convenience.get_const_tensor(shape)

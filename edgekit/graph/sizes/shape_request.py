@@ -1,4 +1,4 @@
-"""What a user asked of a model's input shapes, held against the inputs that there are."""
+"""The input shapes that a user requests, checked against the model's inputs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _ONE_NAME = re.compile(r"[\w.]+")
 """A dimension without operators."""
 
 AS_IS = None
-"""In a requested shape: leave this dimension as it is."""
+"""In a requested shape: leave this dimension unchanged."""
 
 
 @dataclass(frozen=True)
 class ShapeRequest:
-    """Sizes by the name of a dynamic dimension, and whole shapes by the name of an input."""
+    """Requested sizes by the name of a dynamic dimension, and whole shapes by the name of an input."""
 
     dims: Mapping[str, int | Sizes] = field(default_factory=dict)
-    """One size fixes the dimension; several leave it open for these."""
+    """Sizes by dimension name: one size fixes the dimension; several keep it open for these sizes."""
     shapes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
-    """`AS_IS` at a position leaves that dimension as it is."""
+    """Shapes by input name; `AS_IS` at a position leaves that dimension unchanged."""
 
     @classmethod
     def parse(cls, dims: Iterable[str] = (), shapes: Iterable[str] = ()) -> ShapeRequest:
@@ -72,7 +72,7 @@ class ShapeRequest:
     def declared(
         cls, dims: Mapping[str, int | str | Sizes], shapes: Mapping[str, Sequence[int | None]], place: str = "dimension"
     ) -> ShapeRequest:
-        """The request that a project file, a manifest or a program holds: sizes, or texts as ``--dim`` takes them.
+        """Returns the request in a project file, a manifest or a program: sizes, or texts as ``--dim`` accepts them.
 
         Args:
             dims: Sizes by the names of dimensions.
@@ -99,10 +99,10 @@ class ShapeRequest:
         return {name: sizes for name, sizes in self.dims.items() if not isinstance(sizes, int)}
 
     def without_known(self, known: Mapping[str, int]) -> ShapeRequest:
-        """The request without dimensions whose sizes the model's weights tell.
+        """Returns the request without dimensions whose sizes follow from the model's weights.
 
         Args:
-            known: Those sizes, by the name that the file has for the dimension.
+            known: The sizes that follow from the weights, by the dimension's name in the file.
 
         Raises:
             InputError: Another size is asked for.
@@ -118,17 +118,18 @@ class ShapeRequest:
         return replace(self, dims={name: size for name, size in self.dims.items() if name not in known})
 
     def as_record(self) -> dict[str, dict[str, Any]]:
-        """What :meth:`declared` takes, as plain data."""
+        """Returns the request as plain data that :meth:`declared` accepts."""
         return {
             "dims": {name: sizes if isinstance(sizes, int) else written(sizes) for name, sizes in self.dims.items()},
             "shapes": {name: list(shape) for name, shape in self.shapes.items()},
         }
 
     def sizes(self, inputs: Sequence[ValueSpec]) -> FixedSizes:
-        """The size of every dimension that the request names, or fixes through an input's whole shape.
+        """Returns the size of every dimension that the request names, or fixes through an input's whole shape.
 
-        One name stands for one size in ONNX, so a shape given for one input counts for the others' dimensions too. Some
-        exporters give two sizes one name: where whole shapes are given for all inputs that have it, they win.
+        In ONNX, one name means one size, so a shape given for one input applies to dimensions of other inputs, too.
+        Some exporters give two sizes the same name: if whole shapes are given for all inputs with that name, the shapes
+        win.
 
         Raises:
             InputError: A name is unknown, a rank is wrong, or sizes contradict each other.
@@ -161,7 +162,7 @@ class ShapeRequest:
         return FixedSizes(known, frozenset(_dimension_names(inputs)), frozenset(told_apart))
 
     def _tells_apart(self, dim: str, inputs: Sequence[ValueSpec]) -> bool:
-        """Whether the shapes that are given say for every input what a dimension of this name is, and no ``--dim``."""
+        """Whether whole shapes fix a dimension of this name in every input that has it, and no ``--dim`` does."""
         if dim in self.dims:
             return False
         return all(
@@ -173,7 +174,7 @@ class ShapeRequest:
         )
 
     def shape(self, spec: ValueSpec, sizes: FixedSizes) -> tuple[Dim, ...] | None:
-        """The shape that the input gets."""
+        """Returns the shape that the request gives the input."""
         bound = None if spec.shape is None else tuple(sizes.put_in(dim) for dim in spec.shape)
         requested = self.shapes.get(spec.name)
         if requested is None:
@@ -215,12 +216,12 @@ class FixedSizes:
 
     by_name: Mapping[str, int]
     names: frozenset[str]
-    """All names of the inputs' dimensions; what consists of others is no expression, whatever it looks like."""
+    """All names of the inputs' dimensions; a text with other names in it is not treated as an expression."""
     told_apart: frozenset[str] = frozenset()
-    """Names that stand for several sizes; which one shows by the input alone."""
+    """Names that mean several sizes, which depend on the input."""
 
     def put_in(self, dim: Dim) -> Dim:
-        """The dimension with the sizes put in; it may be an expression of names (``past + sequence``)."""
+        """Returns the dimension, which may be an expression of names (``past + sequence``), with sizes inserted."""
         if not isinstance(dim, str):
             return dim
         if dim in self.by_name:
@@ -232,12 +233,12 @@ class FixedSizes:
         return value if isinstance(value, int) else value.value
 
     def follows(self, dim: Dim) -> bool:
-        """Whether the dimension is an expression of which the sizes make a number."""
+        """Whether the dimension is an expression that the sizes turn into a number."""
         return isinstance(dim, str) and dim not in self.by_name and isinstance(self.put_in(dim), int)
 
 
 def at_sizes(specs: Sequence[ValueSpec], sizes: Mapping[str, int]) -> tuple[ValueSpec, ...]:
-    """The inputs with sizes put in for the dimensions of these names."""
+    """Returns the inputs with sizes inserted for the dimensions of the given names."""
     fixed = FixedSizes(sizes, frozenset(_dimension_names(specs)))
     return tuple(
         spec if spec.shape is None else replace(spec, shape=tuple(map(fixed.put_in, spec.shape))) for spec in specs
@@ -245,19 +246,20 @@ def at_sizes(specs: Sequence[ValueSpec], sizes: Mapping[str, int]) -> tuple[Valu
 
 
 def terms(dim: str) -> frozenset[str]:
-    """The names that the dimension consists of: its own, or those in it where it is an expression."""
-    if _ONE_NAME.fullmatch(dim):  # what reads expressions is sympy, which takes half a second to import
+    """Returns the names in a dimension: those of its expression, or the dimension itself if it is a plain name."""
+    if _ONE_NAME.fullmatch(dim):  # expressions are parsed by sympy, which takes half a second to import
         return frozenset([dim])
     try:
         return ir.SymbolicDim(dim).free_symbols() or frozenset([dim])
-    except ValueError:  # no expression
+    except ValueError:  # not an expression
         return frozenset([dim])
 
 
 def independent_dims(specs: Sequence[ValueSpec]) -> frozenset[str]:
-    """The dimensions that follow from no other one: names, and expressions whose names occur in no other dimension.
+    """Returns the independent dimensions: names, and expressions whose names occur in no other dimension.
 
-    ``torch.export`` writes ``8*h`` where a size has to be a multiple of 8; ``past + sequence`` follows from the two.
+    ``torch.export`` writes ``8*h`` for a size that has to be a multiple of 8; ``past + sequence`` follows from two
+    names.
     """
     dims = frozenset(_dimension_names(specs))
     return frozenset(dim for dim in dims if not any(terms(dim) & terms(other) for other in dims if other != dim)) | {

@@ -23,16 +23,22 @@ from edgekit.graph.sizes.reshape_ranks import fill_in_ranks
 from edgekit.model import Model, values_of
 
 SHAPE_ELEMENTS = 1024
-"""Largest tensor that counts as part of a shape's computation: inference sees its values, and folding may store it."""
+"""The most elements of a tensor that counts as part of a shape's computation.
+
+Shape inference sees its values, and folding may store it.
+"""
 
 _FOLDING_ROUNDS = 4
-"""Folding makes shapes known, which lets more be folded; models that nest deeper than this are not known."""
+"""The most rounds of folding and inference. Folding makes shapes known, which allows more folding.
+
+No model is known to need more rounds.
+"""
 
 
 _UNKNOWN_DOMAIN = "edgekit.untyped"
 """A domain that ONNX knows nothing of."""
 _LONGEST_TEXT = 1000
-"""Characters that are kept of what a library says: some print the whole graph."""
+"""The most characters of a library's error message that are kept: some messages print the whole graph."""
 
 
 class ContradictionError(InputError):
@@ -40,15 +46,15 @@ class ContradictionError(InputError):
 
 
 def infer_shapes(model: Model, *, strict: bool = True, with_microsoft: bool = True) -> Model:
-    """The model with shapes and types of all values as far as they can be worked out; the given one is not changed.
+    """Returns the model with shapes and types of all values as far as they can be inferred; the argument is unchanged.
 
     Args:
         model: The model.
-        strict: Whether shapes that operators cannot take are an error.
-        with_microsoft: Whether operators of ``com.microsoft`` count, of which other readers of a file know nothing.
+        strict: Whether shapes that operators cannot accept are an error.
+        with_microsoft: Whether to infer shapes of ``com.microsoft`` operators, which other readers of a file ignore.
 
     Raises:
-        ContradictionError: With ``strict``, where an operator gets shapes that it cannot take.
+        ContradictionError: With ``strict``, if an operator gets shapes that it cannot accept.
     """
     inferred = _inferred(model, strict=strict, with_microsoft=with_microsoft)
     for _ in range(_FOLDING_ROUNDS):
@@ -62,17 +68,17 @@ def infer_shapes(model: Model, *, strict: bool = True, with_microsoft: bool = Tr
 
 
 def _inferred(model: Model, *, strict: bool, with_microsoft: bool) -> Model:
-    """The model with what ONNX's inference tells; see :func:`infer_shapes`."""
+    """Returns the model with the results of ONNX's inference; see :func:`infer_shapes`."""
     try:
         result = model.graph_model.clone()
         proto = light_proto(model)
         _hide_untyped_encoders(proto)
         with microsoft_operators_known(proto) if with_microsoft else nullcontext():
             while rounds_up(proto) and round_down(proto, _told_by_onnx(proto, strict=False)):
-                pass  # sizes behind a pool are those of the next one
+                pass  # a pool's output sizes are the next pool's input sizes
             inferred = _told_by_onnx(proto, strict=strict)
         inferred_model = ir.from_proto(inferred)
-    except Exception as error:  # what onnx and onnx_ir raise for graphs of odd types has no common base
+    except Exception as error:  # the errors of onnx and onnx_ir for graphs of unusual types have no common base
         cause: BaseException = error
         while cause.__cause__ is not None:  # onnx_ir wraps what it raises into errors that print the whole graph
             cause = cause.__cause__
@@ -90,9 +96,9 @@ def _inferred(model: Model, *, strict: bool, with_microsoft: bool) -> Model:
 
 
 def _hide_untyped_encoders(proto: onnx.ModelProto) -> None:
-    """Has ONNX's inference pass over label encoders whose input has no known type, in place.
+    """Hides label encoders whose input has no known type from ONNX's inference, in place.
 
-    It reads the type without asking whether there is one (onnx 1.23), and ends the process.
+    The inference reads the type without checking that there is one (onnx 1.23), which crashes the process.
     """
     if all(opset.domain != ML_DOMAIN for opset in proto.opset_import):
         return
@@ -115,10 +121,11 @@ def _untyped_encoders(graph: onnx.GraphProto, outside: frozenset[str]) -> Iterat
 
 
 def _told_by_onnx(proto: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:
-    """What ONNX's inference tells, with what it knows of numbers that sizes may depend on.
+    """Returns what ONNX infers, with data propagation for the numbers that sizes may depend on.
 
-    Of numbers it forgets the rank: integers of 2×1 and 200 are to it as many as do not broadcast, an error with
-    ``strict`` (onnx 1.23). An error that is gone where numbers are not looked at is none.
+    Data propagation forgets the rank of numbers: it takes integers of shapes 2×1 and 200 for shapes that do not
+    broadcast, which is an error with ``strict`` (onnx 1.23). An error that does not occur without data propagation is
+    ignored.
     """
     try:
         return onnx.shape_inference.infer_shapes(proto, check_type=strict, strict_mode=strict, data_prop=True)
@@ -133,12 +140,12 @@ def _told_by_onnx(proto: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:
 
 
 def _with_names(shape: ir.Shape, names: Collection[str | None]) -> ir.Shape:
-    """The shape with unknown dimensions in place of those whose name the inference has made up."""
+    """Returns the shape with the names that the inference invented replaced by unknown dimensions."""
     return ir.Shape([dim if isinstance(dim, int) or dim.value in names else None for dim in shape])
 
 
 def fold_constants(graph_model: ir.Model, **limits: Any) -> bool:
-    """Compute what is constant, in place; NumPy does not warn of divisions by zero and the like, which models contain.
+    """Folds constants in place, without NumPy's warnings of divisions by zero and the like, which models contain.
 
     Args:
         graph_model: The model.
@@ -147,7 +154,7 @@ def fold_constants(graph_model: ir.Model, **limits: Any) -> bool:
     Returns:
         Whether anything changed.
     """
-    from onnxscript.optimizer import fold_constants_ir  # an eighth of the time that a command takes to start
+    from onnxscript.optimizer import fold_constants_ir  # the import takes an eighth of a command's start time
 
     answered = _answer_known_sizes(graph_model)
     with np.errstate(all="ignore"):
@@ -155,9 +162,9 @@ def fold_constants(graph_model: ir.Model, **limits: Any) -> bool:
 
 
 def _answer_known_sizes(graph_model: ir.Model) -> bool:
-    """Turns sizes that are asked for into constants, in place, where other sizes of the same tensor are open.
+    """Turns known sizes that nodes read into constants, in place, even if other sizes of the tensor are open.
 
-    onnxscript's folder (0.7) answers ``x.shape[1]`` where all of x's sizes are known.
+    onnxscript's folder (0.7) answers ``x.shape[1]`` only if all sizes of x are known.
     """
     answered = False
     for node in list(graph_model.graph.all_nodes()):
@@ -177,7 +184,7 @@ def _answer_known_sizes(graph_model: ir.Model) -> bool:
 
 
 def _asked_sizes(node: ir.Node) -> np.ndarray | None:
-    """The sizes that a Gather takes of a Shape, as far as all of them are known."""
+    """Returns the sizes that a Gather takes from a Shape, or None unless all of them are known."""
     read, place, *_ = (*node.inputs, None, None)
     if node.op_type != "Gather" or node.domain or read is None or place is None:
         return None
@@ -198,9 +205,9 @@ def _asked_sizes(node: ir.Node) -> np.ndarray | None:
 
 
 def fold_shapes(model: Model) -> Model:
-    """The model with what it computes from shapes turned into constants, where the shapes are known.
+    """Returns the model with its computations from known shapes folded to constants; the argument is unchanged.
 
-    Only small tensors are folded, smaller ones where the model would grow by it. The given model is not changed.
+    Only small tensors are folded, and smaller ones still if the model would grow too much.
     """
     *limits, last = ELEMENTS
     for most in limits:
@@ -211,7 +218,7 @@ def fold_shapes(model: Model) -> Model:
 
 
 def _with_shapes_folded(model: Model, most: int) -> Model:
-    """The model with tensors of up to N elements folded."""
+    """Returns the model with tensors of up to ``most`` elements folded."""
     for _ in range(_FOLDING_ROUNDS):
         graph_model = model.graph_model.clone()
         changed = fold_constants(
@@ -228,9 +235,10 @@ def _with_shapes_folded(model: Model, most: int) -> Model:
 
 
 def _should_fold(node: ir.Node) -> bool | None:
-    """Whether to fold a node whose inputs are constant; None leaves it to the folder's own rules.
+    """Whether to fold a node whose inputs are constant; None leaves the decision to the folder.
 
-    The folder keeps every ConstantOfShape lest the file grow; exporters compute paddings and axes with small ones.
+    The folder keeps every ConstantOfShape so that the file does not grow; exporters compute paddings and axes with
+    small ones.
     """
     if node.op_type != "ConstantOfShape" or node.domain or node.inputs[0] is None:
         return None
@@ -239,13 +247,13 @@ def _should_fold(node: ir.Node) -> bool | None:
 
 
 def light_proto(model: Model, *, keeps_small_weights: bool = True) -> onnx.ModelProto:
-    """The model for whatever looks at shapes and not at weights: large initializers are inputs in it.
+    """Returns the model for readers of shapes but not of weights: large initializers become inputs.
 
-    Long lists of what trees have learned are left out.
+    Long lists of trees' learned numbers are left out.
 
     Args:
         model: The model.
-        keeps_small_weights: Whether small initializers stay that are no int64, and so are no shapes, axes or indices.
+        keeps_small_weights: Whether small initializers of types other than int64, so no shapes, axes or indices, stay.
     """
     graph_model = model.graph_model.clone()
     leave_out_long_lists(graph_model)
@@ -261,20 +269,20 @@ def light_proto(model: Model, *, keeps_small_weights: bool = True) -> onnx.Model
         value.shape, value.dtype = ir.Shape(tensor.shape.numpy()), tensor.dtype
         value.const_value = None
         del graph.initializers[name]
-        if not value.is_graph_input():  # before IR version 4 every initializer is one
+        if not value.is_graph_input():  # before IR version 4 every initializer is a graph input
             graph.inputs.append(value)
     return ir.to_proto(graph_model)
 
 
 def topology_digest(model: Model) -> str:
-    """A digest of the nodes, how they are joined, and what small constants hold; the weights' values are left out."""
+    """Returns a digest of the nodes, their connections, and small constants; the weights' values are left out."""
     return _digest(light_proto(model))
 
 
 def operations_digest(model: Model) -> str:
-    """A digest of the nodes, how they are joined, and the types and shapes of the weights.
+    """Returns a digest of the nodes, their connections, and the types and shapes of the weights.
 
-    Models that share it take as long as each other.
+    Models with equal digests take equally long to run.
     """
     return _digest(light_proto(model, keeps_small_weights=False))
 

@@ -20,16 +20,16 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class OwnName:
-    """A dimension that shares its name with one of other sizes, or has none, and gets a name of its own."""
+    """A dimension that gets a separate name, because it has none or shares it with one of other sizes."""
 
     input: str
     axis: int
     dimension: str | None
-    """What the file calls it; None where it has no name."""
+    """The dimension's name in the file; None if it has none."""
     name: str
-    """What it is called instead."""
+    """The dimension's new name."""
     why: str = ""
-    """In what samples tell the two apart."""
+    """How the samples show that the dimension has other sizes, in words."""
 
     def __str__(self) -> str:
         place = f"dimension {self.axis} of input {self.input!r} is called {self.name!r}"
@@ -44,20 +44,20 @@ def names_by_samples(
     *,
     unnamed: bool = False,
 ) -> list[OwnName]:
-    """The dimensions that need a name of their own, because in every sample their size is another one.
+    """Returns the dimensions that need separate names, because their sizes in the samples differ.
 
-    Those of one name that have the same size in every sample keep one name. Where two are equal in some samples and
-    differ in others, all of that name stay as they are, unless they are of one input: exporters that trace with a
-    square picture call both sides by one name.
+    Dimensions of one name that are equal in every sample keep one name. If two of them are equal in some samples and
+    differ in others, all dimensions of that name keep it, unless one input has both: exporters that trace with a square
+    picture give both sides the same name.
 
     Args:
         inputs: The model's inputs.
         samples: The shapes of each sample's arrays.
-        request: The sizes that were asked for. A name that it has sizes for stays as it is, unless it has sizes for the
-            new one too.
-        unnamed: Whether dimensions without a name need one as well, where samples have several sizes for them, and
-            those that the file has as an expression of a name that is no dimension's, such as ``8*h``. Those of
-            different inputs that have the same size in every sample share it.
+        request: The requested sizes. A name with requested sizes is kept, unless sizes are requested for the new one,
+            too.
+        unnamed: Whether dimensions without a name get one, too, if samples have several sizes for them, and so do
+            expressions of a name that is no dimension's, such as ``8*h``. Dimensions of
+            different inputs that have the same size in every sample share a name.
     """
     asked = request or ShapeRequest()
     places: dict[str, list[tuple[str, int]]] = {}
@@ -91,7 +91,7 @@ def names_by_samples(
 def _unnamed(
     inputs: Sequence[ValueSpec], samples: Sequence[Shapes], asked: ShapeRequest, taken: set[str]
 ) -> list[OwnName]:
-    """The dimensions without a name, or with an expression alone, for which samples have several sizes."""
+    """Returns new names for dimensions without a name, or with only an expression, that vary between samples."""
     called: dict[tuple[tuple[int, ...], int], str] = {}
     found = []
     nameless = {None} | {dim for dim in independent_dims(inputs) if terms(dim) != {dim}}
@@ -119,10 +119,10 @@ def _unnamed(
 def _groups(
     places: Sequence[tuple[str, int]], samples: Sequence[Shapes]
 ) -> list[tuple[list[tuple[str, int]], SizeRange]]:
-    """The places whose sizes are equal in every sample, each group with its range of sizes; none where it is not clear.
+    """Returns groups of places with equal sizes in every sample, each with its range of sizes; none if unclear.
 
-    It is clear where every sample has all of the places, and sizes of different groups are equal in none, or both have
-    places of one input: no broadcasting explains that these differ.
+    Groups are clear if every sample has all of the places, and for any two groups, either their sizes differ in every
+    sample, or both have places in one input: broadcasting cannot explain a difference within one input.
     """
     groups: dict[tuple[int, ...], list[tuple[str, int]]] = {}
     for name, axis in places:
@@ -149,12 +149,12 @@ def _free_names(dim: str, count: int, taken: Collection[str]) -> list[str]:
 
 
 def with_own_names(model: Model, names: Sequence[OwnName]) -> Model:
-    """The model whose inputs' dimensions have names of their own, and whose other shapes are worked out anew.
+    """Returns the model with separate names for dimensions of its inputs, and its other shapes inferred anew.
 
-    Which of the dimensions the file means by the shared name elsewhere is not known.
+    It is unknown which of the dimensions the file means by the shared name elsewhere.
 
     Raises:
-        edgekit.graph.sizes.shapes.ContradictionError: Its operators cannot take dimensions that differ there.
+        edgekit.graph.sizes.shapes.ContradictionError: An operator cannot accept different dimensions there.
     """
     graph_model = model.graph_model.clone()
     own = {(one.input, one.axis): one.name for one in names}
@@ -171,12 +171,12 @@ def with_own_names(model: Model, names: Sequence[OwnName]) -> Model:
 
 
 def check_sizes(model: Model, shapes: Shapes) -> None:
-    """Checks that operators can take what inputs of these shapes lead to, in branches too that no sample takes.
+    """Checks that operators accept the shapes that follow from inputs of these shapes, also in branches not taken.
 
-    What the file says of the shapes inside is not asked: sizes that an exporter traced with are no rule.
+    Shapes inside that the file states are ignored, because they may be sizes that an exporter traced with.
 
     Raises:
-        edgekit.graph.sizes.shapes.ContradictionError: One cannot.
+        edgekit.graph.sizes.shapes.ContradictionError: An operator does not accept its shapes.
     """
     graph_model = model.graph_model.clone()
     for value in graph_model.graph.inputs:

@@ -1,4 +1,4 @@
-"""Which inputs of a model decide by their values how large tensors inside are: a scale, or the size of a picture."""
+"""Inputs whose values determine the sizes of tensors in the model, such as a scale or the size of a picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgekit.graph.nodes import input_at
 from edgekit.model import Dim, Model
 
 MOST_ELEMENTS = 16
-"""Larger inputs are data, even where they decide how many boxes are left."""
+"""Inputs with more elements are data, even if they determine how many boxes are kept."""
 
 SIZES: Mapping[str, tuple[int, ...]] = {
     "BlackmanWindow": (0,),
@@ -31,14 +31,14 @@ SIZES: Mapping[str, tuple[int, ...]] = {
     "TopK": (1,),
     "Upsample": (1,),
 }
-"""The inputs of an operator of which the sizes of its outputs are computed."""
+"""For each operator, the indices of inputs that its output sizes are computed from."""
 
 _OF_SHAPES = {"Shape", "Size"}
-"""Operators that tell nothing of their input's values."""
+"""Operators whose result does not depend on the values of their input."""
 
 
 def inputs_of_sizes(model: Model) -> list[str]:
-    """The names of the small inputs whose values sizes inside are computed of, in the model's order."""
+    """Returns the names of small inputs from whose values sizes are computed, in the model's order."""
     waiting = list(_size_values(model))
     seen = set(waiting)
     while waiting:
@@ -61,7 +61,7 @@ def _size_values(model: Model) -> Iterator[ir.Value]:
 
 
 def _made_of(value: ir.Value) -> Iterator[ir.Value]:
-    """What a value is computed of, one step back."""
+    """Yields the values that a value is directly computed from."""
     node = value.producer()
     if node is None or node.op_type in _OF_SHAPES:
         return

@@ -1,6 +1,7 @@
-"""Open dimensions of inputs whose size the weights tell: the channels of a convolution, the columns of a product.
+"""Open dimensions of inputs whose size follows from weights: a convolution's channels, a product's columns.
 
-Exporters leave them open (optimum's ``num_channels``, onnxruntime-genai's ``kv_cache_dim``), and no other size runs.
+Exporters leave them open (optimum's ``num_channels``, onnxruntime-genai's ``kv_cache_dim``), but the model runs with no
+other size.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ _SAME_SIZES = frozenset(["Cast", "Identity", "Relu", "Sigmoid", "Tanh"])
 _BY_ELEMENT = frozenset(["Add", "Div", "Mul", "Sub"])
 _HALF_A_BYTE = 4
 _CACHES = (3, 4)
-"""Inputs of grouped attention that are keys and values of the past, [b, heads, t, width]."""
+"""Indices of the inputs of grouped attention with past keys and values, [b, heads, t, width]."""
 
 Told = tuple[int, int, int]
-"""An input of a node, an axis of it, and the size that it has."""
+"""The index of a node's input, an axis of that input, and the size along that axis."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +34,21 @@ class WeightSize:
     axis: int
     size: int
     dimension: str | None
-    """The name that it replaced wherever that stood; None where there was none, or it stands for others too."""
+    """The name that the size replaced everywhere; None if there was no name, or it is also the name of other sizes."""
 
 
 def tell_sizes_by_weights(model: Model) -> list[WeightSize]:
-    """Writes such sizes into the inputs, in place, and wherever a name that stands for one alone occurs.
+    """Writes sizes that follow from weights into the inputs, in place, and wherever a name of that size alone occurs.
 
     Returns:
-        What was written.
+        The sizes that were written.
     """
     inputs = [value for value in model.graph.inputs if not value.is_initializer() and value.shape is not None]
     if not any(isinstance(dim, ir.SymbolicDim) for value in inputs for dim in value.shape or ()):
         return []
     found: dict[tuple[ir.Value, int], int] = {}
     widths = _Widths(model)
-    for node in model.graph:  # those in branches may be for other sizes
+    for node in model.graph:  # nodes in branches may be meant for other sizes
         for place, axis, size in _told(node, widths):
             source = _source(node.inputs[place], axis)
             if source is not None and source[0] in inputs:
@@ -57,7 +58,7 @@ def tell_sizes_by_weights(model: Model) -> list[WeightSize]:
 
 
 def _written(model: Model, value: ir.Value, axis: int, size: int) -> WeightSize | None:
-    """The size, written wherever the name stands that it had; None where it was not open."""
+    """Writes a size wherever its dimension's name occurs; returns None if the dimension was not open."""
     assert value.shape is not None
     dim = value.shape[axis]
     if isinstance(dim, int):
@@ -72,7 +73,7 @@ def _written(model: Model, value: ir.Value, axis: int, size: int) -> WeightSize 
 
 
 def _elsewhere(model: Model, value: ir.Value, axis: int) -> Iterator[int | ir.SymbolicDim]:
-    """The dimensions of inputs that stand at another place than an axis of inputs like one."""
+    """Yields the dimensions of inputs at other axes than this one, and of inputs of another rank."""
     for other in model.graph.inputs:
         for place, each in enumerate(other.shape or ()):
             if place != axis or len(other.shape or ()) != len(value.shape or ()):
@@ -84,7 +85,7 @@ def _is_called(dim: int | ir.SymbolicDim, name: str | None) -> bool:
 
 
 def _source(value: ir.Value | None, axis: int) -> tuple[ir.Value, int] | None:
-    """The value without a producer that an axis is taken from as it is, and which axis of it."""
+    """Returns the value without a producer whose axis reaches this one unchanged, and which axis that is, or None."""
     while value is not None:
         node = value.producer()
         if node is None:
@@ -105,18 +106,18 @@ def _source(value: ir.Value | None, axis: int) -> tuple[ir.Value, int] | None:
 
 
 def _takes_a_number(node: ir.Node) -> bool:
-    """Whether the second operand of an operator by elements is a constant scalar."""
+    """Whether a node is an elementwise operator whose second operand is a constant scalar."""
     return node.op_type in _BY_ELEMENT and len(node.inputs) == _OPERANDS and _sizes(node.inputs[1]) == ()
 
 
 class _Widths:
-    """Sizes of values along their last axis; shapes are inferred once one is asked for that the file does not tell."""
+    """Sizes of values along their last axis; shapes are inferred when a size is needed that the file does not state."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
 
     def of(self, value: ir.Value) -> int | None:
-        """That of a value; None where it is not known."""
+        """Returns the last size of a value, or None if it is unknown."""
         return _last_size(value) or _last_size(self._inferred.get(value.name or ""))
 
     @cached_property
@@ -134,7 +135,7 @@ def _last_size(value: ir.Value | None) -> int | None:
 
 def _told(node: ir.Node, widths: _Widths) -> Iterator[Told]:
     rule = _RULES.get(node.op_type)
-    if len(node.inputs) < _OPERANDS:  # a broken node, which is told of where the file is checked
+    if len(node.inputs) < _OPERANDS:  # an invalid node, which the check of the file reports
         return
     if rule is not None and node.domain == "":
         yield from rule(node)
@@ -182,7 +183,7 @@ def _of_channels(node: ir.Node) -> Iterator[Told]:
 
 
 def _of_caches(node: ir.Node, widths: _Widths) -> Iterator[Told]:
-    """Keys and values of a past are as wide as heads of queries, but where a byte holds two numbers."""
+    """Past keys and values are as wide as heads of queries, unless a byte holds two numbers."""
     if node.attributes.get_int("kv_cache_bit_width", 0) == _HALF_A_BYTE:
         return
     caches = [place for place in _CACHES if place < len(node.inputs) and node.inputs[place] is not None]
@@ -199,7 +200,7 @@ def _of_caches(node: ir.Node, widths: _Widths) -> Iterator[Told]:
 
 
 def _sizes(value: ir.Value | None) -> Sequence[int] | None:
-    """Those of a constant."""
+    """Returns the sizes of a constant, or None for other values."""
     tensor = None if value is None else ir.convenience.get_const_tensor(value)
     return None if tensor is None else tuple(tensor.shape.numpy())
 
