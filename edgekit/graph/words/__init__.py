@@ -1,1 +1,1 @@
-"""Texts in a graph: the lists that look them up, the classes that they name, and numbers in their place."""
+"""Texts in a graph: the lists that they are looked up in, the classes that they name, and numbers that replace them."""

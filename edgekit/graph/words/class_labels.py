@@ -1,7 +1,7 @@
-"""Classes told by tensors of numbers: what converters of classic machine learning tell by maps and texts.
+"""Classes as tensors of numbers, where converters of classic machine learning use maps and texts.
 
 skl2onnx and onnxmltools let a classifier return a sequence of maps from class to probability (``ZipMap``), and its
-label as a text where the classes are texts. Neither is something that a device's runtime has.
+label as a text if the classes are texts. Runtimes of devices support neither.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _CLASSIFIERS = {
 """Operators whose first output is a label, with the attributes that hold the labels as integers and as texts."""
 
 _MOVERS = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
-"""Operators that hand the labels of their first input on."""
+"""Operators that pass on the labels of their first input."""
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes that outputs tell of."""
+    """The classes that outputs refer to."""
 
     scores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By output that was a sequence of maps: the classes in the order of its columns."""
+    """For each output that was a sequence of maps: the classes in the order of its columns."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By output that was a text and now is a number from 0: the texts in that order."""
+    """For each output that was a text and now is a number from 0: the texts in that order."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The classes by index, where all outputs agree on them; else none."""
+        """The classes by index if all outputs agree on them, else an empty tuple."""
         found = {*self.scores.values(), *self.labels.values()}
         return next(iter(found)) if len(found) == 1 else ()
 
@@ -58,13 +58,13 @@ class Classes:
 
 
 def without_maps(proto: onnx.ModelProto, subject: object) -> dict[str, tuple[str, ...]]:
-    """Replaces every ZipMap whose maps the model returns by the tensor that it makes them of, in place.
+    """Replaces every ZipMap whose maps the model returns by the tensor that it reads, in place.
 
     Returns:
         The classes of each such output, in the order of its columns.
 
     Raises:
-        InputError: Maps are left, at an input or inside.
+        InputError: The model still has maps, at an input or inside.
     """
     returned = {value.name: value for value in proto.graph.output}
     classes = {}
@@ -103,7 +103,7 @@ def _holds_map(value_type: onnx.TypeProto) -> bool:
 
 
 def with_labels_as_numbers(model: Model) -> tuple[Model, dict[str, tuple[str, ...]]]:
-    """The model with labels that are texts told by the index of the text, where the graph tells which texts there are.
+    """Returns the model with text labels replaced by the text's index if the graph contains the list of texts.
 
     Returns:
         The model, and the texts by the name of the output. The given model is not changed.
@@ -121,7 +121,7 @@ def with_labels_as_numbers(model: Model) -> tuple[Model, dict[str, tuple[str, ..
 
 
 def with_labels_as_texts(model: Model, labels: Mapping[str, tuple[str, ...]]) -> Model:
-    """The model with labels told by texts again: what :func:`with_labels_as_numbers` can be held against."""
+    """Returns the model with labels as texts again, for comparison with :func:`with_labels_as_numbers`."""
     copy = model.graph_model.clone()
     for position, output in enumerate(copy.graph.outputs):
         texts = labels.get(output.name or "")
@@ -139,9 +139,9 @@ def with_labels_as_texts(model: Model, labels: Mapping[str, tuple[str, ...]]) ->
 
 
 def class_numbers(model: Model) -> dict[str, tuple[int, ...]]:
-    """What outputs that tell a class by a number call the classes, in their order, by output.
+    """Returns, by output, the numbers that outputs use for the classes, in the classes' order.
 
-    Outputs that count the classes from 0 are left out, and those of which the graph does not tell the numbers.
+    Outputs that number the classes from 0 are omitted, and so are outputs whose numbers the graph does not contain.
     """
     found = {}
     for output in model.graph.outputs:
@@ -168,9 +168,9 @@ def _numbers_told(value: ir.Value) -> tuple[int, ...]:
 
 
 def _back_to_maker(value: ir.Value) -> Iterator[ir.Value]:
-    """The value, and those that it takes its texts from, back to the one that an operator makes of something else.
+    """Yields the value and those it passes texts on from, back to the one that an operator computes.
 
-    Nothing where others read one of them, too.
+    Yields nothing if anything else reads one of these values.
     """
     chain = [value]
     while True:
@@ -185,7 +185,7 @@ def _back_to_maker(value: ir.Value) -> Iterator[ir.Value]:
 
 
 def _tell_by_number(chain: list[ir.Value], graph: ir.Graph, opset: int) -> tuple[str, ...] | None:
-    """Makes the last of the values, and all that are made of it, numbers; returns the texts."""
+    """Turns the last of the values, and all that depend on it, into numbers; returns the texts, or None."""
     maker = chain[-1].producer()
     assert maker is not None
     texts = _numbered(maker, graph, opset)
@@ -200,7 +200,7 @@ def _tell_by_number(chain: list[ir.Value], graph: ir.Graph, opset: int) -> tuple
 
 
 def _numbered(maker: ir.Node, graph: ir.Graph, opset: int) -> tuple[str, ...] | None:
-    """Makes a node that gives texts give their indices; None where it is of no known kind."""
+    """Makes a node that returns texts return their indices; returns the texts, or None for unknown operators."""
     attributes = maker.attributes
     if maker.domain == ML_DOMAIN and maker.op_type in _CLASSIFIERS:
         ints, strings = _CLASSIFIERS[maker.op_type]
@@ -235,7 +235,7 @@ def _numbered(maker: ir.Node, graph: ir.Graph, opset: int) -> tuple[str, ...] | 
 
 
 def _numbered_by_place(maker: ir.Node, graph: ir.Graph, opset: int) -> tuple[str, ...] | None:
-    """Makes a LabelEncoder of the first version give the places that it is given, and one more for all others."""
+    """Makes a LabelEncoder of version 1 return the index it reads, and one index of the default for all others."""
     places = maker.inputs[0]
     texts = tuple(maker.attributes.get_strings("classes_strings", ()))
     if places is None or places.dtype == ir.DataType.STRING or len(set(texts)) != len(texts):

@@ -1,4 +1,4 @@
-"""Columns picked out of several tensors of texts that were put side by side are picked from those themselves."""
+"""Columns picked from concatenated tensors of texts are picked from the single tensors instead."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PICKS = {("ArrayFeatureExtractor", ML_DOMAIN), ("Gather", "")}
 
 
 def pick_from_parts(graph: ir.Graph, opset: int) -> None:
-    """Has nodes that pick columns of one part read that part, in place.
+    """Makes nodes that pick columns of only one concatenated tensor read that tensor, in place.
 
-    skl2onnx puts the columns of a table side by side before it encodes each by itself. Columns that are read apart
-    need not have their words numbered together.
+    skl2onnx concatenates the columns of a table before it encodes each one separately. Columns that are read separately
+    do not have to share one numbering of words.
     """
     for node in list(graph):
         if (node.op_type, node.domain) not in _PICKS or node.inputs[0] is None or node.inputs[1] is None:

@@ -1,7 +1,7 @@
-"""Inputs of texts that a model only looks up become inputs of numbers: runtimes of devices mostly have no texts.
+"""Text inputs that a model only looks up become inputs of numbers: most device runtimes do not support texts.
 
-Each word that the model knows has a number, and one more number stands for every other word. Texts that are moved or
-compared together have the same numbers.
+Each word that the model knows has a number, and one more number represents every other word. Texts that are moved or
+compared together share one numbering.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class WordInputs:
     tokens: Mapping[str, Tokens] = field(default_factory=dict)
     """How a text becomes words, by the name of the input that now takes the numbers of a text's words."""
     obstacles: Mapping[str, str] = field(default_factory=dict)
-    """By the name of an input whose texts stay: why."""
+    """By the name of an input that keeps its texts: the reason."""
     looked_up: tuple[str, ...] = ()
-    """The values that nodes make of the words; all that follows from them is as it was."""
+    """The values that nodes look up for the words; everything computed from these values is unchanged."""
     failing: tuple[str, ...] = ()
     """The nodes that failed at a word that is not in their list, and now give zeros."""
 
@@ -45,7 +45,7 @@ def takes_texts(model: Model) -> bool:
 
 
 def first_numbers(model: Model) -> list[str]:
-    """The values behind which a model computes with numbers alone: what is read of those that nodes make of texts."""
+    """Returns the values from which on a model computes with numbers only: the numbers that nodes make from texts."""
     graph = infer_shapes(model, strict=False).graph
     texts = {value for value in graph.inputs if value.dtype == ir.DataType.STRING}
     found = []
@@ -61,22 +61,22 @@ def first_numbers(model: Model) -> list[str]:
 
 
 def words_of_texts(model: Model) -> dict[str, Tokens]:
-    """How texts become words at the inputs that :func:`with_word_inputs` may give words in their place, by name."""
+    """Returns, by input, how texts become words where :func:`with_word_inputs` can accept words instead."""
     if not takes_texts(model):
         return {}
     return {name: cut.tokens for name, cut in cut_texts(_prepared(model).graph).items() if cut.obstacle is None}
 
 
 def with_word_inputs(model: Model, counts: Mapping[str, Sequence[int]] | None = None) -> WordInputs:
-    """The model with numbers in place of texts at the inputs whose texts it only moves and looks up in lists.
+    """Returns the model with numbers in place of texts at the inputs whose texts it only moves and looks up in lists.
 
-    An input whose texts are cut into words first takes the numbers of these, in one more dimension. Nodes in loops and
-    branches are not followed. The given model is not changed.
+    An input whose texts are first cut into words accepts the numbers of the words, in one more dimension. Nodes in
+    loops and branches are not followed. The given model is not changed.
 
     Args:
         model: The model.
-        counts: How many words of a text an input has places for, by its name, for each rule of
-            :func:`words_of_texts`; the texts of others stay whole. None for a default everywhere.
+        counts: By input name, for each rule of :func:`words_of_texts`, how many words of a text the input has places
+            for; texts of other inputs stay whole. None for a default everywhere.
     """
     if not takes_texts(model):
         return WordInputs(model)
@@ -95,7 +95,7 @@ def with_word_inputs(model: Model, counts: Mapping[str, Sequence[int]] | None = 
 
 
 def _prepared(model: Model) -> Model:
-    """A copy with shapes, and with columns picked out of the inputs themselves."""
+    """Returns a copy with inferred shapes, and with columns picked from the inputs themselves."""
     copy = infer_shapes(model, strict=False).graph_model.clone()
     pick_from_parts(copy.graph, model.opset)
     return model.with_graph(copy)
@@ -148,7 +148,7 @@ def _with_words(model: Model, tokens: Mapping[str, Tokens]) -> WordInputs:
 
 
 def _number(flow: TextFlow, graph: ir.Graph, opset: int) -> None:
-    """Puts numbers in the place of texts, in place."""
+    """Replaces the texts of a flow by numbers, in place."""
     numbers = {word: number for number, word in enumerate(flow.words)}
     names = {value.name for value in flow.values}
     for node in flow.movers:
@@ -163,12 +163,12 @@ def _number(flow: TextFlow, graph: ir.Graph, opset: int) -> None:
     for node in flow.lookups:
         look_up_numbers(node, numbers, graph, opset)
     for value in (*graph.inputs, *(value for node in graph for value in node.outputs)):
-        if value.name in names:  # not by identity: a lookup that gives texts has made another value of that name
+        if value.name in names:  # not by identity: a lookup that returns texts has created another value of that name
             value.type = ir.TensorType(ir.DataType.INT64)  # not its dtype: clones share their types
 
 
 def _unsqueeze_in_place_of(node: ir.Node, graph: ir.Graph, opset: int) -> None:
-    """Gives numbers the dimension that a tokenizer which leaves texts whole gives them, in place."""
+    """Replaces a tokenizer that leaves texts whole by an Unsqueeze of their numbers, in place."""
     text = node.inputs[0]
     assert text is not None
     assert text.shape is not None

@@ -1,7 +1,8 @@
-"""Integers that are written out as texts to be looked up in a list are looked up as integers.
+"""Integers that are converted to texts only to be looked up in a list are looked up as integers.
 
-Azure's AutoML codes categories so: ``Cast`` makes the text "3" of the integer 3, and a LabelEncoder its place among the
-categories, or a TfIdfVectorizer a column for each of them. Runtimes of devices mostly have no texts.
+Azure's AutoML encodes categories this way: ``Cast`` makes the text "3" of the integer 3, and a LabelEncoder turns it
+into the category's index, or a TfIdfVectorizer into a column for each category. Most device runtimes do not support
+texts.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _NGRAMS = ("TfIdfVectorizer", "")
 _LOOKUPS = {*_TABLES, _NGRAMS}
 _INTEGERS = {ir.DataType.INT64, ir.DataType.INT32, ir.DataType.INT16, ir.DataType.INT8, ir.DataType.UINT8}
 _OF_INTEGERS = frozenset("-0123456789")
-"""What texts of integers consist of."""
+"""The characters of integers written as texts."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,14 @@ class _WrittenOut:
 
     integers: ir.Value
     movers: Sequence[ir.Node]
-    """What stands between the Cast and the node, in order: Flatten, and a Tokenizer that leaves integers whole."""
+    """The nodes between the Cast and the lookup, in order: Flatten, and a Tokenizer that leaves integers whole."""
 
 
 def with_integers_looked_up(model: Model) -> Model:
-    """The model with integers in place of their texts where these are only looked up; itself where there are none.
+    """Returns the model with integers looked up in place of their texts, or the model itself if it has none.
 
-    A list's texts that no integer is written as, such as "03" or "a", are never found. The given model is not changed.
+    Texts in a list that are not the decimal form of an integer, such as "03" or "a", are never found. The given model
+    is not changed.
     """
     if not any(_written_out(node) for node in model.graph):
         return model
@@ -70,7 +72,7 @@ def _by_table(build: NodeBuilder, node: ir.Node, written: _WrittenOut) -> ir.Val
 
 
 def _by_ngrams(build: NodeBuilder, node: ir.Node, written: _WrittenOut) -> ir.Value | None:
-    """The columns of the integers, where the vectorizer looks for nothing else, one at a time."""
+    """Returns the columns of the integers if the vectorizer looks for single integers only, else None."""
     texts = node.attributes.get_strings("pool_strings", ())
     if not texts or not all(map(_is_integer, texts)) or node.attributes.get_int("max_gram_length", 0) != 1:
         return None
@@ -86,7 +88,7 @@ def _by_ngrams(build: NodeBuilder, node: ir.Node, written: _WrittenOut) -> ir.Va
 
 
 def _written_out(node: ir.Node) -> _WrittenOut | None:
-    """What a node looks up that a Cast makes texts of; None where it does something else."""
+    """Returns the integers that a node looks up as texts made by a Cast, or None for other nodes."""
     if (node.op_type, node.domain) not in _LOOKUPS or node.inputs[0] is None:
         return None
     movers: list[ir.Node] = []
@@ -105,7 +107,7 @@ def _flattens(node: ir.Node) -> bool:
 
 
 def _leaves_integers_whole(node: ir.Node) -> bool:
-    """Whether a tokenizer makes one token of an integer's text, in a last dimension of its own."""
+    """Whether a tokenizer makes one token of an integer's text, in a new last dimension."""
     attributes = node.attributes
     separators = attributes.get_strings("separators", ())
     return (
@@ -126,7 +128,7 @@ def _lookups(graph: ir.Graph) -> Iterator[tuple[ir.Node, _WrittenOut]]:
 
 
 def _is_integer(text: str) -> bool:
-    """Whether an int64 is written so."""
+    """Whether a text is the decimal form of an int64."""
     try:
         return str(np.int64(text)) == text
     except (OverflowError, ValueError):

@@ -9,7 +9,7 @@ from edgekit.features.vocabularies import are_texts, as_text
 
 
 def entries(node: ir.Node, name: str) -> np.ndarray | None:
-    """The ``keys`` or ``values`` of a LabelEncoder in the type that they are given in; None where it has none.
+    """Returns the ``keys`` or ``values`` of a LabelEncoder in their stored type, or None if it has none.
 
     Texts are objects.
     """
@@ -28,7 +28,7 @@ def entries(node: ir.Node, name: str) -> np.ndarray | None:
 
 
 def default(node: ir.Node, values: np.ndarray) -> object:
-    """What takes the place of keys that are not in the table."""
+    """Returns the value for keys that are not in the table."""
     attributes = node.attributes
     tensor = attributes.get_tensor("default_tensor", None)
     if tensor is not None:

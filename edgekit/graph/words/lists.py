@@ -1,4 +1,4 @@
-"""Operators that look texts up in a list which they hold: their words, and what they are where words are numbers."""
+"""Operators that look texts up in a list that they contain: their words, and their form when words are numbers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TABLES = {("CategoryMapper", ML_DOMAIN), ("LabelEncoder", ML_DOMAIN)}
 
 
 def words_of(node: ir.Node) -> list[str] | None:
-    """The words of a node that looks its texts up, those that it gives in their place included.
+    """Returns the words that a node looks up, and those that it returns for them.
 
     Returns:
-        None where it is no such node, or does something else with texts as well.
+        The words, or None if the node is no such operator, or does something else with texts as well.
     """
     operator = (node.op_type, node.domain)
     if operator in _TABLES:
@@ -53,15 +53,15 @@ def fails_at_others(node: ir.Node) -> bool:
 
 
 def look_up_numbers(node: ir.Node, numbers: Mapping[str, int], graph: ir.Graph, opset: int) -> None:
-    """Has a node that looks texts up look their numbers up, in place.
+    """Makes a node that looks texts up look up their numbers, in place.
 
-    A table of values is gathered from, where each number's value stands at its place. What failed at words that are
-    not in its list gives zeros for them.
+    A lookup table becomes a Gather from the values in the order of the numbers. A node that failed for words that are
+    not in its list returns zeros for them.
 
     Args:
-        node: One that :func:`words_of` gives words of.
-        numbers: The number of each word; the one behind the greatest stands for any other word.
-        graph: What the node is in.
+        node: A node for which :func:`words_of` returns words.
+        numbers: The number of each word; the greatest number plus 1 represents any other word.
+        graph: The graph that contains the node.
         opset: The version of the standard operators.
     """
     attributes = node.attributes
@@ -87,7 +87,7 @@ def look_up_numbers(node: ir.Node, numbers: Mapping[str, int], graph: ir.Graph, 
 
 
 def store_numbers(node: ir.Node, position: int, texts: np.ndarray, numbers: Mapping[str, int], graph: ir.Graph) -> None:
-    """Puts the numbers of constant texts in their place at an input of a node."""
+    """Replaces constant texts at an input of a node by their numbers."""
     build = NodeBuilder(0, f"{node_name(node)}/words_{position}")
     stored = np.array([numbers[as_text(text)] for text in texts.ravel()], np.int64).reshape(texts.shape)
     node.replace_input_with(position, build.constant(stored))
@@ -96,7 +96,7 @@ def store_numbers(node: ir.Node, position: int, texts: np.ndarray, numbers: Mapp
 
 
 def constant_texts(value: ir.Value | None) -> np.ndarray | None:
-    """The texts that a constant holds; None where it is no constant, or one of numbers."""
+    """Returns the texts of a constant, or None if the value is no constant or has numbers."""
     tensor = None if value is None else ir.convenience.get_const_tensor(value)
     return np.array(tensor.numpy()) if tensor is not None and tensor.dtype == ir.DataType.STRING else None
 
@@ -119,9 +119,12 @@ def _values_by_number(node: ir.Node, numbers: Mapping[str, int]) -> np.ndarray:
 
 
 def table_of(node: ir.Node) -> tuple[list[str], np.ndarray, object] | None:
-    """The texts that a node looks for, each once, their values, and the value of any other text."""
+    """Returns the texts that a node looks for, each once, their values, and the value of any other text.
+
+    None if the node holds no such table.
+    """
     attributes = node.attributes
-    if "classes_strings" in attributes:  # the first version of LabelEncoder, whose values are places
+    if "classes_strings" in attributes:  # version 1 of LabelEncoder, whose values are indices
         keys, keeps_last = list(attributes.get_strings("classes_strings", ())), True
         values: np.ndarray = np.arange(len(keys), dtype=np.int64)
         other: object = attributes.get_int("default_int64", -1)

@@ -1,4 +1,4 @@
-"""Where the texts that a model takes go: what moves them, and what looks them up in a list."""
+"""Tracing of a model's input texts: the nodes that move them, and the nodes that look them up in a list."""
 
 from __future__ import annotations
 
@@ -31,25 +31,28 @@ _MOVERS: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("Unsqueeze", ""): (0,),
     ("Where", ""): (1, 2),
 }
-"""Operators whose outputs hold nothing but elements of these inputs, whatever their type."""
+"""Operators whose outputs consist of elements of the inputs with these indices, whatever their type."""
 TOKENIZER = ("Tokenizer", "com.microsoft")
 _UNHEARD_OF = 16
-"""A separator of this many characters or more is in no text: Azure's AutoML writes one to keep texts in one piece."""
+"""A separator of at least this many characters is taken to occur in no text.
+
+Azure's AutoML writes such a separator to keep texts in one piece.
+"""
 _SEE_SIZES = {("Shape", ""), ("Size", "")}
 
 
 @dataclass
 class TextFlow:
-    """Texts that have to be told by the same numbers, since one operator moves or looks up all of them."""
+    """Texts that have to share one numbering, because one operator moves or looks up all of them."""
 
     values: set[ir.Value] = field(default_factory=set)
-    """Inputs of the graph, and what is made of them."""
+    """Inputs of the graph, and the texts made from them."""
     movers: list[ir.Node] = field(default_factory=list)
     lookups: list[ir.Node] = field(default_factory=list)
     words: dict[str, None] = field(default_factory=dict)
-    """What the operators look for or put in, in the order of the graph."""
+    """The words that the operators look for or insert, in the order of the graph."""
     obstacle: str | None = None
-    """Why they have to stay texts."""
+    """Why the values have to stay texts; None if they do not."""
 
     def join(self, other: TextFlow) -> None:
         """Takes another flow in."""
@@ -60,15 +63,15 @@ class TextFlow:
         self.obstacle = self.obstacle or other.obstacle
 
     def add_words(self, texts: Iterator[str] | list[str]) -> None:
-        """Adds those that are not there yet."""
+        """Adds the texts that are not in the words yet."""
         self.words |= dict.fromkeys(texts)
 
 
 def text_flows(graph: ir.Graph) -> list[TextFlow]:
-    """The flows that begin at inputs of the graph, in the order of the inputs.
+    """Returns the flows that begin at inputs of the graph, in the order of the inputs.
 
     Args:
-        graph: Its nodes in the order in which they are computed, and its types known.
+        graph: A graph with its nodes in the order of computation, and with known types.
     """
     flows = _Flows()
     inputs = [value for value in graph.inputs if value.dtype == ir.DataType.STRING and not value.is_initializer()]
@@ -98,7 +101,7 @@ class _Flows:
                 flow.obstacle = flow.obstacle or obstacle
 
     def follow(self, node: ir.Node) -> None:
-        """Goes on from what a node reads to what it makes of it."""
+        """Extends flows from the values that a node reads to the values that it makes from them."""
         read = [value for value in read_by(node) if value in self._by_value]
         constants = [texts for texts in map(constant_texts, node.inputs) if texts is not None]
         if not read and not constants:
@@ -131,13 +134,13 @@ class _Flows:
             self.hinder([*read, *node.outputs], f"{name} reads them otherwise than by looking them up in a list")
 
     def _begin_within(self, node: ir.Node) -> None:
-        """Texts that a node makes of something else stay texts, and so do those that are moved together with them."""
+        """Starts flows that have to stay texts for texts that a node makes from other values."""
         for value in node.outputs:
             if value.dtype == ir.DataType.STRING and constant_texts(value) is None:
                 self.start(value).obstacle = f"node {node_name(node)!r} ({op_name(node)}) makes texts"
 
     def _joined(self, read: list[ir.Value], made: list[ir.Value]) -> TextFlow:
-        """The one flow of what a node reads and makes."""
+        """Merges the flows of what a node reads, adds what it makes, and returns the merged flow."""
         flow = TextFlow()
         for value in read:
             other = self._by_value[value]
@@ -150,7 +153,7 @@ class _Flows:
 
 
 def moved_places(node: ir.Node) -> list[int] | None:
-    """The inputs whose elements a node does nothing but move, by their places; None where it is no such node."""
+    """Returns the indices of the inputs whose elements a node only moves, or None for other nodes."""
     if (node.op_type, node.domain) == ("Concat", ""):
         return list(range(len(node.inputs)))
     if (node.op_type, node.domain) == TOKENIZER:
@@ -162,7 +165,7 @@ def moved_places(node: ir.Node) -> list[int] | None:
 
 
 def leaves_texts_whole(node: ir.Node) -> bool:
-    """Whether a tokenizer makes one token of every text, in a last dimension of its own."""
+    """Whether a tokenizer makes one token of every text, in a new last dimension."""
     attributes = node.attributes
     separators = attributes.get_strings("separators", ())
     return (

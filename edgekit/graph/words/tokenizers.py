@@ -1,7 +1,7 @@
-"""Inputs of texts that are cut into words at once take the words in place of the texts.
+"""Text inputs that are cut into words at once accept the words in place of the texts.
 
-Text classifiers of scikit-learn begin so: ``StringNormalizer`` changes the case, ``Tokenizer`` of ``com.microsoft``
-makes words, and a ``TfIdfVectorizer`` looks them up.
+Text classifiers of scikit-learn begin this way: ``StringNormalizer`` changes the case, ``Tokenizer`` of
+``com.microsoft`` makes words, and a ``TfIdfVectorizer`` looks them up.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _NORMALIZER = "StringNormalizer"
 _CASES = {"LOWER": LOWER, "UPPER": UPPER}
 _ASCII_CASES = {"LOWER": ASCII_LOWER, "UPPER": ASCII_UPPER}
 _ASCII_LOCALES = {"C", "POSIX"}
-"""Locales that leave letters beyond ASCII as they are."""
+"""Locales that leave letters beyond ASCII unchanged."""
 _UNICODE_LOCALES = re.compile(r"(C|en_[A-Z]{2})\.(UTF-8|utf8)")
-"""Locales that change letters by Unicode's simple mapping; Turkish and others have letters of their own."""
+"""Locales that change letters by Unicode's simple mapping; Turkish and others have special rules."""
 DEFAULT_LOCALE = "en_US.UTF-8"
-"""ONNX Runtime's, where a node names none."""
+"""ONNX Runtime's locale for nodes that name none."""
 _LOOKS_UP = "TfIdfVectorizer"
-"""Words that it has not in its list are as good as none: so are the places behind a text's last word."""
+"""The operator that ignores words that are not in its list, and so the unused places behind a text's last word."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class CutTexts:
     """An input all of whose texts are cut into words."""
 
     rules: Mapping[ir.Node, TokenRule] = field(default_factory=dict)
-    """By the Tokenizer that follows it."""
+    """The rules by the Tokenizer that applies them."""
     obstacle: str | None = None
-    """Why its texts have to stay, although they are cut."""
+    """Why the input keeps its texts, although they are cut; None if it does not."""
 
     @property
     def tokens(self) -> Tokens:
@@ -49,10 +49,10 @@ class CutTexts:
 
 
 def cut_texts(graph: ir.Graph) -> dict[str, CutTexts]:
-    """The inputs that nothing reads but Tokenizers, through what hands the texts on one by one, by name.
+    """Returns, by name, the inputs that only Tokenizers read, directly or behind nodes that pass texts on one by one.
 
     Args:
-        graph: Its types and shapes known.
+        graph: A graph with known types and shapes.
     """
     found = {}
     for value in graph.inputs:
@@ -64,13 +64,13 @@ def cut_texts(graph: ir.Graph) -> dict[str, CutTexts]:
 
 
 def take_words(graph: ir.Graph, value: ir.Value, cut: CutTexts, tokens: Tokens, opset: int) -> None:
-    """Has an input take words, still as texts, in a last dimension of their own; in place.
+    """Makes an input accept words, still as texts, in a new last dimension, in place.
 
     Args:
-        graph: What it is an input of.
+        graph: The graph of the input.
         value: The input.
-        cut: What cuts its texts.
-        tokens: The same rules, with the places that there are for words.
+        cut: The Tokenizers that cut its texts, with their rules.
+        tokens: The same rules, with the number of places for words.
         opset: The version of the standard operators.
     """
     counted = dict(zip(cut.tokens, tokens, strict=True))
@@ -99,10 +99,10 @@ def take_words(graph: ir.Graph, value: ir.Value, cut: CutTexts, tokens: Tokens, 
 
 
 def obstacle_behind(flow: TextFlow, counts: set[int]) -> str | None:
-    """Why words that fill their places with others would be read otherwise than as many as there are; mostly nothing.
+    """Returns why padded words would be read differently from the words alone, or None if they would not.
 
     Args:
-        flow: Where the words go.
+        flow: The flow of the words.
         counts: How many places each rule has.
     """
     for node in flow.movers:
@@ -123,7 +123,7 @@ def obstacle_behind(flow: TextFlow, counts: set[int]) -> str | None:
 
 
 def _cut(value: ir.Value, graph: ir.Graph) -> CutTexts | None:
-    """What cuts an input's texts; None where something else reads them."""
+    """Returns the Tokenizers that cut an input's texts, or None if other nodes read them."""
     rules: dict[ir.Node, TokenRule] = {}
     obstacle = None if value.shape is not None else f"input {value.name!r} has no known rank"
     for node, case, flaw in _reached(value):
@@ -138,10 +138,10 @@ def _cut(value: ir.Value, graph: ir.Graph) -> CutTexts | None:
 def _reached(
     value: ir.Value, case: str = "", flaw: str | None = None
 ) -> Iterator[tuple[ir.Node | None, str, str | None]]:
-    """The Tokenizers that read a value; None where something else does.
+    """Yields the Tokenizers that read a value, and None in place of any other reader.
 
     Yields:
-        The node, the case of the texts that it reads, and why that is not told.
+        The node, the case of the texts that it reads, and why the case cannot be expressed, or None.
     """
     if value.is_graph_output():
         yield None, case, flaw
@@ -160,7 +160,7 @@ def _reached(
 
 
 def _picks_all(node: ir.Node) -> bool:
-    """Whether a node picks columns, and the first one of one."""
+    """Whether a node picks the only column of a table with one column."""
     if (node.op_type, node.domain) != ("ArrayFeatureExtractor", ML_DOMAIN):
         return False
     table, columns = node.inputs[:2]
@@ -175,7 +175,7 @@ def changes_as_unicode(locale: str) -> bool:
 
 
 def _changed(node: ir.Node) -> tuple[str, str | None]:
-    """The case to which a StringNormalizer changes texts, and why it is not known how."""
+    """Returns the case to which a StringNormalizer changes texts, and why its mapping is unknown, or None."""
     change = node.attributes.get_string("case_change_action", "NONE")
     locale = node.attributes.get_string("locale", "") or DEFAULT_LOCALE
     if change not in _CASES:
@@ -225,14 +225,14 @@ def _is_moved(text: ir.Value | None) -> bool:
 
 
 def _texts_shape(text: ir.Value | None) -> list[int | ir.SymbolicDim] | None:
-    """The shape of texts; a StringNormalizer that has no stop words leaves it as it is."""
+    """Returns the shape of texts; a StringNormalizer without stop words does not change it."""
     while text is not None and (maker := text.producer()) is not None and maker.op_type in (_NORMALIZER, "Identity"):
         text = maker.inputs[0]
     return None if text is None or text.shape is None else list(text.shape)
 
 
 def _drop_unread(graph: ir.Graph, node: ir.Node) -> None:
-    """Drops a node that nothing reads any more, and what read it alone."""
+    """Removes a node that nothing reads any more; its readers that nothing reads are removed first."""
     if node.graph is None:
         return
     for value in node.outputs:
@@ -248,19 +248,19 @@ def _drop_unread(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def with_counts(tokens: Tokens, counts: Sequence[int]) -> Tokens:
-    """The rules with places for so many words."""
+    """Returns the rules with the given numbers of places for words."""
     return tuple(replace(rule, count=count) for rule, count in zip(tokens, counts, strict=True))
 
 
 def pads(model: Model) -> set[str]:
-    """What Tokenizers fill the places of shorter texts with, where there are several at once."""
+    """Returns the texts with which Tokenizers pad shorter texts when they process several at once."""
     return {node.attributes.get_string("pad_value", "") for node in model.graph if _is_tokenizer(node)}
 
 
 def with_other_pads(model: Model, vocabulary: Iterable[str]) -> Model:
-    """The model with Tokenizers that fill the places of shorter texts with what is no word of a vocabulary.
+    """Returns the model with Tokenizers that pad shorter texts with a text outside a vocabulary.
 
-    Each text is then computed with as if it were alone.
+    Each text then has the same results as if it were alone.
     """
     known, pad = set(vocabulary), "\x04"
     if not pads(model) & known:
