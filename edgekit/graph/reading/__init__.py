@@ -1,1 +1,1 @@
-"""What a file holds, read and brought into the form that the rest takes."""
+"""Reads a file's content and normalizes it to the form that the other packages expect."""

@@ -1,7 +1,7 @@
-"""Masks of Attention that count for all queries alike get a row for each, as ONNX Runtime takes them.
+"""Masks of Attention that apply to all queries alike get a row for each query, as ONNX Runtime requires.
 
-The standard broadcasts a mask to batch, heads, queries and keys. PyTorch's exporter writes what ``key_padding_mask`` of
-``MultiheadAttention`` becomes with one row for all queries, and ONNX Runtime refuses it.
+The standard broadcasts a mask to batch, heads, queries and keys. PyTorch's exporter writes the ``key_padding_mask`` of
+``MultiheadAttention`` as a mask with one row for all queries, which ONNX Runtime refuses.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _QUERIES = -2
 
 
 def give_each_query_a_mask(graph: ir.Graph, opset: int) -> int:
-    """Expands the masks of Attention that have one row for several queries, or for an open number of them; in place.
+    """Expands masks of Attention that have one row for several queries, or for an open number of queries, in place.
 
     Rules: https://onnx.ai/onnx/operators/onnx__Attention.html, ``attn_mask``.
 
     Returns:
-        How many there were.
+        The number of expanded masks.
     """
     found = [node for node in graph.all_nodes() if _has_one_row(node)]
     for node in found:

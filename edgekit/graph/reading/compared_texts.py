@@ -1,7 +1,7 @@
-"""Comparisons of texts that were written as comparisons of numbers that no text is.
+"""Comparisons of texts that were exported as comparisons of integers, which the texts are not.
 
-Before operator set 19 ONNX's Equal took no texts. tf2onnx writes ``tf.equal(city, "berlin")`` as Equal behind two Casts
-to integers, of which the one of the constant ends every run: ``berlin`` is no number.
+Before opset 19, ONNX's Equal did not accept texts. tf2onnx writes ``tf.equal(city, "berlin")`` as Equal of two Casts to
+integers. The Cast of the constant aborts every run, because ``berlin`` is no number.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from edgekit.graph.reading.node_order import read_names
 
 ML_DOMAIN = "ai.onnx.ml"
 _ML_VERSION = 3
-"""Of LabelEncoder with lists of keys and values."""
+"""The version of ``ai.onnx.ml`` to import for LabelEncoder with lists of keys and values."""
 _LEAST_ML_VERSION = 2
 _INTEGERS = {onnx.TensorProto.INT32, onnx.TensorProto.INT64}
 _NUMBER = re.compile(rb"\s*[+-]?\d")
-"""How a text begins that a runtime makes an integer of."""
+"""The start of a text that a runtime can convert to an integer."""
 
 
 def look_compared_texts_up(proto: onnx.ModelProto) -> list[str]:
-    """Looks a text up that is compared with a constant one as integers, in place, where the constant is no number.
+    """Replaces comparisons with a constant text as integers by a lookup, in place, if the text is no number.
 
-    Equal behind two Casts becomes a LabelEncoder whose only key is the constant. Such a model cannot run as it is.
+    Equal of two Casts becomes a LabelEncoder whose only key is the constant. Without this change, such a model cannot
+    run.
 
     Returns:
         What was changed, in words.
@@ -71,7 +72,7 @@ def look_compared_texts_up(proto: onnx.ModelProto) -> list[str]:
 def _compared(
     node: onnx.NodeProto, producers: Mapping[str, onnx.NodeProto], graph: onnx.GraphProto
 ) -> tuple[str, bytes] | None:
-    """What an Equal compares, by name, and with which text that is no integer; None where it is another comparison."""
+    """Returns the name of a value that an Equal compares with a non-numeric text, and the text, or None."""
     if node.domain or node.op_type != "Equal":
         return None
     casts = [producers.get(name) for name in node.input]
@@ -91,7 +92,7 @@ def _makes_integers(node: onnx.NodeProto) -> bool:
 
 
 def _only_text(name: str, producers: Mapping[str, onnx.NodeProto], graph: onnx.GraphProto) -> bytes | None:
-    """The text of a constant that holds a single one."""
+    """Returns the text of a constant that holds exactly one text, or None."""
     tensor = next((each for each in graph.initializer if each.name == name), None)
     node = producers.get(name)
     if node is not None and node.op_type == "Constant" and not node.domain:
@@ -102,7 +103,7 @@ def _only_text(name: str, producers: Mapping[str, onnx.NodeProto], graph: onnx.G
 
 
 def _drop_unread(graph: onnx.GraphProto, nodes: Collection[str]) -> None:
-    """Removes the nodes with these outputs that nothing reads: a runtime would execute them."""
+    """Removes nodes with these outputs if nothing reads them, because a runtime would execute them."""
     read = {name for node in graph.node for name in read_names(node)} | {value.name for value in graph.output}
     for node in list(graph.node):
         if node.output and node.output[0] in nodes and node.output[0] not in read:

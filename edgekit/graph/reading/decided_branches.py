@@ -1,7 +1,7 @@
-"""Branches between which a constant decides: the one that is taken stands in the place of the If.
+"""Branches that a constant selects: the taken branch replaces the If.
 
-PyTorch's TorchScript exporter writes them, ``scatter_reduce`` of graph networks with branches of different shapes. ONNX
-Runtime sets memory aside for the wrong one where its optimizations are off.
+PyTorch's TorchScript exporter writes them, for ``scatter_reduce`` of graph networks with branches of different shapes.
+Without its optimizations, ONNX Runtime allocates memory for the wrong branch.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from edgekit.graph.nodes import constant
 
 
 def take_decided_branches(graph_model: ir.Model) -> int:
-    """Replaces every If whose condition is constant by the nodes of its branch, inside of branches and loops too.
+    """Replaces every If with a constant condition by the nodes of its branch, also inside branches and loops.
 
     Args:
-        graph_model: Its values have names that no other graph has. It is changed in place.
+        graph_model: A model whose value names are unique across its graphs. It is changed in place.
 
     Returns:
-        How many there were.
+        The number of Ifs replaced.
     """
     decided = list(_decided(graph_model.graph))
     for node in decided:
@@ -29,7 +29,7 @@ def take_decided_branches(graph_model: ir.Model) -> int:
 
 
 def _decided(graph: ir.Graph) -> Iterator[ir.Node]:
-    """The Ifs with a constant condition that give tensors alone."""
+    """Yields the Ifs with a constant condition whose outputs are all tensors."""
     for node in graph.all_nodes():
         if node.op_type == "If" and not node.domain and all(_is_tensor(value) for value in node.outputs):
             condition = constant(node.inputs[0])

@@ -1,7 +1,7 @@
-"""Padding that keeps the size of a dilated convolution becomes numbers, as ONNX Runtime takes it.
+"""Automatic padding of dilated convolutions becomes explicit numbers, as ONNX Runtime requires.
 
-PyTorch's TorchScript exporter writes ``padding="same"`` as ``auto_pad`` SAME_UPPER. The standard allows that beside
-dilations, and ONNX Runtime refuses it.
+PyTorch's TorchScript exporter writes ``padding="same"`` as ``auto_pad`` SAME_UPPER. The standard allows it together
+with dilations, and ONNX Runtime refuses it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 
 
 def write_out_dilated_padding(graph: ir.Graph) -> int:
-    """Puts ``pads`` in the place of ``auto_pad`` SAME in dilated convolutions with strides of one, in place.
+    """Replaces ``auto_pad`` SAME by ``pads`` in dilated convolutions with strides of one, in place.
 
-    Formula: https://onnx.ai/onnx/operators/onnx__Conv.html, where the output is as large as the input: of
-    ``(length - 1) · dilation`` elements an odd one more stands behind with SAME_UPPER, and in front with SAME_LOWER.
+    Formula: https://onnx.ai/onnx/operators/onnx__Conv.html, for an output as large as the input. The padding has
+    ``(length - 1) · dilation`` elements; if that is odd, the additional element is at the end with SAME_UPPER, and at
+    the start with SAME_LOWER.
 
     Returns:
-        How many there were.
+        The number of convolutions changed.
     """
     found = 0
     for node in graph.all_nodes():
@@ -32,7 +33,7 @@ def write_out_dilated_padding(graph: ir.Graph) -> int:
 
 
 def _pads(node: ir.Node) -> list[int] | None:
-    """What stands before and behind each spatial axis; None for any other node."""
+    """Returns the padding before and behind each spatial axis, or None for any other node."""
     if node.domain or node.op_type not in _CONVOLUTIONS:
         return None
     padding = node.attributes.get_string("auto_pad", "NOTSET")

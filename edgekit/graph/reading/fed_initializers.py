@@ -1,6 +1,7 @@
-"""Inputs that the file has a value for, an initializer, and that the samples feed.
+"""Inputs for which the file has a value (an initializer), and which the samples feed.
 
-The value is a default, which callers may replace (ONNX IR specification, "Graphs"); where samples do, callers will.
+The value is a default, which callers may replace (ONNX IR specification, "Graphs"). If the samples replace it, callers
+will, too.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import onnx
 
 
 def feed_initializers(proto: onnx.ModelProto, fed: Collection[str]) -> list[str]:
-    """Takes the values of inputs that are fed out of the graph, in place; other initializers stay constant.
+    """Removes the initializers of inputs that are fed from the graph, in place; other initializers stay constant.
 
     Args:
         proto: The model.
-        fed: The names of what every sample feeds.
+        fed: The names of the inputs that every sample feeds.
 
     Returns:
         The names of the inputs that had a value.

@@ -1,4 +1,4 @@
-"""Functions that are written in another version of the standard operators than the model that calls them."""
+"""Functions that use another version of the standard operators than the model that calls them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import onnx_ir as ir
 
 
 def agree_on_versions(graph_model: ir.Model) -> None:
-    """Gives functions the model's version of the operators of each domain, in place, where they are the same in it.
+    """Gives functions the model's operator versions, in place, where their operators are the same in both versions.
 
-    ONNX Runtime executes such models, and no others of several versions.
+    ONNX Runtime executes such models, and refuses other models with several versions of a domain.
 
     Args:
-        graph_model: A model with functions. A version that it does not import is the newest one of its functions.
+        graph_model: A model with functions. For a domain that it does not import, its functions' newest version counts.
     """
     wanted: dict[str, int] = {}
     for function in graph_model.functions.values():
@@ -28,11 +28,11 @@ def agree_on_versions(graph_model: ir.Model) -> None:
 
 
 def _is_same(node: ir.Node, one: int, other: int) -> bool:
-    """Whether a node's operator is the same in two versions of its domain; of unknown domains it is."""
+    """Whether a node's operator is the same in two versions of its domain; True for unknown operators."""
     if not onnx.defs.has(node.op_type, node.domain):
         return True
     try:
         versions = {onnx.defs.get_schema(node.op_type, each, node.domain).since_version for each in (one, other)}
-    except onnx.defs.SchemaError:  # one of them does not have it
+    except onnx.defs.SchemaError:  # one of the versions does not have the operator
         return False
     return len(versions) == 1

@@ -1,4 +1,4 @@
-"""Puts functions in the place of their calls."""
+"""Replaces calls of functions by the functions' nodes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from edgekit.graph.reading.function_opsets import agree_on_versions
 def inline_functions(graph_model: ir.Model) -> None:
     """Inlines all functions, in place.
 
-    Functions that call others are inlined first, so that each body is copied with names that are its own already: the
-    pass of onnx_ir counts up from every name that it copies, which takes the square of the copies.
+    Functions that call others are inlined first, so that the names in each copied body are already unique. The pass of
+    onnx_ir counts up from every name that it copies, which takes time quadratic in the number of copies.
 
     Args:
         graph_model: A model whose functions do not call themselves.
@@ -29,7 +29,7 @@ def inline_functions(graph_model: ir.Model) -> None:
         if called:
             InlinePass()(ir.Model(function.graph, ir_version=graph_model.ir_version, functions=[*called.values()]))
     InlinePass()(graph_model)
-    RemoveUnusedFunctionsPass()(graph_model)  # type: ignore[no-untyped-call]  # as onnx_ir has it
+    RemoveUnusedFunctionsPass()(graph_model)  # type: ignore[no-untyped-call]  # as onnx_ir declares it
 
 
 def _called(function: ir.Function, functions: Mapping[ir.OperatorIdentifier, ir.Function]) -> Iterator[ir.Function]:

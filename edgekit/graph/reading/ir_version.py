@@ -1,7 +1,7 @@
-"""Marks models with a version of the ONNX file format that ONNX Runtime takes, or with the oldest one that they need.
+"""Marks models with a version of the ONNX file format that ONNX Runtime accepts, or the oldest that they need.
 
 The onnx package marks a model with the newest version that it knows, which says what a file may contain, not what this
-one does. ONNX Runtime refuses marks that are newer than itself before it looks at the graph.
+file contains. ONNX Runtime refuses versions newer than it knows before it looks at the graph.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _FATAL_ONLY = 4
 INITIALIZERS_ALONE = 4
 """The version of the format since which initializers need not be inputs."""
 _FUNCTIONS = 8
-"""The version of the format that has functions of the model's own."""
+"""The first version of the format with functions defined in the model."""
 _STANDARD_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training")
 
 
 def mark_loadable(graph_model: ir.Model) -> None:
-    """Lowers the model's mark to the newest one that ONNX Runtime takes; a lower one stays.
+    """Lowers the model's IR version to the newest one that ONNX Runtime accepts; a lower one stays.
 
-    A graph that needs what came with a newer version is refused all the same, for what it needs, when it is executed.
+    A graph that needs features of a newer version is still refused for these features when it is executed.
     """
     graph_model.ir_version = min(graph_model.ir_version, newest_ir_version())
 
 
 def with_least_mark(graph_model: ir.Model) -> ir.Model:
-    """The model, marked with the oldest version of the format that has its operator sets: older readers take it.
+    """Returns the model with the oldest IR version that has its opsets, so that older readers accept it.
 
-    A lower mark stays, and so does that of a model with element types that came with a version of the format. The given
-    model is not changed.
+    A lower version stays, and so does the version of a model with element types that came with a later version of the
+    format. The given model is not changed.
     """
     least = _least_ir_version(graph_model)
     if graph_model.ir_version <= least or not _holds_old_types(graph_model):
@@ -46,7 +46,7 @@ def with_least_mark(graph_model: ir.Model) -> ir.Model:
 
 
 def _least_ir_version(graph_model: ir.Model) -> int:
-    """The version of the format that came with the newest of a model's operator sets; its own where onnx knows none."""
+    """Returns the IR version that came with a model's newest opset, or the model's own version for unknown opsets."""
     sets = [
         onnx.helper.make_opsetid(domain, version)
         for domain, version in graph_model.opset_imports.items()
@@ -54,13 +54,13 @@ def _least_ir_version(graph_model: ir.Model) -> int:
     ]
     try:
         least = int(onnx.helper.find_min_ir_version_for(sets))
-    except ValueError:  # a set that is newer than the package onnx
+    except ValueError:  # an opset that is newer than the onnx package
         return graph_model.ir_version
     return max(least, _FUNCTIONS if graph_model.functions else INITIALIZERS_ALONE)
 
 
 def _holds_old_types(graph_model: ir.Model) -> bool:
-    """Whether all element types are as old as functions, so that any version that is asked of a model has them."""
+    """Whether all element types exist in every IR version that a model may be marked with."""
     values = (
         value
         for graph in graph_model.graphs()
@@ -71,7 +71,7 @@ def _holds_old_types(graph_model: ir.Model) -> bool:
 
 @cache
 def newest_ir_version() -> int:
-    """The newest IR version that the installed ONNX Runtime takes, which it tells when it refuses one."""
+    """Returns the newest IR version that the installed ONNX Runtime accepts, read from its refusal of a newer one."""
     return _told_by_refusal(_MAX_IR_VERSION, opset=18, ir_version=_FAR_VERSION)
 
 
@@ -82,7 +82,7 @@ def newest_opset() -> int:
 
 
 def _told_by_refusal(pattern: re.Pattern[str], *, opset: int, ir_version: int) -> int:
-    """The number that ONNX Runtime gives when it refuses an empty model for its versions."""
+    """Returns the number in ONNX Runtime's message when it refuses an empty model because of its versions."""
     import onnxruntime
 
     empty = ir.Model(ir.Graph([], [], nodes=[], opset_imports={"": opset}, name="empty"), ir_version=ir_version)
@@ -92,7 +92,7 @@ def _told_by_refusal(pattern: re.Pattern[str], *, opset: int, ir_version: int) -
         onnxruntime.InferenceSession(
             ir.to_proto(empty).SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-    except Exception as error:  # its exceptions have no base of their own
+    except Exception as error:  # its exceptions have no common base of their own
         match = pattern.search(str(error))
         if match is None:
             raise

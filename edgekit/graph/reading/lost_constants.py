@@ -1,6 +1,6 @@
 """Inputs that look like constants whose values an exporter lost.
 
-``keras.Model.export(format="onnx")`` makes inputs of the arrays that a layer holds outside of its weights, such as the
+``keras.Model.export(format="onnx")`` turns arrays that a layer holds outside of its weights into inputs, such as the
 mean and the variance of an adapted Normalization. The file has no values for them.
 """
 
@@ -15,10 +15,10 @@ _TENSOR_OF_A_SCOPE = re.compile(r".+/.+:\d+")
 
 
 def warn_of_lost_constants(proto: onnx.ModelProto) -> list[str]:
-    """Tells of inputs of fixed shapes that are called as tensors inside of a graph, beside inputs that have free sizes.
+    """Warns of inputs with fixed shapes and names of tensors inside a graph, if other inputs have free sizes.
 
     Returns:
-        A warning for all of them, or none.
+        One warning that names all of these inputs, or an empty list.
     """
     held = {tensor.name for tensor in proto.graph.initializer}
     inputs = [value for value in proto.graph.input if value.name not in held]

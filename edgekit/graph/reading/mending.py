@@ -1,4 +1,4 @@
-"""Mends breaches of ONNX's rules that do no harm: ONNX Runtime runs such files."""
+"""Repairs violations of ONNX's rules that are harmless: ONNX Runtime runs such files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ GRAPH_NAME = "graph"
 
 
 def name_standard_domain(proto: onnx.ModelProto) -> bool:
-    """Writes the domain ``ai.onnx`` as the empty name, which means the same and is all that ONNX's checker knows.
+    """Writes the domain ``ai.onnx`` as the empty name, which means the same; ONNX's checker only knows the empty name.
 
-    Of several versions the last one counts, as in ONNX Runtime.
+    If there are several versions, the last one counts, as in ONNX Runtime.
 
     Returns:
         Whether there was such a domain, or more than one version.
@@ -39,14 +39,14 @@ def name_standard_domain(proto: onnx.ModelProto) -> bool:
 
 
 def mend(proto: onnx.ModelProto) -> list[str]:
-    """Names the graph, sorts its nodes, drops doc strings that are no text and odd unused tensors, in place.
+    """Names the graph, sorts its nodes, drops doc strings that are no text and invalid unused tensors, in place.
 
-    A file of an old version that has initializers which are no inputs becomes one of the version that allows it.
-    Outputs without a type get the one that ONNX's inference finds, and what else has none is dropped. An output that is
-    listed several times stays once: outputs are told apart by their names.
+    A file of an old version with initializers that are no inputs gets the first version that allows them. Outputs
+    without a type get the one that ONNX's inference finds; entries of other values without a type are dropped. An
+    output that is listed several times is kept once, because outputs are identified by their names.
 
     Returns:
-        What was mended, in words.
+        Descriptions of the repairs.
     """
     told = []
     if not proto.graph.name:
@@ -82,7 +82,7 @@ def _lone_initializers(proto: onnx.ModelProto) -> int:
 
 
 def _listed_once(graph: onnx.GraphProto) -> Iterator[str]:
-    """Drops entries of outputs that are listed already."""
+    """Drops repeated entries of outputs; yields a description of each."""
     names = [value.name for value in graph.output]
     repeated = [place for place, name in enumerate(names) if name in names[:place]]
     for place in reversed(repeated):
@@ -92,7 +92,7 @@ def _listed_once(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def _typed(proto: onnx.ModelProto) -> Iterator[str]:
-    """Gives outputs a type that have none, and drops entries of values inside that tell none."""
+    """Sets missing types of outputs, and drops entries of inner values without a type; yields descriptions."""
     inside = proto.graph.value_info
     empty = [place for place, value in enumerate(inside) if not value.type.WhichOneof("value")]
     for place in reversed(empty):
@@ -112,12 +112,12 @@ def _typed(proto: onnx.ModelProto) -> Iterator[str]:
 def write_out_defaults(proto: onnx.ModelProto) -> bool:
     """Writes out, in place, defaults that ONNX's shape inference takes for others, or that passes lose.
 
-    STFT is one-sided where it does not say; onnx 1.23 infers the shape of a two-sided one, and every product behind it
-    seems to contradict itself. A loop without states has an empty condition as its last input, which onnx_ir's passes
-    take away; nobody reads it then.
+    The default of STFT is one-sided, but onnx 1.23 infers a two-sided shape, which seems to contradict every matrix
+    product behind it. A loop without states may have an empty condition as its last input, which passes of onnx_ir
+    remove; the loop then cannot be read any more.
 
     Returns:
-        Whether there was one.
+        Whether any default was written.
     """
     found = False
     for node in nodes_inside(written_nodes(proto)):
@@ -130,7 +130,7 @@ def write_out_defaults(proto: onnx.ModelProto) -> bool:
 
 
 def _write_conditions(nodes: MutableSequence[onnx.NodeProto]) -> bool:
-    """Puts a constant in the place of the condition that loops without states leave empty; whether there are any."""
+    """Writes a constant condition into loops without states that leave it empty; returns whether there were any."""
     found = False
     for place, node in reversed(list(enumerate(nodes))):
         for graph in graphs_of(node):
@@ -145,7 +145,7 @@ def _write_conditions(nodes: MutableSequence[onnx.NodeProto]) -> bool:
 
 
 def _stated(graph: onnx.GraphProto) -> Iterator[str]:
-    """Drops entries of constants that state another shape than the constant has: onnxruntime-genai's [1] has none."""
+    """Drops value infos with another shape than their constant has; onnxruntime-genai states [1] for a scalar."""
     shapes = {
         node.output[0]: tuple(attribute.t.dims)
         for node in graph.node
@@ -183,7 +183,7 @@ def _documented(proto: onnx.ModelProto) -> Iterator[Any]:
 
 
 def _is_text(message: Any) -> bool:
-    """Whether protobuf could read the doc string as text: it hands out bytes, or fails, where it cannot."""
+    """Whether the doc string is text: protobuf returns bytes, or fails, if it is not."""
     try:
         return isinstance(message.doc_string, str)
     except UnicodeError:
@@ -211,4 +211,4 @@ def _odd_unused(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 _PACKED = {number for name, number in onnx.TensorProto.DataType.items() if name.endswith(("INT4", "INT2", "4E2M1"))}
-"""Types of which several elements share a byte."""
+"""Types with several elements per byte."""

@@ -1,8 +1,8 @@
-"""Axes that count from the end become axes that count from the start, in operator sets that know no others.
+"""Negative axes become axes that count from the start, in opsets that do not allow negative ones.
 
-Before operator set 11 the specification allows no negative axes for most operators. Exporters write them all the same,
-and ONNX Runtime counts from the end; but ONNX's shape inference then tells nothing of a Concat, and of a Squeeze or an
-Unsqueeze that the shape stays as it is.
+Before opset 11, the specification allows no negative axes for most operators. Exporters write them nevertheless, and
+ONNX Runtime counts them from the end. ONNX's shape inference, however, then returns no shape for a Concat, and an
+unchanged shape for a Squeeze or an Unsqueeze.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ SAME_RANK = {"Concat", "Hardmax", "LogSoftmax", "LpNormalization", "Softmax", "S
 
 
 def with_positive_axes(model: Model) -> Model:
-    """The model with the axes of nodes whose operands' ranks are known counted from the start.
+    """Returns the model with axes counted from the start, where the ranks of the nodes' operands are known.
 
     Args:
-        model: Given back as it is in operator set 11 and newer ones, and where all axes are positive.
+        model: The model; it is returned itself from opset 11 on, and if no axis is negative.
     """
     if not 0 < model.opset < ALLOWED_SINCE or not any(True for _ in _negative(model.graph)):
         return model
@@ -32,7 +32,7 @@ def with_positive_axes(model: Model) -> Model:
     sizes_tell_ranks = any(
         node.op_type == "Squeeze" and "axes" not in node.attributes for node in copy.graph.all_nodes()
     )
-    while True:  # a wrong rank makes those behind it wrong, so these wait for the next turn
+    while True:  # a wrong rank makes the ranks behind it wrong, so nodes behind it wait for the next round
         ranks = _ranks(infer_shapes(copy, strict=False))
         doubtful: set[ir.Value] = set()
         changed = False
@@ -54,7 +54,7 @@ def _negative(graph: ir.Graph) -> Iterator[ir.Node]:
 
 
 def _axes(node: ir.Node) -> list[int] | None:
-    """The axes of a standard node, one of which counts from the end."""
+    """Returns the axes of a standard node if one of them counts from the end, else None."""
     if node.domain:
         return None
     for name in ("axis", "axes"):
@@ -75,7 +75,7 @@ def _ranks(model: Model) -> dict[str, int]:
 
 
 def _rank(node: ir.Node, ranks: dict[str, int]) -> int | None:
-    """How many axes a node's axes are counted among: those of an operand, and for an Unsqueeze of the result."""
+    """Returns the rank in which a node's axes count: an operand's, for Unsqueeze the result's; None if unknown."""
     found = next((ranks[value.name] for value in node.inputs if value is not None and value.name in ranks), None)
     if found is None or node.op_type != "Unsqueeze":
         return found
@@ -83,7 +83,7 @@ def _rank(node: ir.Node, ranks: dict[str, int]) -> int | None:
 
 
 def _keeps(node: ir.Node, rank: int, ranks: dict[str, int]) -> bool:
-    """Whether the results have the rank of the operand with any axis, and are known to."""
+    """Whether the results are known to have the operand's rank, and would have it for any axis."""
     keepdims = node.attributes.get("keepdims")
     reduces = node.op_type.startswith("Reduce") or node.op_type in {"ArgMax", "ArgMin"}
     same = node.op_type in SAME_RANK or (reduces and (keepdims is None or keepdims.as_int() == 1))

@@ -1,4 +1,4 @@
-"""Puts nodes into the order in which they are computed: ONNX asks for it, and ONNX Runtime runs a graph without."""
+"""Sorts nodes into the order in which they are computed: ONNX requires it, ONNX Runtime also runs unsorted graphs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from edgekit.graph.reading.subgraphs import graphs_of
 
 
 def sort_nodes(graph: onnx.GraphProto) -> bool:
-    """Sorts the nodes of the graph in place; graphs inside of them stay as they are.
+    """Sorts the nodes of the graph in place; subgraphs of the nodes keep their order.
 
-    Nodes that wait for one another in a circle stay as they are, too.
+    Nothing changes if nodes depend on each other in a cycle.
 
     Returns:
-        Whether any stood before one that it reads.
+        Whether any node stood before one whose output it reads.
     """
     order = _order(graph.node)
     if order is None:
@@ -28,7 +28,7 @@ def sort_nodes(graph: onnx.GraphProto) -> bool:
 
 
 def _order(nodes: Sequence[onnx.NodeProto]) -> list[int] | None:
-    """The nodes' numbers in the first order that can be computed; None where they stand so, or where there is none."""
+    """Returns node indices in the first valid order, or None if the nodes are sorted, or have a cycle."""
     maker = {name: number for number, node in enumerate(nodes) for name in node.output if name}
     needs = [{maker[name] for name in read_names(node) if name in maker} for node in nodes]
     if all(other < number for number, others in enumerate(needs) for other in others):
@@ -51,7 +51,7 @@ def _order(nodes: Sequence[onnx.NodeProto]) -> list[int] | None:
 
 
 def read_names(node: onnx.NodeProto) -> Iterator[str]:
-    """What the node and those inside of it read, and what graphs inside of it give out."""
+    """Yields the names that the node and nodes in its subgraphs read, and the outputs of its subgraphs."""
     waiting = [node]
     while waiting:
         inner = waiting.pop()

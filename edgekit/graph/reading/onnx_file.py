@@ -1,4 +1,4 @@
-"""Reads an ONNX file, and says clearly what is wrong with a file that is none."""
+"""Reads an ONNX file, and says clearly what is wrong with a file that is not one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OTHER_FORMATS = (
     (0, b"<", "a web page", "download the model again"),
 )
 _CONTAINERS = (b"PK\x03\x04", b"\x80", b"\x89HDF")
-"""What files of several libraries begin with."""
+"""The first bytes of formats that several libraries use."""
 _PICKLED = (
     "convert the model with skl2onnx (scikit-learn) or onnxmltools (LightGBM, XGBoost), or, if it is of PyTorch, "
     "export it with torch.onnx.export"
@@ -58,7 +58,7 @@ _IR_VERSION_TAG = 0x08
 """First byte of nearly every ONNX file: field 1 of ModelProto, a number."""
 
 _NAME_BYTES, _PATH_BYTES = 255, 4096
-"""What Linux, macOS and Windows allow at most, or less."""
+"""The most bytes of a name and of a path: no more than Linux, macOS and Windows allow."""
 STANDARD_DOMAINS = ("", "ai.onnx")
 """Names of the domain of the standard operators; both mean the same."""
 
@@ -100,7 +100,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
 
 
 def _packed_model(path: Path) -> str | None:
-    """The ONNX file in a ZIP archive; None where it has none, or is no archive."""
+    """Returns the name of the ONNX file in a ZIP archive, or None if there is none or the file is no archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             return next((name for name in archive.namelist() if name.casefold().endswith(".onnx")), None)
@@ -130,10 +130,10 @@ def _not_a_model(path: Path, data: bytes) -> InputError:
 
 
 def check_versions(proto: onnx.ModelProto, path: Path) -> None:
-    """Checks that the file format and the standard operators are of a version that is known here.
+    """Checks that EdgeKit knows the versions of the file format and of the standard operators.
 
     Raises:
-        InputError: They are newer, or the model does not tell.
+        InputError: A version is unknown, or the model does not state its version of the operators.
     """
     if proto.ir_version > onnx.IR_VERSION:
         raise InputError(
@@ -238,7 +238,7 @@ def _checked_location(location: str, size: int, model: Path) -> Path:
 
 
 def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor of a model, wherever it stands: initializers and attributes, in subgraphs and functions too."""
+    """Yields every tensor of a model: initializers and attributes, also in subgraphs and functions."""
     for graph in _graphs(proto.graph):
         yield from graph.initializer
         yield from _attribute_tensors(graph.node)
@@ -276,11 +276,11 @@ def sha256(path: Path) -> str:
 
 
 def check_rules(path: Path, model: Model, *, with_shapes: bool = True) -> None:
-    """Holds a file against the rules of ONNX.
+    """Checks a file against the rules of ONNX.
 
     Args:
         path: The file.
-        model: What was read from it or written to it.
+        model: The model that was read from the file or written to it.
         with_shapes: Whether the shapes have to agree with one another, too.
 
     Raises:
@@ -294,7 +294,7 @@ def check_rules(path: Path, model: Model, *, with_shapes: bool = True) -> None:
 
 
 def check_in_memory(model: Model) -> None:
-    """Holds a model that is in no file against the rules of ONNX.
+    """Checks a model in memory against the rules of ONNX.
 
     Raises:
         onnx.checker.ValidationError: It breaks a rule.
@@ -303,7 +303,7 @@ def check_in_memory(model: Model) -> None:
     if _has_ranks(model):
         onnx.checker.check_model(light_proto(model), full_check=True)
         return
-    # The checker takes no input or output of unknown rank, which runtimes do take. It gets a rank to look past it.
+    # The checker refuses inputs and outputs of unknown rank, which runtimes accept. Here they get a rank for the check.
     copy = model.with_graph(model.graph_model.clone())
     for value in (*copy.graph.inputs, *copy.graph.outputs):
         value.shape = value.shape if value.shape is not None else ir.Shape([])
@@ -315,7 +315,7 @@ def _has_ranks(model: Model) -> bool:
 
 
 def _spare_data_files(model: Model, path: Path) -> None:
-    """Refuses to write over a file that the model, or the one that it was loaded from, keeps its tensors in.
+    """Refuses to overwrite a file in which the model, or the model it was loaded from, keeps its tensors.
 
     Raises:
         InputError: ``path`` is such a file.
@@ -328,14 +328,14 @@ def _spare_data_files(model: Model, path: Path) -> None:
 
 
 def write_model(model: Model, path: Path) -> None:
-    """Writes the model as an ONNX file, whole or not at all, after holding it against the rules of ONNX.
+    """Writes the model as an ONNX file, completely or not at all, and checks it against the rules of ONNX.
 
-    Its metadata tell what is known of inputs that take random numbers, or numbers in place of texts
+    Its metadata describe inputs that accept random numbers, or numbers in place of texts
     (:mod:`edgekit.graph.input_notes`).
 
     Raises:
         InputError: The file cannot be written.
-        InternalError: What would be written breaks the rules.
+        InternalError: The model to be written breaks the rules.
     """
     require_name_for_libraries(path)
     _spare_data_files(model, path)

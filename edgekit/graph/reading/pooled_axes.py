@@ -1,8 +1,8 @@
-"""Pooling over more axes than runtimes have kernels for becomes pooling over those that it really pools.
+"""Pooling over more axes than runtimes support becomes pooling over the axes that it actually pools.
 
-The standard allows any number of spatial axes. Keras on JAX writes MaxPooling2D as a MaxPool over four of them: the
-batch, height, width and the channels, with a window of one element along the first and the last. ONNX Runtime and the
-runtimes of devices pool up to three axes.
+The standard allows any number of spatial axes. Keras on JAX writes MaxPooling2D as a MaxPool over four axes: batch,
+height, width and channels, with a window of one element along the first and the last. ONNX Runtime and device runtimes
+pool up to three axes.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from edgekit.graph.building import NodeBuilder
 from edgekit.model import node_name
 
 MOST_AXES = 3
-"""Spatial axes that runtimes pool."""
+"""The most spatial axes that runtimes pool."""
 _POOLS = {"AveragePool", "LpPool", "MaxPool"}
 _LEADING = 2
 """The axes before the spatial ones: batch and channels."""
 
 
 def pool_fewer_axes(graph: ir.Graph, opset: int) -> int:
-    """Replaces pools over more axes than runtimes take, where all but up to three are left as they are; in place.
+    """Replaces pools over more axes than runtimes support, if they change at most three axes, in place.
 
-    The pooled axes are moved behind the others, and what stands before them becomes batch and channels.
+    The pooled axes are moved behind the others, and the axes before them become batch and channels.
 
     Returns:
-        How many there were.
+        The number of pools replaced.
     """
     pools = [node for node in graph.all_nodes() if _kept_and_pooled(node) is not None]
     for node in pools:
@@ -47,7 +47,7 @@ def pool_fewer_axes(graph: ir.Graph, opset: int) -> int:
 
 
 def _pooled(node: ir.Node, build: NodeBuilder, kept: Sequence[int], pooled: Sequence[int]) -> ir.Value:
-    """The same result by a pool over the pooled axes."""
+    """Builds a pool over only the pooled axes that has the same result."""
     x = node.inputs[0]
     assert x is not None
     order = [*range(_LEADING), *kept, *pooled]
@@ -73,7 +73,7 @@ def _pooled(node: ir.Node, build: NodeBuilder, kept: Sequence[int], pooled: Sequ
 
 
 def _kept_and_pooled(node: ir.Node) -> tuple[list[int], list[int]] | None:
-    """The axes along which a pool over too many moves nothing, and the others; None for any other node."""
+    """Returns the axes that a pool over too many axes keeps, and those that it pools; None for any other node."""
     if node.op_type not in _POOLS or node.domain:
         return None
     window = list(node.attributes.get_ints("kernel_shape", ()))

@@ -1,7 +1,7 @@
-"""Scales and zero points of one element become scalars, as the standard has them for a whole tensor.
+"""Scales and zero points of one element become scalars, as the standard defines them for a whole tensor.
 
-PyTorch's exporter writes the scale of a fake quantization as a tensor of one element. ONNX Runtime computes with it,
-but puts Add, Mul and AveragePool between such nodes into operators of integers that refuse it: "Scale and Zero-point
+PyTorch's exporter writes the scale of a fake quantization as a tensor of one element. ONNX Runtime executes such nodes,
+but fuses Add, Mul and AveragePool between them into integer operators that refuse the tensor: "Scale and Zero-point
 must be a scalar".
 """
 
@@ -19,12 +19,12 @@ _ONE_ELEMENT = (1,)
 
 
 def make_scales_scalars(model: ir.Model) -> int:
-    """Replaces constant scales and zero points of shape [1], in place; those of blocks stay.
+    """Replaces constant scales and zero points of shape [1] by scalars, in place; block quantization is left alone.
 
-    One scale for all of an axis is one for the whole tensor, whatever the axis is.
+    One scale along an axis of any kind is one scale for the whole tensor.
 
     Returns:
-        How many there were.
+        The number of scales and zero points replaced.
     """
     found = 0
     for node in model.graph.all_nodes():

@@ -1,8 +1,8 @@
 """SimplifiedLayerNormalization, which ONNX Runtime adds to the standard domain, in operators of the standard.
 
-It is the root-mean-square normalization that onnxruntime-genai's and Olive's language models have. ONNX knows no such
-operator, so that its checker refuses the file and its inference no shape behind it; the steps are those that
-ONNX Runtime fuses to the operator again (SimplifiedLayerNormFusion).
+It is the root-mean-square normalization in language models of onnxruntime-genai and Olive. ONNX does not know the
+operator, so its checker refuses the file, and its inference finds no shape behind the node. ONNX Runtime fuses the
+nodes written here to the operator again (SimplifiedLayerNormFusion).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _CAST_LIKE_SINCE = 15
 
 
 def write_out_simplified_norms(proto: onnx.ModelProto) -> bool:
-    """Replaces the nodes, in place: ``x / sqrt(mean(x ** 2) + epsilon) * scale``, the mean from ``axis`` on.
+    """Replaces the nodes, in place: ``x / sqrt(mean(x ** 2) + epsilon) * scale``, with the mean from ``axis`` on.
 
-    The statistics are computed in float32 where ``stash_type`` is 1, its default. A node whose axis is counted from the
-    first one stays as it is, since the rank is not known.
+    The statistics are computed in float32, which is ``stash_type`` 1, the default; nodes with another ``stash_type``
+    are not replaced. Neither are nodes with a non-negative ``axis``, because the rank is unknown.
 
     Returns:
-        Whether there was one.
+        Whether any node was replaced.
     """
     opset = max((each.version for each in proto.opset_import if each.domain in STANDARD_DOMAINS), default=0)
     found = False

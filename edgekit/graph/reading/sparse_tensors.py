@@ -1,6 +1,6 @@
-"""Sparse initializers and constants (ONNX's ``SparseTensorProto``) written out: what pruned models are stored as.
+"""Sparse initializers and constants (ONNX's ``SparseTensorProto``), as in pruned models, become dense.
 
-What reads graphs knows dense tensors only.
+The code that reads graphs supports dense tensors only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from edgekit.errors import InputError
 from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside, written_nodes
 
 MOST_BYTES = 1 << 30
-"""Of a tensor that is written out: a file of a few bytes may stand for any size."""
+"""The most bytes of a dense tensor: a file of a few bytes may describe a tensor of any size."""
 
 
 def write_dense(proto: onnx.ModelProto, path: Path) -> bool:
@@ -24,13 +24,13 @@ def write_dense(proto: onnx.ModelProto, path: Path) -> bool:
 
     Args:
         proto: The model.
-        path: Its file, which errors name.
+        path: The model's file, for error messages.
 
     Returns:
-        Whether there was one.
+        Whether there was a sparse tensor.
 
     Raises:
-        InputError: One keeps its values in another file, is too large when dense, or has a value outside of it.
+        InputError: A tensor has its values in another file, is too large when dense, or has indices outside its shape.
     """
     found = False
     for graph in _graphs(proto):

@@ -1,4 +1,4 @@
-"""The nodes of a file, and the graphs inside of them: branches, bodies of loops."""
+"""The nodes of a file, and their subgraphs: branches and bodies of loops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import onnx
 
 
 def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs that a node holds, without those inside of them."""
+    """Yields the subgraphs of a node, without the subgraphs nested in them."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -21,7 +21,7 @@ def written_nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
 
 
 def nodes_inside(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes with those of their subgraphs, in no order."""
+    """Yields nodes and all nodes in their subgraphs, in no particular order."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()

@@ -1,7 +1,7 @@
 """Operators of TensorFlow that tf2onnx leaves in a file under their own names, in operators of the standard.
 
-tf2onnx 1.17 knows none of ONNX for them, and writes the file all the same: ``Erfc`` is what Keras' exact GELU computes.
-The meanings are those of ``tf.math``.
+tf2onnx 1.17 has no ONNX equivalent for them, and writes the file nevertheless: Keras' exact GELU uses ``Erfc``. The
+operators are defined as in ``tf.math``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CAST_LIKE_SINCE = 15
 
 
 class _Steps:
-    """The nodes that one node becomes."""
+    """Builds the nodes that replace one node."""
 
     def __init__(self, node: onnx.NodeProto, opset: int) -> None:
         self.attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
@@ -85,7 +85,7 @@ def _zero_where_zero(steps: _Steps, x: str, result: str) -> str:
 
 
 def _bucketize(steps: _Steps, x: str) -> str:
-    """How many boundaries each number is not less than: of NaN all of them, as with ``std::upper_bound``."""
+    """The number of boundaries that each number is not less than; all for NaN, as with ``std::upper_bound``."""
     boundaries = steps.constant(np.array(steps.attributes.get("boundaries", []), np.float32))
     last = steps.constant(np.array([-1]))
     numbers = steps.step("Unsqueeze", steps.step("Cast", x, to=onnx.TensorProto.FLOAT), last)
@@ -94,7 +94,7 @@ def _bucketize(steps: _Steps, x: str) -> str:
 
 
 def _broadcast_args(steps: _Steps, first: str, second: str) -> str:
-    """The sizes of both, ones before the shorter; where one has 1, that of the other."""
+    """The broadcast of two shapes: the shorter gets ones in front, and the other shape's size replaces a 1."""
     shapes = [steps.step("Cast", shape, to=onnx.TensorProto.INT64) for shape in (first, second)]
     ranks = [steps.step("Shape", shape) for shape in shapes]
     rank = steps.step("Max", *ranks)
@@ -127,7 +127,7 @@ def _rgb_to_hsv(steps: _Steps, x: str) -> str:
 
 
 class _Written(NamedTuple):
-    """How an operator is told, the number of its inputs, what writes it, and from which operator set on."""
+    """An operator's description, its number of inputs, the function that writes it, and the first opset for that."""
 
     told: str
     inputs: int
@@ -148,10 +148,10 @@ _WRITTEN: Mapping[str, _Written] = {
 
 
 def write_out_tensorflow_operators(proto: onnx.ModelProto) -> list[str]:
-    """Replaces the nodes, in place, in branches, loops and functions too.
+    """Replaces TensorFlow's operators, in place, also in branches, loops and functions.
 
     Returns:
-        What was replaced, in words.
+        Descriptions of the replacements.
     """
     opset = max((each.version for each in proto.opset_import if each.domain in STANDARD_DOMAINS), default=0)
     replaced: Counter[str] = Counter()
@@ -169,7 +169,7 @@ def write_out_tensorflow_operators(proto: onnx.ModelProto) -> list[str]:
 
 
 def _lists_of_nodes(proto: onnx.ModelProto) -> Iterator[MutableSequence[onnx.NodeProto]]:
-    """The nodes of each function and each graph, those of graphs inside of others first."""
+    """Yields the nodes of each graph and function, inner graphs first."""
     inside = [graph for node in nodes_inside(written_nodes(proto)) for graph in graphs_of(node)]
     yield from (graph.node for graph in reversed(inside))
     yield from (function.node for function in proto.functions)

@@ -1,4 +1,4 @@
-"""What is held against a model before it is worked on: that it stays small, and that libraries can read it at all."""
+"""Checks of a model before it is processed: it does not expand beyond limits, and libraries can read it."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside, written_nodes
 
 MOST_NODES = 200_000
-"""Nodes that a model may have once the functions that it calls are in their place."""
+"""The most nodes of a model after its functions are inlined."""
 NODES_PER_NODE = 20
-"""What every node of the file adds to that."""
+"""How much each node in the file adds to :data:`MOST_NODES`."""
 MOST_LEVELS = 24
-"""How deep subgraphs may stand inside each other; runtimes take time that doubles with every level."""
+"""The most levels of nested subgraphs; the time that runtimes take doubles with every level."""
 DEEP_LEVELS = 6
 MOST_DEEP = 100
-"""Subgraphs that may stand side by side so deep: branches that double at each level are many before they are deep."""
+"""The most subgraphs at one level from :data:`DEEP_LEVELS` on.
+
+Branches that double at each level become many before they are deep.
+"""
 _LONGEST_TEXT = 1000
 
 _Key = tuple[str, str, str]
 
 
 def check_expansion(proto: onnx.ModelProto, path: Path) -> None:
-    """Counts the nodes that a model has once its functions are inlined, without inlining them.
+    """Counts the nodes of a model after inlining its functions, without inlining them.
 
-    Thirty functions that call one another twice are a few kilobytes, and a billion nodes.
+    Thirty functions that each call the next one twice take a few kilobytes, and expand to a billion nodes.
 
     Raises:
-        InputError: There are too many, or a function calls itself.
+        InputError: There are too many nodes, or a function calls itself.
     """
     functions = {(function.domain, function.name, function.overload): function for function in proto.functions}
     if not functions:
@@ -54,12 +57,12 @@ def check_expansion(proto: onnx.ModelProto, path: Path) -> None:
 
 
 def check_equations(proto: onnx.ModelProto, path: Path) -> None:
-    """Holds the equations of Einsum nodes against the operator's grammar.
+    """Checks the equations of Einsum nodes against the operator's grammar.
 
-    ONNX's own shape inference never ends on a term with more than one ellipsis, or with single dots.
+    ONNX's own shape inference never returns for a term with more than one ellipsis, or with single dots.
 
     Raises:
-        InputError: An equation is none.
+        InputError: An equation is invalid.
     """
     for node in nodes_inside(written_nodes(proto)):
         for attribute in node.attribute if node.op_type == "Einsum" else ():
@@ -74,10 +77,10 @@ def check_equations(proto: onnx.ModelProto, path: Path) -> None:
 
 
 def check_references(proto: onnx.ModelProto, path: Path) -> None:
-    """Looks for attributes that stand for those of a function, outside of functions.
+    """Checks that no attribute outside of functions refers to an attribute of a function.
 
     Raises:
-        InputError: There is one: it has no value (ONNX's specification, "Attribute Reference").
+        InputError: An attribute does: it has no value (ONNX's specification, "Attribute Reference").
     """
     for node in nodes_inside(proto.graph.node):
         for attribute in node.attribute:
@@ -93,10 +96,10 @@ def check_references(proto: onnx.ModelProto, path: Path) -> None:
 
 
 def check_texts(proto: onnx.ModelProto, path: Path) -> None:
-    """Looks for a NUL in names and in what the model says of itself: C ends a text there, and no manifest holds it.
+    """Checks that names and metadata have no NUL: a C string ends there, and no manifest can hold it.
 
     Raises:
-        InputError: There is one.
+        InputError: A name or an entry of the metadata has a NUL.
     """
     for what, text in _texts(proto):
         if "\0" in text:
@@ -136,14 +139,14 @@ def _names_of_values(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
 
 _TERM = r"[A-Za-z ]*+(?:\.\.\.)?+[A-Za-z ]*+"
 _EQUATION = re.compile(rf"{_TERM}(?:,{_TERM})*+(?:->{_TERM})?")
-"""As the operator's documentation has it."""
+"""The form of equations in the operator's documentation."""
 
 
 def check_depth(proto: onnx.ModelProto, path: Path) -> None:
-    """Counts how deep branches and bodies of loops stand inside each other.
+    """Checks how deeply branches and bodies of loops are nested.
 
     Raises:
-        InputError: Deeper than :data:`MOST_LEVELS`, or more than :data:`MOST_DEEP` side by side that are deep.
+        InputError: They are deeper than :data:`MOST_LEVELS`, or a deep level has more than :data:`MOST_DEEP` of them.
     """
     level, depth = written_nodes(proto), 0
     while graphs := [graph for outer in level for graph in graphs_of(outer)]:
@@ -203,9 +206,9 @@ def _key(node: onnx.NodeProto) -> _Key:
 
 @contextmanager
 def unreadable_as_input_error(path: Path) -> Iterator[None]:
-    """Makes an error about the file of whatever onnx and onnx_ir raise while they read it.
+    """Turns the errors of onnx and onnx_ir while they read a file into an error about the file.
 
-    They raise what they stumble over: of files that nobody has vetted that is no fault of EdgeKit.
+    For an unchecked file, the two libraries raise errors of any type, which are no fault of EdgeKit.
 
     Raises:
         InputError: The file cannot be read.
@@ -216,7 +219,7 @@ def unreadable_as_input_error(path: Path) -> Iterator[None]:
     except EdgeKitError:
         raise
     except (OSError, MemoryError):
-        raise  # what the system refuses has errors of its own
+        raise  # errors of the operating system are reported elsewhere
     except Exception as error:
         root = error
         while root.__cause__ is not None and isinstance(root.__cause__, Exception):
