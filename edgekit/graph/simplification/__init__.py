@@ -1,1 +1,1 @@
-"""What simplification replaces, takes out and works out ahead."""
+"""The steps of simplification: replacing, removing and precomputing nodes."""

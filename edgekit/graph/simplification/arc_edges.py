@@ -1,8 +1,8 @@
-"""Arc sines and cosines of numbers that rounding has taken beyond 1 or -1: they stay finite.
+"""Arc sines and cosines of numbers that rounding has moved beyond 1 or -1: the results stay finite.
 
-The cosine of the angle between two vectors is computed from their product and lengths. Between parallel ones it is 1,
-and where products are summed in another order, or fused, 1.0000001: of that ONNX's Acos is NaN, and so is all that
-follows. Which executions meet it differs from processor to processor.
+The cosine of the angle between two vectors is computed from their product and lengths. For parallel vectors it is 1,
+but 1.0000001 if products are summed in another order, or fused. ONNX's Acos of that number is NaN, and so is everything
+computed from it. Which runs are affected differs between processors.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from edgekit.graph.building import NodeBuilder
 from edgekit.model import node_name
 
 ROUNDING = 2.0**-20
-"""How far beyond 1 rounding in float32 takes a quotient of sums of few products: eight units in the last place. What is
-farther is NaN as before."""
+"""How far float32 rounding moves a quotient of sums of few products beyond 1: eight units in the last place.
+
+Numbers farther beyond 1 still give NaN.
+"""
 _ARCS = ("Acos", "Asin")
 _BOUNDED = frozenset({"Clip", "Cos", "Erf", "HardSigmoid", "Sigmoid", "Sin", "Softmax", "Tanh", "Where"})
-"""Operators that give no number beyond 1, or are what :func:`keep_arcs_finite` puts there."""
+"""Operators whose results are within -1 to 1, or that :func:`keep_arcs_finite` inserts."""
 
 
 def keep_arcs_finite(model: ir.Model) -> bool:
-    """Takes numbers that are beyond 1 or -1 by no more than :data:`ROUNDING` for 1 or -1, in place.
+    """Replaces arguments at most :data:`ROUNDING` beyond 1 or -1 by 1 or -1, in place.
 
     Returns:
-        Whether such numbers may come; types may be known then that were not.
+        Whether there are arc sines or cosines; unknown types may have been inferred then.
     """
     opset = model.opset_imports.get("", 0)
     arcs = [node for node in model.graph if node.op_type in _ARCS and not node.domain]

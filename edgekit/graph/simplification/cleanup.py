@@ -1,4 +1,4 @@
-"""Takes out of a graph what it does not need: operators that hand on what they get, tensors that are there twice."""
+"""Removes from a graph what it does not need: operators that pass on their input, and duplicate tensors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import onnx_ir as ir
 
 
 def remove_identities(graph_model: ir.Model) -> bool:
-    """Removes Identity nodes, in place, in subgraphs too.
+    """Removes Identity nodes, in place, also in subgraphs.
 
-    One stays where it hands an input, an initializer or a value of an outer graph to an output of its graph: an output
-    has to be made by a node of the graph itself. So does one between two outputs, which need two names.
+    An Identity stays if it passes an input, an initializer or a value of an outer graph to an output of its graph,
+    because a node of the graph has to make an output. It also stays between two outputs, which need two names.
 
     Returns:
         Whether there were any.
@@ -38,7 +38,7 @@ def remove_identities(graph_model: ir.Model) -> bool:
 
 
 def store_once(graph_model: ir.Model) -> bool:
-    """Removes initializers that hold what another one of the same graph holds, in place; says if there are any."""
+    """Removes duplicate initializers within each graph, in place; returns whether there were any."""
     changed = False
     for graph in graph_model.graphs():
         kept: dict[tuple[ir.DataType, tuple[int, ...], bytes], ir.Value] = {}
@@ -63,7 +63,7 @@ def drop_unused_initializers(graph: ir.Graph) -> None:
 
 
 def digest(tensor: ir.TensorProtocol) -> bytes:
-    """A hash of a tensor's numbers or strings, whatever order they lie in memory in."""
+    """Returns a hash of a tensor's numbers or strings, independent of their memory layout."""
     if isinstance(tensor, ir.StringTensor):
         parts = [len(text).to_bytes(8) + text for text in tensor.string_data()]
         return hashlib.blake2b(b"".join(parts), digest_size=16).digest()

@@ -1,7 +1,7 @@
-"""Softmax of a matrix that a tensor was flattened to, and that is put back into the tensor's shape.
+"""Softmax of a matrix that a tensor was flattened to, and that is reshaped back to the tensor's shape.
 
-ONNX's version converter writes a Softmax of operator sets before 13 so where it does not know the rank. Where only the
-last axis stays by itself, it is a Softmax along that one.
+ONNX's version converter writes a Softmax of opsets before 13 this way if it does not know the rank. If only the last
+axis is separate in the matrix, the Softmax runs along the tensor's last axis.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ONE_AXIS_SINCE = 13
 
 
 def compute_softmax_in_place(graph_model: ir.Model) -> bool:
-    """Takes Flatten and Reshape around such operators away, in place; says whether there were any."""
+    """Removes Flatten and Reshape around such operators, in place; returns whether there were any."""
     opset, changed = graph_model.opset_imports.get("", 0), False
     if opset < _ONE_AXIS_SINCE:
         return False
@@ -36,7 +36,7 @@ def compute_softmax_in_place(graph_model: ir.Model) -> bool:
 
 
 def _flattened(node: ir.Node) -> ir.Value | None:
-    """What a Reshape gives the Softmax of, along its last axis; None where it is something else."""
+    """Returns the tensor whose Softmax along the last axis a Reshape returns, or None for other nodes."""
     if node.op_type != "Reshape" or node.domain or node.inputs[0] is None or node.inputs[1] is None:
         return None
     softmax, sizes = node.inputs[0].producer(), node.inputs[1].producer()

@@ -1,4 +1,4 @@
-"""Optional values of which the graph tells whether they have an element."""
+"""Optional values for which the graph shows whether they have an element."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ GET = "OptionalGetElement"
 
 
 class NotKnownError(Exception):
-    """Whether an optional value has an element shows at run time."""
+    """Raised if only a run shows whether an optional value has an element."""
 
 
 def element_asked_for(node: ir.Node) -> ir.Value | None:
-    """What there is of the optional value that an ``OptionalHasElement`` or an ``OptionalGetElement`` reads.
+    """Returns the element that an ``OptionalHasElement`` or an ``OptionalGetElement`` reads.
 
-    A tensor is there, whether ``Optional`` wraps it or not; an input that is left out is not.
+    A tensor is an element, whether ``Optional`` wraps it or not; an omitted input is not.
 
     Returns:
-        The element; None where there is none.
+        The element, or None if there is none.
 
     Raises:
-        NotKnownError: A run tells it.
+        NotKnownError: Only a run shows whether there is an element.
     """
     value = node.inputs[0] if node.inputs else None
     while value is not None and _is_wrapper(value.producer()):
@@ -39,7 +39,7 @@ def _is_wrapper(node: ir.Node | None) -> bool:
 
 
 def unwrap_known_optionals(model: ir.Model) -> bool:
-    """Answers such nodes in place: by a constant, or by the element itself; says whether there were any."""
+    """Replaces nodes with a known answer by a constant or the element, in place; returns whether there were any."""
     changed = False
     for node in list(model.graph.all_nodes()):
         if node.domain or node.op_type not in (HAS, GET):

@@ -1,4 +1,4 @@
-"""The patterns of nodes that simplification replaces by fewer or plainer ones; each can be applied alone."""
+"""The patterns of nodes that simplification replaces by fewer or simpler ones; each can be applied alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnxscript import rewriter
 from onnxscript.rewriter.rules import common
 
 ALLOWZERO_OPSET = 14
-"""The operator set since which a Reshape may say that its zeros are sizes."""
+"""The first opset in which a Reshape can declare that its zeros are sizes."""
 
 Rule = Any
 """A rule of onnxscript's rewriter, which has no types."""
@@ -31,9 +31,10 @@ def fuse(graph_model: ir.Model, names: Sequence[str] | None = None) -> None:
 
 
 def _register_constants(graph_model: ir.Model) -> None:
-    """Puts constants into the graph that reads them where the rules gave two of them one name, which loses the first.
+    """Registers constants with unique names in the graph that reads them: rules may give two constants one name.
 
-    onnxscript calls the sizes of a Reshape after its input in one rule, and after its output in another.
+    Without that, the first of the two is lost. onnxscript names the sizes of a Reshape after its input in one rule, and
+    after its output in another.
     """
     for graph in graph_model.graphs():
         taken = set(graph.initializers) | {value.name for node in graph for value in node.outputs}
@@ -49,7 +50,7 @@ def _register_constants(graph_model: ir.Model) -> None:
 
 
 def _without_allowzero(graph: ir.Graph) -> None:
-    """Takes back an attribute that the rules write in every operator set, where it changes nothing."""
+    """Removes ``allowzero``, which the rules write in every opset, from Reshapes without zeros."""
     for node in graph.all_nodes():
         if node.op_type == "Reshape" and not node.domain and "allowzero" in node.attributes:
             sizes = ir.convenience.get_const_tensor(node.inputs[1]) if node.inputs[1] is not None else None
@@ -58,14 +59,15 @@ def _without_allowzero(graph: ir.Graph) -> None:
 
 
 def _without(operator: str, neutral: float, *, either: bool = False) -> Sequence[Rule]:
-    """Takes out an operator one of whose operands changes nothing.
+    """Returns rules that remove an operator with one operand that has no effect.
 
-    onnxscript has such rules, and they match a constant that is near: ``x + 1e-10``, on which a logarithm may depend.
+    onnxscript has such rules, but they also match constants that are close: ``x + 1e-10``, on which a logarithm may
+    depend.
 
     Args:
-        operator: Of two operands.
-        neutral: The second operand.
-        either: Whether it may be the first one as well.
+        operator: A binary operator.
+        neutral: The number that has no effect as the second operand.
+        either: Whether the number also has no effect as the first operand.
     """
 
     def second(op: Any, x: Any, number: Any) -> Any:
@@ -93,11 +95,11 @@ def _is_exactly(neutral: float) -> Callable[..., bool]:
 
 
 def _hard_sigmoids() -> Sequence[Rule]:
-    """Writes ``clip(x + 3, 0, 6) / 6`` as HardSigmoid, alone and where ``x`` is multiplied in between.
+    """Writes ``clip(x + 3, 0, 6) / 6`` as HardSigmoid, alone and multiplied by ``x`` before the division.
 
     The latter is the HardSwish of Howard et al., Searching for MobileNetV3 (ICCV 2019), section 5.2, as exporters write
-    it for operator sets before 14: four passes over the tensor, of which two are left. ``HardSwish`` itself would need
-    a newer operator set, and ONNX Runtime writes it out as these two.
+    it for opsets before 14: four passes over the tensor, which become two. ``HardSwish`` itself would need a newer
+    opset, and ONNX Runtime splits it into the same two operators.
     """
 
     def gate(op: Any, x: Any, three: Any, zero: Any, six: Any) -> Any:
@@ -143,9 +145,9 @@ def _hard_sigmoids() -> Sequence[Rule]:
 
 
 def _asked_in_double() -> Sequence[Rule]:
-    """Asks a float32 itself whether it is infinite or no number, which exporters of PyTorch ask of it in float64.
+    """Tests a float32 directly for infinity and NaN, where PyTorch's exporters convert it to float64 first.
 
-    A float32 is in float64 what it was, and some runtimes have no float64.
+    The conversion does not change the number, and some runtimes have no float64.
     """
 
     def rule(operator: str) -> Rule:
@@ -167,7 +169,7 @@ def _asked_in_double() -> Sequence[Rule]:
 
 
 def _scalar(value: ir.Value | None) -> float | None:
-    """The number that a constant without dimensions, or with one of one entry, holds."""
+    """Returns the number of a constant of shape [] or [1], or None for other values."""
     tensor = ir.convenience.get_const_tensor(value) if value is not None else None
     if tensor is None or tensor.size != 1 or len(tensor.shape) > 1:
         return None
@@ -175,7 +177,7 @@ def _scalar(value: ir.Value | None) -> float | None:
 
 
 SIXTHS = tuple(float(kind(1 / 6)) for kind in (np.float16, np.float32, np.float64))
-"""What exporters write for a sixth."""
+"""The numbers that exporters write for 1/6."""
 PATTERNS: Mapping[str, Sequence[Rule]] = {
     "multiply by 1": _without("Mul", 1, either=True),
     "add 0": _without("Add", 0, either=True),
@@ -230,4 +232,7 @@ PATTERNS: Mapping[str, Sequence[Rule]] = {
         common.remove_optional_bias_from_gemm_rule,
     ],
 }
-"""The patterns by what a record calls them. All constants in them are matched exactly: what is near is not the same."""
+"""The patterns by their name in a record.
+
+All constants in them are matched exactly, because a constant that is close is not the same.
+"""

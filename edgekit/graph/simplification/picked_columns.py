@@ -10,17 +10,17 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 FEWEST = 4
-"""How many columns in a row are worth it."""
+"""The fewest consecutive columns for which the replacement is worthwhile."""
 REDUCING = frozenset(["ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"])
 PICKING = frozenset([("ArrayFeatureExtractor", "ai.onnx.ml"), ("Gather", "")])
 COLUMNS = (1, -1)
 """The axis of columns in a table."""
 _AXES_AS_INPUT = {"ReduceSum": 13}
-"""The operator set since which axes are an input, where it is not 18."""
+"""The first opset with axes as an input, for operators where it is not 18."""
 
 
 class _Column(NamedTuple):
-    """What a column is made from: an operator over places of a table."""
+    """The source of a column: an operator over several columns of a table."""
 
     operator: str
     table: ir.Value
@@ -28,9 +28,9 @@ class _Column(NamedTuple):
 
 
 def reduce_columns_at_once(model: ir.Model) -> bool:
-    """Replaces what makes the columns of a Concat, in place, where many are made alike.
+    """Replaces the nodes that make the columns of a Concat, in place, where several are made the same way.
 
-    So do converters of scikit-learn write polynomial features: two nodes for the product of each pair of columns.
+    Converters of scikit-learn write polynomial features this way: two nodes for the product of each pair of columns.
 
     Returns:
         Whether there were any.
@@ -39,7 +39,7 @@ def reduce_columns_at_once(model: ir.Model) -> bool:
     for node in list(model.graph):
         if node.op_type == "Concat" and not node.domain and node.attributes["axis"].as_int() in COLUMNS:
             changed |= _join(model, node)
-    if changed:  # the columns one by one, which a proof would take for given where they are left
+    if changed:  # removes the single columns, which a proof would rely on if they stayed
         RemoveUnusedNodesPass()(model)
     return changed
 
@@ -69,7 +69,7 @@ def _key(column: _Column | None) -> tuple[str, ir.Value, int] | None:
 
 
 def _column(value: ir.Value) -> _Column | None:
-    """What the value is made from, if it is a column of a table's columns."""
+    """Returns the source of a value that is a reduction of a table's columns, or None for other values."""
     reduction = value.producer()
     if reduction is None or reduction.domain or reduction.op_type not in REDUCING:
         return None
@@ -94,7 +94,7 @@ def _numbers(value: ir.Value | None) -> list[int] | None:
 
 
 def _made(columns: Sequence[_Column], opset: int) -> list[ir.Node]:
-    """Nodes of which the last one gives all columns, side by side."""
+    """Returns nodes, the last of which returns all columns side by side."""
     operator, table, (*first,) = columns[0]
     nodes: list[ir.Node] = []
 

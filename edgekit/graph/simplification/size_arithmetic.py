@@ -1,7 +1,7 @@
-"""Arithmetic on sizes in the 64 bits that ONNX gives them: exporters of TensorFlow do it in 32, between two casts.
+"""Arithmetic on sizes in ONNX's 64 bits: exporters of TensorFlow compute it in 32 bits, between two casts.
 
-OpenVINO 2026.4 works out what sizes a tensor may have from such arithmetic. In 32 bits its upper ends overflow where a
-dimension is free, and it refuses the model.
+OpenVINO 2026.4 derives the possible sizes of a tensor from such arithmetic. In 32 bits, the upper bounds of free
+dimensions overflow, and OpenVINO refuses the model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SIZES = ("Shape", "Size")
 
 
 def widen_sizes(model: ir.Model) -> bool:
-    """Has 64-bit integers in place of 32-bit ones between a tensor's shape and the next cast, in place.
+    """Replaces 32-bit integers between a tensor's shape and the next cast by 64-bit ones, in place.
 
     Returns:
         Whether there were any.
@@ -53,7 +53,7 @@ def widen_sizes(model: ir.Model) -> bool:
 
 
 def _narrow(graph: ir.Graph) -> set[ir.Node]:
-    """The nodes of the arithmetic: all that they read of 32 bits is made by one of them, or constant."""
+    """Returns the nodes of 32-bit size arithmetic, whose 32-bit inputs are constant or made by another such node."""
     found = {node for node in graph if _casts_size(node) or (_computes(node) and _is_int32(node.outputs[0]))}
     while True:
         strange = {node for node in found if not _reads_sizes(node, found) or not _is_read_by(node, found)}
@@ -67,7 +67,7 @@ def _casts(node: ir.Node) -> bool:
 
 
 def _casts_size(node: ir.Node) -> bool:
-    """Whether the node takes 32 bits of a size."""
+    """Whether the node casts a size to 32 bits."""
     if not _casts(node) or node.attributes["to"].as_int() != ir.DataType.INT32:
         return False
     value = node.inputs[0]
@@ -89,7 +89,7 @@ def _is_int32(value: ir.Value | None) -> bool:
 
 
 def _numbers(node: ir.Node) -> Iterator[tuple[int, ir.Value]]:
-    """The inputs that the result has the type of, by place."""
+    """Yields the inputs whose type the result has, with their indices."""
     inputs = node.inputs if node.op_type in OF_ALL_INPUTS else node.inputs[:1]
     yield from ((place, value) for place, value in enumerate(inputs) if value is not None)
 
@@ -110,7 +110,7 @@ def _is_read_by(node: ir.Node, found: set[ir.Node]) -> bool:
 
 
 def _widen(graph: ir.Graph, node: ir.Node, wide: dict[ir.Value, ir.Value]) -> None:
-    """Put the node with 64 bits beside the one with 32."""
+    """Inserts a 64-bit copy of the node behind the 32-bit one."""
     (output,) = node.outputs
     if _casts(node):
         assert node.inputs[0] is not None
@@ -138,7 +138,7 @@ def _wide_constant(graph: ir.Graph, value: ir.Value, wide: dict[ir.Value, ir.Val
 
 
 def _read(graph: ir.Graph, cast: ir.Node, value: ir.Value) -> None:
-    """Has a cast read a size of 64 bits, or what reads the cast where it casts to these."""
+    """Makes a cast read the 64-bit size; a cast to 64 bits is bypassed."""
     (output,) = cast.outputs
     if cast.attributes["to"].as_int() == ir.DataType.INT64 and not output.is_graph_output():
         output.replace_all_uses_with(value)

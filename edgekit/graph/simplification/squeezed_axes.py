@@ -1,4 +1,4 @@
-"""Says which axes a Squeeze takes away that says none itself: those of size 1, which a runtime learns when it runs."""
+"""Adds axes to a Squeeze without axes, which removes the axes of size 1 that a runtime finds at run time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import onnx_ir as ir
 from edgekit.model import Model
 
 Shapes = Mapping[str, tuple[int, ...]]
-"""By the value's name."""
+"""Shapes by the value's name."""
 AXES_ARE_AN_INPUT = 13
 
 
 def with_squeezed_axes(model: Model, measured: Callable[[Sequence[str]], Sequence[Shapes]] | None = None) -> Model:
-    """The model with axes at each Squeeze whose input has sizes that tell them; itself where there is none.
+    """Returns the model with axes at each Squeeze where known sizes determine them, or the model itself if none does.
 
     Args:
         model: The model.
-        measured: Gives the shapes of values of the main graph by name, at each of some sizes of the open dimensions.
-            Where an inference does not tell a size, these do, if they agree on which are 1.
+        measured: Returns the shapes of values of the main graph by name, for each of several sizes of the open
+            dimensions. They determine sizes that inference does not, if they agree on which sizes are 1.
     """
     graph_model = model.graph_model.clone()
     silent = [
@@ -57,7 +57,7 @@ def _axes(node: ir.Node) -> list[int] | None:
 
 
 def _agreed(shapes: Sequence[tuple[int, ...]]) -> list[int] | None:
-    """The axes of size 1, where they are the same in all of several shapes."""
+    """Returns the axes of size 1 if they are the same in all shapes, else None."""
     found = [[axis for axis, size in enumerate(shape) if size == 1] for shape in shapes]
     return found[0] if found and all(axes == found[0] for axes in found) else None
 

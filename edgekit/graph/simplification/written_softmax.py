@@ -1,7 +1,7 @@
-"""A Softmax or LogSoftmax that was written out, as one operator.
+"""A Softmax or LogSoftmax that was written out in several nodes becomes one operator.
 
-Only where the largest number is taken from each row ahead of the exponentials, as Softmax itself does: without, they
-overflow where it does not.
+This is done only if the maximum of each row is subtracted before the exponentials, as Softmax itself does. Without
+that, the exponentials overflow where Softmax does not.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _ONE_AXIS_SINCE = 13
 
 
 def compute_softmax_at_once(graph_model: ir.Model) -> bool:
-    """Puts the operator in place of the node that divides or subtracts last; says whether there were any.
+    """Replaces the final division or subtraction by the operator; returns whether there were any.
 
-    What it read is left to be removed where nothing else reads it.
+    The nodes it read stay, to be removed later if nothing else reads them.
 
     Args:
-        graph_model: Of any operator set; changed in place from 13 on, where Softmax goes along one axis.
+        graph_model: A model of any opset; changed in place from 13 on, where Softmax runs along one axis.
     """
     opset, changed = graph_model.opset_imports.get("", 0), False
     if opset < _ONE_AXIS_SINCE:
@@ -40,6 +40,6 @@ def compute_softmax_at_once(graph_model: ir.Model) -> bool:
 
 
 def _is_read_by_others(node: ir.Node, powers: ir.Value) -> bool:
-    """Whether anything but the sum and the division reads the exponentials, which would be computed all the same."""
+    """Whether other nodes than the sum and the division read the exponentials, which are then computed anyway."""
     readers = {reader for reader, _ in powers.uses()}
     return powers.is_graph_output() or any(reader is not node and reader.op_type != "ReduceSum" for reader in readers)
