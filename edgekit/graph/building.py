@@ -1,4 +1,4 @@
-"""Builds nodes for a graph, in the form that the imported version of the standard operators has them in."""
+"""Builds nodes for a graph in the form of its opset."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import onnx
 import onnx_ir as ir
 
 Operand = ir.Value | np.ndarray | np.generic | Sequence[int] | int | None
-"""A value of the graph; numbers, which become an initializer (integers that are no arrays: int64); None: left out."""
+"""A graph's value; numbers that become an initializer (int64 unless an array or NumPy scalar); None for no input."""
 
 FUNCTIONS = "edgekit.functions"
 """Domain of the functions that a builder calls."""
 
 _AXES_ARE_INPUTS = {"ReduceSum": 13, "Squeeze": 13, "Unsqueeze": 13}
-"""Operators whose axes are an input since another opset than the one of the other reductions."""
+"""Operators whose axes became an input in another opset than those of the other reductions."""
 _REDUCTIONS_TAKE_AXES_SINCE = 18
 
 
@@ -33,7 +33,7 @@ class NodeBuilder:
         self.nodes: list[ir.Node] = []
         self.initializers: list[ir.Value] = []
         self.functions: list[ir.Function] = []
-        """What :meth:`call` calls; whoever adds the nodes to a model inlines them."""
+        """The functions that :meth:`call` calls; code that adds the nodes to a model has to inline them."""
         self._prefix = prefix
 
     def __call__(self, op_type: str, *operands: Operand, domain: str = "", **attributes: Any) -> ir.Value:
@@ -54,7 +54,7 @@ class NodeBuilder:
         return node.outputs
 
     def adopt(self, node: ir.Node) -> Sequence[ir.Value]:
-        """The outputs of a node that somebody else made, under names of this builder's."""
+        """Adds a node created elsewhere, renames it and its outputs, and returns the outputs."""
         node.name = f"{self._prefix}/{node.op_type}_{len(self.nodes)}"
         for number, value in enumerate(node.outputs):
             value.name = f"{node.name}_output_{number}"
@@ -69,7 +69,7 @@ class NodeBuilder:
         return self.constant(np.asarray(operand) if is_typed else np.asarray(operand, np.int64))
 
     def constant(self, array: np.ndarray) -> ir.Value:
-        """A constant."""
+        """Adds a constant."""
         name = f"{self._prefix}/constant_{len(self.initializers)}_{len(self.nodes)}"
         tensor: ir.TensorProtocol
         if array.dtype.kind in "OSU":
@@ -83,7 +83,7 @@ class NodeBuilder:
         return value
 
     def cast(self, x: Operand, dtype: ir.DataType) -> ir.Value:
-        """The numbers in another type; ``x`` itself where it is known to be of that type."""
+        """Casts to another type; returns ``x`` itself if it is known to have that type."""
         if isinstance(x, ir.Value) and x.dtype == dtype:
             return x
         result = self("Cast", x, to=int(dtype))
@@ -97,15 +97,15 @@ class NodeBuilder:
         return self(op_type, x, axes=list(axes), keepdims=int(keepdims))
 
     def squeeze(self, x: Operand, axes: Sequence[int]) -> ir.Value:
-        """Without axes of size 1."""
+        """Removes axes of size 1."""
         return self._reshaped("Squeeze", x, axes)
 
     def places_of_greatest(self, x: Operand, axis: int) -> ir.Value:
-        """Where along an axis the greatest number is, the first of equal ones; the axis goes."""
+        """Returns the index of the greatest number along an axis, the first of equal ones; the axis is removed."""
         return self("ArgMax", x, axis=axis, keepdims=0)
 
     def unsqueeze(self, x: Operand, axes: Sequence[int]) -> ir.Value:
-        """With new axes of size 1."""
+        """Inserts axes of size 1."""
         return self._reshaped("Unsqueeze", x, axes)
 
     def _reshaped(self, op_type: str, x: Operand, axes: Sequence[int]) -> ir.Value:
@@ -114,19 +114,19 @@ class NodeBuilder:
         return self(op_type, x, axes=list(axes))
 
     def slice(self, x: Operand, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int]) -> ir.Value:
-        """A part with constant borders."""
+        """Slices with constant borders."""
         if self.opset >= 10:
             return self("Slice", x, list(starts), list(ends), list(axes))
         return self("Slice", x, starts=list(starts), ends=list(ends), axes=list(axes))
 
     def split(self, x: Operand, axis: int, sizes: Sequence[int]) -> Sequence[ir.Value]:
-        """Parts along an axis."""
+        """Splits along an axis."""
         if self.opset >= 13:
             return self.several(len(sizes), "Split", x, list(sizes), axis=axis)
         return self.several(len(sizes), "Split", x, axis=axis, split=list(sizes))
 
     def pad(self, x: Operand, pads: Sequence[int]) -> ir.Value:
-        """Filled up with zeros: ``pads`` are those before each axis, then those behind each."""
+        """Pads with zeros: ``pads`` has the numbers before each axis, then those behind each axis."""
         if self.opset >= 11:
             return self("Pad", x, list(pads))
         return self("Pad", x, pads=list(pads))
@@ -136,7 +136,7 @@ class NodeBuilder:
         return NodeBuilder(self.opset, f"{self._prefix}/{name}_{len(self.nodes)}")
 
     def graph(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Graph:
-        """What was built so far as a graph of its own, the body of a node."""
+        """Returns the nodes built so far as a separate graph, for the body of a node."""
         return ir.Graph(
             inputs,
             outputs,
@@ -149,7 +149,7 @@ class NodeBuilder:
     def call(
         self, body: onnx.FunctionProto, inputs: Sequence[ir.Value | None], attributes: Sequence[ir.Attr]
     ) -> Sequence[ir.Value]:
-        """The outputs of a function that takes some inputs and attributes."""
+        """Calls a function with inputs and attributes, and returns its outputs."""
         body.domain, body.overload = FUNCTIONS, f"{self._prefix} {len(self.functions)}"
         body.name = body.name or "body"
         del body.opset_import[:]

@@ -15,14 +15,14 @@ _SIZED = frozenset({"RandomNormal", "RandomUniform"})
 _KEEPS_ZERO = frozenset(
     {"Cast", "Expand", "Identity", "Mul", "Neg", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 )
-"""Operators whose output is zero where their first input is: Mul by either."""
+"""Operators whose output is zero where their first input is, for Mul where either input is."""
 
 
 def without_cancelled_draws(model: Model) -> tuple[Model, list[str]]:
-    """The model with zeros in place of random numbers that go nowhere but into products with zero.
+    """Returns the model with zeros in place of random numbers that only reach products with zero.
 
     Args:
-        model: It is not changed.
+        model: The model, which is not changed.
 
     Returns:
         The model, and the names of the nodes of the main graph that drew the numbers.
@@ -47,7 +47,7 @@ def _draws_for_nothing(node: ir.Node) -> bool:
 
 
 def _is_cancelled(value: ir.Value) -> bool:
-    """Whether all that reads a value is a product with zero, or gives what is."""
+    """Whether all readers of a value multiply it by zero, or keep zeros and are themselves cancelled."""
     uses = value.uses()
     if not uses or value.is_graph_output():
         return False

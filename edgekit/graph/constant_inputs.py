@@ -11,11 +11,11 @@ from edgekit.model import Model
 
 
 def with_constant_inputs(model: Model, values: Mapping[str, np.ndarray]) -> Model:
-    """The model with initializers in place of some inputs; the given one is not changed.
+    """Returns the model with initializers in place of some inputs; the given model is not changed.
 
     Args:
         model: The model.
-        values: By the input's name; its element type stays that of the input.
+        values: The constants by input name; they are converted to the input's element type.
     """
     copy = model.graph_model.clone()
     for value in [value for value in copy.graph.inputs if value.name in values]:

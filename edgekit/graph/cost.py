@@ -14,15 +14,15 @@ from edgekit.model import Model, node_name
 Shape = tuple[int, ...]
 
 _NO_PARAMETERS = {ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL, ir.DataType.STRING}
-"""Element types of shapes, indices and masks; what is learned is floating point, or quantized to 16 bits or less."""
+"""Element types of shapes, indices and masks; learned numbers are floating-point, or quantized to 16 bits or less."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a graph costs, as far as it can be told."""
+    """What a graph costs, as far as it can be determined."""
 
     macs: int
-    """Of the nodes that can be counted. Loop bodies count once, and of several branches the dearest."""
+    """MACs of the nodes that can be counted; loop bodies count once, of several branches the most expensive counts."""
     uncounted: tuple[str, ...]
     """Names of the nodes that multiply, but whose shapes are not known."""
 
@@ -112,7 +112,7 @@ def _recurrent(node: ir.Node) -> int:
 
 
 def _einsum(node: ir.Node) -> int:
-    """The product over all indices, which is what the textbook loop does; one factor alone multiplies nothing."""
+    """The product over all indices, as in the textbook loop; with a single factor, there is no multiplication."""
     equation = node.attributes.get_string("equation", "").replace(" ", "")
     terms = equation.partition("->")[0].split(",")
     if len(terms) < 2:
@@ -127,7 +127,7 @@ def _einsum(node: ir.Node) -> int:
 
 
 def _attention(node: ir.Node) -> int:
-    """The standard operator: queries by keys, those of a past too, then the weights by values, for every query head."""
+    """The standard operator: for every query head, queries by keys, including past ones, then weights by values."""
     query, key, value = (_shape(node.inputs, index) for index in range(3))
     if len(query) == 4:  # [batch, heads, sequence, size]
         batch, heads, queries, size = query
@@ -143,11 +143,11 @@ def _attention(node: ir.Node) -> int:
 
 
 _MICROSOFT = "com.microsoft"
-"""ONNX Runtime's domain; what its operators compute is in its document ContribOperators."""
+"""ONNX Runtime's domain; its document ContribOperators defines the operators."""
 
 
 def _fused_matmul(node: ir.Node) -> int:
-    """FusedMatMul: ``transA`` swaps the last two axes of the left factor, whose rows ``transBatchA`` takes first."""
+    """FusedMatMul: ``transA`` swaps the last two axes of the left factor; with ``transBatchA``, its rows come first."""
     left = _shape(node.inputs, 0)
     if len(left) < 2 or not node.attributes.get_int("transA", 0):
         summed = -1
@@ -174,7 +174,7 @@ _PAST_KEY = 6
 
 
 def _multi_head_attention(node: ir.Node) -> int:
-    """Queries by keys, then the weights by values; the three may be one tensor, or keys and values."""
+    """Queries by keys, then the weights by values; one tensor may hold all three, or keys and values."""
     query = _shape(node.inputs, 0)  # [batch, sequence, heads·size] or [batch, sequence, heads, 3, size]
     width = query[2] * query[4] if len(query) == 5 else query[2]
     keys, value_width = query[1], width
@@ -195,11 +195,11 @@ def _grouped_attention(node: ir.Node) -> int:
 
 
 def _experts(*weights: int) -> Callable[[ir.Node], int]:
-    """Mixture of experts: ``k`` of them for every row of the input [..., hidden], each a product by every weight.
+    """Mixture of experts: each input row [..., hidden] goes to ``k`` experts, each with a product for every weight.
 
     Args:
-        weights: Which inputs hold the weights [experts, rows, columns]; of QMoE several numbers in a byte, of 2, 4 or 8
-            bits.
+        weights: Indices of inputs with the weights [experts, rows, columns]; QMoE packs numbers of 2, 4 or 8 bits
+            into bytes.
     """
 
     def count(node: ir.Node) -> int:
@@ -216,7 +216,7 @@ def _experts(*weights: int) -> Callable[[ir.Node], int]:
 
 
 def _linear_attention(node: ir.Node) -> int:
-    """LinearAttention: every key by its value into the state, every query by the state; delta rules read it before."""
+    """LinearAttention: every key by its value into the state, queries by the state; delta rules also read by keys."""
     (batch, steps, queries), values = _shape(node.inputs, 0), _shape(node.inputs, 2)[2]
     heads, key_heads = (node.attributes.get_int(name, 1) for name in ("q_num_heads", "kv_num_heads"))
     state = queries // heads * (values // key_heads)
@@ -261,4 +261,4 @@ _COUNTERS: dict[tuple[str, str], Callable[[ir.Node], int]] = {
     (_MICROSOFT, "QMoE"): _experts(2, 5, 8),
     (_MICROSOFT, "TransposeMatMul"): _fused_matmul,
 }
-"""By domain and operator."""
+"""Functions that count a node's MACs, by domain and operator."""

@@ -11,7 +11,7 @@ _SIZES_ONLY = {"Shape", "Size"}
 
 
 def inputs_behind(value: ir.Value) -> set[str]:
-    """The inputs on whose numbers a value depends; those of which it reads the sizes alone are none of them."""
+    """Returns the names of the inputs on whose numbers a value depends, without inputs whose size alone it reads."""
     found: set[str] = set()
     seen: set[ir.Value] = set()
     waiting: list[ir.Value] = [value]
@@ -29,7 +29,7 @@ def inputs_behind(value: ir.Value) -> set[str]:
 
 
 def _read_by(node: ir.Node) -> Iterator[ir.Value | None]:
-    """What a node and the graphs inside it read."""
+    """Yields what a node and its subgraphs read."""
     yield from node.inputs
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:

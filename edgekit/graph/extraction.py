@@ -13,13 +13,13 @@ from edgekit.suggestions import near_names
 
 
 def extract_part(model: Model, *, outputs: Sequence[str], inputs: Sequence[str] = ()) -> Model:
-    """The part of the model that computes ``outputs`` from ``inputs``; the given model is not changed.
+    """Returns the part of the model that computes ``outputs`` from ``inputs``; the given model is not changed.
 
     Args:
         model: The whole model.
-        outputs: Names of values; the name of a node stands for its outputs. Several may stand in one text, separated
+        outputs: Names of values; the name of a node means its outputs. One text may contain several names, separated
             by commas.
-        inputs: Names of the values to start from; where none is given, those of the model's inputs that are needed.
+        inputs: Names of the values to start from; if none is given, the model's inputs that are needed.
 
     Raises:
         InputError: A name is unknown, or the part needs more inputs than are given, or does not need one of them.
@@ -50,7 +50,7 @@ def extract_part(model: Model, *, outputs: Sequence[str], inputs: Sequence[str] 
                 f"{value.name!r} is not computed", subject="--outputs", hint="name a value that a node makes"
             )
     part = ir.convenience.extract(whole.graph, starts, wanted)
-    initializers = sorted(part.initializers.values(), key=lambda value: value.name or "")  # it keeps them in a set
+    initializers = sorted(part.initializers.values(), key=lambda value: value.name or "")  # onnx_ir keeps them in a set
     part.initializers.clear()
     for value in initializers:
         part.register_initializer(value)
@@ -58,7 +58,7 @@ def extract_part(model: Model, *, outputs: Sequence[str], inputs: Sequence[str] 
 
 
 def _values(model: Model, texts: Iterable[str], option: str) -> list[ir.Value]:
-    """The values that the names stand for, each once, in the order of the names."""
+    """Returns the values that the names refer to, each once, in the order of the names."""
     by_name = ir.convenience.create_value_mapping(model.graph, include_subgraphs=False)
     nodes = {node_name(node): node for node in model.graph}
     values: list[ir.Value] = []
@@ -78,7 +78,7 @@ def _values(model: Model, texts: Iterable[str], option: str) -> list[ir.Value]:
 
 
 def _computed_first(values: Mapping[str, ir.Value], option: str) -> list[str]:
-    """The names of values but weights and constants, those that are computed last first where outputs are wanted."""
+    """Returns names of values except weights and constants; for outputs, values computed last come first."""
     names = [
         name
         for name, value in values.items()

@@ -1,8 +1,8 @@
-"""The matrices of a Fourier transform in two steps, for runtimes that have products alone.
+"""The matrices of a Fourier transform in two steps, for runtimes that have only matrix products.
 
-A transform of N = rows × columns numbers is one of each column, and then one of each row, whose matrices take up the
-factors between them: Cooley and Tukey, An Algorithm for the Machine Calculation of Complex Fourier Series (1965). With
-the input n = columns·a + b and the output k = c + rows·d::
+A transform of N = rows × columns numbers is a transform of each column and then one of each row, with the factors
+between the two merged into the row matrices: Cooley and Tukey, An Algorithm for the Machine Calculation of Complex
+Fourier Series (1965). With the input n = columns·a + b and the output k = c + rows·d::
 
     X[c + rows·d] = sum over b of W(columns)^(b·d) · W(N)^(b·c) · (sum over a of W(rows)^(a·c) · x[columns·a + b])
 
@@ -22,9 +22,9 @@ class TwoSteps:
     """A transform as two products."""
 
     columns: np.ndarray
-    """What each column is multiplied with, float64 [parts · rows, 2 · rows]: parts of the input, then of the result."""
+    """The matrix for each column, float64 [parts · rows, 2 · rows]: parts of the input, then of the result."""
     rows: np.ndarray
-    """What each row is multiplied with, float64 [rows, 2 · columns, outputs · columns]."""
+    """The matrix for each row, float64 [rows, 2 · columns, outputs · columns]."""
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -33,18 +33,18 @@ class TwoSteps:
 
     @property
     def cells(self) -> int:
-        """Numbers of both."""
+        """The number of elements of both matrices."""
         return self.columns.size + self.rows.size
 
 
 def two_steps(length: int, parts: int, *, inverse: bool, is_real: bool = False) -> TwoSteps | None:
-    """The matrices of a transform of ``length`` numbers; None of a prime one.
+    """Returns the matrices of a transform of ``length`` numbers, or None if ``length`` is prime.
 
     Args:
-        length: Numbers before and after.
+        length: How many numbers are transformed.
         parts: 1 where the input is real, 2 where its imaginary parts follow its real ones.
-        inverse: Whether it goes back, and divides by the length.
-        is_real: Whether the real parts of the result are all that is wanted.
+        inverse: Whether it is the inverse transform, which divides by the length.
+        is_real: Whether only the real parts of the result are computed.
     """
     outputs = 1 if is_real else 2
     ways = [(rows, length // rows) for rows in range(2, length // 2 + 1) if length % rows == 0]
@@ -60,7 +60,7 @@ def two_steps(length: int, parts: int, *, inverse: bool, is_real: bool = False) 
 
 
 def mirrored(length: int) -> np.ndarray:
-    """Which bins of the spectrum of a real signal the ones behind its half mirror, as conjugates; int64."""
+    """Returns the bins, int64, whose conjugates are the second half of a real signal's spectrum, in order."""
     return np.arange((length - 1) // 2, 0, -1, dtype=np.int64)
 
 
@@ -71,5 +71,5 @@ def _powers(first: int, second: int, period: int, sign: int) -> np.ndarray:
 
 
 def _side_by_side(factors: np.ndarray) -> np.ndarray:
-    """A complex matrix for vectors of real parts followed by imaginary ones."""
+    """Returns a complex matrix as a real one, for vectors of real parts followed by imaginary parts."""
     return np.block([[factors.real, factors.imag], [-factors.imag, factors.real]])

@@ -1,8 +1,8 @@
-"""What the graph does not tell of a model's inputs, kept in the metadata of its file: draws and vocabularies.
+"""Facts about a model's inputs that its graph does not contain, kept in its file's metadata: draws and vocabularies.
 
-The graph of a file that was written after :mod:`edgekit.graph.random_inputs` or
-:mod:`edgekit.graph.words.inputs` has an input of floats where a node drew random numbers, and one of integers where it
-took texts. One key of ONNX's ``metadata_props`` holds, as JSON, what the manifest of a bundle says of such inputs::
+The graph of a file that was written after :mod:`edgekit.graph.random_inputs` or :mod:`edgekit.graph.words.inputs` has a
+float input where a node drew random numbers, and an integer input where it accepted texts. One key of ONNX's
+``metadata_props`` holds, as JSON, what the manifest of a bundle says about such inputs::
 
     {"random_numbers": {"drawn": {"distribution": "normal", "first": 0.0, "second": 1.0}},
      "color": {"vocabulary": ["blue", "green", "red"]},
@@ -27,14 +27,14 @@ KEY = "edgekit.inputs"
 
 _SCHEMA = "manifest.schema.json"
 _KINDS = {"drawn": "draw", "vocabulary": "vocabulary", "tokens": "tokens"}
-"""What may be said of an input, with the definition of it in the manifest's schema."""
+"""The kinds of notes on an input, each with its definition in the manifest's schema."""
 _TOGETHER = ({"drawn"}, {"vocabulary"}, {"vocabulary", "tokens"})
 _TYPES = {"drawn": ("float",), "vocabulary": ("int", "uint"), "tokens": ("int", "uint")}
-"""With what the element type of such an input begins."""
+"""For each kind, the possible beginnings of the input's element type."""
 
 
 def with_notes(model: Model) -> Model:
-    """The model as its file is written: with the metadata that tell of its inputs, where there is something to tell."""
+    """Returns the model as it is written to a file: with metadata on its inputs, if there is anything to note."""
     notes: dict[str, dict[str, Any]] = {}
     for spec in model.inputs:
         if spec.drawn is not None:
@@ -51,16 +51,16 @@ def with_notes(model: Model) -> Model:
 
 
 def read_notes(model: Model) -> tuple[Model, list[str]]:
-    """The model that knows of its inputs what the metadata of its file tell, which are taken out of them.
+    """Returns the model with the notes on inputs from its metadata, which are removed from the metadata.
 
     Args:
-        model: As it was read; its metadata are changed.
+        model: The model as it was read; its metadata are changed.
 
     Returns:
-        The model, and what is not as it should be without being in the way: inputs that are gone.
+        The model, and warnings about notes on inputs that the model does not have.
 
     Raises:
-        InputError: The metadata tell something else than :func:`with_notes` writes, or the input has another type.
+        InputError: The metadata are not what :func:`with_notes` writes, or the input has another type.
     """
     text = model.graph_model.metadata_props.pop(KEY, None)
     if text is None:
@@ -91,10 +91,10 @@ def _parsed(text: str, model: Model) -> Mapping[str, Any]:
 
 
 def _check(note: object, spec: ValueSpec, model: Model) -> None:
-    """Checks what the metadata tell of an input.
+    """Checks the note on an input.
 
     Raises:
-        InputError: It is something else than what is written there, or does not fit the input's type.
+        InputError: The note is not of a form that EdgeKit writes, or does not fit the input's type.
     """
     if not isinstance(note, dict) or set(note) not in _TOGETHER:
         raise _unknown(model, f"of input {spec.name!r}: {json.dumps(note)}")
@@ -110,7 +110,7 @@ def _check(note: object, spec: ValueSpec, model: Model) -> None:
 
 
 def _beyond(kind: str, told: Any) -> str | None:
-    """What no generator draws from, and no file can hold."""
+    """Returns why a note cannot be drawn from or written to a file, or None if it is valid."""
     if kind == "drawn" and told["distribution"] != "uniform" and told["second"] < 0:
         return f"second: {told['second']} is no scale"
     if kind == "drawn" and told["distribution"] == "uniform" and told["second"] < told["first"]:

@@ -19,7 +19,7 @@ INTEGER_OPERATORS = frozenset(
         "DynamicQuantizeMatMul",
     }
 )
-"""Operators of a model that multiplies integers: weights that only are stored as such need none of them."""
+"""Operators that show that a model multiplies integers; a model that only stores weights as integers has none."""
 
 
 def multiplies_integers(model: Model) -> bool:

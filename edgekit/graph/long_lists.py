@@ -1,8 +1,8 @@
 """Leaves out the long lists of numbers that trees and support vector machines hold as attributes.
 
-Types, shapes and versions of operators depend on none of them. ONNX's inference asks that the lists and the tensors
-of a ``TreeEnsemble`` are of one length, so tensors are shortened with the lists. A message with millions of numbers,
-and the graph read from it again, take seconds and gigabytes.
+Types, shapes and versions of operators do not depend on these lists. ONNX's inference requires that the lists and
+tensors of a ``TreeEnsemble`` have the same length, so tensors are shortened together with the lists. A message with
+millions of numbers, and the graph read from it again, would take seconds and gigabytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 
 MOST_ELEMENTS = 1024
-"""Lists that are longer are left out."""
+"""The most elements of a list that is kept."""
 _ML_DOMAIN = "ai.onnx.ml"
 _LEARNED: Mapping[str, tuple[str, ...]] = {
     "TreeEnsembleClassifier": ("nodes_", "class_"),
@@ -24,21 +24,21 @@ _LEARNED: Mapping[str, tuple[str, ...]] = {
     "SVMClassifier": ("coefficients", "support_vectors"),
     "SVMRegressor": ("coefficients", "support_vectors"),
 }
-"""What the names of lists that were learned begin with, by operator."""
+"""Prefixes of the names of learned lists, by operator."""
 _LISTS = (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS)
 
 LongLists = Mapping[tuple[tuple[str | None, ...], str], ir.Attr]
-"""Attributes by the names of their node's outputs and their own."""
+"""Attributes by the names of their node's outputs and their own name."""
 
 
 def leave_out_long_lists(graph_model: ir.Model) -> LongLists:
     """Shortens every long list of learned numbers to its first element, in place.
 
     Args:
-        graph_model: A clone: its attributes are replaced, and none is changed.
+        graph_model: A clone of a model: attributes are replaced, so those shared with the original do not change.
 
     Returns:
-        What was there, for :func:`put_back`.
+        The full lists, for :func:`put_back`.
     """
     found: dict[tuple[tuple[str | None, ...], str], ir.Attr] = {}
     for node in graph_model.graph.all_nodes():
@@ -49,11 +49,11 @@ def leave_out_long_lists(graph_model: ir.Model) -> LongLists:
 
 
 def take_long_lists(proto: onnx.ModelProto) -> LongLists:
-    """Shortens the long lists of a message's main graph in the same way, in place.
+    """Shortens every long list of learned numbers in a message's main graph to its first element, in place.
 
     Returns:
-        What was there. Equal numbers and texts of a list are one object: of a few thousand different ones in a list of
-        millions, the list takes eight bytes an element in place of forty.
+        The full lists. Equal numbers and texts of a list are one object, so a list of millions with a few thousand
+        distinct ones takes eight bytes per element instead of forty.
     """
     found: dict[tuple[tuple[str | None, ...], str], ir.Attr] = {}
     for node in proto.graph.node:
@@ -102,11 +102,11 @@ def light_message(node: ir.Node) -> tuple[onnx.NodeProto, Mapping[str, ir.Attr]]
 
 
 def put_back(graph_model: ir.Model, lists: LongLists) -> None:
-    """Gives nodes their lists back, in place.
+    """Restores the lists of nodes, in place.
 
     Args:
-        graph_model: What became of the graph that they were taken from; values keep their names.
-        lists: What was left out.
+        graph_model: The graph that the lists were taken from, possibly changed since; values keep their names.
+        lists: The full lists.
     """
     if not lists:
         return
@@ -139,7 +139,7 @@ def _shortened(attribute: ir.Attr) -> ir.Attr:
 
 
 def _numbers(attribute: ir.Attr) -> list[Any]:
-    """What a list or a tensor holds, to compare."""
+    """Returns the elements of a list or a tensor, for comparison."""
     value = attribute.as_tensor().numpy() if attribute.type is ir.AttributeType.TENSOR else attribute.value
     return list(value)
 

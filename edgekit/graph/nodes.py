@@ -1,4 +1,4 @@
-"""Small questions to the nodes of a graph that many parts ask."""
+"""Small queries on nodes of a graph that many modules use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def input_at(node: ir.Node, place: int) -> ir.Value | None:
 
 
 def has_input(node: ir.Node, place: int) -> bool:
-    """Whether the node has an input there."""
+    """Whether the node has an input at this index."""
     return input_at(node, place) is not None
 
 

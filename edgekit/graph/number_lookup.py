@@ -1,4 +1,4 @@
-"""Numbers looked up in a list, in standard operators."""
+"""Looks numbers up in a list, with standard operators."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from edgekit.graph.building import NodeBuilder
 def looked_up(
     build: NodeBuilder, x: ir.Value, keys: np.ndarray, values: np.ndarray, other: object, *, finds_nan: bool = False
 ) -> ir.Value:
-    """The value of the key that each number equals, or the one of all others.
+    """Returns, for each number, the value of the key that it equals, or else ``other``.
 
     Args:
-        build: Makes the nodes.
+        build: The builder of the nodes.
         x: Numbers of any shape, whose rank is known.
         keys: ``[n]`` in the type of ``x``, each once.
         values: ``[n]``, texts as objects.
-        other: What takes the place of numbers that are no key.
-        finds_nan: Whether NaN is found where it is a key.
+        other: The value for numbers that are no key.
+        finds_nan: Whether NaN matches a key that is NaN.
     """
     assert x.shape is not None
     rank = x.shape.rank()
@@ -36,7 +36,7 @@ def looked_up(
 
 
 def equal(build: NodeBuilder, x: ir.Value, numbers: np.ndarray | np.generic) -> ir.Value:
-    """Whether numbers are equal, which old versions of the operator tell of integers only."""
+    """Compares numbers for equality; before opset 11, where Equal only takes integers, floats use Less and Greater."""
     if build.opset >= 11 or numbers.dtype.kind in "iub":
         return build("Equal", x, numbers)
     apart = build("Or", build("Less", x, numbers), build("Greater", x, numbers))

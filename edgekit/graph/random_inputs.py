@@ -1,8 +1,8 @@
-"""Nodes that draw random numbers become inputs that take them: the app draws, and every runtime computes the same.
+"""Nodes that draw random numbers become inputs: the app draws the numbers, and all runtimes compute the same.
 
-A draw from classes follows the Gumbel-max method: the greatest of the logits, each with a number of its own added that
-is Gumbel-distributed, is a class with the probability that the softmax of the logits gives it (E. J. Gumbel,
-"Statistical Theory of Extreme Values and Some Practical Applications", 1954).
+A draw from classes uses the Gumbel-max method: if an independent Gumbel-distributed number is added to each logit, the
+greatest sum belongs to a class with the probability that the softmax of the logits gives it (E. J. Gumbel, "Statistical
+Theory of Extreme Values and Some Practical Applications", 1954).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, node_name, value_spec
 
 NAME = "random_numbers"
-"""What an input is called that takes random numbers; a number follows from the second one on."""
+"""The name of an input of random numbers; from the second one on, a number is appended."""
 
 _FLOATS = {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE}
 _AS_LARGE_AS_INPUT = {"RandomNormalLike", "RandomUniformLike"}
@@ -30,16 +30,16 @@ def draws_numbers(model: Model) -> bool:
 
 
 def with_random_inputs(model: Model, shaped: Model | None = None) -> tuple[Model, Mapping[str, str]]:
-    """The model with an input for each node that draws numbers, as far as their shape follows from the inputs.
+    """Returns the model with an input for each node that draws numbers, if the shape follows from the model's inputs.
 
-    Nodes in the bodies of loops and branches stay as they are, and so does a dropout in training.
+    Nodes in the bodies of loops and branches are not changed, and neither is a dropout in training mode.
 
     Args:
-        model: It is not changed.
-        shaped: A form of it that knows more shapes; None: the model itself.
+        model: The model, which is not changed.
+        shaped: A form of the model with more known shapes; None for the model itself.
 
     Returns:
-        The model, and by the name of the new input which node drew its numbers. ``model.drawn`` tells from what.
+        The model, and for each new input's name, the node that drew its numbers. ``model.drawn`` has the distributions.
     """
     copy = model.graph_model.clone()
     graph = copy.graph
@@ -73,11 +73,11 @@ def with_random_inputs(model: Model, shaped: Model | None = None) -> tuple[Model
 
 
 _Outside = Callable[[ir.Node, ir.Value, NodeBuilder], tuple[ir.Value, Draw] | None]
-"""Gives the input its type and shape, and returns what takes the node's place; None where that is not known."""
+"""Sets the input's type and shape, and returns the value that replaces the node, or None if they are unknown."""
 
 
 def _plain(node: ir.Node, taken: ir.Value, build: NodeBuilder) -> tuple[ir.Value, Draw] | None:
-    """What the node drew is the input."""
+    """The input replaces the numbers that the node drew."""
     output = node.outputs[0]
     taken.type, taken.shape = output.type, output.shape
     if node.op_type in _AS_LARGE_AS_INPUT and node.inputs[0] is not None:
@@ -124,7 +124,7 @@ _OUTSIDE: Mapping[str, _Outside] = {
 
 
 def _is_known(value: ir.Value, dimensions: set[str]) -> bool:
-    """Whether an input can have that type and shape: floating-point, and of sizes that other inputs tell."""
+    """Whether an input can have the value's type and shape: floating-point, with sizes that other inputs determine."""
     shape = value_spec(value).shape
     return (
         value.dtype in _FLOATS
@@ -134,7 +134,7 @@ def _is_known(value: ir.Value, dimensions: set[str]) -> bool:
 
 
 def _free_name(graph: ir.Graph) -> str:
-    """The first name of :data:`NAME` that no value has."""
+    """Returns :data:`NAME`, with a number if needed, so that no value has the name yet."""
     used = {value.name for value in graph.inputs} | set(graph.initializers)
     used |= {value.name for node in graph.all_nodes() for value in node.outputs}
     names = (NAME if number == 1 else f"{NAME}_{number}" for number in range(1, len(used) + 2))

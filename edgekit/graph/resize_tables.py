@@ -16,7 +16,7 @@ Table = np.ndarray
 
 
 class UnknownModeError(ValueError):
-    """A mode that the specification does not have."""
+    """The mode is not in the specification."""
 
 
 ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -39,7 +39,7 @@ class Axis:
     """Begin and end of the region that ``tf_crop_and_resize`` takes, as shares of ``size - 1``."""
 
     def coordinates(self, transformation: str) -> np.ndarray:
-        """Where each output element lies in the input: [out].
+        """Returns the position of each output element in the input: [out].
 
         Args:
             transformation: ``coordinate_transformation_mode``.
@@ -73,7 +73,7 @@ class Axis:
 
 
 def nearest_indices(axis: Axis, coordinates: np.ndarray, rounding: str) -> np.ndarray:
-    """The input element that each output element repeats: [out].
+    """Returns the index of the input element that each output element repeats: [out].
 
     Raises:
         UnknownModeError: There is no such rounding.
@@ -85,7 +85,7 @@ def nearest_indices(axis: Axis, coordinates: np.ndarray, rounding: str) -> np.nd
 
 
 def linear_table(axis: Axis, coordinates: np.ndarray, *, antialias: bool, exclude_outside: bool) -> Table:
-    """Weights of linear interpolation; with antialias, of a triangle as wide as the input is finer than the output."""
+    """Returns weights of linear interpolation; antialiasing widens the triangle by the downscaling factor."""
     squeeze = min(axis.scale, 1.0) if antialias else 1.0
     return _filtered(axis, coordinates, lambda x: np.maximum(1 - np.abs(x), 0), 1, squeeze, exclude_outside)
 
@@ -111,15 +111,15 @@ def _filtered(
     squeeze: float,
     exclude_outside: bool,
 ) -> Table:
-    """Weights of a symmetric kernel around each coordinate, normalized; what lies outside counts for the border.
+    """Returns normalized weights of a symmetric kernel around each coordinate; positions outside count for the border.
 
     Args:
         axis: The axis.
-        coordinates: Where the output elements lie.
+        coordinates: Positions of the output elements in the input.
         kernel: Weight by distance; zero from ``radius`` on.
-        radius: In input elements where ``squeeze`` is 1.
-        squeeze: Distances are multiplied by it first.
-        exclude_outside: Whether what lies outside counts for nothing instead.
+        radius: The kernel's radius, in input elements if ``squeeze`` is 1.
+        squeeze: The factor by which distances are multiplied first.
+        exclude_outside: Whether positions outside have weight 0 instead.
     """
     reach = int(np.ceil(radius / squeeze)) + 1
     base = np.floor(coordinates.astype(np.float64)).astype(np.int64)
@@ -137,13 +137,13 @@ def _filtered(
 def output_sizes(
     lengths: Sequence[int], sizes: Sequence[int] | None, scales: Sequence[float] | None, policy: str
 ) -> tuple[list[int], list[float]]:
-    """Output sizes and factors along the axes that are resized.
+    """Returns output sizes and factors along the axes that are resized.
 
     Args:
-        lengths: The input's sizes along them.
-        sizes: What ``sizes`` asks for; None where ``scales`` does.
+        lengths: The input's sizes along these axes.
+        sizes: The requested sizes; None if ``scales`` are given instead.
         scales: The factors.
-        policy: ``keep_aspect_ratio_policy``, which counts for ``sizes``.
+        policy: ``keep_aspect_ratio_policy``, which applies to ``sizes``.
 
     Raises:
         UnknownModeError: There is no such policy, or neither sizes nor scales are given.

@@ -1,7 +1,7 @@
-"""Outputs that are sequences of a fixed number of tensors, told by as many tensors.
+"""Outputs that are sequences of a fixed number of tensors become as many tensors.
 
-skl2onnx lets a classifier of several labels return its probabilities so: a tensor for each label, put together by a
-SequenceConstruct. No device's runtime hands out sequences.
+skl2onnx lets a classifier of several labels return its probabilities as a SequenceConstruct of a tensor for each label.
+Runtimes of devices do not return sequences.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from edgekit.model import bodies
 
 
 def without_sequences(graph: ir.Graph) -> dict[str, tuple[str, ...]]:
-    """Replaces every sequence that the graph returns and builds of a fixed number of tensors by these, in place.
+    """Replaces every returned sequence of a fixed number of tensors by these tensors, in place.
 
     Returns:
-        By the name that the sequence had, the names of the outputs in its place, in its order.
+        For each sequence's name, the names of the outputs that replace it, in its order.
     """
     taken = _names(graph)
     found: dict[str, tuple[str, ...]] = {}
@@ -47,7 +47,7 @@ def warnings_of(sequences: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def _elements(value: ir.Value) -> tuple[ir.Value, ...]:
-    """The tensors that a sequence is built of; none where that is not certain, or the value is no sequence."""
+    """Returns the tensors of a sequence; none if they are uncertain, or the value is no sequence."""
     if not isinstance(value.type, ir.SequenceType) or not isinstance(value.type.elem_type, ir.TensorType):
         return ()
     maker = value.producer()
@@ -59,7 +59,7 @@ def _elements(value: ir.Value) -> tuple[ir.Value, ...]:
 
 
 def _output(graph: ir.Graph, sequence: ir.Value, element: ir.Value, name: str) -> ir.Value:
-    """An element of a sequence under a name of its own."""
+    """Adds an Identity that returns an element of a sequence under the given name."""
     node = ir.node("Identity", [element])
     made = node.outputs[0]
     assert isinstance(sequence.type, ir.SequenceType)
@@ -71,7 +71,7 @@ def _output(graph: ir.Graph, sequence: ir.Value, element: ir.Value, name: str) -
 
 
 def _drop_unread(graph: ir.Graph, value: ir.Value) -> None:
-    """Removes the nodes that made a sequence, as far as nothing reads it."""
+    """Removes the nodes that made a sequence if nothing else reads it."""
     while True:
         maker = value.producer()
         if maker is None or value.uses() or value.is_graph_output():

@@ -8,19 +8,19 @@ import numpy as np
 import onnx_ir as ir
 
 TYPE_ATTRIBUTES = ("dtype", "to", "output_datatype", "output_dtype")
-"""What operators call the element type that they make."""
+"""Names of attributes with the element type of an operator's output."""
 
 
 def in_single_precision(model: ir.Model, types: Collection[ir.DataType], *, at_boundary: bool = False) -> ir.Model:
-    """The model with float32 in place of element types inside; itself where none of them occurs.
+    """Returns the model with float32 in place of other element types, or the model itself if it has none of them.
 
-    What single precision has no number for becomes infinite. Conversions that change nothing any more are dropped.
+    Numbers beyond the range of float32 become infinite. Conversions without an effect are removed.
 
     Args:
-        model: It is not changed.
-        types: Which element types become float32.
-        at_boundary: Inputs and outputs become float32, too. Else they keep their types, with a Cast behind or before
-            them.
+        model: The model, which is not changed.
+        types: The element types that become float32.
+        at_boundary: Whether inputs and outputs become float32, too. Otherwise they keep their types, and a Cast is
+            added behind inputs and before outputs.
     """
     if not any(_dtype(value) in types for value in _values(model.graph)) and not any(
         _exchanged(attribute, types) for node in model.graph.all_nodes() for attribute in node.attributes.values()
@@ -48,7 +48,7 @@ def in_single_precision(model: ir.Model, types: Collection[ir.DataType], *, at_b
 
 
 def _values(graph: ir.Graph) -> Iterator[ir.Value]:
-    """All values of a graph and of those within it."""
+    """Yields all values of a graph and its subgraphs."""
     for each in (graph, *graph.subgraphs()):
         yield from (*each.inputs, *each.initializers.values())
     for node in graph.all_nodes():
@@ -78,7 +78,7 @@ def _single(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
 
 
 def _exchanged(attribute: ir.Attr, types: Collection[ir.DataType]) -> ir.Attr | None:
-    """The attribute of the node in single precision; None where it stays."""
+    """Returns the attribute in single precision, or None if it does not change."""
     if attribute.is_ref():
         return None
     if attribute.type is ir.AttributeType.TENSOR and attribute.as_tensor().dtype in types:
@@ -90,7 +90,7 @@ def _exchanged(attribute: ir.Attr, types: Collection[ir.DataType]) -> ir.Attr | 
 
 
 def _cast_input(graph: ir.Graph, value: ir.Value, dtype: ir.DataType) -> None:
-    """Has what reads an input of another type read it in single precision."""
+    """Inserts a Cast so that readers of an input of another type get float32."""
     value.type = ir.TensorType(dtype)
     converted = _cast(value, ir.DataType.FLOAT, f"{value.name}/single")
     node = converted.producer()
@@ -107,7 +107,7 @@ def _cast_input(graph: ir.Graph, value: ir.Value, dtype: ir.DataType) -> None:
 
 
 def _cast_output(graph: ir.Graph, place: int, dtype: ir.DataType) -> None:
-    """Hands out what is computed in single precision in the output's type, under the output's name."""
+    """Casts an output computed in float32 to the output's type, under the output's name."""
     value = graph.outputs[place]
     name = value.name
     value.name = f"{name}/single"
@@ -126,7 +126,7 @@ def _cast(value: ir.Value, dtype: ir.DataType, name: str) -> ir.Value:
 
 
 def _drop_casts(graph: ir.Graph) -> None:
-    """Has what reads a float32 made of a float32 read the one that it was made of."""
+    """Removes Casts from float32 to float32."""
     for node in list(graph.all_nodes()):
         source = node.inputs[0] if node.op_type == "Cast" and node.domain == "" else None
         if source is None or source.dtype is not ir.DataType.FLOAT or node.outputs[0].is_graph_output():

@@ -1,4 +1,4 @@
-"""Refuses models that were exported in training mode: they draw at random what they drop, differently in every run."""
+"""Refuses models exported in training mode, in which dropout gives different results in every run."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from edgekit.errors import InputError
 from edgekit.model import Model, node_name
 
 DEFAULT_RATIO = 0.5
-"""What a Dropout without a ratio drops, as ONNX defines it."""
+"""The ratio of a Dropout that states none, as ONNX defines it."""
 
 
 def require_inference(model: Model) -> None:
-    """Checks that nothing of the model drops at random.
+    """Checks that no node of the model drops numbers at random.
 
     Raises:
-        InputError: It was exported in training mode; the nodes that show it are named.
+        InputError: The model was exported in training mode; the error names the nodes that show it.
     """
     dropping = [node_name(node) for node in model.graph.all_nodes() if _drops_at_random(node)]
     if not dropping:
@@ -45,6 +45,6 @@ def _normalizes_by_the_batch(node: ir.Node) -> bool:
 
 
 def _number(value: ir.Value | None) -> float | None:
-    """The single number that a value holds; None where it is computed."""
+    """Returns the single number of a value, or None if it is computed."""
     tensor = None if value is None else ir.convenience.get_const_tensor(value)
     return None if tensor is None or tensor.size != 1 else float(tensor.numpy().reshape(-1)[0])

@@ -20,20 +20,20 @@ from edgekit.model import Model
 
 MICROSOFT = "com.microsoft"
 SHIFT = 128
-"""What lies between the lowest numbers of int8 and of uint8."""
+"""The difference between the lowest numbers of uint8 and int8."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where an operator has its 8-bit numbers, each with its zero point, among its inputs."""
+    """The indices of an operator's inputs of 8-bit numbers, each with the index of its zero point."""
 
     weights: tuple[tuple[int, int], ...]
     activation: tuple[int, int] | None = None
-    """What has to be as unsigned as the weights; None where the operator quantizes it itself."""
+    """The activation, which has to be unsigned like the weights; None if the operator quantizes it itself."""
     result: int | None = None
-    """The zero point of what it gives, which has the type of the activation; None where it gives wider numbers."""
+    """The result's zero point, which has the activation's type; None if the operator returns wider numbers."""
     zero_as_scale: int | None = None
-    """How far behind the weights their scale is, where a zero point has to be of its shape."""
+    """The distance from the weights to their scale, if a new zero point needs the scale's shape."""
 
 
 OPERATORS = {
@@ -52,13 +52,13 @@ OPERATORS = {
 
 
 def with_unsigned_weights(model: Model) -> Model:
-    """The model with unsigned weights wherever it multiplies 8-bit integers; itself where it has no signed ones.
+    """Returns the model with unsigned weights wherever it multiplies 8-bit integers, or itself if none are signed.
 
-    Weights that only are widened (DequantizeLinear) count where they are constant matrices: runtimes take them for
+    Constant matrices that are only widened (DequantizeLinear) count as weights, too, because runtimes use them as
     weights of an integer product.
 
     Args:
-        model: It is not changed.
+        model: The model, which is not changed.
     """
     if not any(_signed_weights(node) for node in model.graph.all_nodes()):
         return model
@@ -71,7 +71,7 @@ def with_unsigned_weights(model: Model) -> Model:
 
 
 def _signed_weights(node: ir.Node) -> list[tuple[int, int]]:
-    """Where a node has signed weights."""
+    """Returns the input indices of a node's signed weights, each with the index of its zero point."""
     places = OPERATORS.get((node.domain, node.op_type))
     if places is None:
         return []
@@ -116,7 +116,7 @@ def _rewrite(node: ir.Node, build: NodeBuilder, shifted: dict[tuple[ir.Value, ir
 
 
 def _zero(node: ir.Node, place: int, places: Places, build: NodeBuilder) -> ir.Value:
-    """The zero point of what had none, which was 0."""
+    """Returns a zero point for weights that had none, which means 0 before the shift."""
     shape: tuple[int, ...] = ()
     if places.zero_as_scale is not None:
         scale = input_at(node, place + places.zero_as_scale)
@@ -126,7 +126,7 @@ def _zero(node: ir.Node, place: int, places: Places, build: NodeBuilder) -> ir.V
 
 
 def _shifted(build: NodeBuilder, value: ir.Value) -> ir.Value:
-    """A value that is computed or fed, 128 larger."""
+    """Returns a computed or fed value plus 128, as uint8."""
     wide = build("Add", build("Cast", value, to=int(ir.DataType.INT32)), np.int32(SHIFT))
     made = build.cast(wide, ir.DataType.UINT8)
     made.shape = value.shape
@@ -134,7 +134,7 @@ def _shifted(build: NodeBuilder, value: ir.Value) -> ir.Value:
 
 
 def _back_to_signed(node: ir.Node, graph: ir.Graph) -> None:
-    """Hands on what a node gives as it was given before, 128 smaller."""
+    """Adds nodes that subtract 128 from a node's result, so that its readers get signed numbers as before."""
     result = node.outputs[0]
     build = NodeBuilder(21, f"{result.name}/signed")
     signed = build.cast(
@@ -165,5 +165,5 @@ def _is_signed(value: ir.Value | None) -> bool:
 
 
 def _up(array: np.ndarray) -> np.ndarray:
-    """Numbers of int8 as uint8, 128 larger: their highest bit turned round."""
+    """Returns int8 numbers plus 128 as uint8, by flipping their highest bit."""
     return array.view(np.uint8) ^ np.uint8(SHIFT)

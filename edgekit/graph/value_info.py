@@ -1,4 +1,4 @@
-"""Leaves out of a file what whoever reads it works out anyway: the types and shapes of inner values."""
+"""Leaves out of a file what its readers can infer: the types and shapes of inner values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from edgekit.model import Model
 
 
 def without_inferable_value_info(model: Model) -> Model:
-    """The model without types and shapes that a constant tells itself, or that ONNX's shape inference finds again.
+    """Returns the model without types and shapes that constants have themselves, or that ONNX's inference finds again.
 
-    They are up to an eighth of a small file. Those of inputs and outputs stay, of branches and loops too, and those of
-    values that inference tells nothing of, or something else. The given model is not changed. What is left is for
-    writing: passes expect constants to have a type.
+    They are up to an eighth of a small file. Types and shapes of inputs and outputs stay, also in branches and loops,
+    and so do those of values for which inference finds nothing, or something else. The given model is not changed. The
+    result is only for writing: passes expect constants to have a type.
     """
     bare = model.graph_model.clone()
     for graph in bare.graphs():
@@ -36,12 +36,12 @@ def without_inferable_value_info(model: Model) -> Model:
 
 
 def _empty(value: ir.Value) -> None:
-    """Leave nothing to be written of it: notes of an exporter alone would make an entry without a type."""
+    """Clears type, shape and metadata of a value, because metadata alone would write an entry without a type."""
     value.shape = value.type = None
     value.metadata_props.clear()
 
 
 def _inner(graph: ir.Graph) -> dict[str, ir.Value]:
-    """What the graph's own nodes give and it does not hand out, by name."""
+    """Returns the values that the graph's own nodes make and that are not its outputs, by name."""
     values = (value for node in graph for value in node.outputs)
     return {value.name: value for value in values if value.name and not value.is_graph_output()}
