@@ -1,1 +1,1 @@
-"""What the verdicts on a model's nodes mean, what would help, and how they are told."""
+"""The verdicts on a model's nodes: what they mean, what would help, and how they are reported."""

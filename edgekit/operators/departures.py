@@ -1,4 +1,4 @@
-"""Kinds of nodes that a runtime takes and computes otherwise than the ONNX standard: what its plugin lists of them."""
+"""Kinds of nodes that a runtime accepts but does not compute as the ONNX standard defines; plugins list them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Departure:
     """A kind of node that a runtime gets wrong."""
 
     op_types: tuple[str, ...]
-    """Operators of the domain."""
+    """Names of operators in ``domain``."""
     applies: Callable[[ir.Node, int], bool]
-    """Whether a node of such an operator, in this version of the operator set, is of the kind."""
+    """Whether a node of such an operator is affected, given the node and the opset."""
     reason: str
     domain: str = ""
 
@@ -33,12 +33,12 @@ class Departure:
 
 
 def departing_nodes(model: Model, departures: Iterable[Departure], runtime: str) -> list[OpGap]:
-    """The nodes of the kinds, in graph order; their shapes are known as far as they can be.
+    """Returns the nodes of the given kinds in graph order.
 
     Args:
-        model: The model.
-        departures: The kinds.
-        runtime: What a reason starts with: who departs.
+        model: The model, with its shapes inferred as far as possible.
+        departures: The kinds of nodes.
+        runtime: The runtime's name, with which each reason starts.
     """
     kinds = tuple(departures)
     return [
@@ -50,10 +50,10 @@ def departing_nodes(model: Model, departures: Iterable[Departure], runtime: str)
 
 
 def equal_channels(value: ir.Value | None) -> int:
-    """How many channels hold the same numbers, because one convolution gives them by filters that are all equal.
+    """Returns how many channels are equal because one convolution makes them with equal filters.
 
     Returns:
-        The number of all channels; 0 where they may differ.
+        The number of all channels, or 0 if they may differ.
     """
     producer = None if value is None else value.producer()
     while producer is not None and producer.domain == "" and producer.op_type in KEEPS_EQUAL_CHANNELS:
@@ -66,7 +66,7 @@ def equal_channels(value: ir.Value | None) -> int:
 
 
 def _equal_rows(value: ir.Value) -> int:
-    """How many rows a constant has along its first axis, where they are equal; otherwise 0."""
+    """Returns the number of rows of a constant along its first axis if they are equal, else 0."""
     producer = value.producer()
     if producer is not None and producer.domain == "" and producer.op_type == "ConstantOfShape":
         shape = constant_input(producer, 0)
@@ -86,18 +86,18 @@ def static_sizes(value: ir.Value | None) -> np.ndarray | None:
 
 
 def aligns_corners_by_broken_scales(node: ir.Node, *, if_unknown: bool) -> bool:
-    """Whether a Resize aligns corners by scales that give no whole sizes, which aligned corners make the most of.
+    """Whether a Resize aligns corners with scales that give fractional sizes, which affects aligned corners most.
 
     Args:
         node: The Resize.
-        if_unknown: The answer where scales or sizes are not known.
+        if_unknown: The answer if scales or sizes are unknown.
     """
     if node.attributes.get_string("coordinate_transformation_mode", "half_pixel") != "align_corners":
         return False
     if not has_input(node, 2):
         return False
     scales, sizes = constant_input(node, 2), static_sizes(node.inputs[0])
-    if scales is not None and not scales.size:  # what opset 11 has in the place of scales where sizes are given
+    if scales is not None and not scales.size:  # in opset 11, the scales are empty if sizes are given
         return False
     if scales is None or sizes is None:
         return if_unknown

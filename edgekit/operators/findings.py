@@ -14,7 +14,7 @@ from edgekit.target import NodeVerdict, Support
 def operator_findings(
     model: Path, profile: str, verdicts: Iterable[NodeVerdict], support: OperatorSupport
 ) -> Iterator[Finding]:
-    """What is not plainly supported, node by node, and the model's fit where that is poor."""
+    """Yields a finding for each node that is not fully supported, and one for the model if its fit is poor."""
     rules = {
         Support.UNSUPPORTED: Rule("unsupported-operator", "The target cannot take the node.", Level.ERROR),
         Support.FALLS_BACK: Rule("falls-back", "The node runs on a slower unit of the device.", Level.WARNING),

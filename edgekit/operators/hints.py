@@ -1,4 +1,4 @@
-"""What would help a node that a device does not take, as far as the ONNX standard tells it."""
+"""Advice for nodes that a device does not accept, as far as the ONNX standard provides it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit.execution.processor_layouts import OPTIMIZE_LESS, is_laid_out
 
 _ON_THIS_SYSTEM = "install "
-"""How a hint begins that has nothing to do with the device."""
+"""The beginning of a hint about this system rather than the device."""
 
 
 def locale_hint(locale: str) -> str:
@@ -24,20 +24,20 @@ def locale_hint(locale: str) -> str:
 
 
 def fix_sizes_hint(dimensions: Collection[str] = ()) -> str:
-    """Advice for a node that is taken as soon as a dimension is fixed.
+    """Returns advice for a node that is accepted once a dimension is fixed.
 
     Args:
-        dimensions: The names of the model's open dimensions; empty where they are not known.
+        dimensions: The names of the model's open dimensions; empty if they are unknown.
     """
     named = " or ".join(f"--dim {quote(name)}=SIZE" for name in dimensions)
     return f"fix the dimension with {named or '--dim NAME=SIZE or --shape'}"
 
 
 def refusal_hint(hints: Collection[str], dimensions: Collection[str]) -> str:
-    """Advice for a model some of whose nodes are refused.
+    """Returns advice for a model some of whose nodes are refused.
 
     Args:
-        hints: Those for the nodes.
+        hints: The hints for the nodes.
         dimensions: The names of the model's open dimensions.
     """
     fix_sizes = fix_sizes_hint(dimensions)
@@ -52,15 +52,15 @@ def refusal_hint(hints: Collection[str], dimensions: Collection[str]) -> str:
 
 
 def definition_hint(node: ir.Node, opset: int, takes: Callable[[str], bool]) -> str:
-    """Advice to replace the node by what the standard defines it as, if the device takes all of that.
+    """Returns advice to replace the node by its definition in the standard, if the device accepts all of its operators.
 
     Args:
         node: The node.
         opset: The version of the standard operators that the model imports.
-        takes: Whether the device takes an operator of the standard, by its name.
+        takes: Whether the device accepts an operator of the standard, by its name.
 
     Returns:
-        Empty where the standard gives no definition, or one with other operators.
+        The advice, or an empty string if the standard has no definition, or one with an operator not accepted.
     """
     if node.domain:
         return ""
@@ -101,19 +101,19 @@ _REPLACEMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "RNN": ("write the steps out as MatMul, Tanh and Add", ("MatMul", "Tanh", "Add")),
     "Scan": ("export it unrolled", ()),
 }
-"""Other ways to compute what an operator computes, and the operators that they need."""
+"""For each operator, another way to compute the same, and the operators that this needs."""
 
 CUT_OUT = "cut the model before them with `edgekit extract`, or export it with other operators"
 CUT_OFF = "if it stands at the model's beginning or end, `edgekit extract` cuts it off"
 
 
 def replacement_hint(node: ir.Node, opset: int, takes: Callable[[str], bool] | None = None) -> str:
-    """What could stand in for a node that a device does not take.
+    """Returns advice on what could replace a node that a device does not accept.
 
     Args:
         node: The node.
         opset: The version of the standard operators that the model imports.
-        takes: Whether the device takes an operator of the standard, by its name; None where that is not known.
+        takes: Whether the device accepts an operator of the standard, by its name; None if that is unknown.
     """
     if is_laid_out(node):
         return OPTIMIZE_LESS

@@ -1,14 +1,14 @@
-"""Tables of measured cases: how many of the nodes like one a device's compiler took, as somebody else measured it.
+"""Tables of measured cases: how many nodes like a given one a device's compiler accepted, as others measured it.
 
 A table is a JSON file::
 
     {
-      "source": …, "version": …, "date": when it was taken from there,
+      "source": …, "version": …, "date": when the table was copied from the source,
       "measured": what compiled the cases,
-      "operators": {operator with its domain in front where that is not the standard one: TREE}
+      "operators": {operator, preceded by its domain unless that is the standard one: TREE}
     }
 
-A TREE is ``[compiled, cases]``, or ``{"by": feature, "of": {value: TREE}}`` where cases differ by a feature: ``type:N``
+A TREE is ``[compiled, cases]``, or ``{"by": feature, "of": {value: TREE}}`` if cases differ by a feature: ``type:N``
 and ``rank:N`` of input N, ``version`` of the operator (a node's, or the greatest below), ``constants`` (for each input
 that ``inputs`` lists: ``C`` for a constant, ``-`` for a computed one, ``.`` for none), or the name of an attribute that
 is a text or an integer.
@@ -31,9 +31,9 @@ from edgekit.model import op_name
 from edgekit.operators.hints import since_version
 
 TAKEN = 0.8
-"""From which share of cases on a node counts as taken."""
+"""The least share of compiled cases from which a node counts as accepted."""
 LEFT = 0.2
-"""Up to which share it counts as left."""
+"""The greatest share of compiled cases up to which a node counts as not accepted."""
 
 VERSION = "version"
 
@@ -53,7 +53,7 @@ class Cases(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """What was measured of a device's compiler."""
+    """Measurements of a device's compiler."""
 
     source: str
     version: str
@@ -64,7 +64,7 @@ class MeasuredTable:
     @classmethod
     @cache
     def read(cls, file: Path) -> MeasuredTable:
-        """The table in a file of the form that this module tells."""
+        """Reads the table from a file in the form that this module describes."""
         return cls(**json.loads(file.read_text(encoding="utf-8")))
 
     def cases_like(self, node: ir.Node, opset: int) -> Cases | None:
@@ -87,7 +87,7 @@ class MeasuredTable:
         return _all_of(tree)
 
     def told(self, cases: Cases) -> str:
-        """What a verdict says of the cases."""
+        """Returns the text about the cases for a verdict."""
         share = f"{cases.compiled} of {cases.total}"
         return f"compiled in {share} cases like it, measured with {self.measured} ({self.version})"
 
@@ -135,7 +135,7 @@ def _kind_of(node: ir.Node, place: int) -> str:
 
 
 def _all_of(tree: Any) -> Cases:
-    """All cases of a tree."""
+    """Returns the sums of all cases in a tree."""
     if not isinstance(tree, dict):
         return Cases(*tree)
     parts = [_all_of(part) for part in tree["of"].values()]

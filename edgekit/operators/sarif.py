@@ -34,9 +34,9 @@ class Rule:
     """A kind of finding."""
 
     id: str
-    """Stable, in lower case and dashes: people suppress findings by it."""
+    """A stable identifier, in lower case and dashes: users suppress findings by it."""
     summary: str
-    """One sentence, with a full stop."""
+    """One sentence, with a period."""
     level: Level
 
 
@@ -48,17 +48,17 @@ class Finding:
     message: str
     file: Path
     part: str = ""
-    """What inside the file it is about, such as a node's name."""
+    """The part of the file that the finding concerns, such as a node's name."""
     properties: Mapping[str, str] | None = None
-    """What machines may want to know beyond the text."""
+    """Facts for programs, in addition to the text."""
 
 
 def sarif_log(findings: Iterable[Finding], *, tool: str, version: str) -> dict[str, Any]:
-    """One run's findings as a SARIF log.
+    """Returns one run's findings as a SARIF log.
 
     Args:
-        findings: What was found; none makes a log that says so.
-        tool: Name of the command that found it.
+        findings: The findings; without any, the log has an empty list of results.
+        tool: The name of the command that made the findings.
         version: EdgeKit's version.
     """
     found = list(findings)
@@ -92,7 +92,7 @@ def write_sarif(log: Mapping[str, Any], path: Path) -> None:
 
 def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
     location: dict[str, Any] = {
-        # A model has no lines; code hosts show nothing that has no line.
+        # A model has no lines, but code hosts do not show findings without a line.
         "physicalLocation": {"artifactLocation": {"uri": _uri(finding.file)}, "region": {"startLine": 1}}
     }
     if finding.part:
@@ -112,5 +112,5 @@ def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
 
 
 def _uri(file: Path) -> str:
-    """A relative path as it is, so that it means a file of the repository; an absolute one as a ``file:`` URI."""
+    """Returns a relative path unchanged, so that it refers to a file of the repository, or else a ``file:`` URI."""
     return file.as_uri() if file.is_absolute() else quote(file.as_posix())

@@ -1,8 +1,8 @@
-"""What the verdicts on single nodes mean for a model: its share on the accelerator, its partitions, how well it fits.
+"""Summary of verdicts on single nodes: the model's share on the accelerator, its partitions, how well it fits.
 
-A device that cannot run a node on its accelerator hands the intermediate results to another unit and takes them back.
-Each maximal part that runs on the accelerator without such a break is a partition; every border costs copies and
-waiting, so that one slow operator amid a model costs more than its own time.
+A device that cannot run a node on its accelerator passes the intermediate results to another unit and back. Each
+maximal part that runs on the accelerator without such a break is a partition. Every boundary costs copies and waiting,
+so one slow operator in the middle of a model costs more than its own time.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ class Fit(StrEnum):
     FAIR = "fair"
     """One partition with more than 50 % of the work, or two with more than 75 %."""
     POOR = "poor"
-    """Less than that, or more partitions: copies may well cost more than the accelerator saves."""
+    """Less work than for FAIR, or more partitions: copies may well cost more than the accelerator saves."""
     UNSUPPORTED = "unsupported"
     """A node can run nowhere on the device."""
     UNKNOWN = "unknown"
-    """The nodes of which no unit is known decide."""
+    """The fit depends on nodes whose unit is unknown."""
 
 
 MUCH, HALF = 0.75, 0.5
-"""The bounds, and the numbers of partitions, that ``onnxruntime.tools.mobile_helpers.usability_checker`` judges by."""
+"""Bounds of the share of the work, as in ``onnxruntime.tools.mobile_helpers.usability_checker``.
+
+The numbers of partitions in :class:`Fit` are from there, too.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,16 +47,16 @@ class OperatorSupport:
     """The verdicts on a model's nodes, summed up. Nodes of the operator Constant compute nothing and count nowhere."""
 
     accelerator: str
-    """The unit that the profile is about."""
+    """The unit that the profile describes."""
     share: float | None
-    """Share of the nodes that are known to run on it; None where no node's unit is known."""
+    """Share of the nodes known to run on the accelerator; None if no node's unit is known."""
     macs_share: float | None
-    """Share of the MACs that run on it; None also where there are none, or some cannot be counted."""
+    """Share of the MACs that run on the accelerator; None also if there are none, or some cannot be counted."""
     partitions: int | None
-    """Number of parts that run on it without a break; None where the unit of some node is not known."""
+    """Number of parts that run on the accelerator without a break; None if some node's unit is unknown."""
     fit: Fit
     evidence: Evidence
-    """The weakest by which a unit is known; ``unknown`` where none is."""
+    """The weakest evidence for any node's unit; ``unknown`` if no unit is known."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest; ``gate`` judges by ``accelerator_share`` and ``partitions``."""
@@ -78,9 +81,9 @@ class OperatorSupport:
 
 
 def is_about_operator(verdict: NodeVerdict) -> bool:
-    """Whether a verdict has to do with what the node computes; else nodes of every operator may share a row.
+    """Whether a verdict concerns the node's operator; verdicts that do not can share one row for all operators.
 
-    What is unknown has another cause, and so has what runs elsewhere without anything that would help.
+    Unknown support has another cause than the operator, and so has running elsewhere without a hint that would help.
     """
     if verdict.support is Support.FALLS_BACK:
         return bool(verdict.hint)
@@ -88,11 +91,11 @@ def is_about_operator(verdict: NodeVerdict) -> bool:
 
 
 def summarize(model: Model, verdicts: Sequence[NodeVerdict], profile: Profile) -> OperatorSupport:
-    """The verdicts, summed up for the profile's accelerator.
+    """Sums up the verdicts for the profile's accelerator.
 
     Args:
-        model: The model that was judged, whose nodes have names of their own.
-        verdicts: The target's, by those names. A node without one shares the fate of the node that holds it.
+        model: The model that was judged, whose nodes have unique names.
+        verdicts: The target's verdicts, by node name. A node without one gets that of the node whose body it is in.
         profile: The device.
     """
     graph = infer_shapes(model, strict=False).graph
@@ -138,10 +141,10 @@ def _judged(
 
 
 def _unit(verdict: NodeVerdict | None) -> str:
-    """Where a node runs; empty where that is not known."""
+    """Returns the unit where a node runs, or an empty string if it is unknown."""
     if verdict is None:
         return ""
-    # What runs nowhere does not run on the accelerator: that much is known of it.
+    # A node that runs nowhere is known not to run on the accelerator.
     return _NOWHERE if verdict.support is Support.UNSUPPORTED else verdict.unit
 
 
@@ -153,14 +156,14 @@ def _weakest(verdicts: Collection[NodeVerdict | None]) -> Evidence:
 
 
 def _work(nodes: Collection[ir.Node]) -> Mapping[ir.Node, int]:
-    """The MACs of each node; 0 for all where some node's cannot be counted, so that no share of them is told."""
+    """Returns the MACs of each node, or 0 for all if one cannot be counted, so that no share is reported."""
     macs = {node: node_macs(node) for node in nodes}
     countable = None not in macs.values()
     return {node: count if countable and count is not None else 0 for node, count in macs.items()}
 
 
 def _share(on: Collection[ir.Node], work: Mapping[ir.Node, int]) -> float:
-    """The share of the work that nodes do; of the nodes where there is no work to count."""
+    """Returns the nodes' share of the work, or their share of all nodes if there is no work to count."""
     total = sum(work.values())
     return sum(work[node] for node in on) / total if total else len(on) / max(len(work), 1)
 
@@ -174,15 +177,15 @@ def _grade(partitions: int, share: float) -> Fit:
 
 
 def count_partitions(graph: ir.Graph, on: Collection[ir.Node]) -> int:
-    """How many times the accelerator has to be entered, for nodes that a runtime puts together as far as it can.
+    """Returns how often the accelerator is entered, for a runtime that groups nodes as far as it can.
 
-    A part is closed only when everything that is left waits for a node elsewhere that needs the part's own results;
-    parts need not hang together inside. This is what ONNX Runtime's partitioner does
-    (``CreateSupportedPartitionNodeGroups``). Bodies of nodes that run elsewhere have partitions of their own.
+    A part ends only when every remaining node depends on a node elsewhere that needs the part's own results; nodes of a
+    part need not be connected. ONNX Runtime's partitioner does the same (``CreateSupportedPartitionNodeGroups``).
+    Bodies of nodes that run elsewhere have separate partitions.
 
     Args:
         graph: A graph in topological order.
-        on: The nodes that the accelerator takes, those of bodies too.
+        on: The nodes that the accelerator runs, also those in bodies.
     """
     round_of: dict[ir.Node, int] = {}
     entered: set[int] = set()
@@ -203,7 +206,7 @@ def count_partitions(graph: ir.Graph, on: Collection[ir.Node]) -> int:
 
 
 def _read_values(node: ir.Node) -> Iterator[ir.Value | None]:
-    """The node's inputs, and what its bodies read: values of the graphs around them among it."""
+    """Yields the node's inputs and the values that its bodies read, which include values of outer graphs."""
     yield from node.inputs
     for body in bodies(node):
         for inner in body.all_nodes():

@@ -1,4 +1,4 @@
-"""Arithmetic of 64-bit integers that leaves the range of 32 bits, which is all that some devices compute in."""
+"""Arithmetic of 64-bit integers that exceeds 32 bits, the only width in which some devices compute."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from edgekit.graph.sizes.size_inputs import SIZES
 from edgekit.model import Model, node_name
 
 LEAST_FACTOR = 1 << 16
-"""Of smaller factors it takes a number beyond 32,767 to leave 32 bits: places in tensors are computed with those."""
+"""Smaller factors exceed 32 bits only with numbers beyond 32,767; computations of indices use such factors."""
 _WIDE = (np.int64, np.uint64)
 _WIDE_TYPES = frozenset({ir.DataType.INT64, ir.DataType.UINT64})
 _NUMBER_TYPES = _WIDE_TYPES | {ir.DataType.INT32, ir.DataType.UINT32}
-"""What numbers of any size come in; those of 16 bits and fewer are pictures, flags and codes."""
+"""Types of numbers that may have any size; numbers of 16 bits and fewer are pictures, flags and codes."""
 _GREATEST = int(np.iinfo(np.int32).max)
 _SIZES = frozenset({"Shape", "Size"})
 _KEEPS = frozenset({"Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile"})
 _KEEPS |= {"Transpose", "Unsqueeze"}
-"""Operators that hand on numbers of their first input, or of all of them (Concat)."""
+"""Operators that pass on numbers of their first input, or of all inputs (Concat)."""
 _COMBINES = frozenset(
     {"Abs", "Add", "Clip", "CumSum", "Div", "Floor", "Gather", "Max", "Min", "Mul", "Neg", "ReduceMax"}
 )
 _COMBINES |= {"ReduceSum", "Sub", "Where"}
-"""Operators of places and flags: what comes of them is looked up or compared, so that it is small, and so were they."""
+"""Operators used on indices and flags: if a result is looked up or compared, it is small, and so are its operands."""
 _GROWS = frozenset({"CumSum", "Gather", "GatherElements", "GatherND", "Mul", "ReduceSum"})
-"""Operators behind which numbers are at least as large as those of their first input."""
+"""Operators whose results are at least as large as the numbers of their first input."""
 _PLACES: Mapping[str, tuple[int, ...]] = {
     **SIZES,
     "ArrayFeatureExtractor": (1,),
@@ -50,7 +50,7 @@ _PLACES: Mapping[str, tuple[int, ...]] = {
     "ScatterElements": (1,),
     "ScatterND": (1,),
 }
-"""The inputs of an operator that are places in tensors, lengths, or what is compared with such: padding, say."""
+"""For each operator, the inputs with indices, lengths, or values compared with such, for example padding."""
 _OVERFLOWS = {
     "CumSum": "adds up 64-bit integers",
     "Gemm": "multiplies matrices of 64-bit integers",
@@ -61,18 +61,18 @@ _OVERFLOWS = {
 }
 """What an operator does with numbers of any size that may leave 32 bits."""
 _OF_TWO = frozenset({"Gemm", "MatMul", "Mul"})
-"""Of these both factors are numbers of any size."""
+"""Operators whose two factors both have to be numbers of any size to overflow."""
 
 
 def wide_products(model: Model) -> list[str]:
-    """Warnings where the graph computes with integers of an input what may leave 32 bits; none else.
+    """Returns warnings if the graph's computations with an input's integers may exceed 32 bits.
 
-    It multiplies them by factors as hashes have them, or those of an input that may be of any size with each other, or
-    adds them up. Of any size are numbers that are no places in tensors, no lengths, and no flags: nothing is looked up
-    by them, sized by them or compared with them, and no mask is named so. Samples that are small enough show nothing.
+    It multiplies them by large factors, as hashes do, or multiplies or adds up numbers of any size. A number counts as
+    of any size if it is no index, length or flag: nothing is looked up, sized or compared by it, and its input's name
+    does not contain "mask". Samples with small numbers do not reveal the overflow.
 
     Args:
-        model: What a device is to compute in 32 bits.
+        model: A model that a device will compute in 32 bits.
     """
     return [*_factors(model), *_of_any_size(model)]
 
@@ -113,7 +113,7 @@ def _may_overflow(node: ir.Node, sources: set[ir.Value]) -> bool:
 
 
 def _numbers_of_any_size(model: Model) -> set[ir.Value]:
-    """The inputs of integers of which nothing tells that they are small."""
+    """Returns the integer inputs that nothing shows to be small."""
     limits = index_limits(model)
     numbers = (
         value
@@ -124,7 +124,7 @@ def _numbers_of_any_size(model: Model) -> set[ir.Value]:
 
 
 def _tells_places(value: ir.Value) -> bool:
-    """Whether something is looked up by an input's numbers, sized by them or compared with them, or they are flags."""
+    """Whether an input's numbers are used for lookups, sizes or comparisons, or are flags."""
     seen = {value}
     left = [value]
     while left:
@@ -146,7 +146,7 @@ def _tells_places(value: ir.Value) -> bool:
 
 
 def _holds(value: ir.Value | None, sources: set[ir.Value]) -> bool:
-    """Whether numbers of these inputs, or larger ones that are made of them, go into a value."""
+    """Whether a value depends on numbers of the given inputs, or on larger numbers made from them."""
     seen: set[ir.Value] = set()
     left = [value]
     while left:
@@ -167,7 +167,7 @@ def _holds(value: ir.Value | None, sources: set[ir.Value]) -> bool:
 
 
 def _factor(node: ir.Node) -> int:
-    """The greatest magnitude of what a node multiplies integers by that come from an input; 0 where there is none."""
+    """Returns the greatest magnitude by which a node multiplies an input's integers, or 0 if it does not."""
     if node.domain or node.op_type not in ("Mul", "BitShift"):
         return 0
     shifts = node.op_type == "BitShift"
