@@ -1,1 +1,1 @@
-"""What is said of a model's inputs and outputs beyond their types: open sizes, random numbers, words, and meanings."""
+"""Facts about inputs and outputs beyond their types: open sizes, random numbers, words, and meanings."""

@@ -1,4 +1,4 @@
-"""What the numbers are that an output has for each class: what makes probabilities of them."""
+"""The kind of numbers that an output has for each class, and how they become probabilities."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from edgekit.features.written_softmax import written_softmax
 _MOVERS = {
     "Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze", "Transpose", "Unsqueeze",
 }  # fmt: skip
-"""Operators that hand the numbers of their first input on."""
+"""Operators that pass on the numbers of their first input."""
 _ORDER_KEPT = {"LogSoftmax", "Sigmoid", "Softmax"}
-"""Operators after which the greatest number of a row is the one that was the greatest."""
+"""Operators that do not change which number of a row is the greatest."""
 EMBEDDINGS = "embeddings"
-"""What outputs are said to tell that are compared by their angle."""
+"""The name for the meaning of outputs that are compared by their angle."""
 _ML_DOMAIN = "ai.onnx.ml"
 _DECIDERS = {"LinearClassifier", "TreeEnsembleClassifier"}
 """Classifiers whose label is the class with the greatest score."""
 _TRANSFORMS_THAT_KEEP_ORDER = {"NONE", "LOGISTIC", "SOFTMAX"}
 _SUM_TOLERANCE = 1e-2
-"""How far from 1 a sum of probabilities may be that are quantized, or half precision."""
+"""How far the sum of quantized or half-precision probabilities may be from 1."""
 
 
 class Scores(StrEnum):
-    """What a class's score is."""
+    """The kind of a class's score."""
 
     PROBABILITIES = "probabilities"
-    """A probability; those of all classes add up to 1."""
+    """Probabilities that add up to 1 over all classes."""
     LOGITS = "logits"
-    """What softmax makes probabilities of."""
+    """Numbers that softmax turns into probabilities."""
     INDEPENDENT = "independent"
-    """A probability of its own: several classes may be there at once, or none."""
+    """A separate probability for each class: a sample may belong to several classes, or to none."""
 
 
 @dataclass(frozen=True)
@@ -43,36 +43,36 @@ class ClassChoice:
     """What is known of the output that tells the class before a sample is seen."""
 
     output: str | None = None
-    """Its name, as the user says; None: the first that fits."""
+    """The output's name as the user gives it; None for the first output that fits."""
     classes: int | None = None
     """How many classes there are; None where their names are not known."""
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By output that tells a class by a number: what it calls the classes, in their order, where that is not 0, 1, …"""
+    """For each output with a class as a number: the classes' numbers in order, if they are not 0, 1, …"""
     states: frozenset[str] = frozenset()
     """Outputs of the type and shape of a further input: states for the next run, not scores, where others may be."""
 
     embeddings: frozenset[str] = frozenset()
-    """Outputs that are embeddings, and tell no class."""
+    """Outputs that are embeddings, from which no class is read."""
     superseded: frozenset[str] = frozenset()
-    """Outputs of which another one is the softmax: the probabilities tell the class."""
+    """Outputs whose softmax is another output: the class is read from the probabilities."""
     answers: frozenset[str] = frozenset()
-    """Outputs of a Sigmoid. One that holds a single number tells class 1 above a half, else class 0."""
+    """Outputs of a Sigmoid. A single number above 0.5 means class 1, otherwise class 0."""
     in_order: frozenset[str] = frozenset()
-    """Outputs of scores that TopK puts in order: their first is the largest of every sample, and tells no class."""
+    """Outputs of scores sorted by TopK: the first is always the largest, so its position is no class."""
     listed: frozenset[str] = frozenset()
-    """Outputs of the numbers that TopK has for these scores: a label is found where it is among them."""
+    """Outputs of the class indices that belong to these scores: a label is correct if it is among them."""
 
     @property
     def has_classes(self) -> bool:
-        """Whether anybody says that there are classes: by an output's name, by their names or by their numbers."""
+        """Whether classes are declared: by an output's name, by their names or by their numbers."""
         return self.output is not None or self.classes is not None or bool(self.numbers)
 
 
 def scores_by_graph(output: ir.Value) -> Scores | None:
-    """What an output's scores are by the operator that they come from; None where that tells nothing.
+    """Returns the kind of an output's scores according to the operator that makes them, or None if unknown.
 
-    Softmax gives probabilities, and LogSoftmax gives logits: softmax of the logarithms of probabilities is the
-    probabilities. Both may be written out. Sigmoid gives scores that are independent of each other.
+    Softmax gives probabilities, and LogSoftmax gives logits, because the softmax of logarithms of probabilities is the
+    probabilities. Both may be written out in several nodes. Sigmoid gives scores that are independent of each other.
     """
     node = output.producer()
     while node is not None and not node.domain and node.op_type in _MOVERS:
@@ -88,9 +88,9 @@ def scores_by_graph(output: ir.Value) -> Scores | None:
 
 
 def is_greatest_of(label: ir.Value, scores: ir.Value) -> bool:
-    """Whether a label is the place of the greatest score, or what stands at that place in a list of the classes.
+    """Whether a label is the index of the greatest score, or that index's entry in a list of the classes.
 
-    The ArgMax may read what the scores are made of by an operator that keeps their order.
+    The ArgMax may also read a value that the scores are made from by operators that keep its order.
     """
     value: ir.Value | None = label
     while value is not None and (node := value.producer()) is not None and node.op_type != "ArgMax":
@@ -107,9 +107,9 @@ def is_greatest_of(label: ir.Value, scores: ir.Value) -> bool:
 
 
 def is_decision_by(label: ir.Value, scores: ir.Value) -> bool:
-    """Whether a label and scores are what one classifier of ``ai.onnx.ml`` gives, whose label has the greatest score.
+    """Whether a label and scores come from one ``ai.onnx.ml`` classifier whose label has the greatest score.
 
-    An ``SVMClassifier`` decides by votes, of which its probabilities know nothing.
+    An ``SVMClassifier`` decides by votes, which its probabilities do not reflect.
     """
     sources = [_moved(value) for value in (label, scores)]
     node = sources[0].producer()
@@ -121,7 +121,7 @@ def is_decision_by(label: ir.Value, scores: ir.Value) -> bool:
 
 
 def _moved(value: ir.Value) -> ir.Value:
-    """What a value's numbers come from, through operators that hand them on, or divide a row of them by its sum."""
+    """Returns the value ahead of operators that pass numbers on or divide a row by its sum."""
     while (node := value.producer()) is not None and (
         (not node.domain and node.op_type in _MOVERS) or (node.domain == _ML_DOMAIN and node.op_type == "Normalizer")
     ):
@@ -133,7 +133,7 @@ def _moved(value: ir.Value) -> ir.Value:
 
 
 def _in_the_same_order(value: ir.Value | None) -> Iterator[ir.Value]:
-    """The value, and what it is made of by operators that keep the order of a row's numbers."""
+    """Yields the value, and the values that it is made from by operators that keep the order of a row's numbers."""
     while value is not None:
         yield value
         node = value.producer()
@@ -147,7 +147,7 @@ def _in_the_same_order(value: ir.Value | None) -> Iterator[ir.Value]:
 
 
 def superseded_by_softmax(outputs: Sequence[ir.Value]) -> frozenset[str]:
-    """The outputs by name of which another one is the softmax: both put the same class first.
+    """Returns the names of outputs whose softmax is another output: both rank the same class first.
 
     Args:
         outputs: A graph's outputs.
@@ -157,7 +157,7 @@ def superseded_by_softmax(outputs: Sequence[ir.Value]) -> frozenset[str]:
 
 
 def lists_by_topk(outputs: Sequence[ir.Value]) -> tuple[frozenset[str], frozenset[str]]:
-    """The outputs by name that TopK makes: scores that it puts in order, and the places that they had.
+    """Returns the names of outputs made by TopK: of sorted scores, and of the indices that these scores had.
 
     Args:
         outputs: A graph's outputs.
@@ -172,7 +172,7 @@ def lists_by_topk(outputs: Sequence[ir.Value]) -> tuple[frozenset[str], frozense
 
 
 def _before_softmax(output: ir.Value) -> ir.Value | None:
-    """What an output is the softmax of, along an axis with several numbers; None where it is none."""
+    """Returns the value whose softmax along an axis of more than one number an output is, or None."""
     node = _moved(output).producer()
     written = None if node is None else written_softmax(node)
     if written is not None and written.op_type == "Softmax":
@@ -189,11 +189,11 @@ def _before_softmax(output: ir.Value) -> ir.Value | None:
 
 
 def scores_of(output: ir.Value | None, answers: Sequence[np.ndarray]) -> Scores:
-    """What an output's scores are: by the graph, else by the values.
+    """Returns the kind of an output's scores, according to the graph, or else to their values.
 
     Args:
-        output: The output in the graph; None where it is not at hand.
-        answers: Its values on a few samples, one score a class each.
+        output: The output in the graph; None if it is not available.
+        answers: The output's values on a few samples, each with one score per class.
     """
     told = None if output is None else scores_by_graph(output)
     if told is not None:
@@ -205,7 +205,7 @@ def scores_of(output: ir.Value | None, answers: Sequence[np.ndarray]) -> Scores:
 
 
 def probabilities_of(scores: np.ndarray, kind: Scores) -> np.ndarray:
-    """The probability of each class: softmax of logits, other scores as they are."""
+    """Returns the probability of each class: the softmax of logits, or other scores unchanged."""
     values = scores.astype(np.float64)
     if kind is not Scores.LOGITS:
         return values

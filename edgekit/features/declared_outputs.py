@@ -16,10 +16,10 @@ Order = Literal["xy", "yx"]
 
 @dataclass(frozen=True)
 class DeclaredOutputs:
-    """What outputs tell; what is None is recognised by the graph, by shapes and by values."""
+    """The meaning of outputs; fields that are None are determined from the graph, from shapes and from values."""
 
     boxes: tuple[str, ...] | None = None
-    """The outputs that tell of boxes; empty: none do."""
+    """The outputs with boxes; empty if there are none."""
     coordinates: Coordinates | None = None
     unit: Unit | None = None
     order: Order | None = None
@@ -30,11 +30,11 @@ class DeclaredOutputs:
 
     @classmethod
     def parse(cls, table: Mapping[str, Any], subject: object) -> DeclaredOutputs:
-        """The declaration that a valid table holds.
+        """Returns the declaration in a valid table.
 
         Raises:
-            InputError: It says that there are no boxes, and how they are read; or that some outputs are boxes and
-                others embeddings. ``subject`` is where it stands.
+            InputError: The table says that there are no boxes, and how to read them; or that some outputs are boxes and
+                others embeddings. The error names ``subject`` as the table's place.
         """
         values = dict(table)
         classes = values.pop("classes", None)
@@ -57,7 +57,7 @@ class DeclaredOutputs:
         return cls(boxes, **values, embeddings=embeddings, classes=classes)
 
     def as_record(self) -> dict[str, Any]:
-        """The table."""
+        """Returns the declaration as a table."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
         for key in ("boxes", "embeddings"):
             if key in values:
@@ -66,14 +66,14 @@ class DeclaredOutputs:
 
     @property
     def are_none(self) -> bool:
-        """Whether outputs tell of no boxes."""
+        """Whether the declaration says that no output has boxes."""
         return self.boxes == ()
 
     def require(self, outputs: Collection[str]) -> None:
-        """Checks that a model has the outputs.
+        """Checks that a model has the declared outputs.
 
         Raises:
-            InputError: It lacks one.
+            InputError: The model lacks one of them.
         """
         for key, names in (
             ("boxes", self.boxes),

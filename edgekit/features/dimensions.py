@@ -1,8 +1,8 @@
-"""Dimensions that stay open: the sizes that each may take once the model is built.
+"""Dimensions that stay open: the sizes that each may have once the model is built.
 
-Written as ``1..8`` (any whole number from 1 to 8) or ``224,320,480`` (one of these). The first one that leaves elements
-is the default: what is measured and what a device is prepared for. 0 stands for an input that may be empty, as a
-decoder's past is at its first step.
+Written as ``1..8`` (any integer from 1 to 8) or ``224,320,480`` (one of these). The first nonzero size is the default,
+at which the model is measured and for which a device is prepared. 0 means an input that may be empty, like a decoder's
+past at its first step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SizeRange:
 
     @property
     def agreed(self) -> int | None:
-        """The size where all samples have the same; None where they differ."""
+        """The size if all samples have the same, else None."""
         return self.least if self.least == self.greatest else None
 
     @property
@@ -40,23 +40,23 @@ class SizeRange:
         return self.least if self.least == self.greatest else range(self.least, self.greatest + 1)
 
     def with_size(self, size: int) -> SizeRange:
-        """The range that has a further size in it."""
+        """Returns the range extended to a further size."""
         return self.joined(SizeRange(size, size))
 
     def joined(self, other: SizeRange) -> SizeRange:
-        """The range that has both in it."""
+        """Returns the smallest range that contains both."""
         return SizeRange(min(self.least, other.least), max(self.greatest, other.greatest))
 
 
 def parse_sizes(text: str, subject: str) -> int | Sizes:
-    """What follows the equals sign in ``--dim NAME=SIZES``: one size, a range or a list.
+    """Reads the text behind the equals sign in ``--dim NAME=SIZES``: one size, a range or a list.
 
     Args:
-        text: Such as ``1``, ``1..8`` or ``224,320,480``; ``0`` stands for an input without elements.
-        subject: Where it stands, for errors.
+        text: Such as ``1``, ``1..8`` or ``224,320,480``; ``0`` means an input without elements.
+        subject: Where the text is, for errors.
 
     Raises:
-        InputError: It is none of them, a range is reversed, or a size comes twice.
+        InputError: The text is none of these, a range is reversed, or a size occurs twice.
     """
     first, dots, last = text.partition("..")
     if dots:
@@ -80,10 +80,10 @@ def parse_sizes(text: str, subject: str) -> int | Sizes:
 
 
 def parse_size(text: str, subject: str, *, least: int = 1) -> int:
-    """One size.
+    """Reads one size.
 
     Raises:
-        InputError: It is no whole number from the least one on.
+        InputError: The text is no integer of at least ``least``.
     """
     try:
         size = int(text)
@@ -102,12 +102,12 @@ def written(sizes: int | Sizes) -> str:
 
 
 def how_to_take(name: str, sizes: Sizes, size: int) -> str:
-    """What to do for an open dimension to take one more size.
+    """Returns advice on how to build the model so that an open dimension takes one more size.
 
     Args:
         name: The dimension.
         sizes: The sizes that it takes.
-        size: One that it does not take.
+        size: A size that it does not take.
     """
     if isinstance(sizes, range):
         more: Sizes = range(min(size, sizes[0]), max(size, sizes[-1]) + 1)
@@ -142,7 +142,7 @@ def _dimension_text(dim: object) -> str:
 
 
 def default_size(sizes: Sizes) -> int:
-    """The size where nothing else is asked: the first one of which an input has elements."""
+    """Returns the size that is used if none is requested: the first nonzero one, or 0."""
     return next((size for size in sizes if size), 0)
 
 
@@ -153,7 +153,7 @@ def without_empty(sizes: Sizes) -> int | Sizes:
 
 
 def defaults(dims: OpenDims) -> dict[str, int]:
-    """The size that each dimension has where nothing else is asked."""
+    """Returns the size of each dimension that is used if none is requested."""
     return {name: default_size(sizes) for name, sizes in dims.items()}
 
 
@@ -163,10 +163,10 @@ def last(dims: OpenDims) -> dict[str, int]:
 
 
 def trials(dims: OpenDims) -> list[dict[str, int]]:
-    """The combinations of sizes to try a model at; the defaults come first.
+    """Returns the combinations of sizes to try a model at, the defaults first.
 
-    All that are listed, each with each. Dimensions with a range go together from the least sizes through those half-way
-    to the greatest; of several, each also is at its least while the others are at their greatest.
+    Listed sizes are combined in all ways. Dimensions with a range change together: default, least, middle and greatest
+    size. If there are several, each one is also at its least size while the others are at their greatest.
     """
     listed = {name: _default_first(sizes) for name, sizes in dims.items() if not isinstance(sizes, range)}
     ranged = {name: sizes for name, sizes in dims.items() if isinstance(sizes, range)}
@@ -182,7 +182,7 @@ def trials(dims: OpenDims) -> list[dict[str, int]]:
 
 
 def is_apart(dims: OpenDims, sizes: Mapping[str, int]) -> bool:
-    """Whether sizes are a combination that nobody asked for: some ranges at their least, others at their greatest."""
+    """Whether sizes mix ranges at their least and others at their greatest, which no user requested."""
     ranged = {name: each for name, each in dims.items() if isinstance(each, range)}
     return not any(all(sizes[name] == place(each) for name, each in ranged.items()) for place in _PLACES)
 
@@ -198,4 +198,4 @@ _PLACES: tuple[Callable[[range], int], ...] = (
     lambda sizes: sizes[len(sizes) // 2],
     lambda sizes: sizes[-1],
 )
-"""The default of a range, which is its least size or the one after an empty input's, one between, and the greatest."""
+"""Functions that pick sizes of a range: its default (the least nonzero one), the least, the middle, the greatest."""

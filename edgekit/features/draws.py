@@ -11,17 +11,20 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Draw:
-    """What the numbers of an input are drawn from, each independent of the others."""
+    """The distribution from which an input's numbers are drawn independently."""
 
     distribution: str
-    """``normal`` with mean ``first`` and standard deviation ``second``; ``uniform`` from ``first`` up to below
-    ``second``; ``gumbel`` with location ``first`` and scale ``second``, which is ``first - second * log(-log(u))`` of a
-    uniform ``u`` between 0 and 1."""
+    """The name of the distribution: ``normal``, ``uniform`` or ``gumbel``.
+
+    ``normal`` has mean ``first`` and standard deviation ``second``. ``uniform`` is from ``first`` up to, but without,
+    ``second``. ``gumbel`` has location ``first`` and scale ``second``: it is ``first - second * log(-log(u))`` for a
+    uniform ``u`` between 0 and 1.
+    """
     first: float
     second: float
 
     def numbers(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Numbers in float64."""
+        """Draws numbers in float64."""
         found: np.ndarray = getattr(rng, self.distribution)(self.first, self.second, shape)
         return found
 
@@ -31,7 +34,7 @@ class Draw:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Draw:
-        """What :meth:`as_record` wrote."""
+        """Reads the record that :meth:`as_record` wrote."""
         return cls(**record)
 
     def __str__(self) -> str:

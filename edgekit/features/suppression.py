@@ -16,7 +16,7 @@ MOST_BOXES = 1000
 
 @dataclass(frozen=True)
 class Suppression:
-    """What suppression keeps. The defaults are those of torchvision's detectors (``box_nms_thresh`` …)."""
+    """Parameters of suppression. The defaults are those of torchvision's detectors (``box_nms_thresh`` …)."""
 
     iou: float = 0.5
     """Of two boxes of a class that overlap by more (intersection over union), the one with the larger score stays."""
@@ -27,14 +27,14 @@ class Suppression:
 
     @classmethod
     def parse(cls, declared: str | Mapping[str, Any], subject: str) -> Suppression:
-        """What ``nms``, ``nms,iou=0.45,score=0.25,boxes=300`` or a table of the same asks for.
+        """Reads ``nms``, ``nms,iou=0.45,score=0.25,boxes=300`` or an equivalent table.
 
         Args:
             declared: The text, or a mapping with ``kind`` and numbers.
-            subject: Where it stands, for errors.
+            subject: Where the declaration is, for errors.
 
         Raises:
-            InputError: It is of another kind, names what suppression does not have, or a number is out of its range.
+            InputError: The kind or a parameter's name is unknown, or a number is out of its range.
         """
         if not isinstance(declared, str | Mapping):
             raise InputError(

@@ -1,7 +1,7 @@
-"""Words out of texts: how a text is cut into the words whose numbers an input takes in its place.
+"""Tokenization: how a text is cut into the words whose numbers an input accepts in place of the text.
 
 The rules are those of ONNX's ``StringNormalizer`` and of ``Tokenizer`` of ``com.microsoft``, as ONNX Runtime executes
-them: expressions in RE2's syntax, of which the leftmost match counts, and of these the longest.
+them: expressions in RE2's syntax, with leftmost-longest matching.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from edgekit.errors import InputError
 from edgekit.features.vocabularies import Vocabulary, are_texts, as_numbers, as_text
 
 DEFAULT_COUNT = 64
-"""Words of a text that an input has places for where no sample tells how many there are."""
+"""The number of words of a text that an input has places for, if no sample shows how many there are."""
 LEAST_COUNT = 16
 LOWER, UPPER, ASCII_LOWER, ASCII_UPPER = "lower", "upper", "ascii-lower", "ascii-upper"
 """Changes of the case: of all letters, each by Unicode's simple mapping to one other, or of ASCII letters alone."""
 _START, _END = "\x02", "\x03"
-"""The words that stand at the ends of a text where these are marked."""
+"""The words that mark the ends of a text."""
 _TO_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _TO_UPPER = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 _SPACES = r" \t\n\f\r"
@@ -40,27 +40,27 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class TokenRule:
-    """How a text becomes words; with neither an expression nor separators, each character is one.
+    """How a text becomes words; with neither an expression nor separators, each character is a word.
 
-    The classes of expressions are those of ASCII: no other letter is a word character.
+    Character classes in expressions are ASCII: no other letter is a word character.
     """
 
     expression: str = ""
-    """The words are what matches."""
+    """The expression whose matches are the words."""
     separators: tuple[str, ...] = ()
-    """Expressions: the words are what stands between matches of the first, cut by the second, and so on."""
+    """Expressions that separate words: the text is split at matches of the first, its parts at the second, etc."""
     case: str = ""
-    """To which case the text is changed before, one of those above; empty where it is left as it is."""
+    """The case to which the text is changed first, one of the names above; empty for no change."""
     least: int = 1
-    """Characters of a word; parts of fewer are none."""
+    """The fewest characters of a word; shorter parts are dropped."""
     marked: bool = False
     """Whether U+0002 stands before the words and U+0003 behind them, where there are any."""
     count: int = DEFAULT_COUNT
-    """Places for words; those behind the last word take the number of words that the vocabulary has not."""
+    """The number of places for words; unused places get the number of words outside the vocabulary."""
 
     @property
     def flaw(self) -> str | None:
-        """What an expression of it may do otherwise here than elsewhere, see :func:`flaw_of`; mostly nothing."""
+        """Why an expression of the rule may match differently elsewhere, see :func:`flaw_of`, or None."""
         for expression in (self.expression,) if self.expression else self.separators:
             flaw = flaw_of(expression)
             if flaw is not None:
@@ -124,14 +124,16 @@ class TokenRule:
 
 
 Tokens = tuple[TokenRule, ...]
-"""The rules of an input, whose numbers stand one after another: as many as the first has places for, then those of the
-second. Empty where an input takes no words of texts."""
+"""The rules of an input; empty if the input does not take words of texts.
+
+The numbers of each rule follow those of the rule before it, with as many numbers as the rule has places.
+"""
 
 
 def flaw_of(expression: str) -> str | None:
-    """Why an expression may match otherwise than in RE2, or matches nothing; None where it does neither.
+    """Returns why an expression may match differently than in RE2, or is invalid or matches the empty text, or None.
 
-    Of one character after another, each with a number of times, the greedy match that Python finds is the longest one.
+    For a sequence of single characters, each with a quantifier, the greedy match that Python finds is the longest one.
     """
     translated, least = _translated(expression)
     if translated is None:
@@ -146,12 +148,12 @@ def flaw_of(expression: str) -> str | None:
 
 
 def places(tokens: Tokens) -> int:
-    """How many numbers stand for a text."""
+    """Returns how many numbers represent a text."""
     return sum(rule.count for rule in tokens)
 
 
 def enough_for(longest: int) -> int:
-    """How many places an input gets whose longest text has so many words: a power of two."""
+    """Returns the number of places for texts of up to ``longest`` words: a power of two."""
     return max(LEAST_COUNT, 1 << max(longest - 1, 0).bit_length())
 
 
@@ -161,19 +163,19 @@ def shape_of_numbers(shape: Sequence[int], tokens: Tokens) -> tuple[int, ...]:
 
 
 def numbers_for(array: np.ndarray, vocabulary: Vocabulary, tokens: Tokens, subject: object) -> np.ndarray:
-    """What an input of numbers takes for an array that holds them, or texts.
+    """Returns the numbers that an input takes for an array of numbers or texts.
 
     Args:
-        array: Numbers, which are given back; or texts.
-        vocabulary: The words that the numbers stand for.
-        tokens: How a text becomes words; empty where each text is one.
+        array: Numbers, which are returned; or texts.
+        vocabulary: The words that the numbers represent.
+        tokens: How a text becomes words; empty if each text is one word.
         subject: What the array is, for errors.
 
     Returns:
-        int64 of the array's shape; where texts become words, with one more dimension of :func:`places`.
+        int64 of the array's shape; if texts become words, with one more dimension of :func:`places`.
 
     Raises:
-        InputError: A text has more words than there are places for, or a number stands for no word.
+        InputError: A text has more words than there are places, or a number represents no word.
     """
     if not tokens or not are_texts(array):
         return as_numbers(array, vocabulary, subject)
@@ -205,7 +207,7 @@ def _upper(text: str) -> str:
 
 
 def _upper_letter(character: str) -> str:
-    """The one letter that Unicode's simple mapping gives; Python gives several for some, and then none of them."""
+    """Returns Unicode's simple mapping to one letter; unchanged if both of Python's mappings have several letters."""
     for changed in (character.upper(), character.title()):
         if len(changed) == 1:
             return changed
@@ -228,7 +230,7 @@ def _compiled(expression: str) -> re.Pattern[str]:
 
 
 def _translated(expression: str) -> tuple[str | None, bool]:
-    """The expression in Python's syntax, and whether a match has a character; None where it may match otherwise."""
+    """Returns the expression in Python's syntax (None if it may match differently), and if matches are non-empty."""
     place, parts, least = 0, [], False
     while place < len(expression):
         atom = _ATOM.match(expression, place)

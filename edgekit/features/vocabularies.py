@@ -1,4 +1,4 @@
-"""Words by their numbers: what an input takes whose texts a model only looks up."""
+"""Vocabularies: words and the numbers that an input takes in place of texts that a model only looks up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from edgekit.errors import InputError
 
 Vocabulary = tuple[str, ...]
-"""Words in the order of their numbers, which begin at 0; the number behind the last one stands for any other word."""
+"""Words in the order of their numbers, which begin at 0; the length of the vocabulary represents any other word."""
 
 _SHOWN = 5
 
@@ -24,7 +24,7 @@ def numbers_of(texts: Any, vocabulary: Vocabulary) -> np.ndarray:
 
 
 def as_text(text: Any) -> str:
-    """A text that may be bytes in UTF-8."""
+    """Returns a text as a string; it may be bytes in UTF-8."""
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
 
@@ -34,10 +34,10 @@ def are_texts(array: np.ndarray) -> bool:
 
 
 def as_numbers(array: np.ndarray, vocabulary: Vocabulary, subject: object) -> np.ndarray:
-    """The numbers of words, which may be given as texts.
+    """Returns the numbers of words, which may be given as texts or numbers.
 
     Raises:
-        InputError: A number stands for no word.
+        InputError: A number represents no word.
     """
     if are_texts(array):
         return numbers_of(array, vocabulary)

@@ -12,27 +12,27 @@ import onnx_ir as ir
 
 _FORMS = frozenset({"Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 _SHAPING = frozenset({"Expand", "Reshape", "Unsqueeze"})
-"""Operators that may put a sum without its axis in front of all numbers that it is of."""
+"""Operators that may restore the summed axis, so that a sum broadcasts to the numbers that it sums."""
 
 
 @dataclass(frozen=True)
 class WrittenSoftmax:
-    """What a node gives together with those that it reads."""
+    """A written-out Softmax or LogSoftmax that ends in a node."""
 
     op_type: str
     """``Softmax`` or ``LogSoftmax``."""
     source: ir.Value
-    """What it is of, before the largest number is taken from each row."""
+    """The operand, before the maximum of each row is subtracted."""
     is_shifted: bool
-    """Whether that is taken, so that no exponential overflows."""
+    """Whether the maximum is subtracted, so that no exponential overflows."""
     powers: ir.Value
     """The exponentials."""
     axis: int
-    """The axis of the output along which it goes, from 0, or from -1 where the rank is not known."""
+    """The axis of the output along which it runs, from 0, or as the node states it if the rank is unknown."""
 
 
 def written_softmax(node: ir.Node) -> WrittenSoftmax | None:
-    """What a node gives as the last one of a Softmax or LogSoftmax; None where it is something else, and of those two.
+    """Returns the written-out Softmax or LogSoftmax that ends in a node, or None, also for these two operators.
 
     Args:
         node: Any node.
@@ -80,13 +80,13 @@ def _along_axis(
     if not adding.attributes.get_int("keepdims", 1) and not reshaped and axis:
         ahead = None if sizes is None else sizes[:axis]
         if ahead is None or any(size != 1 for size in ahead):
-            return None  # it divides by the sums of other rows
+            return None  # the node divides by the sums of other rows
     source = _before_shift(exponent)
     return WrittenSoftmax(op_type, source, source is not exponent, powers, axis)
 
 
 def _before_shift(value: ir.Value) -> ir.Value:
-    """What the largest number of each row is taken from; the value itself where it is not made so."""
+    """Returns the value from which the maximum of each row is subtracted, or the value itself if none is."""
     shift = _made_by("Sub", value)
     if shift is None or shift.inputs[0] is None:
         return value
@@ -100,7 +100,7 @@ def _before_shift(value: ir.Value) -> ir.Value:
 
 
 def _summed(total: ir.Value) -> ir.Value | None:
-    """What a sum is of; None where it is none."""
+    """Returns the operand of a sum, or None if the value is no sum."""
     adding = _made_by("ReduceSum", _behind_forms(total))
     return None if adding is None else adding.inputs[0]
 
