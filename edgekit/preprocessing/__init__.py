@@ -1,6 +1,6 @@
 """How a picture or a sound becomes a model's input, as the table ``[preprocessing]`` of ``edgekit.toml`` declares it.
 
-The same declaration goes into a bundle's manifest, so that the app on the device can do the same.
+A bundle's manifest contains the same declaration, so that the app on the device can do the same.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Decoder(Protocol):
 
 
 def parse_preprocessing(table: Mapping[str, Any], subject: object = "[preprocessing]") -> Preprocessing:
-    """The declaration that a table of ``edgekit.toml`` or a manifest holds.
+    """Returns the declaration in a table of ``edgekit.toml`` or a manifest.
 
     Args:
         table: Plain data; ``config.schema.json`` describes it.
-        subject: What to call the table in errors.
+        subject: The table's name in errors.
 
     Raises:
         InputError: The table is not what the schema describes.
@@ -63,7 +63,7 @@ def parse_preprocessing(table: Mapping[str, Any], subject: object = "[preprocess
 
 
 def resolve_preprocessing(declared: Preprocessing | None, inputs: tuple[ValueSpec, ...]) -> Preprocessing | None:
-    """The declaration with all that it leaves out taken from the model's only input; None stays None.
+    """Returns the declaration completed from the model's only input; None stays None.
 
     Raises:
         InputError: The declaration does not fit the model.
@@ -74,14 +74,14 @@ def resolve_preprocessing(declared: Preprocessing | None, inputs: tuple[ValueSpe
 
 
 def only_input(inputs: tuple[ValueSpec, ...], what: str) -> ValueSpec:
-    """The model's only input.
+    """Returns the model's only input.
 
     Args:
         inputs: The model's inputs.
-        what: What needs the model to have a single one.
+        what: The feature that needs a model with a single input, for errors.
 
     Raises:
-        InputError: It has none, or several.
+        InputError: The model has no input, or several.
     """
     if len(inputs) == 1:
         return inputs[0]

@@ -1,4 +1,4 @@
-"""What the declarations for pictures and sounds share."""
+"""Functions that the declarations for pictures and sounds share."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def factor(value: float | str) -> float:
 
 
 def resolve_dtype(declared: str | None, spec: ValueSpec) -> str:
-    """The input's element type.
+    """Returns the input's element type.
 
     Raises:
-        InputError: Another one is declared.
+        InputError: Another element type is declared.
     """
     if declared is not None and declared != spec.dtype:
         raise InputError(
@@ -32,23 +32,24 @@ def resolve_dtype(declared: str | None, spec: ValueSpec) -> str:
 
 
 FEWEST_LEVELS = 64
-"""How many of 256 levels of brightness or loudness an integer input has to tell apart."""
+"""The fewest of 256 levels of brightness or loudness that an integer input has to distinguish."""
 MOST_CLIPPED = 64
-"""How many of them may lie outside of its type's range."""
+"""The most of 256 levels that may lie outside the range of the input's type."""
 
 
 def require_levels(levels: np.ndarray, spec: ValueSpec, *others: np.ndarray) -> None:
-    """Checks that rounding to an integer input leaves something of a picture or a sound.
+    """Checks that a picture or a sound keeps enough levels when it is rounded to an integer input.
 
-    Preprocessing for an input of floating-point numbers, a factor of 1/255 say, leaves 0 and 1 of an integer one.
+    Preprocessing meant for floating-point inputs, for example a factor of 1/255, leaves only 0 and 1 in an integer
+    input.
 
     Args:
-        levels: What 256 levels become by the preprocessing, before they are rounded; a row each for channels.
+        levels: 256 levels after preprocessing, before rounding; a row for each channel.
         spec: The input.
-        others: The same of levels that files may have as well.
+        others: Further such arrays, for other levels that files may have.
 
     Raises:
-        InputError: Whatever the levels, few are left, or many lie outside of the type's range.
+        InputError: In each of these arrays, few levels are left, or many lie outside the type's range.
     """
     if np.dtype(spec.dtype).kind not in "iu" or None in [_lost(each, spec.dtype) for each in (levels, *others)]:
         return
@@ -63,7 +64,7 @@ def require_levels(levels: np.ndarray, spec: ValueSpec, *others: np.ndarray) -> 
 
 
 def _lost(levels: np.ndarray, dtype: str) -> str | None:
-    """What an integer type does not hold of levels; None where it holds enough."""
+    """Returns what an integer type loses of levels, in words, or None if it keeps enough."""
     limits = np.iinfo(dtype)
     clipped = int(((levels < limits.min - 1) | (levels > limits.max + 1)).sum(axis=-1).max())
     apart = min(len(np.unique(row)) for row in as_dtype(levels, dtype))
@@ -82,11 +83,11 @@ def as_dtype(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def fixed_by(spec: ValueSpec, sizes: Mapping[int, int | str] | None = None) -> str:
-    """What fixes an input's free dimensions, on the command line and in a project file, for a hint.
+    """Returns the options that fix an input's free dimensions, on the command line and in a project file, for a hint.
 
     Args:
         spec: The input.
-        sizes: The sizes of dimensions by their axes, or what to call them; others are called ``SIZE``.
+        sizes: Sizes of dimensions by axis, or placeholders for them; other dimensions are written as ``SIZE``.
     """
     known = sizes or {}
     shape = spec.shape or ()

@@ -22,14 +22,14 @@ class AudioPreprocessing:
     """``[preprocessing]`` with ``kind = "audio"``; what is None follows from the model's input."""
 
     sample_rate: int
-    """In Hz; nothing is resampled."""
+    """The sample rate in Hz; sounds are not resampled."""
     length: int | None = None
-    """Samples that the input holds."""
+    """The number of samples in the input."""
     fit: Literal["none", "pad-crop"] = "none"
     channel: int | Literal["mix"] | None = None
-    """Which channel of a file with several; None where files have one."""
+    """The channel to use of a file with several; None if files have one channel."""
     scale: float = 1.0
-    """Factor on the samples, which go from -1 to 1 for floating-point inputs and are PCM values for integer ones."""
+    """The factor for samples, which are from -1 to 1 for floating-point inputs, and PCM values for integer inputs."""
     dtype: str | None = None
 
     @classmethod
@@ -42,10 +42,10 @@ class AudioPreprocessing:
         return {"kind": "audio", **{key: value for key, value in asdict(self).items() if value is not None}}
 
     def resolve(self, spec: ValueSpec) -> AudioPreprocessing:
-        """The declaration with what it leaves out taken from the model's input.
+        """Returns the declaration completed from the model's input.
 
         Raises:
-            InputError: The input is no single run of samples, or not of the declared length.
+            InputError: The input is not a single row of samples, or does not have the declared length.
         """
         if spec.shape is None or not spec.is_static:
             raise InputError(
@@ -68,7 +68,7 @@ class AudioPreprocessing:
         return replace(self, length=size, dtype=resolve_dtype(self.dtype, spec))
 
     def decoder(self, spec: ValueSpec) -> AudioDecoder:
-        """What reads files for this input."""
+        """Returns the decoder of files for this input."""
         return AudioDecoder(self.resolve(spec), spec)
 
 
@@ -96,7 +96,7 @@ class AudioDecoder:
         return as_dtype(samples * declared.scale, self._dtype).reshape(self._shape)
 
     def _frames(self, sound: Wav, file: Path | Encoded) -> np.ndarray:
-        """The samples as the input takes them: from -1 to 1, or for integers as they are stored."""
+        """Returns the samples from -1 to 1, or as stored for integer inputs."""
         if np.dtype(self._dtype).kind not in "iu":
             return sound.waveform
         if sound.is_float:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "PPM")
-"""Pillow's names of what is decoded, whatever a file is called."""
+"""Pillow's names of the formats that are decoded, independent of a file's name."""
 OTHER_BUNDLES = "[bundle.preprocessing] replaces it for a bundle; preprocessing = false there: it has none"
 MOST_PIXELS = 100_000_000
 BATCH_RANK = 4
-"""With so many dimensions the first one counts pictures."""
+"""The number of dimensions of an input whose first dimension counts pictures."""
 LARGEST_PIXEL = 255
 _LAYOUTS = {4: ("NCHW", "NHWC"), 3: ("CHW", "HWC"), 2: ("HW",)}
 """Layouts of inputs, by the number of their dimensions."""
@@ -39,15 +39,15 @@ Resize = Literal["none", "stretch", "crop", "pad"]
 class ImagePreprocessing:
     """``[preprocessing]`` with ``kind = "image"``; what is None follows from the model's input.
 
-    ``input = (pixel · scale - mean) / std``, with pixels from 0 to 255. Pictures are turned as their EXIF data says,
-    then resized by Pillow, then their channels put in order. A grey picture gives a colour input three equal channels;
-    a colour picture gives a grey input its luma (ITU-R BT.601).
+    ``input = (pixel · scale - mean) / std``, with pixels from 0 to 255. Pictures are rotated as their EXIF data says,
+    then resized by Pillow, then their channels are ordered. A gray picture gives a color input three equal channels;
+    a color picture gives a gray input its luma (ITU-R BT.601).
     """
 
     scale: float
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
-    """Numbers a channel in the model's order, or a single one for all."""
+    """One number per channel in the model's order, or one for all channels."""
     color: Color | None = None
     """None: ``GRAY`` for an input with one channel, ``RGB`` for one with three."""
     size: tuple[int, int] | None = None
@@ -58,7 +58,7 @@ class ImagePreprocessing:
     pad_align: Literal["center", "start"] = "center"
     interpolation: Literal["nearest", "box", "bilinear", "bicubic", "lanczos"] = "bilinear"
     layout: str | None = None
-    """The input's dimensions, such as ``NCHW``. None: the one in which a channel dimension has 1 or 3 entries."""
+    """The input's dimensions, such as ``NCHW``. None for the layout whose channel dimension has 1 or 3 entries."""
     dtype: str | None = None
 
     @classmethod
@@ -79,10 +79,10 @@ class ImagePreprocessing:
         return {"kind": "image", **{key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}}
 
     def resolve(self, spec: ValueSpec) -> ImagePreprocessing:
-        """The declaration with what it leaves out taken from the model's input.
+        """Returns the declaration completed from the model's input.
 
         Raises:
-            InputError: The input is no single picture, or not the declared one, or its layout is not clear.
+            InputError: The input is not a single picture, or not as declared, or its layout is ambiguous.
         """
         layout = self.layout or _infer_layout(spec)
         dims = dict(zip(layout, _static_shape(spec), strict=False))
@@ -106,7 +106,7 @@ class ImagePreprocessing:
         return replace(self, layout=layout, size=size, color=color, dtype=resolve_dtype(self.dtype, spec))
 
     def decoder(self, spec: ValueSpec) -> ImageDecoder:
-        """What reads files for this input."""
+        """Returns the decoder of files for this input."""
         return ImageDecoder(self.resolve(spec), spec)
 
 
@@ -124,42 +124,42 @@ class ImageDecoder:
         return self._as_input(self.upright(file), file)
 
     def upright(self, file: Path | Encoded) -> Image.Image:
-        """The picture turned as its EXIF data says, its pixels read.
+        """Returns the picture in a file, read and rotated as its EXIF data says.
 
         Raises:
-            InputError: It is no picture, damaged, or too large.
+            InputError: The file is no picture, damaged, or too large.
         """
         from PIL import Image, UnidentifiedImageError
 
         try:
-            # Others are decoded by foreign programs (EPS by Ghostscript), or are not what a folder of pictures holds.
+            # Other formats are decoded by external programs (EPS by Ghostscript), or rare in folders of pictures.
             with open_source(file, SAMPLE_BYTES) as content, Image.open(content, formats=FORMATS) as opened:
                 return _upright(opened, file)
         except InputError:
             raise
-        except UnidentifiedImageError as error:  # whose text is an object's address
+        except UnidentifiedImageError as error:  # its message is an object's address
             another = "not of the kind that its suffix says" if isinstance(file, Path) else "no picture"
             raise InputError(
                 f"the picture cannot be read: it is damaged, or {another}",
                 subject=file,
                 expected=None if isinstance(file, Path) else f"one of {', '.join(FORMATS)}",
             ) from error
-        except Exception as error:  # Pillow's decoders raise whatever their parsers stumble over
+        except Exception as error:  # Pillow's decoders raise errors of any type
             raise InputError(f"the picture cannot be read: {error}", subject=file) from error
 
     def from_picture(self, opened: Image.Image) -> np.ndarray:
-        """The model's input for a picture that Pillow has opened.
+        """Returns the model's input for a picture that Pillow has opened.
 
         Raises:
-            InputError: It is damaged, too large, or does not fit the declaration.
+            InputError: The picture is damaged, too large, or does not fit the declaration.
         """
         return self._as_input(self.upright_picture(opened), _named(opened))
 
     def upright_picture(self, opened: Image.Image) -> Image.Image:
-        """A picture that Pillow has opened, turned as its EXIF data says, its pixels read.
+        """Returns a picture that Pillow has opened, read and rotated as its EXIF data says.
 
         Raises:
-            InputError: It is damaged, or too large.
+            InputError: The picture is damaged, or too large.
         """
         subject = _named(opened)
         try:
@@ -193,7 +193,7 @@ class ImageDecoder:
         return as_dtype(self._laid_out(values), self._dtype)
 
     def _laid_out(self, values: np.ndarray) -> np.ndarray:
-        """Height, width, channel as the layout wants them."""
+        """Transposes height, width, channel to the layout."""
         if "C" not in self._layout:
             values = values[..., 0]
         values = values.transpose(["HWC".index(letter) for letter in self._layout if letter != "N"])
@@ -236,17 +236,17 @@ class ImageDecoder:
 
 
 def require_eight_bits(file: Path) -> None:
-    """Checks by a picture's header that it has 8 bits a channel, as samples need; an unreadable file is left alone.
+    """Checks in a picture's header that it has 8 bits per channel, as samples need; unreadable files are ignored.
 
     Raises:
-        InputError: It has more.
+        InputError: The picture has more bits per channel.
     """
     from PIL import Image
 
     try:
         with open_source(file, SAMPLE_BYTES) as content, Image.open(content, formats=FORMATS) as opened:
             found = f"mode {opened.mode}" if opened.mode.startswith(_DEEP_MODES) else _wide_form(opened)
-    except Exception:  # reading the sample tells what is wrong with it
+    except Exception:  # reading the sample reports what is wrong with it
         return
     if found is not None:
         raise _too_deep(file, found)
@@ -257,7 +257,7 @@ def _named(picture: Image.Image) -> str:
 
 
 def _upright(opened: Image.Image, subject: object) -> Image.Image:
-    """The picture with its pixels read, turned as its EXIF data says."""
+    """Returns the picture with its pixels read, rotated as its EXIF data says."""
     from PIL import ImageOps
 
     if opened.width * opened.height > MOST_PIXELS:
@@ -283,9 +283,9 @@ def _upright(opened: Image.Image, subject: object) -> Image.Image:
 
 
 def _wide_form(opened: Image.Image) -> str | None:
-    """How a file stores channels of more than 8 bits, in Pillow's words; None where it does not.
+    """Returns how a file stores channels of more than 8 bits, in Pillow's words, or None if it does not.
 
-    Pillow cuts those of colours to 8 bits, and the picture's mode tells nothing of it.
+    Pillow reduces such color channels to 8 bits, and the picture's mode does not show it.
     """
     for codec, _extents, _offset, arguments in getattr(opened, "tile", ()):  # plain tuples before Pillow 11
         form, *rest = (arguments,) if isinstance(arguments, str) else tuple(arguments or ()) or ("",)
@@ -308,7 +308,7 @@ def _too_deep(subject: object, found: str) -> InputError:
 
 
 def _eight_bits(picture: Image.Image, mode: str, file: object) -> Image.Image:
-    """The picture with 8 bits a channel in the given mode; nothing that shows is dropped without a word."""
+    """Returns the picture with 8 bits per channel in the given mode; visible content that would be lost is an error."""
     if picture.mode.startswith(_DEEP_MODES):
         raise _too_deep(file, f"mode {picture.mode}")
     if picture.has_transparency_data:
@@ -324,7 +324,7 @@ def _eight_bits(picture: Image.Image, mode: str, file: object) -> Image.Image:
 
 
 def _infer_layout(spec: ValueSpec) -> str:
-    """The layout by the model's input: where the channels are is clear if just one place fits them."""
+    """Returns the layout for the model's input, which is unambiguous if exactly one position fits the channels."""
     shape = _static_shape(spec)
     fitting = fitting_layouts(shape)
     if len(fitting) != 1:
@@ -367,7 +367,7 @@ def _misfit(spec: ValueSpec, expected: str) -> InputError:
 
 
 def _batch_hint(spec: ValueSpec) -> str | None:
-    """What to do where the input takes several pictures at once."""
+    """Returns advice if the input takes several pictures at once, else None."""
     batch = (spec.shape or (1,))[0]
     if len(spec.shape or ()) != BATCH_RANK or not isinstance(batch, int) or batch == 1:
         return None

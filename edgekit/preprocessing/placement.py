@@ -1,4 +1,4 @@
-"""Where a picture lies in the model's input once it is resized: boxes on the input become boxes on the picture."""
+"""The position of a resized picture in the model's input: boxes on the input become boxes on the picture."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from edgekit.preprocessing.image import ImagePreprocessing
 
 @dataclass(frozen=True)
 class Placement:
-    """A picture in the model's input; see :class:`edgekit.preprocessing.image.ImageDecoder`, which puts it there."""
+    """The position of a picture in the input, as :class:`edgekit.preprocessing.image.ImageDecoder` puts it there."""
 
     left: float
     top: float
-    """The picture's upper left corner, in pixels of the input."""
+    """``left`` and ``top`` are the picture's upper left corner, in pixels of the input."""
     width: float
     height: float
-    """What the picture became, in pixels of the input."""
+    """``width`` and ``height`` are the size of the resized picture, in pixels of the input."""
     picture_width: int
     picture_height: int
 
     @classmethod
     def of(cls, preprocessing: ImagePreprocessing, width: int, height: int) -> Placement:
-        """Where a picture lies.
+        """Returns the position of a picture.
 
         Args:
-            preprocessing: With its size.
-            width: Of the upright picture.
-            height: Of the same.
+            preprocessing: The declaration, with its size.
+            width: The width of the upright picture.
+            height: The height of the upright picture.
         """
         into_height, into_width = preprocessing.size or (height, width)
         if preprocessing.resize == "crop":
@@ -47,7 +47,7 @@ class Placement:
         return cls(round((into_width - became) * share), 0, became, into_height, width, height)
 
     def in_picture(self, corners: np.ndarray) -> np.ndarray:
-        """Boxes in pixels of the picture, as far as they lie in it.
+        """Returns boxes in pixels of the picture, clipped to the picture.
 
         Args:
             corners: (n, 4): left, top, right and bottom, in pixels of the input.

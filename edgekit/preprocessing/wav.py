@@ -22,19 +22,19 @@ EXPECTED = "PCM samples of 8, 16, 24 or 32 bits, or floating-point samples of 32
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 _OTHER_FORMATS = {2: "ADPCM", 6: "A-law", 7: "µ-law", 17: "ADPCM", 49: "GSM", 80: "MPEG", 85: "MP3"}
-"""What format numbers of compressed samples mean."""
+"""Names of the format numbers of compressed samples."""
 _WIDTHS = {_PCM: (1, 2, 3, 4), _FLOAT: (4, 8)}
-"""Bytes that a sample may have."""
+"""The numbers of bytes that a sample may have, by format."""
 _SUBFORMAT_AT = 24
-"""Where the extensible format holds what the samples are."""
+"""The offset of the samples' format in the extensible format."""
 
 
 @dataclass(frozen=True)
 class Wav:
-    """A sound as its file holds it."""
+    """A sound as stored in its file."""
 
     sample_rate: int
-    """In Hz."""
+    """The sample rate in Hz."""
     channels: int
     width: int
     """Bytes of a sample."""
@@ -64,10 +64,10 @@ class Wav:
 
 
 def read_wav(file: Path | Encoded) -> Wav:
-    """The sound in a file; one that ends early holds the frames that are there.
+    """Returns the sound in a file; a truncated file gives the frames that it contains.
 
     Raises:
-        InputError: It is no WAV file, holds compressed samples, or is too large.
+        InputError: The file is no WAV file, has compressed samples, or is too large.
     """
     with open_source(file, SAMPLE_BYTES) as opened:
         content = opened.read()
@@ -84,11 +84,11 @@ def read_wav(file: Path | Encoded) -> Wav:
 
 
 def _parsed(content: bytes) -> Wav:
-    """The sound that a file's bytes hold.
+    """Returns the sound in a file's bytes.
 
     Raises:
-        ValueError: It is no WAV file, or holds compressed samples.
-        struct.error: It ends too early.
+        ValueError: The file is no WAV file, or has compressed samples.
+        struct.error: The file ends too early.
     """
     if content[:4] != b"RIFF" or content[8:12] != b"WAVE":
         raise ValueError("it does not begin as a WAV file does")
@@ -97,7 +97,7 @@ def _parsed(content: bytes) -> Wav:
     while True:
         name, size = struct.unpack_from("<4sI", content, place)
         place += 8
-        chunk = content[place : place + size]  # a size that was not known when writing began goes beyond the end
+        chunk = content[place : place + size]  # a size that was unknown when writing began exceeds the file
         if name == b"data":
             break
         if name == b"fmt ":
@@ -110,7 +110,7 @@ def _parsed(content: bytes) -> Wav:
 
 
 def _described(chunk: bytes) -> tuple[int, int, int, bool]:
-    """Sample rate, channels, bytes of a sample, and whether it is floating-point, as the chunk ``fmt `` tells."""
+    """Returns sample rate, channels, bytes per sample, and whether samples are floats, from the chunk ``fmt ``."""
     tag, channels, sample_rate, _, _, bits = struct.unpack_from("<HHIIHH", chunk)
     if tag == _EXTENSIBLE:
         (tag,) = struct.unpack_from("<H", chunk, _SUBFORMAT_AT)
