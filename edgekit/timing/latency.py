@@ -1,4 +1,4 @@
-"""How long models take, measured in turns so that whatever else the machine does hits all of them."""
+"""Measures how long models take, in turns, so that other load on the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -16,28 +16,33 @@ from edgekit.errors import InputError
 
 WARM_UP_RUNS = 3
 TURN_SECONDS = 0.02
-"""A turn runs one model for about this long; one that takes longer runs once."""
+"""The length of a turn, in which one model runs repeatedly; a model that takes longer runs once."""
 LEAST_RUNS = 20
 QUANTILES = 40
-"""A record tells the distribution by this number of equal steps from the fastest run to the slowest."""
+"""The number of steps between the quantiles in a record, from the fastest run to the slowest."""
 MOST_SECONDS = 10.0
-"""When the measurement ends although :data:`LEAST_RUNS` have not been made; each model has run at least once."""
+"""The measurement ends after this time even without :data:`LEAST_RUNS` runs; each model has run at least once."""
 ENOUGH_SECONDS = 1.5
-"""When it ends once they have, unless :data:`SECONDS_VARIABLE` tells otherwise."""
+"""The measurement ends after this time once :data:`LEAST_RUNS` runs are made.
+
+:data:`SECONDS_VARIABLE` overrides this number.
+"""
 SECONDS_VARIABLE = "EDGEKIT_MEASURE_SECONDS"
-"""The environment variable that tells for how many seconds is measured, in processes that are started, too."""
+"""The environment variable with the seconds to measure for, also in child processes."""
 STAND_IN_SECONDS = 1.0
-"""How long a stand-in for a device is measured, whose times say nothing about the device; one run where that takes
-longer."""
+"""How long a stand-in for a device is measured, whose times say nothing about the device.
+
+A stand-in that takes longer runs once.
+"""
 
 
 LEAST_TURNS = 5
-"""Fewer turns are no sample of how much the turns differ."""
+"""The fewest turns that show how much turns differ."""
 RESAMPLES = 1000
 
 Interval = tuple[float, float]
 Timer = Callable[[int, int], Sequence[float]]
-"""Called with the number of runs and of warm-up runs; gives the milliseconds of the runs."""
+"""A function of the numbers of runs and of warm-up runs that returns the milliseconds of the runs."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Latency:
 
     milliseconds: tuple[float, ...] = field(repr=False)
     runs_a_turn: int = 1
-    """How many of them were made one right after the other: they share what else the machine did then."""
+    """The number of runs per turn, made directly one after the other, so under the same load of the machine."""
 
     def percentile(self, percent: float) -> float:
         """The time that ``percent`` of the runs did not exceed, in ms, interpolated between the nearest two."""
@@ -62,32 +67,34 @@ class Latency:
 
     @property
     def turns(self) -> np.ndarray:
-        """The times in ms, a row a turn."""
+        """The times in ms, one row per turn."""
         return np.asarray(self.milliseconds).reshape(-1, self.runs_a_turn)
 
 
 def median_interval(latency: Latency, confidence: float = 0.95) -> Interval | None:
-    """In which interval the median lies, in ms: by the percentile bootstrap over turns.
+    """Returns the confidence interval of the median in ms, by the percentile bootstrap over turns.
 
-    Turns are drawn, not runs: the runs of one turn resemble one another, so that each by itself tells less than it
-    seems to. Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters 8 and 13.
+    The bootstrap draws turns rather than runs: the runs of one turn are similar, so that they are not independent
+    samples. Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters 8 and 13.
 
     Args:
         latency: The measured times.
-        confidence: How often such an interval holds the true median.
+        confidence: How often such an interval contains the true median.
 
     Returns:
-        None where there are fewer than :data:`LEAST_TURNS` turns.
+        The interval, or None if there are fewer than :data:`LEAST_TURNS` turns.
     """
     turns = latency.turns
     return _bootstrap(len(turns), lambda drawn: float(np.median(turns[drawn])), confidence)
 
 
 def ratio_interval(latency: Latency, to: Latency, confidence: float = 0.95) -> Interval | None:
-    """In which interval the ratio of two medians lies, of models that took turns: those of a round are drawn together.
+    """Returns the confidence interval of the ratio of two medians of models measured together.
+
+    The bootstrap draws the turns of both models in a round together.
 
     Raises:
-        ValueError: They had different numbers of turns.
+        ValueError: The models had different numbers of turns.
     """
     turns, others = latency.turns, to.turns
     if len(turns) != len(others):
@@ -98,17 +105,17 @@ def ratio_interval(latency: Latency, to: Latency, confidence: float = 0.95) -> I
 def _bootstrap(turns: int, statistic: Callable[[np.ndarray], float], confidence: float) -> Interval | None:
     if turns < LEAST_TURNS:
         return None
-    random = np.random.default_rng(0)  # the same times give the same interval
+    random = np.random.default_rng(0)  # a fixed seed: the same times give the same interval
     values = [statistic(random.integers(turns, size=turns)) for _ in range(RESAMPLES)]
     lower, upper = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(lower), float(upper)
 
 
 def enough_seconds() -> float:
-    """When a measurement ends, once :data:`LEAST_RUNS` have been made: in s, at most :data:`MOST_SECONDS`.
+    """Returns after how many seconds a measurement with :data:`LEAST_RUNS` runs ends, at most :data:`MOST_SECONDS`.
 
     Raises:
-        InputError: The environment tells something else than such a time.
+        InputError: The environment variable is no such number of seconds.
     """
     told = os.environ.get(SECONDS_VARIABLE, "")
     if not told:
@@ -133,10 +140,10 @@ def measure_in_turns(
     step: Callable[[str, int, int], None] | None = None,
     most_seconds: float = MOST_SECONDS,
 ) -> dict[str, Latency]:
-    """Times callables of this process, which take turns as in :func:`time_in_turns`.
+    """Measures callables of this process in turns, like :func:`time_in_turns`.
 
     Args:
-        run: What to time, by name; each call is one run.
+        run: The callables to measure, by name; each call is one run.
         step: Told how many turns are done.
         most_seconds: When the measurement ends at the latest, save for one run of each.
 
@@ -151,13 +158,13 @@ def time_in_turns(
     step: Callable[[str, int, int], None] | None = None,
     most_seconds: float = MOST_SECONDS,
 ) -> dict[str, Latency]:
-    """Times models that take turns; every second round goes in reverse order.
+    """Measures models in turns; every second round runs in reverse order.
 
-    Each is run :data:`WARM_UP_RUNS` times first. A turn is as many runs as take :data:`TURN_SECONDS`, after one that
-    does not count, since the model before has left its own data in the caches.
+    Each model first runs up to :data:`WARM_UP_RUNS` times. A turn has as many runs as fit in :data:`TURN_SECONDS`. If
+    there are several, an uncounted run precedes them, because the previous model has left its own data in the caches.
 
     Args:
-        timers: What times a model, by name.
+        timers: The functions that measure a model, by name.
         step: Told how many turns are done.
         most_seconds: When the measurement ends at the latest, save for one run of each.
 
@@ -188,7 +195,7 @@ def time_in_turns(
 
 
 def _warm_up(timer: Timer, long: float) -> float:
-    """Seconds of the fastest of the first runs; of one alone where it takes ``long``."""
+    """Returns the seconds of the fastest of the first runs; the runs end early once the fastest exceeds ``long``."""
     fastest = math.inf
     for _ in range(WARM_UP_RUNS):
         (milliseconds,) = timer(1, 0)
@@ -199,7 +206,7 @@ def _warm_up(timer: Timer, long: float) -> float:
 
 
 def _time_calls(call: Callable[[], object], runs: int, warm_up: int) -> list[float]:
-    # the check in a bundle, which ships without this file, times the same way: edgekit/device_check/check_service.py
+    # the check in a bundle, which ships without this file, measures the same way: edgekit/device_check/check_service.py
     for _ in range(warm_up):
         call()
     times = []
