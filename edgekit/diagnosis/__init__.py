@@ -1,1 +1,1 @@
-"""Where a device begins to compute something else: layer by layer."""
+"""Finds the layer from which a device's results differ, layer by layer."""

@@ -1,22 +1,22 @@
-"""Where a device begins to compute something else: the values inside a bundle's model, against ONNX Runtime's.
+"""Finds where a device's results begin to differ: compares values inside a bundle's model with ONNX Runtime's.
 
-The reference executes a graph on the CPU, node by node. Which graph that is decides what is found out:
+The reference executes a graph on the CPU, node by node. What a difference means depends on the graph:
 
-- the shipped graph itself, where the bundle is an ONNX file: what differs is the device's doing;
-- the original model: what differs is the device's, or the build's.
+- the shipped graph itself, if the bundle is an ONNX file: the device causes the difference;
+- the original model: the device or the build causes the difference.
 
 Values are compared by name, in the order of the reference's graph. A floating-point value diverges below the floor of
-the bundle's kind (see :mod:`edgekit.comparison.acceptance.accuracy`), any other where more of its elements differ than
-the kind allows. Integers of 8 bits count as different where they are more than one step apart, since a float that lies
+the bundle's kind (see :mod:`edgekit.comparison.acceptance.accuracy`), any other if more of its elements differ than
+the kind allows. Integers of 8 bits count as different if they are more than one step apart, because a float that lies
 between two steps may be rounded to either.
 
-Some values are not determined to the floor: ONNX Runtime itself computes others as soon as it optimizes the graph.
-What its two executions agree on, less :data:`edgekit.comparison.acceptance.accuracy.SELF_MARGIN_DB`, is all that is
-asked of such a value.
+Some values are not determined to the floor: ONNX Runtime itself computes different ones once it optimizes the graph.
+For such a value, the floor is the agreement of ONNX Runtime's two executions, less
+:data:`edgekit.comparison.acceptance.accuracy.SELF_MARGIN_DB`.
 
-A value that is below its floor while everything that is computed from it is right again does no harm: a quantizer may
-scale the channels between two layers for instance, and what follows undoes it. Such a value *recovers*, and is not the
-one to look for.
+A value below its floor is harmless if everything that is computed from it is right again: for instance, a quantizer may
+scale the channels between two layers, and the next layer undoes the scaling. Such a value *recovers*, and is not the
+cause of wrong outputs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Arrays, Model, node_name, op_name
 
 LAYER_FLOOR_DB = {Kind.FLOAT32: 50.0, Kind.FLOAT16: 25.0, Kind.QUANTIZED: 10.0}
-"""What a layer has to reach, in dB: inside of a quantized model there is more noise than its outputs show."""
+"""The SQNR in dB that a layer has to reach: there is more noise inside a quantized model than in its outputs."""
 _COMPARABLE = "biuf"
 """NumPy's kinds of element types that are compared."""
 
@@ -55,19 +55,19 @@ class Layer:
     op_type: str
     value: str
     sqnr_db: float | None
-    """None for other than floats."""
+    """The SQNR; None for values other than floats."""
     mismatch: float
-    """The share of elements that differ; of a floating-point value, those where one side only is infinite or NaN."""
+    """The share of elements that differ; for floats, of those where only one side is infinite or NaN."""
     floor_db: float
-    """What is asked of a floating-point value: the floor of the bundle's kind, or less where that is not determined."""
+    """The SQNR required of a floating-point value: the floor of the bundle's kind, or less if not determined to it."""
     is_near: bool
-    """Whether it is as near to the reference's as that."""
+    """Whether the value is as close to the reference's as required."""
     recovers: bool
-    """Whether it is not, but all that is computed from it is."""
+    """Whether the value is not close to the reference's, but everything computed from it is."""
 
     @property
     def diverges(self) -> bool:
-        """Whether something is wrong here that the outputs may suffer from."""
+        """Whether the value is wrong in a way that may affect the outputs."""
         return not (self.is_near or self.recovers)
 
     def __str__(self) -> str:
@@ -86,15 +86,15 @@ class Divergence:
 
     executed_by: str
     reference: str
-    """What executed the reference, and which graph."""
+    """The runtime that executed the reference, and the graph."""
     floor_db: float
-    """Below it a floating-point value diverges."""
+    """A floating-point value below this SQNR diverges."""
     max_mismatch: float
-    """Above it any other value diverges."""
+    """Any other value with a larger share of differing elements diverges."""
     layers: tuple[Layer, ...]
-    """In the order of the reference's graph."""
+    """The compared layers, in the order of the reference's graph."""
     not_shown: int
-    """Values of the reference that were not compared: the built model has them no more, or they are too large."""
+    """The number of values not compared, because the built model does not contain them or they are too large."""
 
     @property
     def first(self) -> Layer | None:
@@ -143,10 +143,10 @@ class DivergedError(RequirementError):
 
 
 def shipped_graph(bundle: Bundle) -> Model:
-    """The graph of a bundle that ships an ONNX file.
+    """Returns the graph of a bundle that ships an ONNX file.
 
     Raises:
-        InputError: It ships something else.
+        InputError: The bundle ships another format.
     """
     if bundle.main.suffix != ".onnx":
         raise InputError(
@@ -168,14 +168,14 @@ def compare_layers(
 ) -> Divergence:
     """Compares every value that the device shows with the reference's.
 
-    Where the session cannot show values, the reference is built anew so that the device gives them out.
+    If the session cannot show values, the reference is built again with them as outputs.
 
     Args:
-        session: The bundle on the device.
-        bundle: What is on it.
-        reference: The shipped graph, or the original with its shapes fixed as the bundle's are.
+        session: The session with the bundle on the device.
+        bundle: The bundle on the device.
+        reference: The shipped graph, or the original with its shapes fixed like the bundle's.
         feeds: One sample.
-        device: What the session is on; without it nothing is built anew.
+        device: The device of the session; without it, nothing is built again.
 
     Raises:
         RequirementError: The device cannot show what it computes inside, or fails.
@@ -221,7 +221,7 @@ def compare_layers(
 
 
 def _rebuilding(device: Device | None, session: Session, bundle: Bundle, reference: Model) -> Device:
-    """The device, if it computes of the reference what it computes of the bundle."""
+    """Returns the device, if rebuilding the reference gives the bundle's values."""
     quantized_since = bundle.manifest["model"]["kind"] == Kind.QUANTIZED and reference.source != bundle.main
     if device is None or quantized_since:
         raise RequirementError(
@@ -246,7 +246,7 @@ class _Difference:
 
 
 def _computed(model: Model) -> Iterator[tuple[ir.Node, ir.Value]]:
-    """What the nodes of the main graph compute that can be compared, each with its node."""
+    """Yields comparable values that nodes of the main graph compute, each with its node."""
     for node in model.graph:
         for value in node.outputs:
             if value.name and node.op_type != "Constant" and isinstance(value.type, ir.TensorType | None):
@@ -258,7 +258,7 @@ def _computed_names(model: Model) -> Iterator[tuple[ir.Node, str]]:
 
 
 def _spreading(model: Model, near: Mapping[str, bool]) -> set[str]:
-    """The values that are wrong, or not known, and so is something that is computed from them, or they are outputs."""
+    """Returns wrong or unknown values that are outputs, or that another such value or a subgraph is computed from."""
     spreading = set()
     for node in reversed(list(model.graph)):
         for value in node.outputs:
@@ -273,7 +273,7 @@ def _spreading(model: Model, near: Mapping[str, bool]) -> set[str]:
 
 
 def _bytes(value: ir.Value) -> int:
-    """How large a value is; those of unknown size count as empty."""
+    """Returns the bytes of a value; values of unknown size count as empty."""
     if value.shape is None or value.dtype is None or not value.shape.is_static():
         return 0
     return int(math.prod(value.shape.numpy()) * value.dtype.itemsize)
@@ -288,7 +288,7 @@ def _reference_values(model: Model, feeds: Mapping[str, np.ndarray], names: list
 
 
 def _differences(expected: Arrays, shown: Arrays) -> dict[str, _Difference]:
-    """How far each value is from the reference's, of those that can be compared."""
+    """Returns how far each comparable value is from the reference's."""
     compared = ((name, _difference(name, array, shown[name])) for name, array in expected.items())
     return {name: difference for name, difference in compared if difference is not None}
 
@@ -300,7 +300,7 @@ def _with_own_floors(
     expected: Arrays,
     floor: float,
 ) -> dict[str, _Difference]:
-    """The differences with what is asked of each; the model is executed a second way where some miss the floor."""
+    """Returns the differences with each value's floor; the model is run a second way if some miss the common floor."""
     missed = [name for name, found in differences.items() if found.sqnr_db is not None and not found.sqnr_db >= floor]
     agreed: dict[str, float] = {}
     if missed and floor > LEAST_DB:
@@ -315,7 +315,7 @@ def _with_own_floors(
 
 
 def _difference(name: str, expected: np.ndarray, found: np.ndarray) -> _Difference | None:
-    """How far a value is from the reference's; None where the two are not the same kind of thing.
+    """Returns how far a value is from the reference's, or None if the two are not comparable.
 
     A runtime may hold a value in another width, or keep an axis where ONNX has none.
     """

@@ -1,7 +1,7 @@
-"""What a device computes inside a model where its runtime does not tell: the model is built once more, to give it out.
+"""Values inside a model on a device whose runtime does not show them: the model is built again with them as outputs.
 
-The graph is cut behind the values that are asked for, these become its outputs, and the target builds it as it built
-the bundle. That takes a build and a journey to the device, and works wherever bundles do.
+The graph is cut behind the requested values, which become its outputs, and the target builds it as it built the bundle.
+That takes a build and a transfer to the device, and works wherever bundles do.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from edgekit.target import Artifact, BuildOptions, Profile, Target
 def shown_by_rebuilding(
     device: Device, bundle: Bundle, graph: Model, feeds: Mapping[str, np.ndarray], names: Sequence[str]
 ) -> Arrays:
-    """Values inside the graph by their names, executed by the device; what the target cannot give out is left out.
+    """Returns values inside the graph by name, executed by the device, without those that the target cannot return.
 
     Args:
-        device: Where it is executed.
-        bundle: Tells the target, the profile and the precision.
-        graph: What is built.
+        device: The device that executes the graph.
+        bundle: The bundle, which determines the target, the profile and the precision.
+        graph: The graph to build.
         feeds: One sample.
         names: Values that nodes of the main graph compute.
 

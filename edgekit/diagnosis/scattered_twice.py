@@ -1,7 +1,7 @@
-"""Scatters that write several values to one place: ONNX leaves open which of them stays, and runtimes differ.
+"""Scatters that write several values to one place: ONNX does not define which one remains, and runtimes differ.
 
-The specification of ScatterElements and ScatterND asks for indices without duplicates where ``reduction`` is ``none``.
-PyTorch's exporter writes ``index_add`` so, whose sum is lost.
+The specification of ScatterElements and ScatterND requires indices without duplicates if ``reduction`` is ``none``.
+PyTorch's exporter writes ``index_add`` as such a scatter, which loses the sum.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _SCATTERS = ("Scatter", "ScatterElements", "ScatterND")
 
 
 def scattered_twice(model: Model, examples: Sequence[Mapping[str, np.ndarray]]) -> list[str]:
-    """Warnings of the nodes of the main graph that write several values to one place on one of the examples.
+    """Returns warnings of main graph nodes that write several values to one place in one of the examples.
 
     Args:
-        model: The model as its inputs are fed.
-        examples: What to execute it on, one array an input.
+        model: The model in the form in which its inputs are fed.
+        examples: The examples to execute the model on, each with one array per input.
     """
     nodes = [node for node in model.graph if node.op_type in _SCATTERS and not node.domain and _overwrites(node)]
     read = [value for node in nodes for value in node.inputs[1:3] if value is not None]
@@ -34,7 +34,7 @@ def scattered_twice(model: Model, examples: Sequence[Mapping[str, np.ndarray]]) 
         try:
             found = stored | InnerValues(model, dict(feeds)).numbers(names)
         except NotRunnableError:
-            continue  # verification tells of it
+            continue  # verification reports it
         for node in nodes:
             lost = _lost_values(node, found)
             if lost and node_name(node) not in warnings:
@@ -51,7 +51,7 @@ def _overwrites(node: ir.Node) -> bool:
 
 
 def _lost_values(node: ir.Node, found: Arrays) -> int:
-    """How many values a node writes to a place that another one of its values is written to, an unequal one."""
+    """Returns how many values a node writes to a place to which it also writes a different value."""
     indices, updates = (found[value.name or ""] for value in node.inputs[1:3] if value is not None)
     if node.op_type == "ScatterND":
         places = indices.reshape(-1, indices.shape[-1]) if indices.size else indices.reshape(0, 1)

@@ -1,4 +1,4 @@
-"""Has a second runtime execute what was built: three parties, with the original and the target's own runtime."""
+"""Runs the built model in a second runtime, and compares it with the original and the target's own runtime."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from edgekit.target import Runner
 from edgekit.witness import Parting, Witness
 
 NEAR_DB = {"float32": 60.0, "float16": 40.0}
-"""How near two runtimes are that round at other places; below, the operation where they part is looked for."""
+"""The SQNR in dB of two runtimes that only round differently.
+
+Below this number, the operation from which they differ is searched for.
+"""
 
 
 @dataclass(frozen=True)
 class Testimony:
-    """What a witness computes, beside the original and beside the target's own runtime."""
+    """The outputs of a second runtime (a witness), compared with the original and the target's own runtime."""
 
     executed_by: str
     original: tuple[OutputAccuracy, ...]
-    """Against the original's outputs."""
+    """The accuracy against the original's outputs."""
     runtime: tuple[OutputAccuracy, ...]
-    """Against what the target's runtime computes."""
+    """The accuracy against the outputs of the target's runtime."""
     near_db: float
     parting: Parting | None
-    """The operation where the two runtimes part; None where they are near, or the model has states."""
+    """The operation from which the runtimes differ; None if they are close, or for a sequence of steps."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for ``--json``."""
@@ -53,14 +56,14 @@ def testify(
     precision: str,
     is_sequence: bool,
 ) -> Testimony:
-    """Executes samples by both.
+    """Executes samples in the target's runtime and in the second one.
 
     Args:
-        main: What the target built.
-        runner: Executes it as its target does.
+        main: The file that the target built.
+        runner: The runner that executes the file as its target does.
         witness: The second runtime.
-        samples: Inputs, and the original's outputs for them; of the latter all are compared.
-        precision: What it was built in: ``float32`` or ``float16``.
+        samples: Inputs, and the original's outputs for them, all of which are compared.
+        precision: The precision of the build: ``float32`` or ``float16``.
         is_sequence: Whether the samples are the steps of one sequence, which a model with states runs.
 
     Raises:
@@ -84,10 +87,10 @@ def testify(
 
 
 def refuted(testimony: Testimony, subject: object, flaws: Sequence[str]) -> RequirementError:
-    """The error where a witness computes something else than the original.
+    """Returns the error for a witness with other outputs than the original.
 
     Args:
-        testimony: What it computes.
+        testimony: What the witness computed.
         subject: The model or the bundle.
         flaws: The outputs that miss their floors.
     """
