@@ -56,7 +56,7 @@ class TokenRule:
     marked: bool = False
     """Whether U+0002 stands before the words and U+0003 behind them, where there are any."""
     count: int = DEFAULT_COUNT
-    """The number of places for words; unused places get the number of words outside the vocabulary."""
+    """The number of places for words; unused places get the number that represents words outside the vocabulary."""
 
     @property
     def flaw(self) -> str | None:

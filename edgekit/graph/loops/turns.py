@@ -80,8 +80,8 @@ class _Comparison:
 def count_turns(model: ir.Model) -> bool:
     """Gives loops the trip count that the comparison of a counter in their condition amounts to, in place.
 
-    Parts of the condition that are not such a comparison stay, and the trip count is then an upper limit. So are
-    comparisons of integers as floats that cannot represent all of them.
+    Parts of the condition that are not such a comparison stay, and the trip count is then an upper limit. Comparisons
+    of integers as floats that cannot represent all of them stay, too.
 
     Returns:
         Whether anything changed. If so, folding constants may make more limits known.
@@ -311,7 +311,7 @@ def _first_beyond(limit: ir.Value, comparison: _Comparison) -> int | None:
 
 
 def _with_entry(entry: ir.Value, bounds: Sequence[_Bound]) -> list[_Bound] | None:
-    """Returns the bounds with the condition of the first iteration taken in, or None if they do not express it.
+    """Returns the bounds combined with the condition of the first iteration, or None if they do not express it.
 
     Each part of that condition has to be the comparison of one of the bounds, with the counter's value before the first
     iteration. That bound then allows 0 iterations, too.

@@ -37,7 +37,7 @@ class Alike:
     first_place: Place | None
     """An input and axis of the dimension whose size it has; None for a sum."""
     apart: tuple[int, int]
-    """Two samples that differ in the size; for the test, inputs with the dimension are taken from the second sample."""
+    """Two samples that differ in the size; for the test, they exchange the inputs that have the dimension."""
     is_stated: bool = False
     """Whether the file states a sum for the dimension that samples contradict."""
 

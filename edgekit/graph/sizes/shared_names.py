@@ -56,8 +56,8 @@ def names_by_samples(
         request: The requested sizes. A name with requested sizes is kept, unless sizes are requested for the new one,
             too.
         unnamed: Whether dimensions without a name get one, too, if samples have several sizes for them, and so do
-            expressions of a name that is no dimension's, such as ``8*h``. Dimensions of
-            different inputs that have the same size in every sample share a name.
+            expressions of a name that is no dimension's, such as ``8*h``. Dimensions of different inputs that have the
+            same size in every sample share a name.
     """
     asked = request or ShapeRequest()
     places: dict[str, list[tuple[str, int]]] = {}
