@@ -17,9 +17,10 @@ from edgekit_mlprogram.verdicts import trial, verdict_of
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
-    """What becomes of every node of the main graph, in graph order; bodies convert with the node that holds them.
+    """Returns a verdict for every node of the main graph, in graph order; a subgraph is part of the node that holds it.
 
-    The unit is what Core ML plans, on a Mac; elsewhere a rule of thumb, since it plans when it loads a program.
+    On a Mac the unit is the one that Core ML's compute plan prefers. Elsewhere a rule of thumb gives it, since Core ML
+    assigns units when it loads a program.
 
     Raises:
         edgekit.errors.InputError: An input's shape is not fixed.

@@ -1,4 +1,4 @@
-"""Where Core ML itself puts the operations of a program: its compute plan, which it tells on a Mac only."""
+"""The compute plan of Core ML: the unit that it prefers for each operation of a program. It exists on a Mac only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNITS = {
     "MLGPUComputeDevice": "GPU",
     "MLCPUComputeDevice": "CPU",
 }
-"""By the classes of ``coremltools.models.compute_device``."""
+"""Name of a compute unit, by the name of its class in ``coremltools.models.compute_device``."""
 
 
 def is_available() -> bool:
@@ -25,9 +25,9 @@ def is_available() -> bool:
 
 
 def planned_units(model: Model, target: str) -> dict[str, str]:
-    """The unit of each value that Core ML would compute, if it may use the Neural Engine and the CPU.
+    """Returns the unit on which Core ML would compute each value if it may use the Neural Engine and the CPU.
 
-    The model is converted in float16, which is all that the Neural Engine computes in.
+    The model is converted in float16, the only precision of the Neural Engine.
 
     Returns:
         Name of the value in the program -> the unit that Core ML prefers for it.
@@ -48,7 +48,7 @@ def planned_units(model: Model, target: str) -> dict[str, str]:
 
 
 def units_of_plan(plan: Any) -> dict[str, str]:
-    """What a compute plan prefers for each value; constants and others without a device are left out."""
+    """Returns the unit that a compute plan prefers for each value; values without one, as constants, are left out."""
     found: dict[str, str] = {}
     for function in plan.model_structure.program.functions.values():
         for operation in _operations(function.block):
@@ -68,7 +68,7 @@ def _operations(block: Any) -> Iterator[Any]:
 
 
 def unit_of(names: list[str], units: Mapping[str, str]) -> str:
-    """The unit of the node that makes values of these ONNX names; empty where passes took them out of the program."""
+    """Returns the unit of the node that makes the values ``names``, or "" if passes removed them from the program."""
     from edgekit_mil.walk.nodes import mil_name
 
     return next((units[place] for name in names if (place := mil_name(name)) in units), "")

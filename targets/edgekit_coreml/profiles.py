@@ -1,4 +1,4 @@
-"""The kinds of device that Core ML builds are made for: system versions, which decide what operations there are."""
+"""Device profiles of Core ML builds: one for each system version, which decides what operations there are."""
 
 from __future__ import annotations
 

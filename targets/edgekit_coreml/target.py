@@ -15,7 +15,7 @@ from edgekit_mlprogram.options import OPTIONS
 
 
 class CoreMLTarget(Target):
-    """Builds ML Programs, and executes them: off a Mac in our own reference runtime."""
+    """Builds ML Programs and executes them, on other systems than macOS in EdgeKit's reference runtime."""
 
     contract_version = 1
     name: ClassVar[str] = "coreml"
@@ -28,13 +28,13 @@ class CoreMLTarget(Target):
         return PROFILES
 
     def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
-        """A verdict for every node, by a trial of the conversion."""
+        """Returns a verdict for every node, by a trial of the conversion."""
         from edgekit_coreml.check import verdicts
 
         return verdicts(model, profile)
 
     def require_options(self, options: BuildOptions, model: Model | None) -> None:
-        """Pictures and classes: yes or no, and whether the model takes them."""
+        """Checks that ``image`` and ``classifier`` are ``yes`` or ``no``, and that they fit the model."""
         from edgekit_mlprogram.options import require_usable
 
         require_usable(options, model)
@@ -46,29 +46,29 @@ class CoreMLTarget(Target):
         return build(model, profile, folder, options)
 
     def weight_schemes(self, profile: Profile) -> Sequence[str]:
-        """Integers in blocks from iOS 18 on, and palettes."""
+        """Palettes, and from iOS 18 on 4-bit integers in blocks."""
         return compression_schemes(profile.options["deployment_target"])
 
     def takes_states(self, profile: Profile) -> bool:
-        """From iOS 18 on."""
+        """Whether programs can have states: from iOS 18 on."""
         return has_states(profile.options["deployment_target"])
 
     def takes_texts(self, profile: Profile) -> bool:
-        """ML Programs have no tensors of texts."""
+        """Always False: ML Programs have no tensors of texts."""
         return False
 
     def takes_open_dimensions(self, profile: Profile) -> bool:
-        """As ranges and as lists of shapes."""
+        """Always True: Core ML declares open dimensions as ranges or as lists of shapes."""
         return True
 
     def canonical(self, file: Path) -> bytes | None:
-        """A package's model, whose entries coremltools writes in any order, and its list of contents."""
+        """A package's model or manifest with its entries in a fixed order; coremltools writes them in any."""
         from edgekit_mlprogram.package_writer import canonical
 
         return canonical(file)
 
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
-        """What executes the package in the reference runtime, rounding to float16 where the program does."""
+        """Returns a runner of the reference runtime, which rounds to float16 where the program does."""
         from edgekit_mlprogram.sequence import SequenceRunner
         from edgekit_mlruntime.runner import load
 
@@ -76,7 +76,7 @@ class CoreMLTarget(Target):
         return SequenceRunner(runner) if runner.has_states else runner
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
-        """A Python program for a Mac that needs NumPy and coremltools only, and asks Core ML itself."""
+        """Returns a Python program that runs the samples in Core ML on a Mac; it needs NumPy and coremltools only."""
         return python_check("edgekit_coreml")
 
     def app_package(self, name: str, builds: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 """Which unit of an Apple device runs a node: a rule of thumb, since Core ML decides when it loads a program.
 
-The rules and where they come from are in ``units.json``. What they do not name is taken for the Neural Engine's.
+The rules and their sources are in ``units.json``. Nodes that no rule names are assumed to run on the Neural Engine.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ ELSEWHERE = "GPU or CPU"
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16)
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _QUANTIZERS = ("QuantizeLinear", "DynamicQuantizeLinear")
-"""They make integers of which the program makes floats again, or 8-bit arithmetic."""
+"""Their results are integers, but the program turns these into floats again, or computes with them in 8 bits."""
 _OPEN = ("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul", "If", "Loop", "Scan")
-"""Integer products run where the precision that they are converted in can be had; bodies are many operations."""
+"""No unit is named for these: that of an integer product depends on the precision it is converted in, and the body of
+a control-flow operator has many operations."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,12 @@ class Placement:
     """Where a node probably runs, and why not on the Neural Engine."""
 
     unit: str
-    """Empty where not even a rule of thumb tells."""
+    """Name of the unit; empty if no rule names one."""
     because: str = ""
 
 
 def placement(node: ir.Node) -> Placement:
-    """The unit of a node whose types were inferred."""
+    """Returns the probable unit of a node whose types were inferred."""
     rules = _rules()
     if node.domain == "" and node.op_type in rules["elsewhere"]:
         return _elsewhere(rules["elsewhere"][node.op_type])

@@ -1,4 +1,4 @@
-"""The Swift package that makes a bundle for Apple's systems one that Xcode takes in."""
+"""The Swift package that is added to a bundle for Apple's systems, so that Xcode can use the bundle as a package."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 FOLDER = "swift"
-"""The folder of the sources, here and in a bundle; the package's own description lies beside it there."""
+"""Folder of the Swift sources, in this Python package and in a bundle, where ``Package.swift`` lies beside it."""
 DESCRIPTION = "Package.swift"
 _MODULE = "PackagedModel"
-"""What stands in the sources for the module's name."""
+"""Placeholder for the module's name in the sources."""
 _RESOURCE, _EXCLUDED = '.process("model.mlpackage")', '"manifest.json", "model.mlpackage"'
-"""What stands in the description for the models: as resources of one target, and as what the other leaves out."""
+"""Placeholders in the description: the models that are resources of one target, and what the other target excludes."""
 _REPORT = '"report.md"'
-"""What stands in the description for files that are none of the package's."""
+"""Placeholder in the description for the files that are not part of the package."""
 _PLATFORMS = '.iOS("16.0"), .macOS("13.0")'
 _PROFILE = re.compile(r"(?:ios|macos)(\d+)")
-"""Profiles whose models an app loads; a bundle may hold builds for other devices."""
+"""Names of profiles whose models an app loads; a bundle may hold builds for other devices, too."""
 _SAME_NUMBERS = 26
-"""From this version on iOS and macOS have the same number; before, macOS was three behind."""
+"""From version 26 on iOS and macOS have the same number; before, the number of macOS was lower by three."""
 
 
 def app_package(name: str, builds: Mapping[str, str]) -> Mapping[str, str]:
     """Path in the bundle and text of each file of the package.
 
     Args:
-        name: The bundle's, which the package's module is called after.
-        builds: Model, relative to the bundle -> the device profile that it was built for; a model that lies in a folder
-            ships with all that is in that folder, and one for other devices than Apple's not at all.
+        name: Name of the bundle, from which the name of the package's module is made.
+        builds: Path of each model, relative to the bundle -> the device profile that it was built for. A model in a
+            folder ships with all that is in the folder; a model for a device that is not Apple's is left out.
     """
     found = dict(_files_below(files("edgekit_mlprogram").joinpath(FOLDER), f"{FOLDER}/"))
     apples = {model: int(match[1]) for model, profile in builds.items() if (match := _PROFILE.fullmatch(profile))}
@@ -51,7 +51,7 @@ def app_package(name: str, builds: Mapping[str, str]) -> Mapping[str, str]:
 def module_name(name: str) -> str:
     """The name of a Swift module for a bundle of this name: ``digits-ios18`` becomes ``DigitsIos18Model``.
 
-    Modules of one app need names of their own, and so do the packages that hold them.
+    The modules of one app need different names, and so do the packages that hold them.
     """
     words = re.findall(r"[A-Za-z0-9]+", name)
     joined = "".join(word[:1].upper() + word[1:] for word in words)
@@ -68,7 +68,7 @@ def _resource(place: str) -> str:
 
 
 def _platforms(version: int) -> str:
-    """The systems of one generation, by the version of iOS."""
+    """Returns the least iOS and macOS versions of one generation, by the version of iOS."""
     return f'.iOS("{version}.0"), .macOS("{version if version >= _SAME_NUMBERS else version - 3}.0")'
 
 

@@ -1,4 +1,4 @@
-"""What a build by way of an ML Program leaves, for whichever of Apple's frameworks."""
+"""The artifact of a build that makes an ML Program, for Core ML or for Core AI."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def build_artifact(
     builder: str = "",
     notes: Sequence[str] = (),
 ) -> Artifact:
-    """Convert a model, and tell what was made.
+    """Convert a model, and return the artifact with a record of the build.
 
     Args:
         model: The model.
         profile: The device; its ``deployment_target`` goes into the record.
         out: The file or folder to write.
         options: What the user asked for.
-        convert: Converts the graph; takes what :func:`edgekit_mlprogram.conversion.convert_graph` takes, but for the
-            deployment target.
+        convert: Converts the graph; takes the arguments of :func:`edgekit_mlprogram.conversion.convert_graph`, except
+            the deployment target.
         interface: What the program offers to applications beyond arrays.
-        builder: What converts beside coremltools, for the record.
-        notes: What else the record warns of.
+        builder: Names a further converter in the record, in front of coremltools.
+        notes: Further warnings for the record.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.

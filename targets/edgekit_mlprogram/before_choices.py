@@ -1,4 +1,4 @@
-"""By which values a program that chooses boxes is compared: those before the choice.
+"""Finds the values by which a program that chooses boxes is compared: those before the choice.
 
 Where two boxes have nearly the same score, rounding decides which comes first, and rows of the output change places:
 no signal-to-noise ratio of the output tells how near coordinates and scores are.
@@ -15,7 +15,7 @@ from edgekit.graph.nodes import constant
 SUPPRESSION, TOP = "NonMaxSuppression", "TopK"
 FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 LAYERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Einsum"})
-"""Operators that compute from what was chosen: outputs behind them are compared themselves."""
+"""Layers: if one of these computes from the chosen boxes, the outputs themselves are compared."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class BeforeChoices:
     """What is compared in place of outputs that depend on which boxes are chosen."""
 
     values: frozenset[str]
-    """What decides the choice, and what it takes parts of, by ONNX names."""
+    """ONNX names of the values that decide the choice, and of the values that elements are chosen from."""
     outputs: frozenset[str]
-    """The outputs that depend on it."""
+    """The outputs that depend on the choice."""
 
 
 def before_choices(graph: ir.Graph) -> BeforeChoices | None:
-    """The values before non-maximum suppression; None where there is none, or layers compute from what it chooses.
+    """Returns the values before non-maximum suppression; None if there is none, or if layers compute from its result.
 
-    The choice begins where the boxes with the largest scores are taken for suppression.
+    If a TopK node selects the boxes that enter the suppression, the choice begins at this node.
     """
     suppressions = {node for node in graph if node.op_type == SUPPRESSION and not node.domain}
     chooses = suppressions | {node for node in _before(suppressions) if node.op_type == TOP and not node.domain}
@@ -52,7 +52,7 @@ def before_choices(graph: ir.Graph) -> BeforeChoices | None:
 
 
 def _is_computed(value: ir.Value) -> bool:
-    """Whether it is made of floats: the numbers of classes are whole, and decided by the scores."""
+    """Whether a value is computed from floats; class numbers are integers, decided by the scores, and do not count."""
     producer = value.producer()
     if producer is None or constant(value) is not None or value.dtype not in FLOATS:
         return False
@@ -60,7 +60,7 @@ def _is_computed(value: ir.Value) -> bool:
 
 
 def _before(nodes: set[ir.Node]) -> set[ir.Node]:
-    """The nodes that some are computed from."""
+    """Returns the nodes that ``nodes`` are computed from, directly or through others."""
     found: set[ir.Node] = set()
     front = list(nodes)
     while front:

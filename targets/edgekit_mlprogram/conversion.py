@@ -39,9 +39,9 @@ class Conversion:
     inputs: tuple[Feature, ...]
     outputs: tuple[Feature, ...]
     states: tuple[Feature, ...]
-    """What the program keeps from one run to the next."""
+    """Values that the program keeps from one run to the next."""
     precision: str
-    """What the program computes in: ``float32``, or ``float16`` where any operation does."""
+    """Precision of the program: ``float16`` if any operation may compute in it, else ``float32``."""
     kept_float32: tuple[str, ...] = ()
     """Operations of a float16 program that stay in float32 for the sake of accuracy."""
     compressed: tuple[str, ...] = ()
@@ -77,17 +77,18 @@ def convert(
     """Convert an ONNX model to an ML Program.
 
     Args:
-        model: The model, or its file. Every input's shape has to be fixed, but for the dimensions that stay open.
+        model: The model, or its file. Every input's shape has to be fixed, except for open dimensions.
         out: The package to write; ``.mlpackage`` is added where it is missing. An existing package is replaced.
         deployment_target: The earliest system that has to run it, ``iOS16`` to ``iOS26``.
-        precision: What the program computes in: ``float32``; ``float16``; or ``auto``, which is float16 but for the
-            operations that overflow or lose too much in it, as executing both on random inputs of several kinds shows.
-        dimensions: The sizes that dimensions may take that stay open, by the names that the model gives them:
-            ``range(1, 9)`` for any of 1 to 8, ``(224, 320)`` for one of these. The first is the default.
-        states: Inputs that the program is to keep from one run to the next (Core ML's states, in float16, zero at
-            first), each with the output that replaces it. Neither is an input or output any more. From iOS 18 on.
+        precision: What the program computes in: ``float32``; ``float16``; or ``auto``, which is float16 except for the
+            operations that overflow or lose too much accuracy when both precisions are executed on several kinds of
+            random inputs.
+        dimensions: The sizes that each open dimension may take, by the dimension's name in the model: ``range(1, 9)``
+            for any size from 1 to 8, ``(224, 320)`` for one of these two. The first size is the default.
+        states: Inputs that the program keeps from one run to the next (Core ML's states, in float16, zero at first),
+            each with the output that replaces it. Neither remains an input or output of the program. From iOS 18 on.
         compression: How weights are stored: ``int4-weights`` (from iOS 18 on), ``palette4``, ``palette6`` or
-            ``palette8``; None for the precision itself.
+            ``palette8``; None for the program's precision.
 
     Returns:
         The package's path.
@@ -121,11 +122,11 @@ def convert_with(
         options: Further arguments of ``convert_graph``.
 
     Returns:
-        What it wrote.
+        The path of what ``convert_graph`` wrote.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, all of them.
-        edgekit.errors.InputError: As of ``convert_graph``.
+        edgekit.errors.InputError: As raised by ``convert_graph``.
     """
     given = given_model(model)
     forget_first_sizes(given.graph_model)
@@ -161,14 +162,14 @@ def convert_graph(
         precision: What the program computes in.
         subject: What to call the model in errors.
         texts: ``author``, ``license``, ``description`` and ``version`` for the package's metadata.
-        examples: Inputs by ONNX name that ``auto`` goes by; random ones where there are none.
+        examples: Inputs by ONNX name on which ``auto`` compares programs; random inputs if there are none.
         dimensions: The sizes that open dimensions may take; see :func:`convert`.
         interface: What the program offers to applications beyond arrays.
         labels: Names of the classes by index, for the package's metadata.
         compression: How weights are stored; see :func:`convert`.
-        progress: Told of every program that is tried where ``auto`` decides.
-        draft: Whether ``auto`` starts from what it chose for the draft before of the same model: its forms differ in
-            how weights are rounded. A graph that was converted before, and on the same examples, keeps what was chosen.
+        progress: Called for every program that ``auto`` tries.
+        draft: Whether ``auto`` starts from its choice for the previous draft of the same model; drafts differ in how
+            weights are rounded. A graph that was converted before, with the same examples, keeps its choice.
     """
     if precision not in PRECISIONS:
         raise InputError("unknown precision", subject="--precision", expected=" or ".join(PRECISIONS), found=precision)
@@ -242,11 +243,11 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
 
 
 MOVES = frozenset({"transpose", "reshape", "expand_dims", "squeeze", "slice_by_index", "slice_by_size", "identity"})
-"""Operations that move numbers and compute none; passes give them other names."""
+"""Operations that move numbers and compute nothing; passes rename them, so a name does not tell what to keep."""
 
 
 def _stays(op: Any, kept_float32: frozenset[str]) -> bool:
-    """Whether an operation is kept in float32, or moves what one gives that is."""
+    """Whether an operation is kept in float32, or only moves the result of an operation that is."""
     while op is not None:
         if op.name in kept_float32:
             return True
@@ -262,9 +263,10 @@ _earlier = EarlierChoices()
 def _write_mixed(
     job: _Job, folder: Path, trials: Sequence[TrialInputs], progress: Step | None = None, *, draft: bool = False
 ) -> Conversion:
-    """Write the package in float16, but for the operations that have to stay in float32.
+    """Write the package in float16, except for the operations that have to stay in float32.
 
-    They are found in the plain program: that takes the trial inputs, and its weights are whole.
+    These operations are found in a plain program, which takes the trial inputs as they are and has uncompressed
+    weights.
     """
     from edgekit_mlprogram.mixed_precision import choose
 

@@ -1,4 +1,4 @@
-"""What stays in float32 as it was found for drafts of a model's forms."""
+"""Remembers which operations stay in float32, as found for drafts of a model."""
 
 from __future__ import annotations
 
@@ -21,52 +21,53 @@ if TYPE_CHECKING:
 
 @dataclass
 class EarlierChoices:
-    """Choices for the forms of one model, the one that was asked about last.
+    """Choices of operations for the forms of one model: of the model that was converted last.
 
-    A draft is built once more where it is judged on more samples, and as it ships: the same graph and the same trial
-    inputs make the same choice, which takes dozens of runs in the reference runtime to find.
+    Forms of a model differ in how its weights are rounded. A form that was built as a draft is built again when it is
+    judged on more samples, and when it ships. The same graph and the same trial inputs lead to the same choice, which
+    takes dozens of runs in the reference runtime to find.
     """
 
     last_draft: Choice | None = None
-    """What was chosen for the draft before."""
+    """The choice for the previous draft."""
     _model: Hashable = None
     _by_form: dict[str, tuple[Choice, bool]] = field(default_factory=dict)
-    """By the form, with whether it was searched for from the smallest set on."""
+    """The choice by the form's digest, and whether it was found by a search that starts from the smallest set."""
     _by_decisions: set[tuple[str, frozenset[str]]] = field(default_factory=set)
-    """The graphs and examples for which a choice was made by decisions."""
+    """Digests of the graph and the examples of each choice made by decisions (:attr:`Choice.by_decisions`)."""
 
     def turn_to(self, model: Hashable) -> None:
-        """Forgets the choices for the forms of another model."""
+        """Forgets all choices if ``model`` is another model than before."""
         if model != self._model:
             self._model, self.last_draft = model, None
             self._by_form.clear()
             self._by_decisions.clear()
 
     def of(self, form: str, *, draft: bool) -> Choice | None:
-        """What was chosen for a draft of the same form; None where there was none.
+        """Returns the choice for an earlier draft of the same form, or None if there was none.
 
         Args:
-            form: What :func:`form_digest` tells.
-            draft: Whether a choice will do for which that of another form was tried first.
+            form: Digest by :func:`form_digest`.
+            draft: Whether a choice is accepted that held when it was tried first, because another form has it.
         """
         choice, is_searched = self._by_form.get(form, (None, False))
         return choice if is_searched or draft else None
 
     def missed_decisions(self, graph: str, examples: frozenset[str]) -> bool:
-        """Whether a choice was made by decisions on fewer of these examples: it is asked for again where it missed.
+        """Whether an earlier choice by decisions, on fewer of these examples, must have failed on the others.
 
         Args:
-            graph: What :func:`form_digest` tells of the graph without inputs.
-            examples: What :func:`example_digests` tells.
+            graph: Digest of the graph without inputs, by :func:`form_digest`.
+            examples: Digests by :func:`example_digests`.
         """
         return any(other == graph and fewer < examples for other, fewer in self._by_decisions)
 
     def add_decisions(self, graph: str, examples: frozenset[str]) -> None:
-        """Takes note that a choice was made by decisions."""
+        """Records that a choice was made by decisions."""
         self._by_decisions.add((graph, examples))
 
     def add_draft(self, form: str, choice: Choice) -> None:
-        """Keeps what was chosen for the draft of a form, :attr:`last_draft` having been tried first."""
+        """Stores the choice for the draft of a form, for which :attr:`last_draft` was tried first."""
         first = self.last_draft
         is_first = first is not None and (choice.kept, choice.everything) == (first.kept, first.everything)
         self._by_form[form] = choice, not is_first
@@ -74,7 +75,7 @@ class EarlierChoices:
 
 
 def form_digest(graph_model: ir.Model, trials: Sequence[TrialInputs]) -> str:
-    """A digest of a graph with its weights, and of the inputs that programs made of it are compared on."""
+    """Returns a digest of a graph with its weights, and of the inputs on which its programs are compared."""
     model = Model(graph_model)
     found = hashlib.blake2b(topology_digest(model).encode(), digest_size=16)
     for tensor in model.tensors():
@@ -85,7 +86,7 @@ def form_digest(graph_model: ir.Model, trials: Sequence[TrialInputs]) -> str:
 
 
 def example_digests(trials: Sequence[TrialInputs]) -> frozenset[str]:
-    """A digest of each input that programs are compared on."""
+    """Returns a digest of each input on which programs are compared."""
     digests = set()
     for feeds in (feeds for trial in trials for feeds in trial.compared):
         found = hashlib.blake2b(digest_size=16)

@@ -1,7 +1,7 @@
 """Follows constants that mask positions, such as -3.4e38, through a program while it is executed.
 
-Where float16 reads what they mask, a program bounds them (:mod:`edgekit_mil.passes.masking_constants`): they are no
-reason to compute scores and their Softmax in float32.
+Where float16 reads masked numbers, a program bounds them (:mod:`edgekit_mil.passes.masking_constants`). So these
+constants are no reason to compute scores and their Softmax in float32.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from edgekit_mlprogram.reach import SELECTS, SUMS
 from edgekit_mlruntime.executor import Step
 
 LEAST = 2.0**26
-"""From which magnitude on a constant masks: of what is added to it float32 keeps multiples of 8, and no more."""
+"""Least magnitude of a constant that masks: of what is added to it, float32 keeps only multiples of 8."""
 FOLLOWED = SELECTS | SUMS | MASKING
-"""Operations whose results are what is masked, moved or with something added to it."""
+"""Operations whose results are masked numbers, moved or with something added to them."""
 ENDS = frozenset({"exp", "reduce_argmax", "reduce_log_sum_exp", "sigmoid", "softmax"})
-"""Operations to which one number far below the others is as good as another."""
+"""Operations whose results do not depend on how far one number is below the others."""
 
 
 class Masks:
-    """Which numbers of a program mask positions.
+    """Finds the numbers of a program that mask positions.
 
     Args:
         largest: Gives the largest magnitude in an array of the float32 program.
-        bound: Is told of an array of which the numbers from a magnitude on mask.
+        bound: Called with an array and a magnitude: numbers of the array of at least this magnitude mask.
 
     Attributes:
-        are_read: Whether something reads them as numbers like others, so that they are no masks.
+        are_read: Whether some operation reads masks as ordinary numbers, so that they must not be treated as masks.
     """
 
     def __init__(self, largest: Callable[[np.ndarray], float], bound: Callable[[np.ndarray, float], None]) -> None:
@@ -43,15 +43,15 @@ class Masks:
         self._masked: list[np.ndarray] = []
 
     def follow(self, step: Step, inputs: Mapping[str, Any], results: Sequence[Any]) -> bool:
-        """Takes note of an operation that was executed.
+        """Records an operation that was executed.
 
         Args:
             step: The operation.
             inputs: What its kernel was called with.
-            results: What it gave.
+            results: Its results.
 
         Returns:
-            Whether it masks by a constant.
+            Whether the operation masks by a constant.
         """
         op_type = step.call.op_type
         inherited = [
@@ -71,13 +71,13 @@ class Masks:
         return bool(own)
 
     def look_at(self, outputs: Mapping[str, np.ndarray]) -> None:
-        """Takes note of what the program gives at the end of a run: masks among it are read."""
+        """Records the program's outputs at the end of a run: masks among them count as read."""
         given = [(output, masked) for output in outputs.values() for masked in self._masked]
         self.are_read |= any(np.may_share_memory(*each) for each in given)
         self._masked.clear()
 
     def _own(self, step: Step, inputs: Mapping[str, Any], results: Sequence[Any]) -> list[float]:
-        """From which magnitudes on the operation's own constants mask; a factor does where all else is zero."""
+        """The magnitudes from which the constants mask; a factor masks only if its products are 0 or as large."""
         constants = [inputs[a.name] for a in step.arguments if a.is_constant]
         levels = [level for each in constants if isinstance(each, np.ndarray) for level in self._level(each)]
         if levels and step.call.op_type == "mul":
@@ -90,7 +90,7 @@ class Masks:
         return levels
 
     def _level(self, constant: np.ndarray) -> list[float]:
-        """From which magnitude on a constant masks; nothing where it does not."""
+        """Returns the magnitude from which on a constant masks, in a list; the list is empty if it does not mask."""
         if id(constant) not in self._constants:
             if constant.dtype != np.float32 or self._largest(constant) < LEAST:
                 return []

@@ -10,10 +10,10 @@ that add the most are divided until single operations are found; these stay in f
 blame, the noise of many adds up; then the end of the program stays in float32, as short an end as will do, so that what
 computes in float16 remains one piece.
 
-All of a program stays in float32 where the sizes of its outputs follow from what it computes and there are random
-inputs alone to go by, or where its outputs change as much when the inputs change in their last bits. So it does where
-the sizes of outputs are decided, all thresholds change them on the examples, and what keeps these decisions was looked
-for before on fewer of the examples: it kept theirs alone.
+The whole program stays in float32 in three cases. The sizes of its outputs depend on what it computes, and there are
+only random inputs to compare on. Its outputs change just as much when the inputs change in their last bits. Or the
+sizes of its outputs depend on what it computes, all thresholds change them on the examples, and a choice that keeps
+them was found before on fewer of these examples: it kept them on those examples only.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ from edgekit_mlruntime.executor import Observer, Step
 from edgekit_mlruntime.runner import Runner, load
 
 FLOOR_DB = 27.0
-"""What the outputs have to reach on the examples, in dB: what verification asks of a float16 program (20 dB), and a
-margin for inputs other than the examples."""
+"""Signal-to-noise ratio that the outputs have to reach on the examples, in dB: what verification asks of a float16
+program (20 dB), and a margin for inputs other than the examples."""
 TRIALS = ((-math.inf, 0), (20.0, 1), (30.0, 2), (40.0, 3), (50.0, 4), (60.0, 6))
 """Tried in turn: the local signal-to-noise ratio in dB below which an operation stays in float32, and how many
 operations upstream of it stay there too."""
 PARTS = 8
-"""Into how many parts the program is divided at first where noise is looked for."""
+"""Number of parts into which the program is divided first to measure their noise."""
 MOST_MEASUREMENTS = 40
 """How many parts are measured at most."""
 SHARE_OF_NOISE = 0.5
-"""What the parts in float16 may add together, as a share of the noise that the floor allows."""
+"""Noise that all parts in float16 together may add, as a share of the noise that the floor allows."""
 VANISHING = 1e-3
-"""An operation makes numbers vanish where float16 holds zeros in place of more than this share of them."""
+"""An operation makes numbers vanish if float16 rounds more than this share of its nonzero results to zero."""
 DOWNSTREAM = 2
-"""How many operations that read what would vanish stay in float32 too, until something adds to it."""
+"""Number of steps after vanishing numbers whose operations stay in float32, too, until something is added to them."""
 RATIOS = frozenset({"inverse", "log", "rsqrt"})
-"""Operations that tell how small a number is: what counts is by how many times the number is wrong."""
+"""Operations whose result depends on the relative error of a small number."""
 MOST_KEPT = 0.8
-"""Of how many operations at most it is worth while to keep single ones in float32, as a share."""
+"""Largest share of the operations that are kept in float32 one by one."""
 RESOLUTION = 8
-"""Into how many parts the program is divided where its end stays in float32."""
+"""The length of the end that stays in float32 is found to within one part in RESOLUTION of the program."""
 NUDGE = 2.0**-22
-"""Of what share numbers are changed to see how far rounding alone moves the outputs: two of float32's last places."""
+"""Relative change of the inputs that shows how far rounding alone moves the outputs: two of float32's last places."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,15 @@ class Choice:
     """The operations that stay in float32, and what that gives."""
 
     kept: frozenset[str]
-    """By name; empty where all of the program computes in float16, or none of it was looked at."""
+    """Names of the operations; empty if the whole program computes in float16, or if no operation was looked at."""
     everything: bool
     """Whether no mixture was near enough, so that the whole program stays in float32."""
     worst_db: float
-    """Of the worst output against the float32 program."""
+    """Signal-to-noise ratio of the worst output against the float32 program, in dB."""
     total: int
     """How many operations the program has."""
     by_decisions: bool = False
-    """Whether it keeps decisions on the examples, which tell how large outputs are, that all thresholds changed."""
+    """Whether it keeps decisions about the sizes of outputs that all thresholds changed on the examples."""
 
 
 def must_stay(ranges: Mapping[str, OperationRange], threshold_db: float, depth: int) -> frozenset[str]:
@@ -89,11 +89,12 @@ def must_stay(ranges: Mapping[str, OperationRange], threshold_db: float, depth: 
 
 
 def of_vanishing_magnitudes(ranges: Mapping[str, OperationRange]) -> frozenset[str]:
-    """Logarithms and the like of numbers that vanish in float16, with what makes these numbers.
+    """Returns the :data:`RATIOS` of numbers that vanish in float16, and the operations that make these numbers.
 
-    Next to loud ones the squares of a quiet spectrum are nothing, and their logarithms half of a picture: no
-    operation's own signal-to-noise ratio shows it. What makes the numbers is followed back to where they have signs:
-    numbers whose squares vanish in float16 do not vanish themselves.
+    In a spectrum the squares of quiet frequencies are negligible beside those of loud ones, but their logarithms make
+    up half of the picture: no operation's own signal-to-noise ratio shows the loss. The operations that make the
+    numbers are followed back to where the numbers have signs: numbers whose squares vanish in float16 do not vanish
+    themselves.
     """
     vanishing = {name for name, found in ranges.items() if found.vanishing > VANISHING}
     readers = {name for name, found in ranges.items() if found.op_type in RATIOS and found.producers & vanishing}
@@ -109,7 +110,7 @@ def of_vanishing_magnitudes(ranges: Mapping[str, OperationRange]) -> frozenset[s
 
 
 def with_readers(names: frozenset[str], ranges: Mapping[str, OperationRange], depth: int) -> frozenset[str]:
-    """Operations, with those that read what they give, and so on for ``depth`` steps."""
+    """Returns ``names`` and the operations that read their results, up to ``depth`` steps further."""
     found = names
     for _ in range(depth):
         found |= {name for name, entry in ranges.items() if entry.producers & found}
@@ -133,9 +134,9 @@ class Yardstick:
         ]
 
     def agreement_db(self, runner: Runner | _Told) -> float:
-        """The worst output's signal-to-noise ratio between the float32 program and itself on inputs rounded once more.
+        """Signal-to-noise ratio in dB of the float32 program's worst output when inputs change in their last bits.
 
-        Where that is low, rounding alone decides what the outputs are.
+        If it is low, rounding alone decides what the outputs are.
         """
         return min(
             (
@@ -146,16 +147,16 @@ class Yardstick:
         )
 
     def worst_db(self, runner: Runner | _Told, floor_db: float = -math.inf) -> float:
-        """The signal-to-noise ratio of the worst output, as it was found and as it is to be expected.
+        """Signal-to-noise ratio of the worst output in dB: the lower one of the measured and the expected ratio.
 
-        Where an output of few elements happens to be near zero, the same noise weighs more than elsewhere. So the noise
-        that the compared inputs of a kind show on average is held against what the output is on the further inputs,
-        too.
+        An output of few elements may happen to be near zero on one input, where the same noise weighs more than on
+        others. So the mean noise on the compared inputs of one kind is also related to the least energy of the output
+        on the compared and the further inputs.
 
         Args:
             runner: Executes the float16 program.
-            floor_db: Once an output is below, the program is not executed on further inputs; what is given is below
-                the floor then, and there may be worse.
+            floor_db: Once an output is below the floor, the program is not executed on the remaining inputs. The result
+                is then below the floor, and may not be the lowest.
         """
         worst = math.inf
         for each in zip(self._trials, self._expected, self._quiet, strict=True):
@@ -165,7 +166,7 @@ class Yardstick:
         return worst
 
     def hardest(self, runner: Runner | _Told) -> tuple[Arrays, Arrays]:
-        """The compared inputs on which a program is farthest from the float32 program, and what that computes."""
+        """The inputs on which a program is farthest from the float32 program, and the float32 outputs for them."""
         found: tuple[Arrays, Arrays] | None = None
         least = math.inf
         for trial, expected in zip(self._trials, self._expected, strict=True):
@@ -204,9 +205,9 @@ class Yardstick:
 
 
 def decides_shapes(runner: Runner | _Told) -> bool:
-    """Whether the sizes of outputs follow from what the program computes: from when a loop ends, or from what is found.
+    """Whether the sizes of outputs depend on computed values, such as when a loop ends or how many boxes are found.
 
-    Rounding moves such a decision where it is close, and on random inputs it may be close anywhere.
+    Rounding changes such a decision where it is close, and on random inputs any decision may be close.
     """
     shapes = [port.shape or () for port in (*runner.inputs, *runner.outputs)]
     inputs = len(runner.inputs)
@@ -225,7 +226,7 @@ def _nudged(array: np.ndarray) -> np.ndarray:
 
 
 def _energy(array: np.ndarray) -> float:
-    """The sum of squares of what is finite; 0 for other than numbers."""
+    """The sum of squares of the finite elements; 0 for an array that does not hold numbers."""
     if array.dtype.kind not in "fiu":
         return 0.0
     return float(np.square(array[np.isfinite(array)], dtype=np.float64).sum())
@@ -246,14 +247,14 @@ def choose(
 
     Args:
         float32_package: The program in float32.
-        build: Builds the program in float16 but for the operations of these names, and returns the package.
+        build: Builds the program in float16 except for the operations of these names, and returns the package.
         trials: Inputs by ONNX name.
         floor_db: What the worst output has to reach against the float32 program.
-        progress: Told of every run of a program.
-        first: What to try first, in place of the smallest set: what was chosen for another form of the same program.
-        compared: What is compared in place of outputs that depend on a choice of boxes; None without any.
-        missed_decisions: Whether a choice :attr:`Choice.by_decisions` was made on fewer of the examples; another one is
-            not looked for.
+        progress: Called before every run of a program.
+        first: The choice for another form of the same program, which is tried before the smallest set.
+        compared: What is compared in place of outputs that depend on a choice of boxes; None if no output does.
+        missed_decisions: Whether an earlier choice :attr:`Choice.by_decisions` was made on fewer of the examples. Where
+            no threshold is enough for lack of such decisions, the whole program then stays in float32.
     """
     if first is not None and first.everything:
         return first
@@ -290,17 +291,17 @@ class _Search:
     runner: _Told
     """Executes the float32 program."""
     built: Callable[[frozenset[str]], _Told]
-    """Builds the program in float16 but for these operations."""
+    """Builds the program in float16 except for these operations."""
     yardstick: Yardstick
     floor_db: float
     _missed: list[float] = field(default_factory=list)
 
     def nearest_db(self) -> float:
-        """How near the best of the choices that missed the floor came, on the first input on which it missed."""
+        """The best ratio in dB among the choices that missed the floor, each on the first input that missed it."""
         return max(self._missed, default=math.inf)
 
     def held(self, kept: frozenset[str], total: int) -> Choice | None:
-        """The choice of these operations; None where the outputs miss the floor."""
+        """Returns the choice of these operations, or None if the outputs miss the floor."""
         worst = self.yardstick.worst_db(self.built(kept), self.floor_db)
         if worst < self.floor_db:
             self._missed.append(worst)
@@ -308,7 +309,10 @@ class _Search:
         return Choice(kept, everything=False, worst_db=worst, total=total)
 
     def by_thresholds(self, ranges: Mapping[str, OperationRange]) -> Choice | None:
-        """The operations that lose more than a threshold, from the most lenient one on."""
+        """Returns the choice by the first of :data:`TRIALS` that reaches the floor, or None if none does.
+
+        All operations stay in float32 if the outputs miss the floor by rounding of the inputs alone.
+        """
         previous: frozenset[str] | None = None
         for threshold, depth in TRIALS:
             kept = must_stay(ranges, threshold, depth)
@@ -320,7 +324,11 @@ class _Search:
         return None
 
     def by_noise(self, ranges: Mapping[str, OperationRange]) -> Choice | None:
-        """The operations that add the most noise to the outputs, also with those that make numbers vanish."""
+        """Returns the choice of the operations that add the most noise to the outputs, or None if it misses the floor.
+
+        Operations that make numbers vanish, and the readers of all of these, are added if the first ones are not
+        enough.
+        """
         overflowing = must_stay(ranges, *TRIALS[0])
         noise = NoiseByPart(self.runner, *self.yardstick.hardest(self.built(overflowing)), list(ranges))
         loud = overflowing | noise.loudest(SHARE_OF_NOISE * 10 ** (-self.floor_db / 10))
@@ -331,7 +339,7 @@ class _Search:
         return None
 
     def by_length(self, ranges: Mapping[str, OperationRange]) -> Choice:
-        """What overflows, and the end of the program, as short as will do; all of it where no end does."""
+        """Returns the choice of what overflows and the shortest end of the program that is enough, maybe all of it."""
         overflowing, order = must_stay(ranges, *TRIALS[0]), list(ranges)
         too_short, length, worst = 0, len(order), math.inf
         while length - too_short > max(1, len(order) // RESOLUTION):
@@ -345,12 +353,12 @@ class _Search:
 
 
 class _Told:
-    """A program whose runs are told of: each may take its time.
+    """A program that reports each of its runs before it starts, since a run may take long.
 
     Args:
         runner: Executes the program.
         tell: Called before every run.
-        compared: What stands for some of the outputs.
+        compared: What is compared in place of some of the outputs.
     """
 
     def __init__(self, runner: Runner, tell: Callable[[], None], compared: BeforeChoices | None = None) -> None:
@@ -369,15 +377,15 @@ class _Told:
 
 
 class NoiseByPart:
-    """What parts of a program add to the noise of its outputs when they alone compute in float16.
+    """The noise that each part of a program adds to the outputs when this part alone computes in float16.
 
-    The noise of parts adds up, nearly: they err independently of each other. The loudest part is halved again and
+    The noise of the parts nearly adds up, since their errors are independent. The loudest part is halved again and
     again, so that few measurements find the operations that matter.
 
     Args:
         runner: Executes the float32 program.
         feeds: The input to measure on.
-        expected: What the program computes of it.
+        expected: The float32 program's outputs for this input.
         order: The operations' names, as they are executed.
     """
 
@@ -390,10 +398,10 @@ class NoiseByPart:
         self._noise = {part: self._measured(part) for part in self._parts}
 
     def loudest(self, allowed: float) -> frozenset[str]:
-        """The operations without which the rest is quiet enough.
+        """Returns the operations to keep in float32 so that the others together are quiet enough.
 
         Args:
-            allowed: Power of the noise that the rest may add, as a share of the worst output's power.
+            allowed: Noise power that the other operations may add, as a share of the worst output's power.
         """
         while len(self._noise) < MOST_MEASUREMENTS:
             divisible = [part for part in self._loud(allowed) if len(part) > 1]
@@ -406,7 +414,7 @@ class NoiseByPart:
         return frozenset(name for part in self._loud(allowed) for name in part)
 
     def _loud(self, allowed: float) -> list[tuple[str, ...]]:
-        """The parts that have to go so that the others add no more than is allowed, the loudest first."""
+        """Returns the parts to keep in float32 so that the others add at most ``allowed``, the loudest first."""
         ordered = sorted(self._parts, key=self._noise.__getitem__, reverse=True)
         rest = math.fsum(noise for part in ordered if math.isfinite(noise := self._noise[part]))
         for count, part in enumerate(ordered):
@@ -417,7 +425,7 @@ class NoiseByPart:
         return ordered
 
     def _measured(self, part: tuple[str, ...]) -> float:
-        """Power of the noise in the worst output, as a share of its power."""
+        """Returns the noise power in the worst output, as a share of this output's power."""
         names = frozenset(part)
 
         def observe(step: Step, frame: Sequence[Any], results: list[Any]) -> None:
@@ -433,7 +441,7 @@ class NoiseByPart:
 
 
 def worst_db(expected: Arrays, actual: Arrays) -> float:
-    """Signal-to-noise ratio of the worst float output; minus infinity where another output, or a shape, differs."""
+    """Signal-to-noise ratio of the worst float output in dB; minus infinity if a shape or another output differs."""
     figures = []
     for name, want in expected.items():
         if name not in actual or actual[name].shape != want.shape:

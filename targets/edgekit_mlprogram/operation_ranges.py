@@ -20,13 +20,13 @@ HEADROOM = 4.0
 """How many times larger a value may become on other inputs before it overflows."""
 LARGEST = float(np.finfo(np.float16).max) / HEADROOM
 MOST_KNOWN_BYTES = 64 << 20
-"""Bytes of arrays of which is kept what was worked out, the last ones."""
+"""Arrays of at most 64 MiB in all are remembered with what is known of them, the most recently used ones."""
 NOT_REPEATABLE = ("list_", "make_list", "read_state", "write_state", "coreml_update_state", "random_")
 """Operations, by the beginning of their names, that must not be executed a second time."""
 
 
 class Executes(Protocol):
-    """A program that tells of every operation it executes."""
+    """A program that calls an observer for every operation it executes."""
 
     def run(self, feeds: Mapping[str, np.ndarray], *, observer: Observer | None = None) -> dict[str, np.ndarray]:
         """The outputs by name."""
@@ -43,9 +43,9 @@ class OperationRange:
     """The least of its float results; infinite where it has none."""
     signal: float = 0.0
     noise: float = 0.0
-    """Energy of its results, and of what rounding its inputs and results to float16 changes in them."""
+    """Energy of its results, and of the change in them when its inputs and results are rounded to float16."""
     vanishing: float = 0.0
-    """The largest share of a result's numbers that float16 holds as zeros and float32 does not."""
+    """The largest share of a result's nonzero numbers that float16 rounds to zero."""
     producers: set[str] = field(default_factory=set)
 
     reaches: bool = False
@@ -60,7 +60,7 @@ class OperationRange:
 
     @property
     def gives_magnitudes(self) -> bool:
-        """Whether its results are floats none of which is negative."""
+        """Whether it has float results, none of which is negative."""
         return 0 <= self.lowest < math.inf
 
     @property
@@ -80,7 +80,7 @@ def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> dic
 def _ranges(
     runner: Executes, examples: Sequence[Mapping[str, np.ndarray]], known: _Known, masks: Masks | None
 ) -> dict[str, OperationRange]:
-    """See :func:`study`; without ``masks`` large constants are numbers like others."""
+    """Returns what :func:`study` does; if ``masks`` is None, large constants are ordinary numbers."""
     ranges: dict[str, OperationRange] = {}
     writers: dict[int, str] = {}
     reach = Reach(lambda array: known.of(array).largest, LARGEST)
@@ -123,23 +123,23 @@ class _Seen:
     """What is known of an array."""
 
     array: np.ndarray
-    """Kept for its identity: the array is found again by it."""
+    """Kept alive so that no other array gets its ``id``, by which it is found again."""
     half: np.ndarray
-    """As a float16 program holds it."""
+    """The array as a float16 program holds it."""
     largest: float
-    """Largest magnitude of what is finite."""
+    """Largest magnitude among the array's finite numbers."""
     vanishing: float
-    """The share of its numbers that float16 holds as zeros, of those that are none."""
+    """The share of the array's nonzero numbers that float16 rounds to zero."""
     masks: bool = False
     """Whether some of its numbers mask positions, so that the program bounds it where it becomes float16."""
 
     def bounded(self, array: np.ndarray) -> np.ndarray:
-        """An array in the place of this one, with the bounds that this one has in float16."""
+        """Returns another array clipped as this array is in float16: to ±FARTHEST if some of its numbers mask."""
         return np.clip(array, -FARTHEST, FARTHEST) if self.masks else array
 
 
 class _Known:
-    """What was worked out of arrays that are read again: results, weights, and what a loop walks along."""
+    """A cache of what is known of arrays that are read again: results, weights, and what a loop iterates over."""
 
     def __init__(self) -> None:
         self._seen: dict[int, _Seen] = {}
@@ -160,7 +160,7 @@ class _Known:
         return seen
 
     def bound(self, array: np.ndarray, level: float) -> None:
-        """Takes note that numbers of a magnitude of ``level`` or more mask positions."""
+        """Records that numbers of a magnitude of ``level`` or more mask positions."""
         seen = self.of(array)
         others = _largest(np.where(np.abs(array) < level, array, np.float32(0)))
         bounded = replace(seen, largest=others, masks=True)

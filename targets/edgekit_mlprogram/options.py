@@ -33,17 +33,18 @@ OPTIONS = {
 
 
 PIXEL_STEP = 0.02
-"""How far from a whole number the pixels that an input was made of may be, beside what its type rounds off."""
+"""Tolerance of the test for pixels: their largest distance from a whole number, before the input type's rounding."""
 MOST_PIXEL_STEP = 0.4
-"""Farther from a whole number than this, a number is no pixel: any number is within 0.5 of one."""
+"""Upper limit of the tolerance with rounding: at 0.5 every number would be a pixel."""
 
 
 def by_default(options: BuildOptions, model: Model) -> BuildOptions:
-    """The options with what is switched on where nothing was said and it is known how.
+    """Returns the options with ``image`` and ``classifier`` switched on where the user did not set them and they apply.
 
-    A picture as the input where the preprocessing is known and the examples are made of pixels; the class as a text
-    where the classes have names and one output has a number for each, unless the model has a label of its own, which
-    may be another class than the greatest number's. Both take fixed shapes, and no states.
+    ``image`` is on if the preprocessing is known and the examples are made of pixels. ``classifier`` is on if the
+    classes have names and one output has a number for each class, unless the model has an output for the label, too,
+    which may name another class than the one with the greatest number. Both are for fixed shapes, and for models
+    without states.
 
     Args:
         options: As the user gave them.
@@ -65,7 +66,7 @@ def by_default(options: BuildOptions, model: Model) -> BuildOptions:
 
 
 def fitting(model: Model, labels: Sequence[str]) -> list[str]:
-    """The outputs that score the classes; the one that the user names alone, where it does."""
+    """Returns the outputs that score the classes; if the user names an output, only this one."""
     names = [output.name for output in model.outputs if _scores(output, len(labels))]
     choice = model.class_choice
     if choice.output is not None:
@@ -81,14 +82,14 @@ def class_output(model: Model, labels: Sequence[str]) -> str | None:
 
 
 def _decides(scores: str, model: Model) -> bool:
-    """Whether the greatest score is the model's decision: it has no label of its own, or one that follows the score."""
+    """Whether the greatest score is the model's decision: it has no label output, or one that follows the score."""
     values = {str(value.name): value for value in model.graph.outputs}
     labels = [output.name for output in model.outputs if is_label(output.name) and output.dtype.startswith("int")]
     return all(is_greatest_of(values[label], values[scores]) for label in labels)
 
 
 def notes_of(options: BuildOptions, model: Model) -> list[str]:
-    """What to tell of an interface that is not what labels lead to expect."""
+    """Returns a note if the model has labels but is not made a classifier because several outputs fit them."""
     names = fitting(model, options.labels) if options.labels else []
     if len(names) < 2 or "classifier" in options.options or model.open_dims or model.states:
         return []
@@ -105,7 +106,7 @@ def _scores(output: ValueSpec, classes: int) -> bool:
 
 
 def _are_pixels(array: np.ndarray, image: ImagePreprocessing) -> bool:
-    """Whether an input is what whole numbers from 0 to 255 become."""
+    """Whether an input is the result of preprocessing whole numbers from 0 to 255."""
     axis = (image.layout or "").find("C")
     shape = [-1 if place == axis else 1 for place in range(array.ndim)] if axis >= 0 else []
     mean, std = (
@@ -128,7 +129,7 @@ def require_usable(options: BuildOptions, model: Model | None, switches: Collect
         switches: The options that are switched on and off.
 
     Raises:
-        edgekit.errors.RequestError: One cannot be used.
+        edgekit.errors.RequestError: An option cannot be used.
     """
     asked = {name: options.options[name] for name in switches if name in options.options}
     for name in asked:
@@ -160,7 +161,7 @@ def interface_of(
         classified_by: The output that tells the class, by :func:`class_output`.
 
     Raises:
-        edgekit.errors.RequestError: Something is asked for that lacks a declaration, or takes one fixed size.
+        edgekit.errors.RequestError: An option lacks a declaration that it needs, or needs fixed shapes.
     """
     for name in SWITCHES:
         if open_dims and is_on(options.options, name):
@@ -189,7 +190,7 @@ def interface_of(
 
 
 def texts_of(options: BuildOptions, metadata: Mapping[str, str]) -> dict[str, str]:
-    """The texts for the package's metadata: those that were given, else those that the ONNX file states."""
+    """Returns the texts for the package's metadata: given ones take precedence over those that the ONNX file states."""
     given = {name: text for name, text in options.options.items() if name in TEXTS}
     return {**stated.texts(metadata), **given}
 

@@ -16,7 +16,7 @@ NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "edgekit:mlpackage")
 
 
 def weights_folder(package: Path) -> Path:
-    """Where the weight file goes; made here, since the exporter expects it."""
+    """Creates and returns the folder of the weight file, which has to exist before the exporter writes the file."""
     folder = package / "Data" / WEIGHTS
     folder.mkdir(parents=True)
     return folder
@@ -48,12 +48,12 @@ def write(package: Path, specification: Any) -> None:
 
 
 def _laid_out(manifest: Any) -> bytes:
-    """As coremltools writes it anew whenever it opens a package."""
+    """Returns the manifest in the form in which coremltools rewrites it whenever it opens a package."""
     return (json.dumps(manifest, indent=4, sort_keys=True) + "\n").encode()
 
 
 def canonical(file: Path) -> bytes | None:
-    """What a file of a package holds, in the bytes that :func:`write` writes; None for others, and damaged ones."""
+    """A package file's content in the bytes that :func:`write` writes; None for damaged files and other files."""
     try:
         if file.name == MANIFEST:
             return _laid_out(json.loads(file.read_bytes()))
@@ -69,7 +69,7 @@ def _parsed(data: bytes) -> Any:
     """The model's protobuf message.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The data is not a model's message.
     """
     from coremltools.proto import Model_pb2
     from google.protobuf.message import DecodeError

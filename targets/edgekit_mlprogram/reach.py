@@ -1,8 +1,9 @@
-"""Numbers that are as large as those that they are selected from, on other inputs if not on the examples.
+"""Finds numbers that may become as large as the numbers they are selected from, on other inputs than the examples.
 
 The greatest of several log-likelihoods is small on examples that look like one of the classes, and as large as the
-others on an input that looks like none. So what an operation selects or moves is taken to reach as far as what it is
-selected from, and so is the sum of such numbers and small ones; a constant factor makes it reach further, or less far.
+others on an input that looks like none. So the result of an operation that selects or moves numbers is assumed to reach
+as far as the numbers it is selected from, and so is the sum of such a number and a small one; a constant factor scales
+how far it reaches.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ SELECTS = frozenset(
         "transpose",
     }
 )
-"""Operations each of whose results is one of the numbers that they read, or as large as one."""
+"""Operations each of whose results is one of their input numbers, or as large as one."""
 CHOOSES = "select"
-"""Chooses from two; a constant among these, as what masks a position, is not what other inputs make larger."""
+"""The operation that chooses between two inputs; a constant input, as a mask is, does not grow on other inputs."""
 SUMS = frozenset({"add", "sub"})
-"""Operations whose result is large where one of the numbers that they read is, and the other is not."""
+"""Operations whose result is large if one of the two inputs is large and the other is not."""
 SMALLEST = float(np.finfo(np.float32).tiny)
-"""What a divisor is taken for that is smaller, or zero."""
+"""Smaller divisors, and zero, are replaced by this number."""
 SCALES = {"mul": {"x", "y"}, "real_div": {"y"}}
 """Operations that scale by a constant, and the inputs that may be that constant."""
 
@@ -65,7 +66,7 @@ class Reach:
 
     Args:
         largest: Gives the largest magnitude in an array of the float32 program.
-        limit: What may leave float16's range is larger.
+        limit: Numbers of a larger magnitude may leave float16's range.
     """
 
     def __init__(self, largest: Callable[[np.ndarray], float], limit: float) -> None:
@@ -74,15 +75,15 @@ class Reach:
         self._slots: dict[int, float] = {}
 
     def follow(self, step: Step, inputs: Mapping[str, Any], results: Sequence[Any]) -> bool:
-        """Takes note of an operation that was executed.
+        """Records an operation that was executed.
 
         Args:
             step: The operation.
             inputs: What its kernel was called with.
-            results: What it gave.
+            results: Its results.
 
         Returns:
-            Whether it reads or gives numbers that reach further than they do here.
+            Whether its inputs or results may be larger than the limit, here or on other inputs.
         """
         inherited = self._inherited(step)
         reached = self._reached(step, inputs, inherited)
@@ -93,7 +94,7 @@ class Reach:
         return bool(inherited)
 
     def _inherited(self, step: Step) -> dict[str, float]:
-        """How far the inputs reach that were selected from larger numbers, by name."""
+        """Returns how far each input reaches that was selected from larger numbers, by the input's name."""
         sources = {
             argument.name: [self._slots[s] for s in argument.sources if isinstance(s, int) and s in self._slots]
             for argument in step.arguments
@@ -101,7 +102,7 @@ class Reach:
         return {name: max(reaches) for name, reaches in sources.items() if reaches}
 
     def _reached(self, step: Step, inputs: Mapping[str, Any], inherited: Mapping[str, float]) -> float:
-        """How far the results reach beyond what they are here; 0 where they do not."""
+        """Returns the magnitude that the results may reach on other inputs; 0 if they reach no further than here."""
         op_type = step.call.op_type
         if op_type in SCALES:
             return max((reach * self._factor(step, inputs, name) for name, reach in inherited.items()), default=0.0)
@@ -115,7 +116,7 @@ class Reach:
         return 0.0
 
     def _factor(self, step: Step, inputs: Mapping[str, Any], scaled: str) -> float:
-        """What an input is scaled by at most; 0 where that is no constant."""
+        """Returns the largest factor by which the input ``scaled`` is scaled; 0 if the factor is not constant."""
         for argument in step.arguments:
             name = argument.name
             if argument.is_constant and name != scaled and name in SCALES[step.call.op_type]:

@@ -1,4 +1,4 @@
-"""Executes a program with states as one sequence: each run goes on from the states of the one before."""
+"""Executes a program with states as one sequence: each run continues from the states of the run before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StatefulRunner(Protocol):
 
     @property
     def executed_by(self) -> str:
-        """What really executes."""
+        """The runtime that executes the program, and how."""
 
     def make_state(self) -> Any:
         """States for the start of a sequence."""
@@ -37,7 +37,7 @@ class SequenceRunner:
 
     @property
     def executed_by(self) -> str:
-        """What the runner says."""
+        """What the wrapped runner's ``executed_by`` says."""
         return self._runner.executed_by
 
     def restart(self) -> None:

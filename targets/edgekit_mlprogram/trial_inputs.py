@@ -1,4 +1,4 @@
-"""Inputs to judge a float16 program by.
+"""Inputs on which a float16 program is compared with the float32 program.
 
 Nobody knows what a model will be fed; so where there are no samples, several kinds of random numbers stand in. A
 program that is near enough on one kind may lose far more on another: what a normalization divides by, or what a sum
@@ -23,9 +23,9 @@ from edgekit.model import Model, ValueSpec
 Arrays = Mapping[str, np.ndarray]
 
 COMPARED, FURTHER = 2, 2
-"""How many inputs of each kind float16 programs are executed on, and how many more the float32 program alone is."""
+"""Numbers of inputs of each kind: on which all programs are executed, and on which only the float32 program is."""
 FEW_SYMBOLS = 2
-"""Below what integers stay in every other input: with few different symbols there is little variance for a
+"""Integers are below this number in every second input: with few different symbols there is little variance for a
 normalization to divide by."""
 
 
@@ -34,19 +34,20 @@ class TrialInputs:
     """Inputs of one kind."""
 
     compared: Sequence[Arrays]
-    """What programs are compared on."""
+    """Inputs on which programs are compared."""
     further: Sequence[Arrays] = ()
-    """What the float32 program alone is executed on: how quiet its outputs become there tells what noise they bear."""
+    """Inputs for the float32 program alone: how quiet its outputs become there tells how much noise they tolerate."""
 
 
 def random_trials(model: Model, dimensions: OpenDims) -> list[TrialInputs]:
     """Random inputs of several kinds: standard normal, uniform from 0 to 1, and uniform from -1 to 1.
 
-    Integers come from their whole range or from a few, in turns. A model without floating-point inputs gets one kind.
+    Inputs have integers of the whole range and integers below FEW_SYMBOLS alternately. A model without floating-point
+    inputs gets one kind.
 
     Args:
-        model: What they are for.
-        dimensions: The sizes of its open dimensions; the inputs have the default ones.
+        model: The model that takes the inputs.
+        dimensions: The sizes of the model's open dimensions; the inputs have the default sizes.
     """
     inputs = at_sizes(model.inputs, defaults(dimensions))
     limits = index_limits(model)

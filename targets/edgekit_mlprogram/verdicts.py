@@ -14,11 +14,11 @@ from edgekit_mil.program.build import BuiltProgram
 
 
 def trial(model: Model, target: str) -> tuple[BuiltProgram, dict[str, OpGap]]:
-    """The program as far as it converts, and what does not, by the node of the main graph that it is in.
+    """Returns the program as far as it converts, and each gap by the node of the main graph that contains it.
 
     Args:
         model: The model.
-        target: The deployment target whose operations there are.
+        target: The deployment target, which decides what operations there are.
 
     Raises:
         edgekit.errors.InputError: An input's shape is not fixed.
@@ -31,13 +31,13 @@ def trial(model: Model, target: str) -> tuple[BuiltProgram, dict[str, OpGap]]:
 
 
 def verdict_of(model: Model, node: ir.Node, gaps: Mapping[str, OpGap], detail: str) -> NodeVerdict:
-    """What becomes of a node of the main graph.
+    """Returns the verdict on a node of the main graph.
 
     Args:
         model: Its model.
         node: The node.
         gaps: From :func:`trial`.
-        detail: What is said of a node that has a lowering.
+        detail: The verdict's detail if the node has a lowering.
     """
     from edgekit_mil.ops import catalogue
     from edgekit_mil.walk.nodes import domain_of, schema_of

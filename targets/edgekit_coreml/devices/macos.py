@@ -51,7 +51,7 @@ class MacosDevice(Device):
 
     @contextmanager
     def open(self, bundle: Bundle) -> Iterator[Session]:
-        """The bundle's check, serving in a process of its own.
+        """Yields a session with the bundle's check, which runs as a server in a separate process.
 
         Raises:
             InputError: This is no Mac.

@@ -1,4 +1,4 @@
-"""What Xcode runs the bundle's own check on, such as an iPhone: EdgeKit does not reach it, but reads its results."""
+"""Devices behind Xcode, such as an iPhone: Xcode runs the bundle's check on them, and EdgeKit reads the results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgekit.errors import InputError
 
 
 class XcodeDevice(Device):
-    """Says what to do, since Xcode has to be run by hand."""
+    """A device that cannot be opened: the error says how to run the bundle's check by hand in Xcode."""
 
     contract_version = 1
     url_form = "xcode"
@@ -19,7 +19,7 @@ class XcodeDevice(Device):
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """The device, which has nothing to choose.
+        """Returns the device, which has no settings.
 
         Raises:
             InputError: Something follows the scheme.
