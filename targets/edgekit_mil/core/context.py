@@ -25,13 +25,13 @@ class Context:
     name: str
     """The node's name, or its first output's where it has none."""
     output_used: tuple[bool, ...]
-    """For every output, whether anything reads it: another need not be computed."""
+    """For every output, whether anything reads it: an output that nothing reads need not be computed."""
     target: ct.target
-    """The deployment target, which says what MIL operators there are."""
+    """The deployment target, which decides what MIL operators there are."""
     lower_graph: Callable[[ir.Graph, Sequence[Value]], list[Value]]
     """Lowers a subgraph in the current MIL block: its inputs' values in, its outputs' values out."""
     note: Callable[[str], None]
-    """Tells the user of something that the program does not have although the model does."""
+    """Reports to the user something that the model has and the program lacks."""
 
     def at_least(self, target: ct.target) -> bool:
         """Whether the deployment target is this one or a later one."""
@@ -41,7 +41,7 @@ class Context:
 def output_values(
     ctx: Context, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None], result: Any
 ) -> list[Value | None]:
-    """What a lowering returned, as one value an output.
+    """Returns the result of a lowering as one value for each output.
 
     A bare MIL variable gets the ONNX type that the schema derives from the inputs: lowerings return a
     :class:`Value` only where the schema leaves the type open (an attribute decides it).

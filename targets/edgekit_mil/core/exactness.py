@@ -10,7 +10,7 @@ import numpy as np
 from edgekit_mil.core.mil import Program, types
 
 EXACT = "exact_integers"
-"""What the names of operations on integers beyond 2 ** 11 begin with."""
+"""Prefix of the names of operations on integers beyond 2 ** 11."""
 
 SMALLEST_NORMAL_HALF = float(np.finfo(np.float16).tiny)
 
@@ -21,27 +21,28 @@ CARRIES = frozenset(
         "slice_by_size", "split", "sqrt", "square", "squeeze", "stack", "sub", "tile", "transpose",
     }
 )  # fmt: skip
-"""Operations that positions and counts go through while they are floats."""
+"""Operations that positions and counts pass through while they are stored as floats."""
 MOVES = frozenset(
     {
         "concat", "expand_dims", "gather", "gather_along_axis", "gather_nd", "identity", "reshape", "reverse",
         "slice_by_index", "slice_by_size", "split", "squeeze", "stack", "tile", "transpose",
     }
 )  # fmt: skip
-"""Operations whose results are elements of what they take."""
+"""Operations whose results are elements of their inputs."""
 SUPPRESSION = "non_maximum_suppression"
 COMPARISONS = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
 
 
 def integers_in_floats(program: Program) -> frozenset[str]:
-    """Names of operations that compute with integers in floats, and whose results decide something.
+    """Names of operations that compute with integers stored as floats, and whose results decide something.
 
-    They are made of integers alone, and go back to integers or are compared: positions divided by a stride, counts
-    scaled and rounded. float16 holds whole numbers up to 2048, and its rounding would lead to another position.
+    Such operations compute from integers alone, and their results are converted back to integers or compared: positions
+    divided by a stride, counts scaled and rounded. float16 holds whole numbers up to 2048, and its rounding would lead
+    to
     """
     operations = [op for function in program.functions.values() for op in operations_of(function)]
     made: set[Any] = set()
-    """Variables made of integers alone, in floats."""
+    """Float variables that are computed from integers alone."""
     for operation in operations:
         enters = operation.op_type == "cast" and types.is_int(operation.x.dtype)
         if enters or (operation.op_type in CARRIES and _is_made(operation, made)):
@@ -64,10 +65,10 @@ def integers_in_floats(program: Program) -> frozenset[str]:
 
 
 def compared_inputs(program: Program) -> frozenset[str]:
-    """Names of the comparisons of what goes into the program, and of what moves it there.
+    """Names of the comparisons of program inputs or looked-up constants, and of the operations that move these there.
 
-    Nothing is computed on the way, so there is nothing that could be imprecise: an input that float16 rounds to a
-    decision tree's threshold would take the other branch.
+    Such operations compute nothing, so float16 makes nothing imprecise but an outcome wrong: an input that it rounds to
+    a decision tree's threshold would take the other branch.
     """
     operations = [op for function in program.functions.values() for op in operations_of(function)]
     given: set[Any] = {var for function in program.functions.values() for var in function.inputs.values()}
@@ -85,10 +86,10 @@ def compared_inputs(program: Program) -> frozenset[str]:
 
 
 def placed_boxes(program: Program) -> frozenset[str]:
-    """Names of the non-maximum suppressions, and of the arithmetic that places the boxes which they compare.
+    """Names of the non-maximum suppressions, and of the arithmetic that computes the positions of their boxes.
 
-    Detectors move boxes of each class beside those of the others, by more than a picture is large, so that suppression
-    compares within a class alone (``batched_nms`` of torchvision): at class 79 of a picture of 640 pixels float16 holds
+    Detectors shift the boxes of each class by more than the size of a picture, so that suppression compares boxes of
+    the same class only (``batched_nms`` of torchvision): at class 79 of a picture of 640 pixels float16 holds only
     every 32nd pixel.
     """
     kept: set[Any] = set()
@@ -103,21 +104,21 @@ def placed_boxes(program: Program) -> frozenset[str]:
 
 
 def _looks_up(operation: Any) -> bool:
-    """Whether it takes elements of constants at positions that are not."""
+    """Whether an operation takes elements of constants at positions that are computed."""
     inputs = operation.get_flattened_inputs()
     floats = [var for var in inputs if types.is_float(var.dtype)]
     return bool(floats) and all(var.val is not None for var in floats) and any(var.val is None for var in inputs)
 
 
 def _is_made(operation: Any, made: set[Any]) -> bool:
-    """Whether the floats that an operation takes are made or constant, and not all constant."""
+    """Whether each float input of an operation is in ``made`` or a constant, and at least one is not a constant."""
     floats = [var for var in operation.get_flattened_inputs() if types.is_float(var.dtype)]
     computed = [var for var in floats if var.op is None or var.op.op_type != "const"]
     return bool(computed) and all(var in made for var in computed)
 
 
 def operations_of(block: Any) -> Iterator[Any]:
-    """The operations of a block, each after those in its own blocks."""
+    """The operations of a block; the operations in blocks of an operation come before it."""
     for operation in block.operations:
         for inner in operation.blocks:
             yield from operations_of(inner)
@@ -127,8 +128,8 @@ def operations_of(block: Any) -> Iterator[Any]:
 def stays_exact(operation: Any) -> bool:
     """Whether an operation has to stay in float32.
 
-    That is one that is named so, one that holds the weights of such, and a quantization with a scale that float16 has
-    not or only a few bits of.
+    True for an operation whose name begins with :data:`EXACT`, for one that holds weights only of such operations, and
+    for a quantization whose scale is below float16's normal numbers, so that float16 has few bits of it or none.
     """
     if operation.op_type.startswith("constexpr_"):
         readers = [reader for var in operation.outputs for reader in var.child_ops]

@@ -1,4 +1,4 @@
-"""The one door to coremltools' program builder: imported quietly, and only when something is converted."""
+"""The only access to coremltools' program builder: imported without warnings, and only if something is converted."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _log = logging.getLogger("coremltools")
 _level = _log.level
 # The import warns about versions of packages that a conversion from ONNX never touches.
 _log.setLevel(logging.CRITICAL)
-# coremltools imports PyTorch where it is installed, which takes longer than all the rest, to convert models of
-# PyTorch's: a command converts none. In somebody's program it may, and `coremltools` remembers what it found.
+# coremltools imports PyTorch if it is installed, in order to convert PyTorch models; that takes longer than all other
+# imports. A command of EdgeKit converts no PyTorch models, so it hides PyTorch from coremltools. Somebody's program may
+# convert some, and coremltools remembers whether it found PyTorch, so nothing is hidden there.
 _without_torch = does_a_command() and "torch" not in sys.modules
 if _without_torch:
     sys.modules["torch"] = None  # type: ignore[assignment]  # an import of it fails, as Python's manual says
@@ -56,7 +57,7 @@ __all__ = [
 
 
 def drop_unfinished() -> None:
-    """Take operations out of the current block that the builder inserted and then could not finish."""
+    """Remove from the current block the operations that the builder inserted and then could not finish."""
     block = curr_block()
     for operation in list(block.operations):
         if operation.outputs is None:
@@ -65,7 +66,7 @@ def drop_unfinished() -> None:
 
 
 def _release(operation: Any) -> None:
-    """Let go of an operation's inputs, and of those of the operations within it."""
+    """Unregister an operation, and the operations in its blocks, as readers of their inputs."""
     for block in operation.blocks:
         for inner in block.operations:
             _release(inner)

@@ -33,16 +33,16 @@ class Lowering:
     note: str
     """Restrictions, for the table of operators in the docs."""
     elementwise: bool
-    """Whether an element of the result hangs on the elements at its own place alone, as broadcasting has it."""
+    """Whether an element of the result depends only on the inputs' elements at the same place, after broadcasting."""
 
     @property
     def refuses(self) -> bool:
-        """Whether it never returns: registered to say why there can be no lowering."""
+        """Whether the function never returns: it is registered only to say why there can be no lowering."""
         return inspect.signature(self.function).return_annotation in (NoReturn, "NoReturn")
 
     @property
     def attributes(self) -> frozenset[str] | None:
-        """The attributes that it takes; None where it takes any, as one does that only refuses."""
+        """Names of the attributes that the function takes; None if it takes any, as one does that only refuses."""
         parameters = inspect.signature(self.function).parameters.values()
         if any(p.kind is p.VAR_KEYWORD for p in parameters):
             return None
@@ -50,7 +50,7 @@ class Lowering:
 
     @property
     def most_inputs(self) -> int | None:
-        """How many inputs it takes at most; None where it takes any number."""
+        """How many inputs the function takes at most; None if any number."""
         parameters = list(inspect.signature(self.function).parameters.values())[1:]
         if any(p.kind is p.VAR_POSITIONAL for p in parameters):
             return None
@@ -58,7 +58,7 @@ class Lowering:
 
 
 registered: dict[tuple[str, str, int], Lowering] = {}
-"""What the files of :mod:`edgekit_mil.ops` that are imported have registered, by domain, operator and version."""
+"""Registered lowerings by domain, operator and version, from the imported files of :mod:`edgekit_mil.ops`."""
 
 
 def lowering(
@@ -71,7 +71,7 @@ def lowering(
         versions: The schema versions that it was written for.
         domain: The operators' domain; empty for the standard one.
         note: Restrictions, in words for the user.
-        elementwise: Whether it computes element by element, so that neighbouring dimensions may be merged.
+        elementwise: Whether the function computes element by element, so that neighboring dimensions may be merged.
     """
     known = tuple(versions)
 

@@ -1,4 +1,4 @@
-"""Which sizes a reshape to open ones has."""
+"""Computes the sizes of the result of a reshape whose sizes are open."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import sympy
 
 
 def sizes_of_volume(volume: Any, sizes: Sequence[Any]) -> list[Any]:
-    """The sizes, the one that is a symbol of its own told by the others; all as they are where several are, or none.
+    """Returns the sizes, with the unknown one computed from the volume and the other sizes.
 
-    coremltools solves for each of the sizes, which does not come to an end where one is a sum such as ``s + 1``.
+    A size is unknown if it is a symbol that the volume does not contain. The sizes are returned unchanged if none or
+    several of them are unknown. coremltools solves for each of the sizes, which does not terminate if one is a sum such
+    as ``s + 1``.
 
     Args:
         volume: How many elements there are: a number, or an expression of symbols.

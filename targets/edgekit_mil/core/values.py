@@ -24,7 +24,8 @@ LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 HIGHEST_RANK = 5
 """The most dimensions that Core ML's tensors have."""
 LARGEST_UNIFORM = 1024
-"""A constant of one repeated number (an array whose strides are all 0) of more elements is filled in at run time."""
+"""A constant of one repeated number (an array whose strides are all 0) with more than 1024 elements is filled in at
+run time."""
 FIX_SIZES = fix_sizes_hint()
 FOLD = "fix the input shapes so that it folds, or make it an initializer"
 HINTS_OF_FIXED_INPUTS = {
@@ -33,7 +34,7 @@ HINTS_OF_FIXED_INPUTS = {
     FOLD: "it depends on what the inputs hold: make it an initializer, or cut the model before this node with "
     "`edgekit extract`",
 }
-"""What helps instead where no input has an open dimension."""
+"""By hint: the hint that replaces it if no input has an open dimension."""
 INT32_RANGE = (-(2**31), 2**31 - 1)
 
 
@@ -56,7 +57,7 @@ class Infeasible(Unsupported):
 
 
 def shape_in_words(shape: Iterable[Any]) -> str:
-    """Sizes, a question mark where a dimension is dynamic."""
+    """The sizes as a text, with a question mark for a dynamic dimension."""
     return "×".join(str(size) if isinstance(size, int | np.integer) else "?" for size in shape)
 
 
@@ -91,7 +92,7 @@ def to_carrier(array: np.ndarray, dtype: ir.DataType) -> np.ndarray:
 
 
 def is_beyond_int32(array: np.ndarray) -> bool:
-    """Whether an integer of it does not fit int32."""
+    """Whether the array holds an integer that does not fit int32."""
     if array.dtype.kind not in "iu" or not array.size or array.dtype.itemsize < 4 or array.dtype == np.int32:
         return False
     return int(array.min()) < INT32_RANGE[0] or int(array.max()) > INT32_RANGE[1]
@@ -121,18 +122,18 @@ class Value:
     variable: Var | None = None
     """The MIL variable, where the value is computed. Its type may be narrower than the carrier (int8, uint8).
 
-    Beside a constant: the compressed form of it that the program should hold.
+    If ``constant`` is set, too: the compressed form of the constant, which the program should hold.
     """
 
     wide_shape: tuple[Any, ...] | None = None
-    """Sizes of a tensor of a higher rank than Core ML has, which the variable holds with fixed neighbours merged."""
+    """Sizes of a tensor of higher rank than Core ML has; in the variable, neighboring fixed dimensions are merged."""
 
     elements: np.ndarray | None = None
-    """Of a vector of sizes that the program computes, what each stands for: a number, or an open dimension's symbol."""
+    """For a vector of sizes that the program computes: each size as a number, or as an open dimension's symbol."""
 
     @property
     def is_constant(self) -> bool:
-        """Whether the value is known now."""
+        """Whether the value is known during the conversion."""
         return self.constant is not None
 
     @property
@@ -158,9 +159,9 @@ class Value:
 
     @property
     def operand(self) -> Any:
-        """A constant as a NumPy array of the carrier type, anything else as a variable: what builder calls take.
+        """What builder calls take: a constant as a NumPy array of the carrier type, anything else as a variable.
 
-        Weights are better taken by ``var``, which keeps them compressed.
+        For weights use ``var``, which keeps them compressed.
         """
         return to_carrier(self.constant, self.dtype) if self.constant is not None else self.var
 
@@ -245,7 +246,7 @@ class TensorList(Value):
     """A sequence of tensors, known by its length, or an empty optional."""
 
     items: tuple[Value, ...] | None = None
-    """None: an optional without a value."""
+    """The tensors; None for an optional without a value."""
 
     @property
     def var(self) -> Var:
@@ -268,10 +269,10 @@ class TensorList(Value):
 
 @dataclass(frozen=True, eq=False)
 class CollectedList(TensorList):
-    """A sequence of tensors of one shape that a loop has added to: ``items``, then a number that only a run tells."""
+    """A sequence of tensors of one shape that a loop extends: ``items``, then tensors whose number only a run tells."""
 
     rows: Value | None = None
-    """What the loop has added, along a new first axis."""
+    """The tensors that the loop has added, along a new first axis."""
 
 
 def computed(var: Var, dtype: ir.DataType) -> Value:

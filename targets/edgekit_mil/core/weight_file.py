@@ -1,7 +1,7 @@
 """Writer of an ML Program's weight file (MIL blob storage, version 2), for machines without coremltools' own.
 
-coremltools writes it with a native library, which its wheels have for macOS and for Linux on x86-64 alone; what pip
-builds of its source elsewhere lacks it.
+coremltools writes this file with a native library that only its wheels for macOS and for Linux on x86-64 contain; pip
+builds coremltools from source on other machines, without the library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION = 2
 
 
 class WeightFile:
-    """The methods of coremltools' ``_BlobStorageWriter``, and the same bytes.
+    """Has the methods of coremltools' ``_BlobStorageWriter``, and writes the same bytes.
 
     Little-endian, everything aligned to 64 bytes: a header (uint32 number of blobs, uint32 version); then for each blob
     a record (uint32 sentinel, uint32 element type, uint64 size in bytes, uint64 offset of the data, uint64 padding in
@@ -30,7 +30,7 @@ class WeightFile:
     many bits of the last byte are unused.
 
     Args:
-        path: The file; what stands there is replaced.
+        path: The file; an existing file is replaced.
     """
 
     def __init__(self, path: str) -> None:
@@ -39,7 +39,7 @@ class WeightFile:
         self._path.write_bytes(_HEADER.pack(0, _VERSION))
 
     def _write(self, kind: int, bits: int, array: NDArray[Any]) -> int:
-        """Append a blob of an element type, by blob storage's number and its width; the offset of its record."""
+        """Append a blob of elements of type number ``kind``, ``bits`` wide each; returns the offset of its record."""
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1)
         data = little.view(np.uint8) if bits % 8 == 0 else _packed(little, bits)
         self._blobs += 1
@@ -70,6 +70,6 @@ class WeightFile:
 
 
 def _packed(array: NDArray[Any], bits: int) -> NDArray[np.uint8]:
-    """Elements of a byte each, of which the lowest bits are kept, without gaps."""
+    """Returns the lowest ``bits`` bits of each one-byte element, packed without gaps."""
     each = np.unpackbits(array.view(np.uint8).reshape(-1, 1), axis=1, bitorder="little")[:, :bits]
     return np.packbits(each, bitorder="little")

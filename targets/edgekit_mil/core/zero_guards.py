@@ -1,7 +1,7 @@
-"""Constants that keep numbers from zero, such as 1e-8 in ``x / (total + 1e-8)``, where float16 has zeros for them.
+"""Constants that keep numbers from zero, such as 1e-8 in ``x / (total + 1e-8)``, and that float16 rounds to zero.
 
-A silent sound, a black picture or padding would be divided by zero: 0 / 0 is NaN, and the logarithm of 0 infinite. No
-sample has to hold such, so that it does not depend on samples what is kept.
+Without them a silent sound, a black picture or padding leads to a division by zero: 0 / 0 is NaN, and the logarithm of
+0 is infinite. Samples need not contain such inputs, so what stays in float32 does not depend on samples.
 """
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ CARRIES = MOVES | {
     "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "reduce_sum_square", "relu", "select", "sign", "sin",
     "sqrt", "square", "tanh",
 }  # fmt: skip
-"""Operations that numbers near zero go through until something divides by them."""
+"""Operations that numbers near zero pass through until something divides by them."""
 SUMS = frozenset({"add", "sub"})
 INVERTS = frozenset({"inverse", "rsqrt"})
 BOUNDS = frozenset({"clip", "maximum", "minimum"})
 """Operations by which constants bound a quotient."""
 PICKS = BOUNDS | {"select"}
-"""Operations whose results are numbers they take, or constants."""
+"""Operations whose results are elements of their inputs, or constants."""
 SHIFTED = frozenset({"inverse", "log", "rsqrt"})
-"""Operations that add ``epsilon`` to what they divide by, or take the logarithm of."""
+"""Operations that add ``epsilon`` to the number that they divide by or take the logarithm of."""
 SMALL = MOVES | {
     "exp", "mul", "pow", "reduce_l2_norm", "reduce_mean", "reduce_sum", "reduce_sum_square", "sigmoid", "softmax",
     "sqrt", "square",
 }  # fmt: skip
-"""Operations whose results float16 may hold as zeros, where what they take are none."""
+"""Operations whose results float16 may round to zero although their inputs are not zero."""
 LARGEST_RECIPROCAL = float(np.finfo(np.float16).smallest_subnormal) ** -0.5
-"""Of a root: float16 has no square of what would have a larger one."""
+"""The largest reciprocal of a number whose square float16 does not round to zero."""
 LEAST_LOGARITHM = float(np.log(np.finfo(np.float16).smallest_subnormal))
 
 
 def guarded_divisions(program: Program) -> frozenset[str]:
-    """Names of operations that keep numbers from zero by constants that float16 has not, and of what they matter to.
+    """Names of operations that guard numbers from zero by constants that float16 rounds to zero, and of related ones.
 
-    That is what makes these numbers, and what leads to a logarithm or to a division by them. A reciprocal may be larger
-    than float16's largest number: what multiplies by it is named, too.
+    Related are the operations that compute these numbers, and those that lead from them to a logarithm or to a division
+    by them. A reciprocal may be larger than float16's largest number, so operations that multiply by it are included,
+    too.
     """
     kept: set[Any] = set()
     known: dict[Any, frozenset[Any]] = {}
@@ -83,7 +84,7 @@ def guarded_divisions(program: Program) -> frozenset[str]:
 
 
 def _vanishes(var: Any) -> bool:
-    """Whether it is a constant other than zero that float16 holds as zeros."""
+    """Whether a variable is a constant other than zero that float16 rounds to zero."""
     if var is None or var.val is None or np.asarray(var.val).dtype != np.float32:
         return False
     numbers = np.asarray(var.val)
@@ -92,7 +93,7 @@ def _vanishes(var: Any) -> bool:
 
 
 def _spreads_vanish(operation: Any) -> bool:
-    """Whether float16 has zero for a channel's variance, and for ``epsilon`` beside it."""
+    """Whether the variance plus ``epsilon`` of some channel is zero in float16 and positive in float32."""
     epsilon = np.float32(operation.epsilon.val)
     variances = np.asarray(operation.variance.val, np.float32)
     with np.errstate(over="ignore"):
@@ -101,21 +102,21 @@ def _spreads_vanish(operation: Any) -> bool:
 
 
 def _bounds_nothing(var: Any) -> bool:
-    """Whether it is a constant beyond the quotients that float16 has for the smallest numbers other than zero."""
+    """Whether a variable is a constant beyond LARGEST_RECIPROCAL, which quotients do not reach in float16."""
     if var.val is None or np.asarray(var.val).dtype != np.float32:
         return False
     return bool(np.any(np.abs(var.val) > LARGEST_RECIPROCAL))
 
 
 def _is_below_logarithms(var: Any) -> bool:
-    """Whether it is a constant below the logarithms of numbers that float16 has."""
+    """Whether a variable is a constant below the logarithm of float16's smallest positive number."""
     if var.val is None or np.asarray(var.val).dtype != np.float32:
         return False
     return bool(np.any(var.val < LEAST_LOGARITHM))
 
 
 def _logarithms(operation: Any) -> set[Any]:
-    """The logarithms that an operation bounds, and what lies between."""
+    """Returns the logarithms that an operation bounds, and the operations between them and the bound."""
     found: set[Any] = set()
     for var in operation.get_flattened_inputs():
         before, path = _before_moves(var)
@@ -125,7 +126,7 @@ def _logarithms(operation: Any) -> set[Any]:
 
 
 def _before_moves(var: Any) -> tuple[Any, set[Any]]:
-    """What makes the numbers of a variable, None where nothing does, and the operations that only move them since."""
+    """Returns the operation that computes a variable's numbers, or None, and the operations after it that move them."""
     before = var.op
     path: set[Any] = set()
     while before is not None and before.op_type in MOVES | {"logical_not"} and "x" in before.inputs:
@@ -135,7 +136,7 @@ def _before_moves(var: Any) -> tuple[Any, set[Any]]:
 
 
 def _checks_for_zero(operation: Any) -> set[Any]:
-    """The comparison with zero by which an operation picks; none where it picks otherwise."""
+    """Returns the comparison with zero that is the condition of a ``select``; an empty set for any other operation."""
     if operation.op_type != "select":
         return set()
     checked, _ = _before_moves(operation.cond)
@@ -146,7 +147,7 @@ def _checks_for_zero(operation: Any) -> set[Any]:
 
 
 def _until_divided(var: Any, known: dict[Any, frozenset[Any]]) -> frozenset[Any]:
-    """The operations from a variable to where it is divided by, or its logarithm taken; none where it is not."""
+    """The operations that lead from a variable to a division by it or to its logarithm; empty if there is neither."""
     if var not in known:
         found: set[Any] = set()
         for reader in var.child_ops:
@@ -162,7 +163,7 @@ def _until_divided(var: Any, known: dict[Any, frozenset[Any]]) -> frozenset[Any]
 
 
 def _sums_of(guard: Any, known: dict[Any, frozenset[Any]]) -> set[Any]:
-    """The further terms of a sum that holds a guard, ``(x + 1e-8) + y``, as far as something divides by the sum."""
+    """The sums that a guard's result is part of, as in ``(x + 1e-8) + y``, if something divides by them."""
     leads: dict[Any, bool] = {}
 
     def leads_to_division(sum_: Any) -> bool:
@@ -182,7 +183,7 @@ def _next_sums(operation: Any) -> list[Any]:
 
 
 def _divided_by_own(division: Any, guard: Any) -> set[Any]:
-    """What lies between a guard and the numerator of a division by what it guards: ``sin(x + 1e-8) / (x + 1e-8)``."""
+    """The operations from a guard to the numerator of a division by its result: ``sin(x + 1e-8) / (x + 1e-8)``."""
     if division.op_type != "real_div":
         return set()
     leads: dict[Any, bool] = {}
@@ -202,9 +203,9 @@ def _divided_by_own(division: Any, guard: Any) -> set[Any]:
 
 
 def _since_divided(operation: Any) -> set[Any]:
-    """The divisions whose quotients an operation bounds, and what lies between; none where it bounds no quotient.
+    """The divisions whose quotients an operation bounds, and the operations between; empty if it bounds no quotient.
 
-    Masks such as -1e9 are no bounds: of what a ``select`` takes, reciprocals alone count.
+    Masks such as -1e9 are no bounds: among the inputs of a ``select``, only reciprocals count.
     """
     found: set[Any] = set()
     for var in operation.get_flattened_inputs():
@@ -245,7 +246,7 @@ def _multiplied(var: Any) -> set[Any]:
 
 
 def _add_makers(operation: Any, kept: set[Any]) -> None:
-    """Adds the operations that make what an operation takes, back to where it is no longer small."""
+    """Adds the operations that compute an operation's inputs, going back as long as they are in :data:`SMALL`."""
     for var in operation.get_flattened_inputs():
         if var.op is not None and var.op.op_type in SMALL and var.op not in kept:
             kept.add(var.op)

@@ -32,7 +32,7 @@ class BuiltProgram:
     outputs: Sequence[Feature]
     gaps: Sequence[OpGap]
     states: Sequence[Feature] = ()
-    """What the program keeps, by the names of the model's inputs."""
+    """The program's states, by the names of the model's inputs that they replace."""
     notes: Sequence[str] = ()
     """What was left out or changed."""
 
@@ -47,7 +47,7 @@ def build_program(
     """Lower a model into a MIL program in float32.
 
     Args:
-        model: The model, its input shapes fixed but for the open dimensions.
+        model: The model, its input shapes fixed except for the open dimensions.
         target_name: The deployment target by coremltools' name.
         subject: What to call the model in errors.
         dimensions: The sizes that open dimensions may take, by the dimensions' names.
@@ -114,7 +114,7 @@ def _entered(var: Any, mapping: Feature, dtype: ir.DataType, interface: Interfac
 
 
 def _result(model: ir.Model, results: Sequence[Value | None], name: str | None) -> Value | None:
-    """The value of the output of that name."""
+    """Returns the value of the output ``name``; None if there is no such output or value."""
     found = (result for output, result in zip(model.graph.outputs, results, strict=True) if output.name == name)
     return next(found, None)
 
@@ -151,7 +151,7 @@ def _outputs(
 
 
 def export(program: Program, weights: Path, target_name: str, classes: Sequence[str] = ()) -> Any:
-    """The program's protobuf message; weights go to ``weights/weight.bin``, ``classes`` make it a class_output."""
+    """Returns the program's protobuf message and writes its weights; with ``classes`` the program is a classifier."""
     store_equal_weights_once(program)
     return export_proto(
         program,
@@ -164,5 +164,5 @@ def export(program: Program, weights: Path, target_name: str, classes: Sequence[
 
 
 def reset_names() -> None:
-    """Start the builder's counters anew, so that a conversion does not depend on those before it."""
+    """Reset the builder's name counters, so that a conversion does not depend on earlier ones."""
     mb.name_count.clear()

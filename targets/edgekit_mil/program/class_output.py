@@ -22,11 +22,11 @@ NAMES = (LABEL, PROBABILITIES, SCORES)
 def probabilities(outputs: Sequence[ir.Value], results: Sequence[Value | None], interface: Interface) -> Var:
     """The probabilities of the classes, shape (1, number of classes).
 
-    They are the model's where its output is that of a Softmax or Sigmoid, else the softmax of its output; see
+    They are the model's output itself if that comes from a Softmax or Sigmoid, else the softmax of the output; see
     :func:`edgekit.features.class_scores.scores_by_graph`.
 
     Raises:
-        edgekit.errors.RequestError: Not exactly one output has a number for every class, and no more, and the user
+        edgekit.errors.RequestError: The number of outputs with exactly one number per class is not one, and the user
             names none of them.
     """
     classes = interface.classes
@@ -57,5 +57,5 @@ def probabilities(outputs: Sequence[ir.Value], results: Sequence[Value | None], 
 
 
 def classifier_config(classes: Sequence[str]) -> object:
-    """What coremltools makes of the probabilities."""
+    """Returns the settings by which coremltools makes a class label and a probability per class of the scores."""
     return ct.ClassifierConfig(list(classes), LABEL, SCORES)

@@ -1,4 +1,4 @@
-"""What a package tells of itself: the contract with ONNX, names of classes, author and license, its features."""
+"""What a package states about itself: how it maps to ONNX, names of classes, author and license, its features."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELDS = {
     "description": "shortDescription",
     "version": "versionString",
 }
-"""Texts that a package carries, by what they are called here and in the protobuf message."""
+"""The texts that a package has: their name in EdgeKit -> the field of the protobuf message."""
 
 
 def describe(
@@ -42,7 +42,7 @@ def describe(
         interface: What the program offers beyond arrays.
         labels: Names of the classes by index.
         texts: Texts by the keys of :data:`FIELDS`.
-        notes: What was left out or changed, to be told.
+        notes: What was left out or changed.
         states: The inputs that the program keeps itself.
     """
     user_defined = message.metadata.userDefined
@@ -70,11 +70,11 @@ def describe(
 
 
 def state_metadata(message: Any, metadata: Mapping[str, str]) -> None:
-    """Keep what the ONNX file states of itself beside what the package states, in place.
+    """Add the ONNX file's own metadata to the package's, in place.
 
     Args:
         message: The ``ModelDescription`` of the package's protobuf message.
-        metadata: Texts by key; keys that the package has have its own texts.
+        metadata: Texts by key; a key that the package has keeps the package's text.
     """
     for key, text in metadata.items():
         if key not in message.metadata.userDefined:
@@ -92,6 +92,6 @@ def contract(inputs: Sequence[Feature], outputs: Sequence[Feature], interface: I
 
 
 def sentence(feature: Feature) -> str:
-    """A feature in the terms of the ONNX model."""
+    """Describes a feature by its name, type and shape in the ONNX model."""
     sizes = ", ".join("?" if size is None else str(size) for size in feature.shape)
     return f"{feature.name}: {feature.dtype} [{sizes}]"

@@ -12,7 +12,7 @@ from edgekit_mil.core.mil import ct, get_new_symbol
 from edgekit_mil.program.open_sizes import OpenSize, open_sizes
 
 MOST_SHAPES = 128
-"""Core ML enumerates no more shapes of an input than these."""
+"""The largest number of shapes of an input that Core ML enumerates."""
 
 
 def symbols_of(dimensions: OpenDims) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def symbols_of(dimensions: OpenDims) -> dict[str, Any]:
 def coreml_shape(shape: Sequence[int | str], dimensions: OpenDims, subject: object) -> Any:
     """A shape with open dimensions as coremltools declares it.
 
-    A size that follows from open ones is a range of its own: Core ML knows no other.
+    A size that is computed from open dimensions becomes a separate range: Core ML cannot declare how they depend.
 
     Raises:
         edgekit.errors.InputError: Ranges and lists in one shape, or too many shapes to list.
@@ -106,7 +106,7 @@ def _ranged(size: OpenSize, dimensions: OpenDims) -> Any:
 
 
 def checked(dimensions: OpenDims) -> OpenDims:
-    """The dimensions themselves.
+    """Returns the dimensions unchanged, after a check of their sizes.
 
     Raises:
         edgekit.errors.InputError: One has no sizes, or a size that is not positive.

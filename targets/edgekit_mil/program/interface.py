@@ -17,6 +17,6 @@ class Interface:
     classes: tuple[str, ...] = ()
     """Names of the classes by index; with them, the program also tells the class and every class's probability."""
     class_output: str | None = None
-    """The output that scores them; None where just one fits."""
+    """Name of the output that scores the classes; None if only one output fits."""
     states: Mapping[str, str] = field(default_factory=dict)
     """Inputs that the program keeps from one run to the next, each with the output that replaces it."""

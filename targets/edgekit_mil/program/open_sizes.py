@@ -17,7 +17,7 @@ class OpenSize:
     """A sum of multiples of open dimensions and a constant; of one dimension alone in most models."""
 
     factors: Mapping[str, int]
-    """By the dimensions' names."""
+    """The factor of each open dimension, by its name."""
     constant: int = 0
 
     @classmethod
@@ -25,8 +25,8 @@ class OpenSize:
         """Reads a dimension as a file writes it: a name, or an expression of names.
 
         Returns:
-            None where it depends on others than open dimensions, is another function of them, as a quotient is, or is
-            not positive at all of their sizes.
+            The size; None if it depends on a dimension that is not open, is not such a sum (a quotient, for example),
+            or is not positive for all sizes of the open dimensions.
         """
         if dim is None:
             return None
@@ -48,7 +48,7 @@ class OpenSize:
         return size if is_sum and 0 not in size.factors.values() and size.bounds(dimensions)[0] > 0 else None
 
     def at(self, sizes: Mapping[str, Any]) -> Any:
-        """The size where the open dimensions have these sizes, numbers or symbols."""
+        """Returns the size for given sizes of the open dimensions, numbers or symbols."""
         return sum((factor * sizes[name] for name, factor in self.factors.items()), start=self.constant)
 
     def bounds(self, dimensions: OpenDims) -> tuple[int, int]:
@@ -58,6 +58,6 @@ class OpenSize:
 
 
 def open_sizes(shape: Sequence[int | str | None], dimensions: OpenDims) -> dict[str, OpenSize]:
-    """The open sizes of a shape, by what its dimensions are called."""
+    """Returns the open sizes of a shape, by the texts that stand for them in the shape."""
     names = [dim for dim in shape if isinstance(dim, str)]
     return {dim: size for dim in names if (size := OpenSize.parse(dim, dimensions)) is not None}

@@ -1,4 +1,4 @@
-"""A picture as the program's input: Core ML hands in pixels, and the program makes of them what the model wants."""
+"""A picture as the program's input: Core ML passes pixels, and the program computes the model's input from them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def unique_native_names(names: Iterable[str], taken: Iterable[str] = ()) -> list
 
 
 def input_mappings(inputs: Sequence[ir.Value], subject: object, dimensions: OpenDims | None = None) -> list[Feature]:
-    """The mapping of a model's inputs; a dimension that stays open goes by its name.
+    """Returns the mapping of a model's inputs; an open dimension is given by its name.
 
     Raises:
         edgekit.errors.InputError: An input has a dynamic dimension.
@@ -92,10 +92,10 @@ def require_tensors(inputs: Sequence[ir.Value], subject: object) -> None:
 
 
 def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
-    """The shape that stands for one at the border: of rank 1 to 5, and with elements.
+    """Returns the shape that a tensor of a given shape has at the program's border: of rank 1 to 5, and with elements.
 
-    Of more than five dimensions the first ones are merged; a tensor without elements is represented by one that
-    nothing reads.
+    If there are more than five dimensions, the first ones are merged. A tensor without elements is represented by a
+    tensor of one element that nothing reads.
     """
     if not shape or 0 in shape:
         return (1,)
@@ -116,7 +116,7 @@ def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
 def sizes_of(
     value: ir.Value, subject: object, dimensions: OpenDims, inputs: Iterable[ir.Value] = ()
 ) -> tuple[int | str, ...]:
-    """An input's sizes; for those that are open, or follow from open ones, what the file calls them.
+    """An input's sizes; a size that is open, or follows from open ones, as the name or expression in the file.
 
     Args:
         value: The input.
@@ -149,7 +149,7 @@ def sizes_of(
 
 
 def _dynamic(value: ir.Value, dimensions: OpenDims) -> list[str | None]:
-    """What the file calls the sizes of an input that are neither numbers nor open; None without a name."""
+    """Names in the file of an input's sizes that are neither numbers nor open; None for a size without a name."""
     dims = [dim if isinstance(dim, int) else dim.value for dim in value.shape or ()]
     return [dim for dim in dims if not isinstance(dim, int) and OpenSize.parse(dim, dimensions) is None]
 
@@ -170,7 +170,7 @@ def placeholder(mapping: Feature, dimensions: OpenDims, symbols: Mapping[str, An
     shape = tuple(open_ones[size] if isinstance(size, str) else size for size in mapping.native_shape)
     plain = [size if isinstance(size, (int, Symbol)) else get_new_symbol() for size in shape]
     made = mb.placeholder(shape=plain, dtype=mil_types[mapping.native_dtype])
-    made.sym_shape = shape  # a sum, which the builder refuses at first, is a size like others in its inference
+    made.sym_shape = shape  # the builder refuses a sum as a size, but its inference works with sums
     made._infer_output_var()
     return made
 
@@ -202,11 +202,11 @@ def leave(value: Value, native_name: str) -> Var:
 def output_mapping(output: ir.Value, value: Value, native_name: str, symbols: Mapping[str, Any]) -> Feature:
     """The mapping of an output: an open dimension of the inputs by its name, None for a size that only a run tells.
 
-    Sizes that the program's inference does not tell are those that the model states, where these are numbers or open
-    dimensions.
+    A size that the program's inference does not give is taken from the model, if the model states a number or an open
+    dimension.
 
     Args:
-        output: The model's output; its shape was held against runs when sizes were fixed.
+        output: The model's output; its shape was compared with runs when sizes were fixed.
         value: What the program computes for it.
         native_name: Its name in the program.
         symbols: The open dimensions' symbols by their names.
@@ -223,7 +223,7 @@ def output_mapping(output: ir.Value, value: Value, native_name: str, symbols: Ma
 
 
 def _stated_sizes(output: ir.Value, rank: int, open_names: Mapping[str, Any]) -> Sequence[int | str | None]:
-    """What the model says of an output's sizes; None for what is neither a number nor an open dimension."""
+    """The sizes that the model states for an output; None for a size that is neither a number nor an open dimension."""
     if output.shape is None or len(output.shape) != rank:
         return (None,) * rank
     dims = [dim if isinstance(dim, int) else dim.value for dim in output.shape]

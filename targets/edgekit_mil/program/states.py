@@ -20,10 +20,11 @@ NATIVE_DTYPE = "float16"
 
 
 def require_states(model: ir.Model, states: Mapping[str, str], target: ct.target) -> None:
-    """Check what is asked for.
+    """Check that the target and the model can have the states.
 
     Raises:
-        edgekit.errors.InputError: The target has no states, or a pair is no input and output of one type and shape.
+        edgekit.errors.InputError: The target has no states, a pair is not an input and an output, an output replaces
+            several states, no output is left, or a state is not floating-point.
     """
     if states and target < ct.target[STATES_SINCE]:
         raise InputError("the deployment target has no states", expected=f"{STATES_SINCE} or later", found=target.name)

@@ -1,8 +1,8 @@
-"""Whether a node can run at all with inputs of these shapes: what ONNX's own shape inference says of it.
+"""Whether a node can run at all with inputs of given shapes, by ONNX's own shape inference.
 
-It is asked when a node could not be lowered: what no runtime could run is a fault of the model, or of the shapes that
-it was fixed to. A model for several settings (sampling rates, say) chooses between them by an If at run time; once the
-input shapes are fixed, often only one branch fits them.
+The inference is run when a node could not be lowered: a node that no runtime could run is a fault of the model, or of
+the sizes that its inputs were fixed to. A model for several settings (sampling rates, say) chooses between them by an
+If at run time; once the input shapes are fixed, often only one branch fits them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def contradiction(node: ir.Node, inputs: Sequence[Value | None], opsets: Mapping
         opsets: Opset imports by domain.
 
     Returns:
-        What the inference found, None where it found nothing.
+        The inference's message, or None if it found no contradiction.
     """
     has_graphs = any(attr.type in GRAPHS for attr in node.attributes.values())
     if node.domain not in STANDARD_DOMAINS or has_graphs or any(isinstance(value, TensorList) for value in inputs):

@@ -1,7 +1,7 @@
 """Folding: a node whose inputs are all known is evaluated now, with ONNX's own semantics.
 
 The evaluator is the ONNX project's reference implementation, so integer widths, type promotion and corner cases are
-the specification's, not MIL's. What it gets wrong itself is left to the operator's lowering.
+the specification's, not MIL's. Operators that the evaluator computes wrongly are left to their lowerings.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from edgekit_mil.core.values import Value, constant
 from edgekit_mil.walk.stored_weights import kept
 
 CONSTANTS = frozenset({"Constant", "ConstantOfShape"})
-"""Their lowerings give constants themselves, and in less time or memory."""
+"""Operators that are not folded: their lowerings return constants, in less time or memory."""
 KEPT = frozenset({"DequantizeLinear"})
-"""Not folded, so that quantized weights stay quantized; their lowering decides."""
+"""Operators that are not folded, so that quantized weights stay quantized; their lowerings decide."""
 UNDEFINED_OF_NOTHING = frozenset({"ReduceMax", "ReduceMin"})
-"""What the evaluator cannot compute of tensors without elements, though the specification says what it is."""
+"""Operators that the evaluator cannot compute for tensors without elements, although the specification defines them."""
 SCALARS = {"CumSum": 1, "CumProd": 1}
-"""Where an input is a scalar by the specification, and exporters and runtimes have vectors of one element too."""
+"""Index of an input that is a scalar by the specification; exporters and runtimes also have vectors of one element."""
 GROWTH_FACTOR = 8
 GROWTH_LIMIT = 1 << 20
 """A fold may make 8 times the bytes that it replaces (a cast from bool to double does), and 1 MiB more.
-What grows beyond that is repetition, which stays computed."""
+A larger result is a repetition, which is computed at run time."""
 
 
 def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None]) -> bool:
-    """Whether the node can be evaluated now."""
+    """Whether the node can be evaluated during the conversion."""
     if schema is None or node.op_type in RANDOM | KEPT | CONSTANTS:
         return False
     if any(value is not None and not value.is_constant for value in inputs):
@@ -49,9 +49,9 @@ def is_foldable(node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequen
 
 
 def fold(node: ir.Node, opset: Mapping[str, int], inputs: Sequence[Value | None]) -> list[Value | None] | None:
-    """The node's outputs as constants; None where they would be much larger than what they replace.
+    """Returns the node's outputs as constants; None if the evaluator fails, or if they are much larger than the inputs.
 
-    What the evaluator refuses to compute is left to the operator's lowering, which says what is wrong with it.
+    A node that the evaluator fails on is left to the operator's lowering, which says what is wrong with it.
 
     Args:
         node: The node, its attributes without references.

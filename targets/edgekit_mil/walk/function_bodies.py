@@ -16,7 +16,7 @@ STANDARD_DOMAINS = ("", "ai.onnx")
 
 @dataclass(frozen=True)
 class Body:
-    """A function that stands for a node."""
+    """A function that replaces a node."""
 
     function: ir.Function
     outputs: tuple[bool, ...]
@@ -24,15 +24,15 @@ class Body:
 
 
 class FunctionSchema(Protocol):
-    """What schemas can tell of their function bodies; onnx's type stubs leave it out."""
+    """What a schema offers about its function bodies; onnx's type stubs leave it out."""
 
     @property
     def has_function(self) -> bool:
-        """Whether there is one body."""
+        """Whether there is a body that is the same for every node."""
 
     @property
     def function_opset_versions(self) -> Sequence[int]:
-        """Opsets that have a body of their own."""
+        """Opsets for which there is a separate body."""
 
     def get_function_with_opset_version(self, version: int) -> bytes:
         """The body at an opset, serialized."""
@@ -43,7 +43,7 @@ class FunctionSchema(Protocol):
 
     @property
     def context_dependent_function_opset_versions(self) -> Sequence[int]:
-        """Opsets that have such a body of their own."""
+        """Opsets for which there is a separate body that depends on the node."""
 
     def get_context_dependent_function_with_opset_version(
         self, version: int, node: bytes, input_types: Sequence[bytes]
@@ -70,7 +70,7 @@ def schema_body(schema: onnx.defs.OpSchema, node: ir.Node, inputs: Sequence[Valu
     Args:
         schema: The operator's schema.
         node: The node, its attributes without references, inputs left out without a name.
-        inputs: Its inputs' values, whose types the body may hang on.
+        inputs: Its inputs' values, on whose types the body may depend.
         opset: The standard domain's opset that the graph imports.
     """
     typed = cast(FunctionSchema, schema)
@@ -88,7 +88,7 @@ def schema_body(schema: onnx.defs.OpSchema, node: ir.Node, inputs: Sequence[Valu
 
 
 def parsed(serialized: bytes) -> Body | None:
-    """A function from its message, None for an empty one."""
+    """Returns the function that a serialized message holds; None if it is empty."""
     if not serialized:
         return None
     proto = onnx.FunctionProto()
