@@ -38,7 +38,7 @@ def integers_in_floats(program: Program) -> frozenset[str]:
 
     Such operations compute from integers alone, and their results are converted back to integers or compared: positions
     divided by a stride, counts scaled and rounded. float16 holds whole numbers up to 2048, and its rounding would lead
-    to
+    to another position.
     """
     operations = [op for function in program.functions.values() for op in operations_of(function)]
     made: set[Any] = set()

@@ -1,9 +1,9 @@
-"""Convolutions and matrix products that take in what is done to their channels afterwards: scales and offsets.
+"""Fuses scales and offsets of channels into the convolutions and matrix products before them.
 
-coremltools has passes for this, and they cannot be used (9.0). Of a constant divided by a convolution they make a
-product, of a constant minus a matrix product the difference with the wrong sign; behind transposed convolutions of
-several groups they scale the wrong channels; and they fail on a constant that is subtracted from a convolution, on
-transposed convolutions of three dimensions, and on products that are outputs as well.
+coremltools 9.0 has passes for this that cannot be used. They turn a constant divided by a convolution into a product,
+and a constant minus a matrix product into a difference with the wrong sign; after transposed convolutions of several
+groups they scale the wrong channels; and they fail on a constant that is subtracted from a convolution, on transposed
+convolutions of three dimensions, and on products that are outputs as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PRODUCTS = ("linear", "matmul")
 
 @dataclass(frozen=True)
 class Affine:
-    """What is done to each channel: ``scale * x + shift``, both [C] in float64."""
+    """An operation on each channel: ``scale * x + shift``, both [C] in float64."""
 
     scale: np.ndarray
     shift: np.ndarray
@@ -45,7 +45,7 @@ def _fuse(block: Any) -> None:
 
 
 def _with_next(block: Any, operation: Any) -> Any | None:
-    """An operation that also does what the one after it does, in the place of both; None where none can."""
+    """Replaces an operation and the one after it by one that does both, and returns it; None if that is impossible."""
     result = operation.outputs[0]
     if result in block.outputs or len(result.child_ops) != 1 or result.child_ops[0].enclosing_block is not block:
         return None
@@ -77,7 +77,7 @@ def _with_next(block: Any, operation: Any) -> Any | None:
 
 
 def _convolution_parameters(convolution: Any, affine: Affine) -> Mapping[str, Any] | None:
-    """The weights and bias, as NumPy arrays where they change; None where they are not known."""
+    """Returns the new weights and bias, as NumPy arrays if they change; None if the old ones are not known."""
     weight, bias = convolution.weight, convolution.bias
     if bias is not None and bias.val is None:
         return None
@@ -94,7 +94,7 @@ def _convolution_parameters(convolution: Any, affine: Affine) -> Mapping[str, An
 
 
 def _product_parameters(product: Any, affine: Affine) -> Mapping[str, Any] | None:
-    """The weights [M, C] and bias [M] of a ``linear``, which takes an offset; None where it is no such product."""
+    """The weights [M, C] and bias [M] of a ``linear`` with the offset added; None if the product cannot become one."""
     if not np.all(affine.scale == 1):
         return None
     if product.op_type == "linear":
@@ -104,7 +104,7 @@ def _product_parameters(product: Any, affine: Affine) -> Mapping[str, Any] | Non
         offset = 0.0 if bias is None else bias.val.astype(np.float64)
         return {"weight": product.weight, "bias": (offset + affine.shift).astype(np.float32)}
     matrix = product.y
-    shared = len(matrix.child_ops) > 1  # written once for both, it would be stored twice
+    shared = len(matrix.child_ops) > 1  # another operation reads it, too: a copy would store it twice
     if product.transpose_x.val or not _is_constant(matrix) or matrix.rank != 2 or product.x.rank < 2 or shared:
         return None
     weight = matrix.val if product.transpose_y.val else np.ascontiguousarray(matrix.val.T)
@@ -132,7 +132,7 @@ def _along_weights(scale: np.ndarray, convolution: Any) -> np.ndarray:
 
 
 def affine_of(operation: Any, source: Any, channel_axis: int) -> Affine | None:
-    """What an operation does to each channel of a tensor; None where that is not all it does."""
+    """Returns the scale and shift that an operation applies to each channel; None if it does anything else."""
     channels = source.shape[channel_axis]
     if operation.op_type == "batch_norm":
         return _of_batch_norm(operation, channels) if channel_axis == 1 else None
@@ -167,7 +167,7 @@ def _of_batch_norm(operation: Any, channels: int) -> Affine | None:
 
 
 def per_channel(var: Any, source: Any, channel_axis: int) -> np.ndarray | None:
-    """A constant that broadcasts along the channels of a tensor alone, as [C] in float64; None for any other."""
+    """Returns a constant that varies along the channels of a tensor only, as [C] in float64; None for any other."""
     if var.val is None or not isinstance(source.shape[channel_axis], int | np.integer):
         return None
     value = np.asarray(var.val, np.float64)

@@ -1,8 +1,8 @@
-"""8-bit weights of which few values occur: they are stored as indices into palettes of those values, without loss.
+"""8-bit weights that have few different values: stored as indices into palettes of these values, without loss.
 
-A quantizer may choose the integers so (:mod:`edgekit_mil.passes.weight_compression` chooses palettes by itself). A
-palette holds for the whole tensor or for neighbouring slices along the axis of the scales, whichever takes less room.
-Needs iOS 18, whose look-up tables may stand before a scale.
+A quantizer may choose integers of which few values occur; :mod:`edgekit_mil.passes.weight_compression` chooses palettes
+for float weights instead. A palette is for the whole tensor or for neighboring slices along the axis of the scales,
+whichever takes less room. Needs iOS 18, in which a scale may follow a look-up table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edgekit_mil.passes.weight_compression import LEAST_ELEMENTS
 BITS = (1, 2, 3, 4, 6)
 """Widths of indices that Core ML stores, below the 8 bits of the integers themselves."""
 SLICES = (4, 8, 16, 32, 64)
-"""How many slices may share a palette, where they do not all."""
+"""Numbers of slices that may share a palette, if not all slices share one."""
 VALUES = 256
 
 
@@ -31,13 +31,13 @@ class Palettes:
 
     bits: int
     present: np.ndarray
-    """bool ``[groups, VALUES]``, by the value's distance from -128."""
+    """bool ``[groups, VALUES]``: whether a value occurs in a group. The index of a value is the value plus 128."""
     size: float
     """Bytes of indices and palettes."""
 
 
 def store_few_levels(program: Program, target_name: str) -> None:
-    """Replace 8-bit weights by palettes where that takes less room, also than to store them sparsely, in place.
+    """Replace 8-bit weights by palettes if these take less room, also less than sparse storage, in place.
 
     Args:
         program: The program, its types chosen.
@@ -67,13 +67,13 @@ def _replace(block: Any, target: ct.target) -> None:
             continue
         old = operation.outputs[0]
         new = _stored(levels, scale, axis, best, operation)
-        # forced, because coremltools lets nobody replace what decompresses weights, lest they be stored as floats again
+        # forced: coremltools forbids replacing what decompresses weights, so that they are not stored as floats again
         block.replace_uses_of_var_after_op(anchor_op=new.op, old_var=old, new_var=new, force_replace=True)
         block.remove_ops([operation])
 
 
 def _palettes(levels: np.ndarray, axis: int, entry_bytes: int) -> Iterator[Palettes]:
-    """Every way to store the levels in fewer bits."""
+    """Yields every way to store the levels in fewer than 8 bits."""
     slices = levels.shape[axis]
     rows = np.moveaxis(levels, axis, 0).reshape(slices, -1).astype(np.int16) + VALUES // 2
     present = np.zeros((slices, VALUES), bool)
@@ -87,7 +87,7 @@ def _palettes(levels: np.ndarray, axis: int, entry_bytes: int) -> Iterator[Palet
 
 
 def _stored(levels: np.ndarray, scale: np.ndarray, axis: int, palettes: Palettes, before: Any) -> Any:
-    """The operations that give the weights, before another one."""
+    """Inserts the operations that compute the weights before another operation, and returns their result."""
     groups, rank = len(palettes.present), levels.ndim
     place = np.cumsum(palettes.present, axis=1) - 1
     owner = np.repeat(np.arange(groups), levels.shape[axis] // groups).reshape(

@@ -1,8 +1,8 @@
-"""Tensors that loops fill row by row: they stay in the type that the loop carries them in.
+"""Finds tensors that loops fill row by row: they stay in the type in which the loop carries them.
 
-coremltools casts what a float16 operation reads and writes, and the variables of a loop are float32: a tensor of as
-many rows as there are turns would be cast back and forth as a whole in each of them, to store one row. What is stored
-is the same either way.
+coremltools casts what a float16 operation reads and writes, and the variables of a loop are float32. So a tensor with
+one row for each turn would be cast as a whole back and forth in every turn, to store one row. The stored numbers are
+the same either way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _REPLACES = "update"
 
 
 def filling_operations(program: Program) -> frozenset[str]:
-    """Names of operations that replace some elements of a loop's variable, which becomes the variable's next value."""
+    """Names of operations that replace elements of a loop's variable and whose result is the variable's next value."""
     loops = (loop for function in program.functions.values() for loop in _loops(function))
     return frozenset(name for loop in loops for name in _filling(loop))
 

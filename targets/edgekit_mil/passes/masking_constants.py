@@ -1,7 +1,7 @@
-"""Constants that mask positions, such as -3.4e38, stay finite where float16 reads what they mask.
+"""Constants that mask positions, such as -3.4e38, stay finite where masked numbers are read in float16.
 
-Where a row is masked as a whole, all of its numbers are that constant, and Softmax makes equal shares of them. Cast to
-float16 they would be infinite, and the shares NaN, which spreads to rows that attend to it: 0 times NaN is NaN.
+If a whole row is masked, all of its numbers are that constant, and Softmax makes equal shares of them. Cast to float16
+they would be infinite, and the shares NaN, which spreads to rows that attend to it: 0 times NaN is NaN.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from edgekit_mil.core.mil import block_context_manager, mb
 
 FARTHEST = np.float32(6e4)
-"""What is kept of larger numbers: scores of 5,000 are added to it without leaving float16."""
+"""Larger numbers are clipped to this one, so that scores up to 5,000 can be added without leaving float16."""
 MASKING = frozenset({"add", "mul", "select", "sub"})
 """Operations by which constants mask."""
 
@@ -24,8 +24,8 @@ def saturate_casts(block: Any, masking: Collection[str]) -> None:
     """Bounds the results of operations where they are cast to float16, in place.
 
     Args:
-        block: Of a program in which types are chosen.
-        masking: The operations, by name.
+        block: A block of a program whose types are chosen.
+        masking: Names of the operations.
     """
     for operation in list(block.operations):
         for inner in operation.blocks:

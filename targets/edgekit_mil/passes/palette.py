@@ -1,4 +1,4 @@
-"""The few values that stand for many: one-dimensional clustering of weights."""
+"""Finds few values that represent many: one-dimensional clustering of weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_ROUNDS = 100
 
 
 def palette(weights: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The values that stand for the weights with little squared error, and which of them stands for each.
+    """Returns values that represent the weights with little squared error, and the index of each weight's value.
 
     Lloyd's algorithm on sorted numbers: a round costs a binary search for each boundary between two clusters. It starts
     where the quantization of a known density is best, with levels as dense as the cube root of the density (P. F.
@@ -22,8 +22,8 @@ def palette(weights: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         count: How many values there may be.
 
     Returns:
-        ``count`` values in float64, ascending, the last one repeated where fewer do; and indices in the weights' shape
-        (``uint8`` up to 256 values).
+        ``count`` values in float64, ascending, the last one repeated if fewer are enough; and indices in the weights'
+        shape (``uint8`` up to 256 values).
     """
     flat = weights.astype(np.float64).reshape(-1)
     ordered = np.sort(flat)
@@ -45,7 +45,7 @@ def _first_levels(ordered: np.ndarray, count: int) -> np.ndarray:
     distinct = np.unique(ordered)
     if len(distinct) <= count:
         return distinct
-    bins = 2 * math.isqrt(len(ordered))  # neither so fine that chance shows, nor so coarse that the shape does not
+    bins = 2 * math.isqrt(len(ordered))  # neither so fine that chance decides, nor so coarse that the shape is lost
     occurrences, edges = np.histogram(ordered, max(bins, count))
     reached = np.cumsum(np.cbrt(occurrences))
     wanted = (np.arange(count) + 0.5) / count * reached[-1]

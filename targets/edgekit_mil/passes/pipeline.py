@@ -1,9 +1,9 @@
-"""Which of coremltools' graph passes a program goes through, and why each.
+"""The graph passes of coremltools that a program goes through, and the reason for each.
 
 The default pipeline has over eighty, some of which change types behind the caller's back (``add_int16_cast``) or
 evaluate constants with MIL's value inference, which is no interpreter. The graph arrives folded by ONNX's own
-semantics, so what is left to do is to drop what does nothing, fuse what Core ML has one operation for, and choose the
-precision.
+semantics, so the passes only have to drop operations that do nothing, fuse patterns for which Core ML has one
+operation, and choose the precision.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ OperationFilter = Callable[[Any], bool]
 LARGEST_HALF = float(np.finfo(np.float16).max)
 SMALLEST_HALF = np.finfo(np.float16).smallest_subnormal
 NORMALIZATIONS = frozenset({"instance_norm", "l2_norm", "layer_norm"})
-"""Operations that divide by the spread of numbers and ``epsilon``: 0 / 0 is NaN where all numbers are equal."""
+"""Operations that divide by the spread of numbers plus ``epsilon``: 0 / 0 is NaN if all numbers are equal."""
 
 
 def optimize(program: Program, half: OperationFilter | None) -> None:
@@ -59,7 +59,7 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
 
     Args:
         program: The program as lowered, in float32.
-        half: Says of an operation whether it computes in float16; None keeps all of them in float32.
+        half: Whether an operation computes in float16; None keeps all operations in float32.
     """
     drop_output_copies(program)
     drop_repeated_quantization(program)
@@ -87,7 +87,7 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
 
 
 def run(program: Program, *names: str) -> None:
-    """Run passes by name, each a sign of progress; the program is validated after the last."""
+    """Run passes by name, and report progress after each; the program is validated after the last."""
     with _unprinted():
         _run(program, names)
     program.validate()
@@ -95,7 +95,7 @@ def run(program: Program, *names: str) -> None:
 
 @contextmanager
 def _unprinted() -> Iterator[None]:
-    """Functions have no text: a fusion of coremltools writes each into a debug message, a third of the passes' time."""
+    """Keeps functions from formatting as text: a fusion does it for a debug message, a third of the passes' time."""
     text = Function.__str__
     Function.__str__ = object.__repr__
     try:
@@ -111,7 +111,7 @@ def _run(program: Program, names: Sequence[str]) -> None:
         with warnings.catch_warnings():
             # cast_optimization compares the ranges of types in float32, where float64's overflow
             warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning)
-            # of a pattern with several results, which the pass then leaves alone
+            # about a pattern with several results, which the pass then leaves unchanged
             warnings.filterwarnings("ignore", "User defined pattern matched", UserWarning)
             graph_pass(program)
         tell_step()
@@ -130,13 +130,13 @@ def constants_fit_half(operation: Any) -> bool:
 
 
 def _is_epsilon(var: Any) -> bool:
-    """Whether a normalization divides by the spread and this number."""
+    """Whether a variable is the ``epsilon`` of a normalization."""
     return any(each.op_type in NORMALIZATIONS and each.inputs.get("epsilon") is var for each in var.child_ops)
 
 
 @block_context_manager  # type: ignore[untyped-decorator]  # coremltools has no types
 def fold_constant_casts(block: Any) -> None:
-    """Store constants in the type that they are used in; a weight cast at run time would ship in float32."""
+    """Store constants in the type that they are used in; a weight cast at run time would be stored in float32."""
     for operation in list(block.operations):
         for inner in operation.blocks:
             fold_constant_casts(inner)

@@ -1,4 +1,4 @@
-"""Quantizing what was quantized the same way before and only moved or compared since: once is enough.
+"""Drops a quantization that is repeated after operations that only move or compare the numbers.
 
 Quantizers put a pair of ``quantize`` and ``dequantize`` before every operation. Around pooling and reshaping the first
 of two equal pairs changes nothing: rounding to the grid commutes with taking maxima and with moving elements.
@@ -17,7 +17,7 @@ COMMUTING = frozenset({"max_pool", "reshape", "transpose", "expand_dims", "squee
 
 
 def drop_repeated_quantization(program: Program) -> None:
-    """Bypass each pair that an equal one follows, in place; dead code is left to be removed.
+    """Bypass each pair that is followed by an equal one, in place; the operations themselves are removed as dead code.
 
     The last pair stays: it stands before the operation that may compute in integers.
     """

@@ -1,7 +1,7 @@
-"""Small constants written once, and under short names.
+"""Stores equal small constants once, and under short names.
 
-Every operation comes with constants of its own for strides, pads, flags and types, each with a name twice as long as
-its value. In the program of a small network they outweigh quantized weights. Nothing refers to them by name.
+Every operation has separate constants for strides, pads, flags and types, each with a name twice as long as its value.
+In the program of a small network they take more room than quantized weights. Nothing refers to them by name.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ MOST_SHARED_ELEMENTS = 16
 """Larger constants are shared by coremltools, which also moves them to the weight file."""
 
 HALF_SUFFIX = "_cast_fp16"
-"""What coremltools appends to the name of an operation that it turns to float16."""
+"""Suffix that coremltools appends to the name of an operation that it converts to float16."""
 
 
 BETWEEN = frozenset({"quantize", "dequantize", "cast"})
-"""Operations whose results are another form of a tensor that has a name."""
+"""Operations whose results are another form of a named tensor."""
 
 
 def share_small_constants(program: Program, *, final: bool) -> None:
-    """Let equal small constants of a block be one, and name constants and compressed weights briefly, in place.
+    """Merge equal small constants of a block, and give constants and compressed weights short names, in place.
 
     Args:
         program: The program.
-        final: Whether nobody will look for operations by their names: then what is between types has a short name too.
+        final: Whether nobody looks up operations by name any more: then conversions between types get short names, too.
     """
     for function in program.functions.values():
         _share(function, {})
@@ -38,7 +38,7 @@ def share_small_constants(program: Program, *, final: bool) -> None:
 
 
 def drop_output_copies(program: Program) -> None:
-    """Let outputs be the results themselves where an ``identity`` was there for the name alone, in place."""
+    """Remove each ``identity`` that only names an output; the operation before it gets the output's name, in place."""
     for function in program.functions.values():
         inputs = set(function.inputs.values())
         outputs = list(function.outputs)
@@ -57,7 +57,7 @@ def drop_output_copies(program: Program) -> None:
 
 
 def _share(block: Any, known: dict[Hashable, Any]) -> None:
-    """Replace constants of a block and of those in it by equal ones seen before in reach."""
+    """Replace constants of a block, and of the blocks in it, by equal ones that are defined before them in scope."""
     known = dict(known)
     for operation in list(block.operations):
         for inner in operation.blocks:
@@ -78,7 +78,7 @@ def _share(block: Any, known: dict[Hashable, Any]) -> None:
 
 
 def _key(var: Any) -> Hashable:
-    """What equal constants have in common; None for one that is not to be shared."""
+    """Returns a key that equal constants share; None for a constant that must not be shared."""
     value = var.val
     if isinstance(value, str | bool):
         return type(value).__name__, value
@@ -88,7 +88,7 @@ def _key(var: Any) -> Hashable:
 
 
 def _rename(function: Any, unnamed: frozenset[str]) -> None:
-    """Short names for what only operations refer to; float16 variables get back the names that they had before."""
+    """Gives short names to what only operations refer to; float16 variables get back their names without the suffix."""
     taken = {var.name for operation in _operations(function) for var in operation.outputs} | set(function.inputs)
     numbers = itertools.count()
     outputs = set(function.outputs)

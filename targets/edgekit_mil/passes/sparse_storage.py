@@ -1,8 +1,8 @@
-"""Weights that are mostly zeros: a bit for each element and the numbers that are not zero, without loss.
+"""Weights that are mostly zeros: stored as one bit for each element and the nonzero numbers, without loss.
 
-Filter banks and other tables of signal processing are of that kind, and what pruning leaves. The form is that of Core
+Filter banks and other tables of signal processing are mostly zeros, and so are pruned weights. The form is that of Core
 ML's operation ``constexpr_sparse_to_dense``, of iOS 16 and, with a mask of 1-bit integers, of iOS 18. From iOS 18 on
-8-bit integers are stored so, too: ``constexpr_sparse_blockwise_shift_scale`` scales those that are not zero.
+8-bit integers are stored sparsely, too: ``constexpr_sparse_blockwise_shift_scale`` scales the nonzero ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from edgekit_mil.passes.pipeline import run
 from edgekit_mil.passes.weight_compression import LEAST_ELEMENTS, weight_axes
 
 MOST_OF_DENSE = 0.5
-"""What sparse storage may take of the dense form's room, for what it costs to spread the numbers out."""
+"""Largest share of the dense form's room that sparse storage may take, since it costs time to spread the numbers."""
 
 
 def store_sparse(program: Program, target_name: str) -> None:
@@ -58,8 +58,8 @@ def _replace(block: Any, target: ct.target) -> None:
 def saves_room(operation: Any, target: ct.target) -> bool:
     """Whether 8-bit weights, as ``constexpr_affine_dequantize`` has them, are stored sparsely.
 
-    They are where that takes half of the room or less; palettes of the values that occur may take less still
-    (:mod:`edgekit_mil.passes.few_levels`).
+    They are stored sparsely if that takes half of the room or less. Palettes of the values that occur may take even
+    less (:mod:`edgekit_mil.passes.few_levels`).
     """
     levels = np.asarray(operation.quantized_data.val)
     if target < ct.target.iOS18 or levels.dtype != np.int8 or np.any(operation.zero_point.val):
@@ -69,7 +69,7 @@ def saves_room(operation: Any, target: ct.target) -> bool:
 
 
 def sparse_bytes(levels: np.ndarray) -> float:
-    """What 8-bit integers take as a mask and the numbers that are not zero."""
+    """Bytes that 8-bit integers take when stored as a mask and the nonzero numbers."""
     return _room(levels != 0, levels.itemsize)
 
 
@@ -91,16 +91,16 @@ def _replace_levels(block: Any, operation: Any) -> None:
     new = mb.constexpr_sparse_to_dense(
         nonzero_data=numbers, mask=mask, before_op=operation, name=f"{operation.name}_weights"
     )
-    # forced, because coremltools lets nobody replace what decompresses weights, lest they be stored as floats again
+    # forced: coremltools forbids replacing what decompresses weights, so that they are not stored as floats again
     block.replace_uses_of_var_after_op(anchor_op=new.op, old_var=old, new_var=new, force_replace=True)
     block.remove_ops([operation])
 
 
 def _present(weight: Var) -> np.ndarray:
-    """bool: which elements have to be stored.
+    """Returns as bool which elements have to be stored.
 
-    A zero with a sign, as masks of pruning make them, is one of them where the elements are handed out. In a sum of
-    products it makes no difference.
+    A negative zero, as masks of pruning make it, has to be stored if elements are gathered. In a sum of products it
+    makes no difference.
     """
     weights = weight.val
     handed_out = any(user.op_type == "gather" for user in weight.child_ops)

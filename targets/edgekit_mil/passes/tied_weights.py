@@ -1,4 +1,4 @@
-"""Weights that a program holds twice, as they are and transposed, or as they are and to decompress: stored once.
+"""Stores weights once that a program holds twice: also transposed, or also in decompressed form.
 
 A language model reads its embeddings by rows and multiplies by their transpose at its end. A quantized one gathers
 8-bit rows before it decompresses them, and decompresses the matrix as a whole for the product.
@@ -19,14 +19,14 @@ DECOMPRESSION = "constexpr_affine_dequantize"
 
 
 def multiply_by_transposed(program: Program) -> None:
-    """Let matrix products take a weight transposed where the program holds it so for another use, in place."""
+    """Let matrix products read a weight transposed if the program also holds the transposed weight, in place."""
     for function in program.functions.values():
         held = {_identity(var.val) for var in _weights(function)}
         _turn_products(function, held)
 
 
 def store_equal_weights_once(program: Program) -> None:
-    """Let equal weights have one place in the weight file, in place; the operations that use them stay as they are."""
+    """Let equal weights share one place in the weight file, in place; the operations that use them do not change."""
     for function in program.functions.values():
         for var in _weights(function):
             if var.op.weight_id is None:  # NumPy does not tell integers of 4 bits from those of 8
@@ -55,12 +55,12 @@ def _turn_products(block: Any, held: set[str]) -> None:
             before_op=operation,
             name=name,
         )
-        # forced, because coremltools lets nobody replace what comes of weights that are decompressed
+        # forced: coremltools forbids replacing results of decompressed weights
         block.replace_uses_of_var_after_op(
             anchor_op=operation, old_var=operation.outputs[0], new_var=product, force_replace=True
         )
         block.remove_ops([operation])
-        held.discard(_identity(stored))  # so that of two products with each other's weight, one is turned
+        held.discard(_identity(stored))  # if two products hold each other's transposed weight, only one of them changes
 
 
 def _transposed(source: Any, before: Any) -> Any:
@@ -90,6 +90,6 @@ def _weights(block: Any) -> Iterator[Any]:
 
 
 def _identity(array: np.ndarray) -> str:
-    """What only equal arrays have in common."""
+    """Returns a text that only equal arrays share."""
     digest = hashlib.sha256(np.ascontiguousarray(array).view(np.uint8).data).hexdigest()
     return f"{array.dtype}{list(array.shape)}{digest}"

@@ -1,4 +1,4 @@
-"""Weights in fewer bits than the program computes in: integers scaled block by block, or indices into a palette."""
+"""Stores weights in fewer bits than the program computes in: integers scaled by block, or indices into a palette."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from edgekit_mil.core.mil import Program, Var, block_context_manager, ct, mb, ty
 from edgekit_mil.passes.palette import palette
 
 LEAST_ELEMENTS = 1024
-"""Smaller constants stay as they are: what is saved does not make up for the loss."""
+"""Constants of fewer elements are not compressed: the room saved is not worth the loss."""
 BLOCK = 32
-"""Neighbours on the summed axis that share a scale in blockwise compression, where their number divides by it."""
+"""Number of neighbors along the summed axis that share a scale in blockwise compression, if it divides the length."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Axes:
 
 
 class Encode(Protocol):
-    """Puts the operation that gives the weights before the constant that held them."""
+    """Inserts an operation that computes the weights in front of the constant that held them."""
 
     def __call__(self, weight: Var, axes: Axes, target: ct.target) -> Var:
-        """The operation's result, of the constant's shape and type."""
+        """Returns the operation's result, which has the constant's shape and type."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Scheme:
 
 
 def blockwise_int4(weight: Var, axes: Axes, target: ct.target) -> Var:
-    """Whole numbers from -7 to 7, times a scale for every result and block of summed entries."""
+    """Encodes as whole numbers from -7 to 7, times a scale for each result and block of summed entries."""
     weights = weight.val
     shape = [1] * weights.ndim
     shape[axes.result] = weights.shape[axes.result]
@@ -61,7 +61,7 @@ def blockwise_int4(weight: Var, axes: Axes, target: ct.target) -> Var:
 
 
 def palettized(bits: int) -> Encode:
-    """Indices of N bits into one palette a tensor; from iOS 18 on every result has a scale of its own too."""
+    """Encodes as indices of N bits into one palette per tensor; from iOS 18 on each result also has a scale."""
 
     def encode(weight: Var, axes: Axes, target: ct.target) -> Var:
         weights = weight.val
@@ -107,7 +107,7 @@ def compress(program: Program, scheme: str, target_name: str) -> list[str]:
         target_name: The deployment target by coremltools' name.
 
     Returns:
-        The names of the operations whose weights are compressed now.
+        The names of the operations whose weights have been compressed.
     """
     compressed: list[str] = []
     for function in program.functions.values():
@@ -137,7 +137,7 @@ def _compress(block: Any, scheme: Scheme, target: ct.target, compressed: list[st
 
 
 def weight_axes(weight: Var) -> Axes | None:
-    """The axes of a constant that serves as a weight wherever it is used; None for any other."""
+    """Returns the axes of a constant that all of its readers use as a weight; None for any other constant."""
     if not isinstance(weight.val, np.ndarray) or weight.val.dtype not in (np.float16, np.float32):
         return None
     found = {_axes_in(user, weight) for user in weight.child_ops}

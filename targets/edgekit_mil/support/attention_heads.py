@@ -1,4 +1,4 @@
-"""Attention between heads, and what its operators' tensors are cut into."""
+"""Attention by heads, and helpers that split tensors into heads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def attend(query: Var, key: Var, value: Var, bias: Var | None, scale: float) -> 
         query: [b, heads, s, d].
         key: [b, heads, t, d].
         value: [b, heads, t, e].
-        bias: What is added to the scores, broadcastable to [b, heads, s, t].
+        bias: Added to the scores, broadcastable to [b, heads, s, t]; None for nothing.
         scale: Factor of the scores.
     """
     scores = mb.matmul(x=mb.mul(x=query, y=scale), y=key, transpose_y=True)
@@ -41,12 +41,12 @@ def merge_heads(x: Var) -> Var:
 
 
 def causal_bias(queries: Any, keys: Any, value: float) -> Var | np.ndarray:
-    """``value`` where a key comes after a query, both counted from the end: [1, 1, s, t].
+    """Returns ``value`` where a key comes after a query, both counted from the end, and 0 elsewhere: [1, 1, s, t].
 
     Args:
-        queries: How many there are, as :func:`edgekit_mil.support.runtime_shapes.size_of` has it.
-        keys: The same of the keys.
-        value: What hides a key.
+        queries: Number of queries, in the form of :func:`edgekit_mil.support.runtime_shapes.size_of`.
+        keys: Number of keys, in the form of :func:`edgekit_mil.support.runtime_shapes.size_of`.
+        value: The bias that hides a key.
     """
     if is_number(queries) and is_number(keys):
         later = np.arange(keys)[None, :] > np.arange(queries)[:, None] + (keys - queries)
@@ -64,14 +64,14 @@ def mask_bias(mask: Var, value: float) -> Var:
 
 
 def length_bias(lengths: Var, keys: Any, value: float) -> Var:
-    """``value`` from each sequence's length [b] on: [b, 1, 1, t]."""
+    """Returns ``value`` for each key from its sequence's length [b] on, and 0 before: [b, 1, 1, t]."""
     places = mb.expand_dims(x=counted(keys), axes=[0])
     beyond = mb.greater_equal(x=places, y=mb.expand_dims(x=lengths, axes=[1]))
     return mb.expand_dims(x=mb.mul(x=mb.cast(x=beyond, dtype="fp32"), y=value), axes=[1, 2])
 
 
 def added(biases: Sequence[Var | np.ndarray | None]) -> Var | None:
-    """The sum of the biases that there are."""
+    """Returns the sum of the biases that are not None; None if all are."""
     given = [bias for bias in biases if bias is not None]
     if not given:
         return None
@@ -87,9 +87,9 @@ def rotated(x: Var, cosines: Var, sines: Var, *, interleaved: bool, turned: int)
     Args:
         x: The rows.
         cosines: [b or 1, 1, s, turned / 2].
-        sines: The same.
-        interleaved: Whether pairs are elements side by side; else they are elements of the two halves.
-        turned: How many elements are turned, d at most.
+        sines: [b or 1, 1, s, turned / 2].
+        interleaved: Whether a pair are two adjacent elements, or else elements at the same place of the two halves.
+        turned: How many elements are rotated, at most d.
     """
     size = int(x.shape[3])
     if turned == size:

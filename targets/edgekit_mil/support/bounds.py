@@ -9,9 +9,9 @@ from edgekit_mil.core.values import INT32_RANGE, Value, constant, is_beyond_int3
 
 
 def bounded(x: Var, low: float, high: float) -> Var:
-    """Floats no less than ``low`` and no more than ``high``; the upper one wins where they cross.
+    """Floats clipped to at least ``low`` and at most ``high``; if ``low`` is greater, the result is ``high``.
 
-    Core ML's ``clip`` takes limits only where they stay apart, also in half precision.
+    Core ML's ``clip`` requires that the limits differ, also in half precision.
     """
     with np.errstate(over="ignore"):
         apart = np.float16(low) < np.float16(high)
@@ -21,9 +21,9 @@ def bounded(x: Var, low: float, high: float) -> Var:
 
 
 def reachable(limit: Value, *, upper: bool) -> Value:
-    """A limit of integers; a constant that they cannot reach from below (``upper``) or above is int32's own end.
+    """A limit for integers; constants above int32 (``upper``) or below it become the nearest int32 number.
 
-    Exporters write the ends of int64 for no limit.
+    Exporters write the ends of int64 if there is no limit.
     """
     if limit.constant is None or not is_beyond_int32(limit.constant):
         return limit

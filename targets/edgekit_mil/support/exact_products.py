@@ -18,21 +18,21 @@ from edgekit_mil.core.values import Unsupported, Value, computed, constant
 from edgekit_mil.support.linear_quantization import Granularity, compressed
 
 EXACT_INTEGERS = 1 << 24
-"""Below this, float32 has every integer."""
+"""float32 holds every integer of a smaller magnitude."""
 LARGEST_DIFFERENCE = 255
-"""Between two 8-bit integers."""
+"""Largest difference between two 8-bit integers of one type."""
 BASE = 16
 
 Product = Callable[[Var], Var]
 
 
 def exact_product(left: Var, multiply: Product, largest_sum: float) -> Var:
-    """A product in int32.
+    """Returns a product in int32.
 
     Args:
         left: The left operand: integers in float32, at most 255 in magnitude.
         multiply: Multiplies a left operand by the right one, in float32.
-        largest_sum: The largest sum of magnitudes of right operands that one result takes.
+        largest_sum: The largest sum of magnitudes of right operands for one result.
 
     Raises:
         Unsupported: Even a sum over single digits can be too large.
@@ -53,8 +53,8 @@ def centred(ctx: Context, x: Value, zero_point: Value | None, axis: int | None) 
     Args:
         ctx: The node.
         x: 8-bit integers.
-        zero_point: A scalar, or one an index along the axis; None for zero.
-        axis: That axis.
+        zero_point: A scalar, or a vector with one number for each index along the axis; None for zero.
+        axis: The axis of a ``zero_point`` that is a vector.
     """
     if zero_point is None:
         zero_point = constant(np.zeros((), np.int32), x.dtype)
@@ -68,7 +68,7 @@ def centred(ctx: Context, x: Value, zero_point: Value | None, axis: int | None) 
 
 
 def largest_sum(weights: Value, axes: Sequence[int]) -> float:
-    """The largest sum of magnitudes of weights over axes; an upper bound where they are computed."""
+    """The largest sum of magnitudes of weights over axes; an upper bound if the weights are computed."""
     if weights.constant is not None:
         return float(np.abs(weights.constant).sum(axis=tuple(axes)).max(initial=0))
     return float(LARGEST_DIFFERENCE * np.prod([weights.static_shape[axis] for axis in axes]))

@@ -1,4 +1,4 @@
-"""Non-maximum suppression with an overlap that only a run tells, which Core ML's operation takes as a constant."""
+"""Non-maximum suppression with an overlap that only a run tells; Core ML's operation takes a constant one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ LOWEST = float(np.finfo(np.float32).min)
 
 
 def greedily_suppressed(boxes: Var, scores: Var, overlap: Var, least: Var | float, limit: int) -> tuple[Var, Var]:
-    """Chooses one box of each problem a turn: the best that is left, and takes out what overlaps it too much.
+    """Chooses one box of each problem in each turn: the best one left. Boxes that overlap it too much are taken out.
 
     Args:
         boxes: [P, N, 4] float32, N fixed: centre (x, y), width, height.
         scores: [P, N] float32.
         overlap: Boxes whose intersection over union with a chosen one is larger are taken out; a scalar.
-        least: Boxes with scores up to this are not chosen.
-        limit: How many are chosen at most.
+        least: Only boxes with larger scores are chosen.
+        limit: The largest number of boxes that are chosen of each problem.
 
     Returns:
-        Indices of the chosen boxes, int32, and their scores, both [P, limit]. Where fewer are chosen, the indices are
-        filled up with -1.
+        Indices of the chosen boxes, int32, and their scores, both [P, limit]. If fewer are chosen, the remaining
+        indices are -1.
     """
     problems, count = scores.shape
     numbers = np.arange(count, dtype=np.int32).reshape(1, -1)

@@ -1,8 +1,8 @@
-"""Lists that a loop only adds to: states that change their shape, and that are what scan outputs are.
+"""Lists that a loop only adds to: states that change their shape, and that correspond to scan outputs.
 
-TorchScript writes ``found = torch.cat([found, token])`` so, and ``found.append(token)`` as a sequence that becomes
-longer. Nothing in the body reads the list, so that what is added in each turn can be collected, and joined when the
-loop has ended.
+TorchScript writes ``found = torch.cat([found, token])`` in this way, and ``found.append(token)`` as a sequence that
+grows. Nothing in the body reads the list, so what each turn adds can be collected, and joined after the loop has
+ended.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from edgekit_mil.support.runtime_shapes import is_number, size_of, vector
 
 @dataclass(frozen=True)
 class GrowingList:
-    """A state of a loop."""
+    """A state of a loop that the loop only adds to."""
 
     state: int
-    """Its place among the states."""
+    """Index of the state among the loop's states."""
     axis: int | None
-    """The axis along which it grows; None for a sequence, which becomes longer."""
+    """The axis along which the state grows; None for a sequence, which becomes longer."""
 
 
 def growing_lists(body: ir.Graph, initial: Sequence[Value]) -> list[GrowingList]:
-    """The states that the body does nothing with but to add something behind them.
+    """Returns the states that the body only appends something to.
 
     Args:
         body: The loop's body.
@@ -55,7 +55,7 @@ def growing_lists(body: ir.Graph, initial: Sequence[Value]) -> list[GrowingList]
 
 
 def without_lists(body: ir.Graph, lists: Sequence[GrowingList]) -> ir.Graph:
-    """The body without the lists; what it adds to them comes behind its other outputs, in their order."""
+    """Returns the body without the lists; what it adds to them follows its other outputs, in the lists' order."""
     copy = body.clone(allow_outer_scope_values=True)
     places = [each.state for each in lists]
     nodes = [copy.outputs[1 + place].producer() for place in places]
@@ -64,7 +64,7 @@ def without_lists(body: ir.Graph, lists: Sequence[GrowingList]) -> ir.Graph:
         del copy.outputs[1 + place]
         del copy.inputs[2 + place]
     copy.remove([node for node in nodes if node is not None])
-    for place, value in enumerate(added):  # it may be from outside, which is no graph's output
+    for place, value in enumerate(added):  # the value may come from outside, so it cannot be an output itself
         node = ir.node("Identity", [value], name=f"{body.name}/added_{place}")
         node.outputs[0].name = f"{body.name}/added_{place}"
         copy.append(node)
@@ -76,9 +76,9 @@ def grown(first: Value, rows: Value, axis: int | None) -> Value:
     """The list after the loop.
 
     Args:
-        first: What it was before the first turn.
+        first: The list before the first turn.
         rows: What each turn has added, along a new first axis.
-        axis: The axis along which it grows; None for a sequence.
+        axis: The axis along which the list grows; None for a sequence.
     """
     if axis is None:
         return with_rows(first, rows)
@@ -89,7 +89,7 @@ def grown(first: Value, rows: Value, axis: int | None) -> Value:
 
 
 def with_rows(first: Value, rows: Value) -> CollectedList:
-    """A sequence with tensors added to it that lie along a first axis."""
+    """Returns a sequence with added tensors, which are given along a first axis."""
     if not isinstance(first, TensorList) or first.items is None:
         raise TypeError(f"{type(first).__name__} is no sequence")
     if not isinstance(first, CollectedList) or first.rows is None:
@@ -99,7 +99,7 @@ def with_rows(first: Value, rows: Value) -> CollectedList:
 
 
 def joined_rows(rows: Value, axis: int) -> Var:
-    """Tensors that lie along a first axis one behind the other along an axis of theirs."""
+    """Joins tensors that are given along a first axis, along one of their own axes."""
     var = moved_rows(rows, axis)
     sizes = [size_of(rows.var, place) for place in range(1, rows.rank)]
     others = [size for place, size in enumerate(sizes) if place != axis]
@@ -110,7 +110,7 @@ def joined_rows(rows: Value, axis: int) -> Var:
 
 
 def moved_rows(rows: Value, axis: int) -> Var:
-    """Tensors that lie along a first axis with that axis before another one."""
+    """Moves the first axis, along which tensors are given, in front of their own axis ``axis``."""
     if not axis:
         return rows.var
     order = [*range(1, axis + 1), 0, *range(axis + 1, rows.rank)]

@@ -1,1 +1,1 @@
-"""The way over an ONNX graph: lowered, folded, or expanded, node by node."""
+"""The walk over an ONNX graph, which folds, lowers or expands each node."""

@@ -1,8 +1,8 @@
 """The walk over an ONNX graph that lowers it node by node into the current MIL block.
 
-Each node is folded where all its inputs are known, lowered by the registry where it has an entry, and otherwise
-expanded into the function body that its schema or the model defines. What none of these can take is a gap; the walk
-goes on past it, so that one error lists every gap of the model.
+Each node is folded if all its inputs are known, else lowered by its entry in the registry, else expanded into the
+function body that its schema or the model defines. A node for which none of these works is a gap; the walk goes on
+after it, so that one error lists every gap of the model.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from edgekit_mil.walk.nodes import (
 )
 
 NO_NUMBER = ("Cannot convert symbols to int", "'Symbol' object cannot be interpreted as an integer")
-"""What sympy says where a lowering takes an open size for a number."""
+"""Parts of the error messages of a lowering that uses an open size, a symbol, as a number."""
 
 
 class GraphLowering:
@@ -69,10 +69,10 @@ class GraphLowering:
     def lower_main(self, inputs: Sequence[Value]) -> list[Value | None]:
         """Lower the main graph; returns the outputs' values, None for one behind a gap.
 
-        Tools append nodes that belong further up, and runtimes take that: the nodes are sorted first.
+        The nodes are sorted first: some tools append nodes that belong further up, and runtimes accept such graphs.
 
         Raises:
-            edgekit.errors.InputError: Nodes wait for each other.
+            edgekit.errors.InputError: The graph has a cycle.
         """
         try:
             self._model.graph.sort()
@@ -119,7 +119,7 @@ class GraphLowering:
             self._name_variable(output, result)
 
     def _gap(self, error: Exception, node: ir.Node, inputs: Sequence[Value | None], scope: Scope) -> Unsupported:
-        """What to report of a node that could not be lowered.
+        """Returns the gap to report for a node that could not be lowered.
 
         Raises:
             edgekit.errors.InternalError: Neither the operator nor the model is to blame.
@@ -164,7 +164,7 @@ class GraphLowering:
             results = self._apply(entry, node, schema, inputs, attributes, scope, version)
             return with_elements(node, inputs, attributes, results)
         except Unsupported:
-            # The operator's own definition may avoid what its lowering cannot take.
+            # The function body of the operator may avoid what its lowering cannot convert.
             body = self._function_body(node, schema, inputs, scope)
             if body is None:
                 raise
@@ -231,7 +231,7 @@ class GraphLowering:
         return output_values(ctx, schema, inputs, result)
 
     def _note(self, text: str) -> None:
-        """Add a note; a part of the graph that is lowered twice makes it once."""
+        """Add a note, once only: a part of the graph may be lowered twice."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -273,7 +273,7 @@ class GraphLowering:
         return [next(results) if computes else None for computes in definition.outputs]
 
     def _require_known(self, node: ir.Node, scope: Scope) -> None:
-        """A node behind a gap cannot be lowered, but whether anything could lower it is known."""
+        """Raises Unsupported for a node behind a gap if nothing could lower it, even if its inputs were known."""
         schema = schema_of(node, scope.opsets)
         version = schema.since_version if schema is not None else 1
         known = catalogue.find(domain_of(node), node.op_type, version) is not None
@@ -293,7 +293,7 @@ class GraphLowering:
         return "no lowering", "replace the operator, or cut the model with `edgekit extract`"
 
     def _name_variable(self, output: ir.Value, result: Value | None) -> None:
-        """Give the program's variable the ONNX value's name, so that intermediate results can be found again."""
+        """Give the program's variable the ONNX value's name, so that intermediate results can be found by name."""
         if result is None or result.variable is None or not output.name or result.variable.op is None:
             return
         name = mil_name(output.name)
@@ -301,15 +301,15 @@ class GraphLowering:
             self._taken_names.add(name)
             result.variable.name = name
             if len(result.variable.op.outputs) == 1:
-                result.variable.op.name = name  # which passes derive other names from
+                result.variable.op.name = name  # passes derive other names from it
 
 
 def with_elements(
     node: ir.Node, inputs: Sequence[Value | None], attributes: Mapping[str, ir.Attr], results: list[Value | None]
 ) -> list[Value | None]:
-    """The results, the first one with what its elements stand for where it is a vector of sizes.
+    """Returns the results; if the first one is a vector of sizes, with what each of its elements is.
 
-    It becomes a constant where all of them are fixed: what is computed from it is folded then.
+    The vector becomes a constant if all of its elements are numbers, so that what is computed from it is folded.
     """
     if domain_of(node) or not results or results[0] is None or results[0].variable is None:
         return results

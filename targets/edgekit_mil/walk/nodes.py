@@ -13,15 +13,15 @@ from edgekit_mil.core.values import Value
 from edgekit_mil.walk.function_bodies import STANDARD_DOMAINS
 
 PATH_SEPARATOR = " > "
-"""Between the names of a node and of the nodes whose bodies it is in; names themselves are full of slashes."""
+"""Separates the names of a node and of the nodes whose bodies it is in; names themselves often contain slashes."""
 
 
 @dataclass
 class Scope:
-    """The values in reach, the opsets that count, and what attribute references stand for."""
+    """The values that nodes can read, the opset versions that apply, and the values of attribute references."""
 
     values: dict[ir.Value, Value | None]
-    """None: a value behind a gap."""
+    """None for a value behind a gap."""
     opsets: Mapping[str, int]
     attributes: Mapping[str, ir.Attr] = field(default_factory=dict)
     left_out: set[ir.Value] = field(default_factory=set)
@@ -59,7 +59,7 @@ def is_used(output: ir.Value) -> bool:
 
 
 def schema_of(node: ir.Node, opsets: Mapping[str, int]) -> onnx.defs.OpSchema | None:
-    """The schema that the node's opset import stands for; None where onnx has none."""
+    """The schema of the node's operator at the imported opset version; None if onnx has no such schema."""
     domain = domain_of(node)
     version = node.version if node.version is not None else opsets.get(domain, opsets.get("ai.onnx", 0) or 0)
     try:
@@ -74,7 +74,7 @@ def node_is_plain(node: ir.Node) -> bool:
 
 
 def bound_attributes(node: ir.Node, scope: Scope) -> dict[str, ir.Attr]:
-    """The node's attributes, references replaced by what they stand for; one that stands for nothing is left out."""
+    """The node's attributes with references replaced by their values; a reference without a value is left out."""
     bound = {}
     for name, attr in node.attributes.items():
         if not attr.is_ref():

@@ -1,8 +1,9 @@
-"""Weights that a graph stores in 8 bits and turns into floats by Cast, Sub, Mul and the like: they stay in 8 bits.
+"""Weights that a graph stores in 8 bits and converts to floats by Cast, Sub, Mul and the like stay in 8 bits.
 
-Such nodes are folded as any others are. Beside the folded constant, the value gets the operation that decompresses the
-weights when the model loads, which is what the program then holds. Where the graph computes in half precision, the
-operation leaves out its rounding, of a 2048th at most: programs round to half precision themselves, or are more exact.
+Such nodes are folded like any others. In addition to the folded constant, the value has the operation that decompresses
+the weights when the model loads, and the program holds this operation. If the graph computes in half precision, the
+operation leaves out its rounding (a relative error of at most 1 / 2048): programs round to half precision themselves,
+or are more exact.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SINGLE_OR_HALF = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16})
 
 
 def kept(node: ir.Node, inputs: Sequence[Value | None], result: Value) -> Value:
-    """A folded result with the operation that holds it in 8 bits, where its inputs are held so."""
+    """Returns a folded result with the operation that holds it in 8 bits, if its inputs are held in 8 bits."""
     if result.constant is None or result.dtype not in SINGLE_OR_HALF or result.constant.size < LEAST_COMPRESSED:
         return result
     if node.op_type == "Cast" and inputs[0] is not None and inputs[0].dtype in SINGLE_OR_HALF:
