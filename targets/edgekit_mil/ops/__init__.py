@@ -1,1 +1,1 @@
-"""One file a family of lowerings; the catalogue finds every file here."""
+"""One file for each family of lowerings; the catalogue finds every file in this package."""

@@ -13,14 +13,14 @@ from edgekit_mil.core.registry import Lowering, registered
 
 @cache
 def lowerings() -> Mapping[tuple[str, str, int], Lowering]:
-    """Every lowering by domain, operator and version; every file of lowerings is imported for it."""
+    """Returns every lowering by domain, operator and version, after importing every file of lowerings."""
     for module in pkgutil.walk_packages(ops.__path__, prefix=f"{ops.__name__}."):
         importlib.import_module(module.name)
     return registered
 
 
 def find(domain: str, op_type: str, version: int) -> Lowering | None:
-    """The lowering of an operator at a schema version."""
+    """The lowering of an operator at a schema version; None if there is none."""
     return lowerings().get((domain, op_type, version))
 
 

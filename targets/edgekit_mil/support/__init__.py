@@ -1,1 +1,1 @@
-"""What lowerings of several families share."""
+"""Code that lowerings of several families share."""

@@ -1,8 +1,7 @@
 """Lists that a loop only adds to: states that change their shape, and that correspond to scan outputs.
 
 TorchScript writes ``found = torch.cat([found, token])`` in this way, and ``found.append(token)`` as a sequence that
-grows. Nothing in the body reads the list, so what each turn adds can be collected, and joined after the loop has
-ended.
+grows. Nothing in the body reads the list, so what each turn adds can be collected, and joined after the loop has ended.
 """
 
 from __future__ import annotations

@@ -27,10 +27,11 @@ def of_shape(x: Value, shape: Sequence[Any], *tellers: Value) -> Value:
     Args:
         x: The tensor.
         shape: Numbers and symbols.
-        tellers: Tensors, or vectors of sizes, that tell a run the open sizes, of which one alone needs no telling.
+        tellers: Tensors, or vectors of sizes, from which the program takes the open sizes; not needed if only one is
+            open.
 
     Raises:
-        Unsupported: Too many sizes are open, or nothing tells one of them.
+        Unsupported: Too many sizes are open, or no teller has one of them.
     """
     if len(shape) > HIGHEST_RANK:
         in_few = of_shape(x, held_shape(shape), *tellers)
@@ -46,9 +47,9 @@ def of_shape(x: Value, shape: Sequence[Any], *tellers: Value) -> Value:
 
 
 def held_shape(shape: Sequence[Any]) -> list[Any]:
-    """The shape in which a tensor of more dimensions is held: fixed ones merged, open ones apart, which it tells.
+    """Returns the shape in which a tensor of high rank is held: fixed neighbors are merged, open dimensions separate.
 
-    Where more than five remain, fixed ones are merged with open ones beside them, which are told by quotients.
+    If more than five dimensions remain, fixed ones are merged with open neighbors, whose sizes are then quotients.
 
     Raises:
         Unsupported: More than five dimensions are open.
@@ -69,7 +70,7 @@ def held_shape(shape: Sequence[Any]) -> list[Any]:
 
 
 def held(x: Value) -> Value:
-    """The tensor as it is held, in as many dimensions as Core ML has."""
+    """Returns the tensor as it is held, in at most as many dimensions as Core ML has."""
     if x.rank <= HIGHEST_RANK:
         return x
     if x.constant is not None:
@@ -82,10 +83,10 @@ def told_size(size: Any, tellers: Sequence[Value]) -> Any:
 
     Args:
         size: A number, a symbol, or a product.
-        tellers: Tensors that have it, or vectors of sizes.
+        tellers: Tensors with a dimension of this size, or vectors of sizes.
 
     Raises:
-        Unsupported: Nothing tells it.
+        Unsupported: No teller has the size.
     """
     if is_number(size):
         return int(size)
@@ -114,10 +115,10 @@ def sizes_of(x: Value) -> Var:
 
 
 def transposed(x: Value, order: Sequence[int]) -> Value:
-    """Dimensions in another order: those that stay side by side move as one, those of size 1 not at all."""
+    """Returns the tensor with dimensions in another order; those that stay adjacent are moved as one."""
     shape = x.shape
     kept = [axis for axis in order if shape[axis] != 1]
-    # An axis goes on with its block where the axis before it in the input is the one before it in the output.
+    # An axis continues a block if it follows the same axis in the input as in the output.
     sized = sorted(kept)
     before = dict(zip(sized[1:], sized, strict=False))
     blocks: list[list[int]] = []
@@ -139,9 +140,9 @@ def transposed(x: Value, order: Sequence[int]) -> Value:
 
 
 def moved_in_steps(x: Value, sizes: Sequence[Any], places: Sequence[int]) -> Value:
-    """All elements after blocks of dimensions were moved, one at a time, to where they belong.
+    """Moves blocks of dimensions to their places in the output, one block at a time.
 
-    Moving one block swaps it with those between its place and where it belongs: four dimensions are enough.
+    Moving one block swaps it with the blocks between its place and its new place: four dimensions are enough.
     """
     moved = x
     current = list(range(len(sizes)))
@@ -157,19 +158,19 @@ def moved_in_steps(x: Value, sizes: Sequence[Any], places: Sequence[int]) -> Val
 
 
 def around(x: Value, axis: int) -> Value:
-    """A tensor of rank 3: what is before an axis, the axis, and what is after it."""
+    """Reshapes a tensor to rank 3: the dimensions before an axis, the axis, and the dimensions after it."""
     shape = x.shape
     return of_shape(x, [math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])], x)
 
 
 def along_axis(x: Value, axis: int, compute: Callable[[Value, int], Sequence[Value]]) -> list[Value]:
-    """What is computed along one axis, each position of the others by itself.
+    """Returns the results of a computation along one axis that treats each position of the other axes separately.
 
     Args:
         x: The tensor, of any rank.
         axis: Counted from the front.
-        compute: Takes a tensor and the axis. Its results have the tensor's shape but for the axis, which has any size
-            or is left out. Of a tensor of more dimensions than Core ML has it gets one of rank 3.
+        compute: Takes a tensor and the axis. Its results have the tensor's shape, except that the axis may have any
+            size or be left out. A tensor of more dimensions than Core ML has is passed with rank 3.
     """
     if x.rank <= HIGHEST_RANK:
         return list(compute(x, axis))
@@ -179,13 +180,13 @@ def along_axis(x: Value, axis: int, compute: Callable[[Value, int], Sequence[Val
 
 
 def one_axis_at_a_time(x: Value, axes: Sequence[int], compute: Callable[[Value, int, int], Value]) -> Value:
-    """What is computed along several axes, one after the other.
+    """Returns the result of a computation along several axes, one after the other.
 
     Args:
         x: The tensor, of any rank.
         axes: Counted from the front.
-        compute: Takes a tensor, the axis of it that stands for one of ``axes``, and that one; its result has as many
-            dimensions.
+        compute: Takes a tensor, the index of the axis in this tensor, and the axis as in ``axes``; its result has the
+            tensor's rank.
     """
 
     def along(axis: int) -> Callable[[Value, int], Sequence[Value]]:
@@ -197,13 +198,13 @@ def one_axis_at_a_time(x: Value, axes: Sequence[int], compute: Callable[[Value, 
 
 
 def product_merged(a: Value, b: Value) -> tuple[Value, Value, tuple[Any, ...]]:
-    """Operands of a product of matrices with as few dimensions as broadcasting them takes.
+    """Returns the operands of a matrix product in the fewest dimensions that broadcasting them needs.
 
     Returns:
         Both operands, and the shape of the product.
 
     Raises:
-        Unsupported: More than three dimensions of matrices remain, or open sizes may differ.
+        Unsupported: More than three batch dimensions remain, or open sizes may differ.
     """
     rows, columns = a.shape[-2:-1], b.shape[-1:] if b.rank > 1 else ()
     left = of_shape(a, [1, *a.shape], a) if a.rank == 1 else a
@@ -224,7 +225,7 @@ def product_merged(a: Value, b: Value) -> tuple[Value, Value, tuple[Any, ...]]:
 
 
 def broadcast_merged(inputs: Sequence[Value | None]) -> tuple[list[Value | None], tuple[Any, ...]]:
-    """Operands of an elementwise computation with as few dimensions as broadcasting them takes.
+    """Returns the operands of an elementwise computation in the fewest dimensions that broadcasting them needs.
 
     Returns:
         The operands in their merged shapes, and the shape of the result.
@@ -246,7 +247,7 @@ def broadcast_merged(inputs: Sequence[Value | None]) -> tuple[list[Value | None]
 
 
 def merged_blocks(shapes: Sequence[Sequence[Any]]) -> tuple[list[list[int]], tuple[Any, ...]]:
-    """The dimensions that broadcasting treats alike, those of size 1 left out, and the shape of all together.
+    """Returns blocks of dimensions that broadcasting treats alike, without those of size 1, and the broadcast shape.
 
     Raises:
         Unsupported: Open sizes may differ.
@@ -269,7 +270,7 @@ def broadcast_shape(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     """The shape that tensors of these shapes broadcast to.
 
     Raises:
-        Unsupported: An open size meets another one than 1, and may be 1 itself.
+        Unsupported: An open size, which may be 1, meets another size that is not 1.
     """
     if all(is_number(size) for shape in shapes for size in shape):
         return np.broadcast_shapes(*(tuple(int(size) for size in shape) for shape in shapes))

@@ -16,7 +16,7 @@ NARROW_BITS = {
 
 
 def wrapped(x: Var, dtype: ir.DataType) -> Var:
-    """An int32 result brought into the range of a narrower type, as that type wraps around; others stay."""
+    """Wraps an int32 result around into the range of an 8-bit or 16-bit type; for other types it is unchanged."""
     bits = NARROW_BITS.get(dtype)
     if bits is None:
         return x

@@ -1,6 +1,6 @@
 """Repetition: unrolled where the number of turns is known and small, else a loop of the program.
 
-Both ways call the same step function: once a turn with a constant turn number, or once with a variable one.
+Both ways call the same step function: once per turn with a constant turn number, or once with a variable one.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from edgekit_mil.support.movement import reshaped
 from edgekit_mil.support.runtime_shapes import is_number, of_sizes, size_of, vector
 
 MOST_UNROLLED_NODES = 4096
-"""So many ONNX nodes a loop may become when it is unrolled: turns times nodes of the body."""
+"""The most ONNX nodes that an unrolled loop may have: turns times nodes of the body."""
 
 NO_BOUND = INT32_RANGE[1]
-"""A limit of so many turns is none: TensorFlow's exporter writes the largest integer where its loop has no limit."""
+"""A limit of this many turns counts as none: TensorFlow's exporter writes it for a loop without a limit."""
 
 Step = Callable[[Value, Value, Sequence[Value]], tuple[Value, list[Value], list[Value]]]
 """Turn number, condition and states in; condition for the next turn, states and scan outputs of this turn out."""
@@ -34,22 +34,22 @@ class Repetition:
 
     step: Step
     count: Value | None
-    """How many turns at most; None: no limit."""
+    """The largest number of turns; None if there is no limit."""
     condition: Value
     """Whether there is a first turn."""
     initial: Sequence[Value]
     """States before the first turn."""
     size: int
-    """Nodes of the body."""
+    """Number of nodes in the body."""
     unread: Sequence[bool] = ()
-    """For every state whether the body does not read it; what it is before the first turn then hardly matters."""
+    """For every state, whether the body does not read it, so that its initial value matters only without a turn."""
 
 
 def repeated(repetition: Repetition) -> list[Value]:
     """The final states, then every scan output stacked along a new first dimension.
 
     Raises:
-        Unsupported: States that change their shape, or scan outputs of an unknown number, in a loop that cannot be
+        Unsupported: A state changes its shape, or the number of scan outputs is not known, in a loop that cannot be
             unrolled.
     """
     results = unrolled(repetition)
@@ -57,7 +57,7 @@ def repeated(repetition: Repetition) -> list[Value]:
 
 
 def unrolled(repetition: Repetition) -> list[Value] | None:
-    """The turns one after the other; None where their number is not known or too large."""
+    """Returns the results of the turns one after the other; None if their number is not known or too large."""
     limit = turns(repetition.count)
     if repetition.count is not None and limit is None:
         return None
@@ -84,7 +84,7 @@ def unrolled(repetition: Repetition) -> list[Value] | None:
 
 
 def bound(count: Value | None) -> Var | None:
-    """The number of turns that ends the loop; None for :data:`NO_BOUND` and more, which exporters write for none."""
+    """The number of turns after which the loop ends; None if there is no limit, which :data:`NO_BOUND` stands for."""
     known = turns(count)
     if count is None or (known is not None and known >= NO_BOUND):
         return None
@@ -92,21 +92,21 @@ def bound(count: Value | None) -> Var | None:
 
 
 def has_first_turn(repetition: Repetition) -> bool:
-    """Whether it is certain that there is a turn at all."""
+    """Whether it is certain that there is at least one turn."""
     condition = repetition.condition.constant
     limit = 1 if repetition.count is None else turns(repetition.count)
     return condition is not None and bool(condition.reshape(-1)[0]) and limit is not None and limit > 0
 
 
 def turns(count: Value | None) -> int | None:
-    """The number of turns where it is known."""
+    """The largest number of turns; None if it is not known."""
     if count is None or count.constant is None:
         return None
     return max(int(count.constant.reshape(-1)[0]), 0)
 
 
 def without_turns(repetition: Repetition) -> list[Value]:
-    """Scan outputs of a loop that never runs; one turn, whose operations nobody uses, tells their shapes."""
+    """Scan outputs of a loop that never runs; their shapes come from one turn, whose operations are not used."""
     _, _, outputs = repetition.step(constant(np.array(0, np.int64)), repetition.condition, repetition.initial)
     return [constant(np.zeros((0, *value.static_shape), value.dtype.numpy()), value.dtype) for value in outputs]
 
@@ -126,7 +126,7 @@ def looped(repetition: Repetition) -> list[Value]:
     zero = opaque(mb.const(val=np.int32(0)))
     states = [computed(entering(state.var), state.dtype) for state in repetition.initial]
     first = opaque(scalar(repetition.condition))
-    # One turn outside of the loop, which nobody uses, tells types and shapes.
+    # One turn outside the loop gives types and shapes; its operations are not used.
     trial = repetition.step(computed(zero, ir.DataType.INT64), computed(first, ir.DataType.BOOL), states)
     unread = repetition.unread or (False,) * len(states)
     stand_ins = [
@@ -170,13 +170,13 @@ def looped(repetition: Repetition) -> list[Value]:
 
 
 def blank(model: Value) -> Value:
-    """A tensor that stands in for one of the same type and shape until that is computed."""
+    """Returns zeros in the type and shape of a tensor that is not computed yet."""
     zeros = constant(np.zeros(model.static_shape, model.dtype.numpy()), model.dtype)
     return computed(opaque(zeros.var), model.dtype)
 
 
 def changed_axis(old: Value, new: Value) -> int | None:
-    """The one axis along which a value has another size than before, known and not 0; None where there is no such."""
+    """The only axis along which a value changes its size, to a fixed one other than 0; None if there is none."""
     if old.dtype is not new.dtype or old.rank != new.rank or not (old.is_static and new.is_static):
         return None
     sizes = zip(old.static_shape, new.static_shape, strict=True)
@@ -185,9 +185,9 @@ def changed_axis(old: Value, new: Value) -> int | None:
 
 
 def last_or_first(last: Value, first: Value, turn_count: Var) -> Value:
-    """What the last turn made of a state that no turn reads; what it was at first where there was no turn.
+    """Returns a state, which no turn reads, after the last turn; its initial value if there was no turn.
 
-    The two are of other sizes along one axis, so that only a run tells the result's size.
+    The two have different sizes along one axis, so only a run tells the size of the result.
     """
     axis = changed_axis(first, last)
     if axis is None:
@@ -204,20 +204,20 @@ def last_or_first(last: Value, first: Value, turn_count: Var) -> Value:
 
 
 def opaque(var: Var) -> Var:
-    """A copy of which the builder believes nothing: it would take a constant first value for every turn's."""
+    """A copy whose value the builder does not know: it would use a constant initial value in every turn."""
     copied = mb.identity(x=plain(var))
     copied._sym_val = None
     return copied
 
 
 def entering(var: Var) -> Var:
-    """An opaque copy of a state before the first turn, with the sizes that a number was repeated to to make it."""
+    """An opaque copy of an initial state; if that repeats one number, the copy has the sizes that it is repeated to."""
     sizes = _repeated_to(var)
     return opaque(var) if sizes is None else of_sizes(opaque(var), sizes)
 
 
 def _repeated_to(var: Var) -> list[Any] | None:
-    """The sizes of a tensor that has one number throughout; None for others, and where they are not known."""
+    """The sizes of a tensor that repeats one number; None for any other tensor, and if the sizes are not known."""
     operation = var.op
     if operation is None or operation.op_type != "tile" or any(size != 1 for size in operation.inputs["x"].shape):
         return None
@@ -230,9 +230,9 @@ def _repeated_to(var: Var) -> list[Any] | None:
 
 
 def plain(var: Var) -> Var:
-    """A value; a scalar as the builder has it from most operations, not as the tensor without axes that some give.
+    """Returns the value; a tensor without axes, as some operations return it, becomes a scalar as most return it.
 
-    Loops and branches take the two for different types.
+    Loops and branches treat the two as different types.
     """
     if var.rank or not types.is_tensor(var.sym_type):
         return var
@@ -245,7 +245,7 @@ def scalar(value: Value) -> Var:
 
 
 def require_kept(before: Sequence[Value], after: Sequence[Value]) -> None:
-    """Raise Unsupported where a state changes its type or shape; one that is handed on may be of open sizes."""
+    """Raise Unsupported if a state changes its type or shape; one that is passed on unchanged may have open sizes."""
     for old, new in zip(before, after, strict=True):
         if new.var is old.var:
             continue
@@ -257,25 +257,25 @@ def require_kept(before: Sequence[Value], after: Sequence[Value]) -> None:
 
 
 def _may_be_of(old: Value, new: Value) -> bool:
-    """Whether a value has another's fixed shape, as far as is known; its sizes are open where it was cut out."""
+    """Whether ``new`` may have the fixed shape of ``old``: its known sizes are the same, and the others are open."""
     sizes = zip(old.shape, new.shape, strict=False)
     return old.is_static and old.rank == new.rank and all(not is_number(size) or was == size for was, size in sizes)
 
 
 def fits(one: Value, other: Value) -> bool:
-    """Whether two values are of one shape, or of one element each: exporters write () for (1,) and the reverse."""
+    """Whether two values have one shape, or one element each: exporters write () for (1,) and the reverse."""
     if one.shape == other.shape:
         return True
     return all(value.is_static and math.prod(value.static_shape) == 1 for value in (one, other))
 
 
 def alike(value: Value, model: Value) -> Var:
-    """A value in the shape of another that it fits."""
+    """Returns a value in the shape of ``model``, which it :func:`fits`."""
     return plain(value.var if value.shape == model.shape else reshaped(value, model.static_shape))
 
 
 def scan_buffers(repetition: Repetition, outputs: Sequence[Value], states: Sequence[Value]) -> list[Var]:
-    """Room for every turn's scan outputs, whose open sizes are those of states; truth values go as 0 and 1."""
+    """Buffers with a row per turn for each scan output; open sizes are those of states, bool is stored as 0 and 1."""
     if not outputs:
         return []
     rows = most_rows(repetition.count)
@@ -291,7 +291,7 @@ def sizes_among(states: Sequence[Value], output: Value) -> list[Any]:
     """A tensor's sizes; open ones as vectors of one element, computed from states that have the same size.
 
     Raises:
-        Unsupported: No state has it.
+        Unsupported: No state has the open size.
     """
     places = {size: (state, axis) for state in states for axis, size in enumerate(state.shape) if not is_number(size)}
     if any(not is_number(size) and size not in places for size in output.shape):
@@ -300,10 +300,10 @@ def sizes_among(states: Sequence[Value], output: Value) -> list[Any]:
 
 
 def most_rows(count: Value | None) -> Any:
-    """How many turns there are at most: a number, or where a run tells it a vector of one element, 1 at least.
+    """The largest number of turns: a number, or if only a run tells it a vector of one element, which is at least 1.
 
     Raises:
-        Unsupported: There is no such limit.
+        Unsupported: The number of turns has no limit.
     """
     limit = turns(count)
     if limit is not None and limit < NO_BOUND:
@@ -315,7 +315,7 @@ def most_rows(count: Value | None) -> Any:
 
 
 def _size_of_dimension(count: Var) -> Var | None:
-    """The size of an open dimension that a number of turns is, one at least, as every open dimension has."""
+    """Returns the size of the open dimension that a number of turns equals, which is at least 1; else None."""
     while count.sym_val is None and count.op is not None:
         operation = count.op
         if not _hands_size_on(operation):
@@ -325,7 +325,7 @@ def _size_of_dimension(count: Var) -> Var | None:
 
 
 def _hands_size_on(operation: Any) -> bool:
-    """Whether a number that is one at least leaves an operation as it enters it."""
+    """Whether an operation returns a number of at least 1 unchanged."""
     if operation.op_type == "maximum":
         least = operation.inputs["y"].val
         return least is not None and bool(np.all(least <= 1))
@@ -341,13 +341,13 @@ def written_row(buffer: Var, turn: Var, output: Value) -> Var:
 
 
 def rows_before(buffer: Var, turn_count: Var) -> Var:
-    """The rows that were written: all where only the count ends the loop."""
+    """Returns the rows that were written: all rows if only the count ends the loop."""
     sizes = [mb.expand_dims(x=turn_count, axes=[0]), *(size_of(buffer, axis) for axis in range(1, buffer.rank))]
     return mb.slice_by_size(x=buffer, begin=[0] * buffer.rank, size=vector(sizes))
 
 
 def whole_numbers(value: Value) -> Var:
-    """A value as it is carried where truth values go as 0 and 1."""
+    """Returns a value with bool converted to 0 and 1 in int32."""
     return mb.cast(x=value.var, dtype="int32") if value.dtype is ir.DataType.BOOL else value.var
 
 

@@ -31,21 +31,21 @@ LEAST_COMPRESSED = 64
 
 @dataclass(frozen=True)
 class Granularity:
-    """What a scale counts for: the whole tensor, a slice along an axis, or a block of elements along an axis."""
+    """What shares a scale: the whole tensor, a slice along an axis, or a block of elements along an axis."""
 
     shape: tuple[int, ...]
-    """The quantized tensor's."""
+    """Shape of the quantized tensor."""
     axis: int | None
-    """None: the whole tensor has one scale."""
+    """The axis along which scales vary; None if the whole tensor has one scale."""
     block: int
-    """Elements along the axis that share a scale; 0 where the scales are a vector along the axis."""
+    """Number of elements along the axis that share a scale; 0 if the scales are a vector along the axis."""
 
     @classmethod
     def of(cls, x: Value, scale: Value, axis: int, block_size: int) -> Granularity:
         """The granularity of a node's scale.
 
         Raises:
-            Unsupported: The scale fits neither the tensor nor its blocks, or is no number.
+            Unsupported: The scale fits neither the tensor nor its blocks, or is not finite.
         """
         if scale.constant is not None and not np.isfinite(scale.constant.astype(np.float32)).all():
             raise Unsupported(
@@ -66,7 +66,7 @@ class Granularity:
         return cls(tuple(x.shape), axis % x.rank, 0)
 
     def spread(self, parameter: np.ndarray) -> np.ndarray:
-        """A constant scale or zero point, so that it broadcasts over the tensor."""
+        """Returns a constant scale or zero point in a shape that broadcasts over the tensor."""
         if self.axis is None:
             return parameter.reshape(())
         if self.block:
@@ -74,7 +74,7 @@ class Granularity:
         return parameter.reshape([-1 if axis == self.axis else 1 for axis in range(len(self.shape))])
 
     def spread_operand(self, parameter: Value) -> Var | np.ndarray:
-        """A scale or zero point, computed or not, in its carrier type, so that it broadcasts over the tensor."""
+        """Returns a scale or zero point, constant or computed, in its carrier type and in a shape that broadcasts."""
         if parameter.constant is not None:
             carried = np.float32 if parameter.is_float else np.int32
             return self.spread(np.asarray(parameter.constant)).astype(carried)
@@ -88,7 +88,7 @@ class Granularity:
 
 
 def zero_point_or_zero(zero_point: Value | None, scale: Value, dtype: ir.DataType) -> Value:
-    """The zero point; zeros where it is left out."""
+    """The zero point; zeros if it is left out."""
     if zero_point is not None:
         return zero_point
     return Value(dtype, constant=np.zeros(scale.static_shape, np.int32))
@@ -128,7 +128,7 @@ def dequantized(x: Value, scale: Value, zero_point: Value, granularity: Granular
 def compressed(
     ctx: Context, x: Value, scale: Value, zero_point: Value, granularity: Granularity, dtype: ir.DataType
 ) -> Value:
-    """The value of ``(x - zero_point) * scale``, held as it is stored where it is large and Core ML has a way."""
+    """Returns ``(x - zero_point) * scale``, held in compressed form if it is large and Core ML has such a form."""
     levels, scales, zeros = (np.asarray(value.require_constant("x")) for value in (x, scale, zero_point))
     wide = levels.astype(np.float32) - granularity.spread(zeros).astype(np.float32)
     values = wide * granularity.spread(scales).astype(np.float32)
@@ -146,7 +146,7 @@ def _decompression(
     zeros: np.ndarray,
     granularity: Granularity,
 ) -> Var | None:
-    """The operation that decompresses a constant when the model loads; None where there is none."""
+    """The operation that decompresses a constant when the model loads; None if Core ML has none for it."""
     per_block = bool(granularity.block)
     if not per_block and dtype in EIGHT_BITS:
         stored = np.int8 if dtype is ir.DataType.INT8 else np.uint8
@@ -194,8 +194,8 @@ STEPS = 255
 def dynamically_quantized(x: Var) -> tuple[Var, Var, Var]:
     """Unsigned 8-bit levels of x in int32, the scale and the zero point, scalars in float32 and int32.
 
-    The range is that of x and zero, as in ONNX's DynamicQuantizeLinear. Of zeros alone the scale is 1, as in ONNX
-    Runtime: the specification divides by zero there.
+    The range is that of x and zero, as in ONNX's DynamicQuantizeLinear. If x is all zeros the scale is 1, as in ONNX
+    Runtime: the specification divides by zero in this case.
     """
     axes = list(range(x.rank))
     low = mb.minimum(x=mb.reduce_min(x=x, axes=axes, keep_dims=False), y=0.0) if axes else mb.minimum(x=x, y=0.0)
@@ -207,13 +207,13 @@ def dynamically_quantized(x: Var) -> tuple[Var, Var, Var]:
 
 
 def dynamically_rounded(x: Var) -> Var:
-    """What 8-bit levels of the range of x make of it, in floats again."""
+    """Rounds x to the 8-bit levels of its range; the result is in floats again."""
     levels, scale, zero = dynamically_quantized(x)
     return mb.mul(x=mb.cast(x=mb.sub(x=levels, y=zero), dtype="fp32"), y=scale, name=EXACT)
 
 
 def _level(steps: Var, zero: Var | None) -> Var:
-    """Steps rounded, moved by the zero point, and held within the levels."""
+    """Rounds steps, adds the zero point, and clips to the levels 0 to 255."""
     rounded = mb.cast(x=mb.clip(x=mb.round(x=steps, name=EXACT), alpha=-512.0, beta=512.0), dtype="int32")
     moved = rounded if zero is None else mb.add(x=rounded, y=zero)
     return mb.minimum(x=mb.maximum(x=moved, y=0), y=STEPS)

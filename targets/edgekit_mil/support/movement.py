@@ -13,7 +13,7 @@ from edgekit_mil.core.values import Unsupported, Value, computed, constant
 
 
 def through_int32(x: Value, move: Callable[[Var], Var]) -> Var:
-    """Apply an operation that takes no truth values: they go as 0 and 1."""
+    """Apply an operation that does not take bool: truth values are passed as 0 and 1."""
     if x.dtype is not ir.DataType.BOOL:
         return move(x.var)
     return mb.cast(x=move(mb.cast(x=x.var, dtype="int32")), dtype="bool")
@@ -40,11 +40,11 @@ def reshaped(x: Value, shape: Sequence[int]) -> Var:
 
 
 def nonnegative(indices: Value, size: Any) -> Var:
-    """Indices that count from the front: since iOS 17, MIL takes a negative one as out of range.
+    """Returns indices that count from the front: since iOS 17, MIL treats a negative index as out of range.
 
     Args:
         indices: The indices.
-        size: What they index: a number, or a vector of one element that the program computes.
+        size: The size of the indexed dimension: a number, or a vector of one element that the program computes.
     """
     array = indices.constant
     if array is not None and not (isinstance(size, Var) and (array < 0).any()):
@@ -60,7 +60,7 @@ def nonnegative(indices: Value, size: Any) -> Var:
 def choose(condition: Var, a: Value, b: Value) -> Var:
     """``a`` where the condition holds, else ``b``, all broadcast.
 
-    MIL takes the result's shape from ``a`` and ``b`` alone, so that one of them has to have all of it.
+    MIL takes the result's shape from ``a`` and ``b`` alone, so one of them has to have the full shape.
     """
     if not (a.is_static and b.is_static and computed(condition, ir.DataType.BOOL).is_static):
         return mb.select(cond=condition, a=a.var, b=spread(b, condition))
@@ -74,7 +74,7 @@ def choose(condition: Var, a: Value, b: Value) -> Var:
 
 
 def spread(x: Value, like: Var) -> Var:
-    """A value broadcast with truth values whose sizes only a run tells."""
+    """Broadcasts a value with a bool tensor whose sizes only a run tells."""
     if x.dtype is ir.DataType.BOOL:
         return mb.logical_or(x=x.var, y=mb.logical_and(x=like, y=False))
     dtype, zero = ("fp32", np.float32(0)) if x.is_float else ("int32", np.int32(0))

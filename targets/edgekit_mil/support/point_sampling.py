@@ -1,6 +1,6 @@
-"""Tensors read at places between their elements, by gathering neighbours and weighing them.
+"""Reads tensors at positions between their elements, as weighted sums of neighboring elements.
 
-Formulas are those of the ONNX specification of GridSample. What Core ML's ``resample`` cannot do is computed so: any
+Formulas are those of the ONNX specification of GridSample. This computes what Core ML's ``resample`` cannot do: any
 number of dimensions, cubic kernels, and roundings that its documentation leaves open.
 """
 
@@ -19,22 +19,22 @@ from edgekit_mil.support.bounds import bounded
 CUBIC_COEFFICIENT = -0.75
 """Keys' coefficient that GridSample prescribes."""
 MARGIN = 4
-"""Places farther outside than this meet no element, whatever the kernel."""
+"""Positions farther than this outside an axis are not next to any element, whatever the kernel."""
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The elements along one axis that each of P samples is made of, T a sample."""
+    """The elements along one axis from which each of P samples is computed: T elements for a sample."""
 
     places: Var
-    """[n, T, P] int32, all inside."""
+    """Indices of the elements: [n, T, P] int32, all inside the axis."""
     weights: Var
-    """[n, T, P] float32."""
+    """Weights of the elements: [n, T, P] float32."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What lies outside an axis."""
+    """How values continue outside an axis."""
 
     size: int
     padding: str
@@ -43,7 +43,7 @@ class Surroundings:
     """Whether reflection is at the centres of the outermost elements, or at their outer edges."""
 
     def brought_inside(self, places: Var) -> Var:
-        """Float places that hold the same value; where zeros surround the axis they stay.
+        """Returns positions inside the axis with the same value; with padding ``zeros`` they may stay outside.
 
         Raises:
             Unsupported: There is no such padding.
@@ -62,7 +62,7 @@ class Surroundings:
         return mb.add(x=mb.minimum(x=phase, y=mb.sub(x=np.float32(period), y=phase)), y=np.float32(low))
 
     def elements(self, places: Var, weights: Var) -> Neighbours:
-        """Whole places [n, T, P] as neighbours: what lies outside is brought inside, or weighs nothing."""
+        """Returns whole positions [n, T, P] as neighbors; one that is outside is brought inside, or its weight is 0."""
         if self.padding == "zeros":
             inside = mb.logical_and(
                 x=mb.greater_equal(x=places, y=0.0), y=mb.less_equal(x=places, y=float(self.size - 1))
@@ -75,7 +75,7 @@ class Surroundings:
 
 
 def nearest(places: Var, around: Surroundings) -> Neighbours:
-    """The one element that is nearest to each of the places [n, P], of two the even one."""
+    """The element nearest to each of the positions [n, P]; halfway between two elements, the one with an even index."""
     whole = mb.expand_dims(x=around.brought_inside(mb.round(x=places)), axes=[1])
     return around.elements(whole, mb.fill_like(ref_tensor=whole, value=1.0))
 
@@ -108,7 +108,7 @@ def sampled(x: Var, axes: Sequence[Neighbours]) -> Var:
 
 
 def elements_at(x: Var, places: Var) -> Var:
-    """The elements [n, C, T * P] of a tensor [n, C, *D] at places [n, T, P] that count in its flattened D."""
+    """The elements [n, C, T * P] of a tensor [n, C, *D] at indices [n, T, P] into its flattened D."""
     size, channels, *spatial = x.shape
     count = math.prod(places.shape[1:])
     flat = mb.reshape(x=x, shape=[size, channels, math.prod(spatial)])
@@ -119,7 +119,7 @@ def elements_at(x: Var, places: Var) -> Var:
 
 
 def flat_neighbours(axes: Sequence[Neighbours], spatial: Sequence[int]) -> Neighbours:
-    """All combinations of neighbours along the axes, as places in the flattened tensor."""
+    """Returns all combinations of neighbors along the axes, as indices into the flattened tensor."""
     place, weight = axes[0].places, axes[0].weights
     for neighbours, size in zip(axes[1:], spatial[1:], strict=True):
         count = place.shape[1] * neighbours.places.shape[1]
@@ -132,14 +132,14 @@ def flat_neighbours(axes: Sequence[Neighbours], spatial: Sequence[int]) -> Neigh
 
 
 def _split(places: Var) -> tuple[Var, Var]:
-    """Places [n, P] as the element before each and the distance to it, both [n, 1, P]."""
+    """Splits positions [n, P] into the element before each and the distance to it, both [n, 1, P]."""
     places = mb.expand_dims(x=places, axes=[1])
     base = mb.floor(x=places)
     return base, mb.sub(x=places, y=base)
 
 
 def _beside(base: Var, first: int, count: int) -> Var:
-    """Places [n, count, P] from ``first`` elements after each of [n, 1, P] on."""
+    """Returns ``count`` successive positions [n, count, P] that begin ``first`` elements after each of [n, 1, P]."""
     steps = np.arange(first, first + count, dtype=np.float32).reshape(1, count, 1)
     return mb.add(x=base, y=steps)
 

@@ -16,7 +16,7 @@ from edgekit_mil.support.stepwise_recurrence import Activation, States
 from edgekit_mil.support.stored_weights import Stored
 
 OWN_ACTIVATIONS = frozenset({"sigmoid", "tanh", "relu"})
-"""Of Core ML's recurrent layers; they have others, whose parameters are not documented."""
+"""Activations of Core ML's recurrent layers; the layers have others, whose parameters are not documented."""
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """For each pass over the sequence, whether it is backward."""
 
@@ -25,7 +25,7 @@ OneDirection = Callable[[int, Var, States], tuple[Var, States]]
 
 @dataclass(frozen=True)
 class Weights:
-    """Of one direction: constants as NumPy arrays or as they are stored, others as variables."""
+    """Weights of one direction: constants as NumPy arrays or :class:`Stored`, others as variables."""
 
     w: Any
     """Input weights [G, I]."""
@@ -45,7 +45,7 @@ class Weights:
         return Weights(*(part.rows(places) if isinstance(part, Stored) else part[places] for part in parts)).held()
 
     def held(self) -> Weights:
-        """The weights as operations take them, those that are stored as what decompresses them."""
+        """Returns the weights as operations take them: stored ones as the operation that decompresses them."""
         return replace(self, w=held(self.w), r=held(self.r))
 
 
@@ -61,12 +61,12 @@ class Layer:
     direction: str
     layout: int
     activations: Sequence[Activation]
-    """Those of one direction after those of the other."""
+    """The activations of the first direction, then those of the second."""
     clip: float | None
     entering: Callable[[Var], Var] | None = None
-    """What is done to the input and to the state before they are multiplied; None for nothing."""
+    """Applied to the input and to the state before they are multiplied; None for nothing."""
     stored: Sequence[tuple[Stored, Stored]] | None = None
-    """w and r of each direction, where w and r as a whole are not stored so."""
+    """w and r of each direction in 8 bits, if w and r as a whole are not stored in 8 bits."""
 
     @property
     def passes(self) -> Sequence[bool]:
@@ -84,7 +84,7 @@ class Layer:
 
     @property
     def lengths(self) -> Value | None:
-        """The sequences' lengths; None where they are all full."""
+        """The sequences' lengths; None if all sequences are full."""
         if self.sequence_lens is None:
             return None
         full = self.x.shape[0 if self.layout == 0 else 1]
@@ -104,7 +104,7 @@ class Layer:
         return plain and known and self.clip is None and self.lengths is None and self.entering is None
 
     def product(self, x: Var, weight: Any, *biases: Any) -> Var:
-        """What enters times the weights, plus the biases that there are."""
+        """Returns the product of x, after :attr:`entering`, and the weights, plus the biases that are not None."""
         return affine(x if self.entering is None else self.entering(x), weight, *biases)
 
     def weights(self, direction: int) -> Weights:
@@ -125,7 +125,8 @@ class Layer:
 
         Args:
             initial: The initial states in ONNX's layout; None for zeros.
-            one: Runs one direction over a sequence [s, b, I] in its order: outputs [s, b, H] and final states.
+            one: Runs one direction over a sequence [s, b, I] in this direction's order; returns outputs [s, b, H] and
+                final states.
 
         Returns:
             ONNX's outputs: those of all steps, and each final state.
@@ -171,7 +172,7 @@ def passes(direction: str) -> Sequence[bool]:
 
 
 def of_direction(value: Value, direction: int) -> Any:
-    """One direction's share of weights, as an array where they are constant."""
+    """Returns one direction's part of weights, as an array if they are constant."""
     if value.is_constant:
         return value.operand[direction]
     return mb.gather(x=value.var, indices=np.int32(direction), axis=0)
@@ -183,14 +184,14 @@ def _stored_or_not(value: Value, direction: int) -> Any:
 
 
 def held(weight: Any) -> Any:
-    """Weights as an operation takes them: what decompresses them where they are stored, themselves elsewhere."""
+    """Returns weights as an operation takes them: stored ones decompressed at load time or here, others unchanged."""
     if not isinstance(weight, Stored):
         return weight
     return weight.decompression() if weight.levels.size >= LEAST_COMPRESSED else weight.values()
 
 
 def affine(x: Var, weight: Any, *biases: Any) -> Var:
-    """``x weight^T`` plus the biases that there are."""
+    """``x weight^T`` plus the biases that are not None."""
     given = [bias for bias in biases if bias is not None]
     known = weight if isinstance(weight, np.ndarray) else _decompressed(weight)
     if known is not None and all(isinstance(bias, np.ndarray) for bias in given):
@@ -205,7 +206,7 @@ def affine(x: Var, weight: Any, *biases: Any) -> Var:
 
 
 def _decompressed(weight: Var) -> np.ndarray | None:
-    """The value of a weight that is stored compressed, or is a constant; None where it is computed."""
+    """The value of a weight that is a constant, compressed or not; None if the weight is computed."""
     if weight.op is not None and weight.op.op_type == "constexpr_affine_dequantize":
         return np.asarray(weight.op.materialized_val_inference())
     return None if weight.val is None else np.asarray(weight.val)

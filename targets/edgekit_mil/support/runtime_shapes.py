@@ -15,14 +15,14 @@ from edgekit_mil.core.values import Unsupported, Value
 
 
 def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
-    """The shape that a tensor with open sizes is reshaped to, with -1 for one that only a run tells.
+    """Returns the shape that a tensor with open sizes is reshaped to, with -1 for a size that only a run tells.
 
     Args:
         source: The tensor's sizes.
-        sizes: What ONNX says: 0 keeps a size, -1 takes what is left; symbols for open sizes.
+        sizes: ONNX's target shape: 0 keeps a size, -1 takes the remaining elements; symbols are open sizes.
 
     Returns:
-        Numbers where one size is open at most; else what the sizes stand for, numbers, symbols and -1 once at most.
+        Numbers, with -1 for an open size, if at most one size is open; else numbers, symbols and at most one -1.
     """
     kept = [source[place] if is_number(size) and size == 0 else size for place, size in enumerate(sizes)]
     filled = with_rest(source, kept)
@@ -32,7 +32,7 @@ def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
 
 
 def with_rest(source: Sequence[Any], target: Sequence[Any]) -> list[Any]:
-    """A target with what is left in place of -1: what is open on both sides cancels out, also as a factor."""
+    """Replaces -1 in a target by the size for the remaining elements; open sizes on both sides cancel out."""
     total, known = math.prod(source), math.prod(size for size in target if not is_number(size) or size > 0)
     rest = total // known if is_number(total) and is_number(known) else total / known
     if not is_number(rest) and rest.is_Integer:
@@ -41,12 +41,12 @@ def with_rest(source: Sequence[Any], target: Sequence[Any]) -> list[Any]:
 
 
 def vector_of(target: Sequence[Any], x: Value, shape: Value) -> Var:
-    """A target of several open sizes as a vector that the program computes.
+    """Returns a target of several open sizes as a vector that the program computes.
 
     Args:
         target: Numbers and symbols.
-        x: The tensor to reshape: where its sizes are open, they are the symbols' values.
-        shape: What ONNX says of the target, which tells the others.
+        x: The tensor to reshape; an open size of it gives the value of the same symbol in the target.
+        shape: ONNX's target shape, which gives the values of other symbols.
     """
     own = mb.shape(x=x.var)
     entries = []
@@ -60,7 +60,7 @@ def vector_of(target: Sequence[Any], x: Value, shape: Value) -> Var:
 
 
 def reshaped(x: Value, shape: Value) -> Var:
-    """A tensor reshaped to a shape that the program computes: 0 keeps a size, -1 takes what is left."""
+    """Reshapes a tensor to a shape that the program computes: 0 keeps a size, -1 takes the remaining elements."""
     rank = shape.static_shape[0]
     var, wanted = x.var, shape.var
     own = mb.shape(x=var)
@@ -94,64 +94,64 @@ def vector(sizes: Sequence[Any]) -> Any:
 
 
 def of_sizes(var: Var, sizes: Sequence[Any]) -> Var:
-    """A tensor just made, of which the builder does not know that its open sizes are those of other tensors."""
+    """Sets the sizes of a new tensor: the builder does not know that its open sizes are those of other tensors."""
     if all(is_number(size) or isinstance(size, Expr) for size in sizes):
         var._sym_type = types.tensor(var.dtype, tuple(int(size) if is_number(size) else size for size in sizes))
     return var
 
 
 def size_of(var: Var, axis: int) -> Any:
-    """A size: a number, or where it is open a vector of one element that the program computes."""
+    """The size of an axis: a number, or if it is open a vector of one element that the program computes."""
     size = var.shape[axis]
     return int(size) if is_number(size) else mb.slice_by_index(x=mb.shape(x=var), begin=[axis], end=[axis + 1])
 
 
 def counted(count: Any) -> Var | np.ndarray:
-    """Numbers from 0 up to below a size, as :func:`size_of` has it."""
+    """The numbers from 0 to ``count`` - 1, for a size in the form of :func:`size_of`."""
     if is_number(count):
         return np.arange(count, dtype=np.int32)
     return mb.range_1d(start=np.int32(0), end=as_number(count), step=np.int32(1))
 
 
 def as_number(size: Any) -> Any:
-    """A size, as :func:`size_of` has it, as a scalar."""
+    """A size in the form of :func:`size_of` as a scalar."""
     return np.int32(size) if is_number(size) else mb.squeeze(x=size, axes=[0])
 
 
 _bounds: dict[Any, int] = {}
 """The largest value of a size that only a run tells, by its symbol; every symbol is made once in a process."""
 _of_inputs: set[Any] = set()
-"""Symbols of sizes of inputs, which are 1 at least."""
+"""Symbols of the sizes of inputs, which are at least 1."""
 
 
 def positions_of(condition: Var) -> Var:
-    """Coordinates [K, rank] of what is not 0 in an int32 or float tensor; at most as many as it has elements."""
+    """Coordinates [K, rank] of the nonzero elements of an int32 or float tensor; K is at most its element count."""
     places = mb.non_zero(x=condition)
     note_limit(places.shape[0], *condition.shape)
     return places
 
 
 def note_input_size(symbol: Any, greatest: int) -> None:
-    """Takes note of a size that an input may have, 1 at least."""
+    """Records a size that an input may have, from 1 to ``greatest``."""
     _of_inputs.add(symbol)
     _bounds[symbol] = greatest
 
 
 def may_be_empty(size: Any) -> bool:
-    """Whether a size may be 0: it follows from what a run computes, not from sizes of inputs alone."""
+    """Whether a size may be 0: it depends on computed values, not only on the sizes of inputs."""
     return not is_number(size) and not size.free_symbols <= _of_inputs
 
 
 _quotients: dict[tuple[Any, int], Any] = {}
-"""Symbols of open sizes divided by numbers with a rest, by size and number."""
+"""Symbols for open sizes divided by numbers, rounded down, if there may be a remainder; by size and number."""
 
 
 def quotient(size: Any, divisor: int) -> Any:
-    """How often a number goes into a size: an expression of the size's symbols, or a symbol where there may be a rest.
+    """A size divided by a number, rounded down: an expression of its symbols, or a symbol if there may be a remainder.
 
     Args:
-        size: A number, 0 at least, or an expression of symbols.
-        divisor: 1 at least.
+        size: A number, at least 0, or an expression of symbols.
+        divisor: At least 1.
     """
     if is_number(size):
         return int(size) // int(divisor)
@@ -167,15 +167,15 @@ def quotient(size: Any, divisor: int) -> Any:
 
 
 def has_quotients(sizes: Sequence[Any]) -> bool:
-    """Whether one of them is how often a number goes into an open size, which :func:`quotient` made a symbol of."""
+    """Whether a size contains a symbol that :func:`quotient` made for a division with a remainder."""
     made = set(_quotients.values())
     return any(not is_number(size) and bool(size.free_symbols & made) for size in sizes)
 
 
 def note_limit(size: Any, *factors: Any) -> None:
-    """Takes note that a size which only a run tells is at most the product of others, where their limits are known.
+    """Records that a size which only a run tells is at most the product of ``factors``, if their limits are known.
 
-    Of several notes of one size, the least counts.
+    If several limits are recorded for a size, the least one counts.
     """
     if is_number(size):
         return
@@ -185,7 +185,7 @@ def note_limit(size: Any, *factors: Any) -> None:
 
 
 def note_greater_limit(size: Any, *alternatives: Any) -> None:
-    """Takes note that a size which only a run tells is one of others, where their limits are known."""
+    """Records that a size which only a run tells is one of ``alternatives``, if their limits are known."""
     if is_number(size) or not alternatives:
         return
     with suppress(Unsupported):
@@ -193,10 +193,10 @@ def note_greater_limit(size: Any, *alternatives: Any) -> None:
 
 
 def most_of(size: Any) -> int:
-    """The largest value that a size can take; of a sum, what those that it adds can take together.
+    """The largest value that a size can take; for a sum, the sum of the largest values of its positive terms.
 
     Raises:
-        Unsupported: It is not known.
+        Unsupported: No limit of the size is known.
     """
     if is_number(size):
         return int(size)
@@ -205,7 +205,7 @@ def most_of(size: Any) -> int:
     parts = {} if isinstance(size, Symbol) else size.as_coefficients_dict()
     if not parts or size in parts or any(factor != int(factor) for factor in parts.values()):
         raise Unsupported("works on a number of elements that only a run tells, and that has no known limit")
-    # What is subtracted is 0 at least.
+    # Subtracted sizes are at least 0.
     return sum(int(factor) * (1 if part == 1 else most_of(part)) for part, factor in parts.items() if factor > 0)
 
 
@@ -214,7 +214,7 @@ HANDS_ON = frozenset({"cast", "expand_dims", "identity", "reshape", "squeeze"})
 
 
 def most_computed(var: Var) -> int | None:
-    """A number that nothing in an integer tensor exceeds; None where the program takes no minimum with a constant."""
+    """An upper bound of an integer tensor; None if it is no constant and the program takes no minimum with one."""
     if var.val is not None:
         numbers = np.ravel(var.val).tolist()  # sizes taken from a shape with open ones have no type of their own
         return int(max(numbers)) if numbers and all(map(math.isfinite, numbers)) else None
@@ -254,7 +254,7 @@ def expanded(x: Value, shape: Value) -> Var:
 
 
 def index_tuples(places: Var, axis: int) -> Var:
-    """All coordinates of every element of a tensor of indices, those along the axis from the tensor: (*shape, rank)."""
+    """Coordinates (*shape, rank) of every element of a tensor of indices, which are the coordinates along the axis."""
     rank = places.rank
     shape = mb.shape(x=places)
     nothing = mb.mul(x=places, y=0)

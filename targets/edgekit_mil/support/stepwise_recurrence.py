@@ -1,7 +1,7 @@
 """Recurrences step by step, for cells that Core ML's recurrent layers do not have.
 
-A cell takes what the input contributes to a step, and a tuple of states [b, H], and gives the next states; the first
-of them is what a step puts out.
+A cell takes the input's contribution to a step and a tuple of states [b, H], and returns the next states; the first of
+these is the step's output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ States = tuple[Var, ...]
 Cell = Callable[[Var, States], Sequence[Var]]
 
 LONGEST_UNROLLED = 24
-"""Longer sequences become a loop: unrolled, the program would grow with their length."""
+"""Longer sequences become a loop: the program does not grow with their length."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Activation:
     """An activation function of a cell."""
 
     name: str
-    """ONNX's, in lower case."""
+    """ONNX's name, in lower case."""
     function: Callable[[Var], Var]
     clip: float | None
-    """What bounds its argument; None for nothing."""
+    """The argument is clipped to at most this magnitude; None for no limit."""
 
     def __call__(self, x: Var) -> Var:
-        """Apply it to the clipped argument."""
+        """Apply the function to the clipped argument."""
         return self.function(x if self.clip is None else bounded(x, -self.clip, self.clip))
 
 
@@ -44,13 +44,13 @@ def activations_of(
     """Functions by ONNX's names; parameters are consumed in turn by those that have them.
 
     Args:
-        names: Of all directions.
+        names: The names for all directions.
         alphas: ``activation_alpha``.
         betas: ``activation_beta``.
-        clip: What bounds the functions' arguments; None for nothing.
+        clip: The functions' arguments are clipped to at most this magnitude; None for no limit.
 
     Raises:
-        Unsupported: There is no function of a name.
+        Unsupported: A name is unknown.
     """
     left_alphas, left_betas = list(alphas or ()), list(betas or ())
     functions = []
@@ -90,7 +90,8 @@ def run_steps(cell: Cell, inputs: Var, states: States, lengths: Value | None) ->
         cell: One step.
         inputs: What the input contributes to each step: [s, b, G].
         states: The initial states, [b, H] each.
-        lengths: Of each sequence in the batch [b]; beyond it states stay and outputs are zero. None: all of them.
+        lengths: The length of each sequence in the batch [b]; after it states stay and outputs are zero. None if all
+            sequences are full.
 
     Returns:
         All outputs [s, b, H], and the states after the last step.

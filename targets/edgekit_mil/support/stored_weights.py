@@ -1,4 +1,4 @@
-"""Constants that a program holds in 8 bits: what can be done to them without making floats of them."""
+"""Constants that a program holds in 8 bits, and what can be computed from them without converting them to floats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgekit_mil.core.values import Value
 
 @dataclass(frozen=True)
 class Stored:
-    """``(levels - zero) * scale``."""
+    """8-bit weights with the values ``(levels - zero) * scale``."""
 
     levels: np.ndarray
     """8-bit integers."""
@@ -25,7 +25,7 @@ class Stored:
 
     @classmethod
     def of(cls, value: Value) -> Stored | None:
-        """What a value is stored as; None where it is not, or in another way."""
+        """Returns the 8-bit form in which a value is stored; None if it is not stored, or in another form."""
         operation = None if value.variable is None or value.constant is None else value.variable.op
         if operation is None or operation.op_type != "constexpr_affine_dequantize":
             return None
@@ -34,7 +34,7 @@ class Stored:
         return cls(levels, scale, zero, int(axis))
 
     def scaled(self, factor: np.ndarray) -> Stored | None:
-        """Times a constant that is a scalar or varies along one axis; None where the scales' axis is another."""
+        """The product with a constant that is a scalar or varies along one axis; None if scales vary along another."""
         along = self._along(factor)
         if along is None:
             return None
@@ -42,7 +42,7 @@ class Stored:
         return replace(self, scale=(self.scale * vector).astype(np.float32), axis=axis)
 
     def less(self, offset: np.ndarray) -> Stored | None:
-        """Less a constant that is a whole number of steps; None where it is not."""
+        """The weights minus a constant; None if it is not a whole number of steps, or zero points would not fit."""
         along = self._along(offset)
         if along is None:
             return None
@@ -54,11 +54,11 @@ class Stored:
         return replace(self, zero=zero.astype(self.levels.dtype), axis=axis)
 
     def transposed(self, order: Sequence[int]) -> Stored:
-        """With its axes in another order."""
+        """The weights with their axes in another order."""
         return replace(self, levels=self.levels.transpose(order), axis=list(order).index(self.axis))
 
     def reshaped(self, shape: Sequence[int]) -> Stored | None:
-        """In another shape; None where slices have scales of their own."""
+        """The weights in another shape; None if slices have separate scales or zero points."""
         return (
             replace(self, levels=self.levels.reshape(shape), axis=0)
             if not (self.scale.ndim or self.zero.ndim)
@@ -66,14 +66,14 @@ class Stored:
         )
 
     def at(self, index: int) -> Stored:
-        """What is at an index of the first axis."""
+        """The weights at an index of the first axis."""
         if self.axis:
             return replace(self, levels=self.levels[index], axis=self.axis - 1)
         scale, zero = (part[index] if part.ndim else part for part in (self.scale, self.zero))
         return Stored(self.levels[index], np.asarray(scale), np.asarray(zero), 0)
 
     def rows(self, order: Sequence[int]) -> Stored:
-        """Some indices of the first axis, in an order."""
+        """The weights at some indices of the first axis, in the given order."""
         levels = self.levels[list(order)]
         if self.axis:
             return replace(self, levels=levels)
@@ -87,7 +87,7 @@ class Stored:
         return np.asarray((self.levels.astype(np.float32) - zero) * scale)
 
     def decompression(self) -> Var:
-        """The operation that makes floats of it."""
+        """Returns the operation that decompresses the weights to floats."""
         scale, zero = self.scale, self.zero
         if scale.ndim and not zero.ndim:
             zero = np.broadcast_to(zero, scale.shape).copy()

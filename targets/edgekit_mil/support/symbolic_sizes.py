@@ -1,7 +1,7 @@
 """Sizes on their way from a Shape to a Reshape: vectors of numbers and of the symbols of open dimensions.
 
-The program computes such a vector like any other tensor. Beside that, it is known here what each element stands for,
-so that what is made from it keeps the sizes that are numbers.
+The program computes such a vector like any other tensor. In addition, the number or symbol for each element is tracked
+here, so that tensors of the computed shapes keep the sizes that are numbers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def unchanged(x: Elements) -> Elements:
 
 
 def divided(x: Elements, y: Elements) -> Elements | None:
-    """Div of numbers without a rest, which is the same for integers and floats; None for others."""
+    """Div of numbers without a remainder, which is the same for integers and floats; None for other operands."""
     numbers = [*x.reshape(-1), *y.reshape(-1)]
     if not all(map(is_number, numbers)) or not y.all() or np.any(x % y):
         return None
@@ -59,7 +59,7 @@ def divided(x: Elements, y: Elements) -> Elements | None:
 
 
 def divided_integers(x: Elements, y: Elements) -> Elements | None:
-    """Div of sizes, open ones among them, by numbers: how many windows of a fixed size there are. A rest is cut."""
+    """Div of sizes, also open ones, by positive numbers, rounded down: for the number of windows of a fixed size."""
     if not all(is_number(number) and number > 0 for number in y.reshape(-1)):
         return None
     if any(is_number(number) and number < 0 for number in x.reshape(-1)):
@@ -93,7 +93,7 @@ MOST_ELEMENTS = {"Squeeze": 1, "Unsqueeze": 1}
 
 
 def elements_of(op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]) -> Elements | None:
-    """What the elements of a node's result stand for, None where that is not known.
+    """Returns each element of a node's result as a number or an open size; None if that is not known.
 
     Args:
         op_type: An operator of the standard domain.
@@ -117,5 +117,5 @@ def elements_of(op_type: str, inputs: Sequence[Value | None], attributes: Mappin
 
 
 def known_elements(value: Value) -> Elements | None:
-    """What is known of the elements of a value."""
+    """Returns the elements of a value as numbers or open sizes; None if they are not known."""
     return value.elements if value.constant is None else value.constant.astype(object)

@@ -1,4 +1,4 @@
-"""Upsampling by a whole factor as a convolution: each of the new elements is the same mean of old ones around it."""
+"""Upsampling by a whole factor as a convolution: new elements are weighted means of the old ones around them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ CLOSE = 1e-6
 
 @dataclass(frozen=True)
 class UpsamplingFilter:
-    """What an element becomes along one axis, with what lies beyond the edges as the elements there."""
+    """The weights of the new elements for an element along one axis; edge elements are repeated beyond the edges."""
 
     weights: np.ndarray
     """[factor, taps]."""
     before: int
-    """How many of the taps stand before the element."""
+    """Number of taps before the element."""
 
     @property
     def behind(self) -> int:
-        """How many stand behind it."""
+        """Number of taps after the element."""
         return int(self.weights.shape[1]) - self.before - 1
 
     def table(self, size: int) -> np.ndarray:
-        """The weights [factor * size, size] that it gives all elements of an axis."""
+        """The weights [factor * size, size] of all new elements of an axis."""
         factor, taps = self.weights.shape
         table = np.zeros((size, factor, size))
         for place in range(size):
@@ -39,12 +39,12 @@ class UpsamplingFilter:
 
 
 def filter_of(tables: Callable[[int], np.ndarray], factor: int, sizes: tuple[int, ...]) -> UpsamplingFilter | None:
-    """The filter that a table is made of; None where it is none at one of the sizes, as with aligned corners.
+    """The filter that produces a table of weights; None if it does not at one of the sizes, as with aligned corners.
 
     Args:
         tables: Gives the weights [factor * size, size] for a size.
-        factor: What sizes are multiplied by.
-        sizes: At which sizes it has to be the same.
+        factor: The factor by which sizes are multiplied.
+        sizes: The sizes at which the filter has to produce the table.
     """
     middle = WIDE // 2
     rows = tables(WIDE)[middle * factor : (middle + 1) * factor]

@@ -1,4 +1,4 @@
-"""The windows of convolution and pooling: what ``auto_pad``, pads, strides and dilations come to in numbers.
+"""The windows of convolution and pooling: computes ``auto_pad``, pads, strides and dilations in numbers.
 
 ``edgekit_mlruntime.kernels.windows`` has the same arithmetic: the runtime judges the converter, so they share no code.
 """
@@ -22,7 +22,7 @@ Padding = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Windows:
-    """Sizes, strides and dilations of a window that slides, one number a spatial dimension each."""
+    """Sizes, strides and dilations of a sliding window, with one number for each spatial dimension."""
 
     sizes: Ints
     strides: Ints
@@ -30,7 +30,7 @@ class Windows:
 
     @classmethod
     def over(cls, sizes: Sequence[int], strides: Sequence[int] | None, dilations: Sequence[int] | None) -> Windows:
-        """Windows with ONNX's defaults for what is left out; a window of one element has no holes.
+        """Windows with ONNX's defaults for arguments left out; the dilation of a window of one element is 1.
 
         Raises:
             Unsupported: More spatial dimensions than Core ML has, or none.
@@ -53,10 +53,10 @@ class Windows:
         return any(dilation > 1 for dilation in self.dilations)
 
     def padding(self, x: Value, auto_pad: str, pads: Sequence[int] | None) -> Padding:
-        """What is padded before and after each spatial dimension of ``x``.
+        """The padding before and after each spatial dimension of ``x``.
 
-        ``SAME_UPPER`` and ``SAME_LOWER`` leave ``ceil(size / stride)`` windows and put the odd element at the end or
-        at the beginning.
+        ``SAME_UPPER`` and ``SAME_LOWER`` give ``ceil(size / stride)`` windows and put the odd element at the end or at
+        the beginning.
 
         Raises:
             Unsupported: ``SAME_*`` with strides on a dynamic dimension, or negative pads.
@@ -79,9 +79,9 @@ class Windows:
         return tuple(halves(total, extra_at_end=auto_pad == "SAME_UPPER") for total in totals)
 
     def named_padding(self, x: Value, auto_pad: str) -> str | None:
-        """MIL's name for what :meth:`padding` cannot tell in numbers: ``SAME_*`` with strides on open sizes.
+        """MIL's name for a padding that :meth:`padding` cannot compute: ``SAME_*`` with strides on open sizes.
 
-        MIL's ``same`` and ``same_lower`` pad as ONNX's ``SAME_UPPER`` and ``SAME_LOWER`` do, when sizes are known.
+        MIL's ``same`` and ``same_lower`` pad as ONNX's ``SAME_UPPER`` and ``SAME_LOWER`` do, once sizes are known.
         """
         is_open = any(not isinstance(size, int | np.integer) for size in x.shape[2:])
         if is_open and max(self.strides) > 1:
@@ -89,11 +89,11 @@ class Windows:
         return None
 
     def reach(self, x: Value, padding: Padding, ceil_mode: bool) -> Padding:
-        """How far windows reach beyond the input: the padding and, with ``ceil_mode``, what the last one needs more.
+        """How far windows reach beyond the input: the padding and, with ``ceil_mode``, what the last window needs more.
 
         ``ceil_mode`` rounds the number of windows up, but a window that would start in the padding after the input is
-        left out. Where a size is open, windows reach as far as any size needs, and no further than from the last
-        element on: less than a window is cut off.
+        left out. For an open size, windows reach as far as any size may need, but less than a window beyond the last
+        element: a remainder that is smaller than a window is cut off.
         """
         if not ceil_mode:
             return padding
@@ -110,7 +110,7 @@ class Windows:
         return tuple(reach)
 
     def require_one(self, x: Value, reach: Padding) -> None:
-        """Sees that there is a window along each dimension whose size is known.
+        """Checks that there is a window along each dimension whose size is known.
 
         Raises:
             Unsupported: The windows are larger than the input: nothing comes out, and Core ML has no empty tensors.
@@ -144,7 +144,7 @@ def explicit_padding(pads: Sequence[int] | None, count: int) -> Padding:
 
 
 def halves(total: int, *, extra_at_end: bool) -> tuple[int, int]:
-    """A total split over both ends."""
+    """Splits a total over both ends."""
     small = total // 2
     return (small, total - small) if extra_at_end else (total - small, small)
 
