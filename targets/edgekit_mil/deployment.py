@@ -1,4 +1,4 @@
-"""Deployment targets: which system version stands for which set of MIL operators."""
+"""Deployment targets: the system versions, each of which has a set of MIL operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def deployment_target(name: str) -> str:
     """The deployment target's name as coremltools spells it.
 
     Raises:
-        edgekit.errors.InputError: There is none of that name.
+        edgekit.errors.InputError: There is no target of this name.
     """
     found = next((target for target in TARGETS if target.lower() == name.lower()), None)
     if found is None:

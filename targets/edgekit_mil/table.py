@@ -92,7 +92,7 @@ def _newest(entry: Lowering) -> int:
 
 
 def _newest_schemas(domain: str) -> dict[str, onnx.defs.OpSchema]:
-    """The schemas in force at the newest opset, by operator."""
+    """The schemas of the newest opset that are not deprecated, by operator."""
     current = (schema for schema in onnx.defs.get_all_schemas() if schema.domain == domain)
     return {schema.name: schema for schema in current if not schema.deprecated}
 

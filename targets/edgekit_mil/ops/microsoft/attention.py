@@ -29,7 +29,7 @@ from edgekit_mil.support.attention_heads import (
 from edgekit_mil.support.runtime_shapes import counted, is_number, size_of
 
 MASKED = -10000.0
-"""ONNX Runtime's default of what hides a key."""
+"""ONNX Runtime's default of the number that is added to a score to hide a key."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class Hiding:
     """What hides keys from queries."""
 
     mask: Value | None
-    """Lengths, or zeros and ones."""
+    """The sequences' lengths, or a mask of zeros and ones; None for no mask."""
     bias: Value | None
-    """Added to the scores."""
+    """Added to the scores; None for nothing."""
     strength: float
-    """What is added to hide a key."""
+    """The number that is added to a score to hide a key."""
     is_causal: bool = False
 
     def scores_bias(self, query: Var, key: Var) -> Var | None:
-        """What is added to the scores of [b, heads, s, d] and [b, heads, t, d], broadcastable; None for nothing."""
+        """The sum of biases for the scores of [b, heads, s, d] and [b, heads, t, d], broadcastable; None for none."""
         queries, keys = size_of(query, 2), size_of(key, 2)
         if self.mask is not None and len(self.mask.shape) == 1 and _differ(self.mask.shape[0], size_of(query, 0)):
             raise Unsupported("a mask that tells where sequences begin")
@@ -74,7 +74,7 @@ def attention(
     scale: float = 0.0,
     unidirectional: int = 0,
 ) -> tuple[Var, Var | None]:
-    """Self-attention of x [b, s, i] with one matrix [i, q + k + v] for all three projections; and the keys and values.
+    """Self-attention of x [b, s, i] with one matrix [i, q + k + v] for three projections; and the keys and values.
 
     Past and present keys and values are [2, b, heads, t, d].
     """
@@ -105,7 +105,7 @@ def quantized_attention(
     scale: float = 0.0,
     unidirectional: int = 0,
 ) -> tuple[Value, Value | None]:
-    """Attention whose projections multiply 8-bit integers."""
+    """Self-attention whose projections multiply 8-bit integers."""
     total = integer_matmul(ctx, x, input_zero_point, weight, weight_zero_point)
     projected = rescaled(total, input_scale, weight_scale, bias).var
     sizes = [weight.static_shape[1] // 3] * 3
@@ -131,10 +131,10 @@ def multi_head_attention(
     scale: float = 0.0,
     unidirectional: int = 0,
 ) -> tuple[Var, Var, Var]:
-    """Attention of projected queries, keys and values; and the keys and values with those of the past.
+    """Attention of projected queries, keys and values; and the keys and values, appended to those of the past.
 
-    Queries are [b, s, heads * d]; keys and values are [b, t, heads * d] or [b, heads, t, d]. Queries of rank 5
-    hold all three [b, s, heads, 3, d], keys of rank 5 hold the values too [b, t, heads, 2, d].
+    Queries are [b, s, heads * d]; keys and values are [b, t, heads * d] or [b, heads, t, d]. Queries of rank 5 contain
+    queries, keys and values, [b, s, heads, 3, d]; keys of rank 5 contain keys and values, [b, t, heads, 2, d].
     """
     q, k, v = _heads(query, key, value, bias, num_heads)
     if past_key is not None and past_value is not None:
@@ -162,7 +162,7 @@ def rotary_embedding(
 ) -> Var:
     """Rotate pairs of elements of x [b, s, heads * d] or [b, heads, s, d] by angles of their positions.
 
-    Position_ids are [b, s], or [1] with the first; the caches are [positions, d / 2].
+    ``position_ids`` are [b, s], or [1] with the first position; the caches are [positions, d / 2].
     """
     if is_packed_batching or scale != 1.0:
         raise Unsupported("packs batches, or scales")
@@ -191,7 +191,7 @@ def _self_attention(
     hiding: Hiding,
     scale: float,
 ) -> tuple[Var, Var | None]:
-    """Attention of queries, keys and values side by side; and the keys and values with those of the past."""
+    """Attention of queries, keys and values side by side in a tensor; and the keys and values, appended to the past."""
     query, key, value = (split_heads(part, heads) for part in mb.split(x=projected, split_sizes=sizes, axis=2))
     if past is not None:
         before = [mb.gather(x=past.var, indices=np.int32(index), axis=0) for index in range(2)]
@@ -205,7 +205,7 @@ def _self_attention(
 def _heads(
     query: Value, key: Value | None, value: Value | None, bias: Value | None, heads: int
 ) -> tuple[Var, Var, Var]:
-    """Queries, keys and values as [b, heads, s, d] each, biases added."""
+    """Queries, keys and values as [b, heads, s, d] each, with biases added."""
     if key is None:
         return _unpacked(query, bias, 3)
     (width,) = query.static_sizes([2])
@@ -239,7 +239,7 @@ def _plus(x: Var, bias: Var | None) -> Var:
 
 
 def _hidden(mask: Value, queries: Any, keys: Any, value: float) -> Var:
-    """What a mask adds to the scores: lengths [b], or zeros and ones [b, t], [b, s, t] or [b, 1, s, t]."""
+    """The bias for a mask of lengths [b], or of zeros and ones [b, t], [b, s, t] or [b, 1, s, t]."""
     shape = mask.shape
     if len(shape) == 1:
         return length_bias(mask.var, keys, value)

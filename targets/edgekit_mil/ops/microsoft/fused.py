@@ -1,4 +1,4 @@
-"""Operators of ``com.microsoft`` that ONNX Runtime's optimizer makes of several standard ones."""
+"""Operators of ``com.microsoft`` into which ONNX Runtime's optimizer fuses several standard ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fused_conv(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Var:
-    """A convolution, plus z, and an activation of that."""
+    """A convolution, plus z, followed by an activation."""
     result = conv(
         ctx,
         x,
@@ -64,7 +64,7 @@ def fused_gemm(
     transA: int = 0,  # noqa: N803 - ONNX Runtime's name
     transB: int = 0,  # noqa: N803 - ONNX Runtime's name
 ) -> Var:
-    """Gemm and an activation of it."""
+    """Gemm, followed by an activation."""
     parameters = [number for number in (activation_alpha, activation_beta) if number is not None]
     return activated(gemm(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB), activation, parameters)
 
@@ -81,7 +81,7 @@ def fused_matmul(
     transBatchA: int = 0,  # noqa: N803 - ONNX Runtime's name
     transBatchB: int = 0,  # noqa: N803 - ONNX Runtime's name
 ) -> Var:
-    """``alpha * A' B'``; transBatch moves the first axis behind the other leading ones first."""
+    """``alpha * A' B'``; before the product, transBatch moves the first axis behind the other batch axes."""
     if a.rank < 2 or b.rank < 2:
         raise Unsupported(f"needs matrices, found ranks {a.rank} and {b.rank}")
     left, right = (
@@ -117,10 +117,10 @@ def quick_gelu(ctx: Context, x: Value, *, alpha: float = 1.702) -> Var:
 
 
 def activated(x: Var, name: str, parameters: Sequence[float]) -> Var:
-    """An activation that ONNX Runtime fuses into the node before it.
+    """Applies an activation that ONNX Runtime fuses into the node before it.
 
     Raises:
-        Unsupported: There is none of that name.
+        Unsupported: There is no activation of this name.
     """
     defaults: dict[str, tuple[float, ...]] = {"LeakyRelu": (0.01,), "HardSigmoid": (0.2, 0.5)}
     values = [*parameters, *defaults.get(name, ())[len(parameters) :]]

@@ -1,4 +1,4 @@
-"""GroupQueryAttention of ``com.microsoft``: what exported language models keep their keys and values with."""
+"""GroupQueryAttention of ``com.microsoft``: exported language models use it with a cache of keys and values."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from edgekit_mil.support.attention_heads import added, merge_heads, rotated, spl
 
 @dataclass(frozen=True)
 class Cache:
-    """Where the new keys and values go among those of the past."""
+    """Where new keys and values are written into those of the past."""
 
     begins: Var | np.ndarray
-    """How many keys each sequence has already [b, 1], int32."""
+    """Number of keys that each sequence already has: [b, 1], int32."""
     new: int
-    """How many come."""
+    """Number of new keys."""
     capacity: int
-    """How many the past has room for."""
+    """Number of keys that the past has room for."""
     length: int
-    """How many the result has room for."""
+    """Number of keys that the result has room for."""
 
     def written(self, past: Var | None, new: Var, target_has_batches: bool) -> Var:
-        """The past [b, heads, capacity, d] with the new ones [b, heads, s, d], zeros after them."""
+        """The past [b, heads, capacity, d] with the new ones [b, heads, s, d] after its keys, and zeros at the end."""
         batch = int(new.shape[0])
         if past is None or self.capacity == 0:
             if self.length != self.new:
@@ -53,14 +53,14 @@ class Cache:
         return mb.mul(x=taken, y=mb.expand_dims(x=kept, axes=[1, 3]))
 
     def positions(self) -> Var:
-        """Of the new keys in their sequences: [b, s], int32."""
+        """Positions of the new keys in their sequences: [b, s], int32."""
         steps = np.arange(self.new, dtype=np.int32)[None]
         if isinstance(self.begins, np.ndarray):
             return mb.const(val=steps + self.begins)
         return mb.add(x=steps, y=self.begins)
 
     def causal_bias(self, window: int) -> Var | np.ndarray:
-        """What hides keys after a query, and those ``window`` or more before it: [b, 1, s, length]."""
+        """The bias that hides keys after a query, and those ``window`` or more before it: [b, 1, s, length]."""
         keys = np.arange(self.length, dtype=np.int32)[None, None]
         if isinstance(self.begins, np.ndarray):
             places = self.positions().val[:, :, None]
@@ -100,8 +100,8 @@ def group_query_attention(
 ) -> tuple[Var, Var, Var]:
     """Causal attention in which groups of query heads share a head of keys and values; and all keys and values.
 
-    Queries are [b, s, heads * d], or all three side by side; the past is [b, kv_heads, t, d]. A sequence has
-    ``seqlens_k + 1`` keys with the new ones, and the batch ``total_sequence_length`` at most.
+    Queries are [b, s, heads * d], or queries, keys and values side by side; the past is [b, kv_heads, t, d]. A sequence
+    has ``seqlens_k + 1`` keys including the new ones; ``total_sequence_length`` is the largest number in the batch.
     """
     q, k, v = _heads(query, key, value, num_heads, kv_num_heads)
     batch, _, steps, width = (int(size) for size in q.shape)
@@ -143,7 +143,7 @@ def _heads(query: Value, key: Value | None, value: Value | None, heads: int, kv_
 
 
 def _begins(seqlens: Value, batch: int, steps: int, total: int) -> Var | np.ndarray:
-    """How many keys there are before the new ones [b, 1]: none where all of them are new."""
+    """Number of keys before the new ones: [b, 1]; 0 if all keys are new."""
     if steps == total:
         return np.zeros((batch, 1), np.int32)
     if seqlens.constant is not None:
@@ -152,7 +152,7 @@ def _begins(seqlens: Value, batch: int, steps: int, total: int) -> Var | np.ndar
 
 
 def _turned(x: Var, positions: Var, cos_cache: Value, sin_cache: Value, interleaved: bool) -> Var:
-    """Heads [b, heads, s, d] rotated by the angles of positions [b, s]; what caches are too narrow for stays."""
+    """Heads [b, heads, s, d] rotated by angles of positions [b, s]; elements beyond the caches' width are kept."""
     cosines, sines = (
         mb.expand_dims(x=mb.gather(x=cache.var, indices=positions, axis=0), axes=[1])
         for cache in (cos_cache, sin_cache)
@@ -161,7 +161,7 @@ def _turned(x: Var, positions: Var, cos_cache: Value, sin_cache: Value, interlea
 
 
 def _sink(head_sink: Value | None, smooth: bool, shape: list[int]) -> Var | None:
-    """A score that belongs to no key [b, heads, s, 1]; None where there is none."""
+    """A score that belongs to no key: [b, heads, s, 1]; None if there is none."""
     if head_sink is not None:
         rows = mb.reshape(x=head_sink.var, shape=[1, shape[1], 1, 1])
         return mb.add(x=np.zeros(shape, np.float32), y=rows)
@@ -169,7 +169,7 @@ def _sink(head_sink: Value | None, smooth: bool, shape: list[int]) -> Var | None
 
 
 def _softmax(scores: Var, sink: Var | None) -> Var:
-    """Shares of keys [b, heads, s, t], which do not add up to 1 where a sink takes some."""
+    """Softmax over the keys: [b, heads, s, t]; with a sink, the shares of the keys add up to less than 1."""
     if sink is None:
         return mb.softmax(x=scores, axis=-1)
     shares = mb.softmax(x=mb.concat(values=[scores, sink], axis=3), axis=-1)

@@ -35,7 +35,7 @@ def skip_layer_normalization(
     *,
     epsilon: float = 1e-12,
 ) -> Outputs:
-    """Layer normalization of ``x + skip + bias`` over the last axis, and that sum."""
+    """Layer normalization of ``x + skip + bias`` over the last axis; returns the sum, too."""
     _require_plain(ctx, 3)
     total = _sum(x, skip, bias)
     return layer_norm(total, gamma, beta, x.rank - 1, epsilon), None, None, total
@@ -45,7 +45,7 @@ def skip_layer_normalization(
 def skip_simplified_layer_normalization(
     ctx: Context, x: Value, skip: Value, gamma: Value, bias: Value | None = None, *, epsilon: float = 1e-12
 ) -> Outputs:
-    """Root-mean-square normalization of ``x + skip + bias`` over the last axis, and that sum."""
+    """Root-mean-square normalization of ``x + skip + bias`` over the last axis; returns the sum, too."""
     _require_plain(ctx, 3)
     total = _sum(x, skip, bias)
     return rms_norm(total.var, gamma.var, [x.rank - 1], epsilon), None, None, total
@@ -67,7 +67,7 @@ def embed_layer_normalization(
     epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> Outputs:
-    """Layer normalization of the sum of word, position and segment embeddings; the number of ones in each mask."""
+    """Layer normalization of the sum of word, position and segment embeddings; and the number of ones per mask."""
     batch, steps = (size_of(input_ids.var, axis) for axis in range(2))
     total = mb.gather(x=word_embedding.var, indices=input_ids.var, axis=0)
     if position_ids is not None:
@@ -95,7 +95,7 @@ def _sum(x: Value, skip: Value, bias: Value | None) -> Value:
 
 
 def _require_plain(ctx: Context, sum_position: int) -> None:
-    """The statistics that training wants are not computed."""
+    """Raises Unsupported if statistics for training are asked for, which are not computed."""
     if any(used and position not in (0, sum_position) for position, used in enumerate(ctx.output_used)) or (
         sum_position == 1 and any(ctx.output_used[1:])
     ):

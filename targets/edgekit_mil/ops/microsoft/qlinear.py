@@ -1,6 +1,6 @@
-"""Operators on quantized tensors that ONNX Runtime adds to the standard: they compute on the real numbers.
+"""Operators on quantized tensors that ONNX Runtime adds to the standard: computed with the real numbers in floats.
 
-ONNX Runtime computes most of them so itself, or by a table of the 256 results.
+ONNX Runtime itself computes most of them in this way, or by a table of the 256 results.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def leaky_relu(
     *,
     alpha: float = 0.01,
 ) -> Value:
-    """X, times alpha where it is negative."""
+    """``x``, times alpha where it is negative."""
     result = mb.leaky_relu(x=real(ctx, x, x_scale, x_zero_point), alpha=alpha)
     return stored(ctx, result, y_scale, y_zero_point, x.dtype)
 
@@ -101,7 +101,7 @@ def normalized_exponentials(
     axis: int = -1,
     opset: int,
 ) -> Value:
-    """Exponentials over their sum: along the axis from opset 13 on, over all axes from it on before."""
+    """Softmax: from opset 13 on along the axis, in older opsets over all axes from ``axis`` on."""
     data = real(ctx, x, x_scale, x_zero_point)
     if opset >= softmax.FIRST_ALONG_ONE_AXIS or axis % x.rank == x.rank - 1:
         result = softmax.softmax(data, axis)
@@ -125,7 +125,7 @@ def where(
     z_scale: Value,
     z_zero_point: Value,
 ) -> Value:
-    """X where the condition holds, else y."""
+    """``x`` where the condition holds, else ``y``."""
     chosen = choose(
         condition.var,
         computed(real(ctx, x, x_scale, x_zero_point), ir.DataType.FLOAT),
@@ -136,7 +136,7 @@ def where(
 
 @lowering("QLinearConcat", versions=[1], domain=DOMAIN)
 def concat(ctx: Context, y_scale: Value, y_zero_point: Value, *inputs: Value, axis: int) -> Value:
-    """Tensors one after the other; each is given with its scale and its zero point."""
+    """Concatenates tensors, each given with its scale and its zero point."""
     parts = [real(ctx, *inputs[place : place + 3]) for place in range(0, len(inputs), 3)]
     return stored(ctx, mb.concat(values=parts, axis=axis), y_scale, y_zero_point, y_zero_point.dtype)
 
@@ -162,7 +162,7 @@ def conv(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Value:
-    """The standard's operator, of x [n, *D, C] on demand; weights are [m, C/group, *K] either way."""
+    """The standard's operator; with ``channels_last`` x is [n, *D, C], while weights are always [m, C/group, *K]."""
 
     def convolve(data: Value) -> Var:
         result: Value = quantized_products.qlinear_conv(
@@ -273,17 +273,17 @@ def max_pool_channels_last(
 
 
 def real(ctx: Context, x: Value, scale: Value, zero_point: Value | None = None) -> Var:
-    """The real numbers that a quantized tensor stands for, in float32."""
+    """The real numbers that a quantized tensor represents, in float32."""
     return quantized_products.real(ctx, x, scale, zero_point_or_zero(zero_point, scale, x.dtype), 0).var
 
 
 def stored(ctx: Context, numbers: Var, scale: Value, zero_point: Value | None, dtype: ir.DataType) -> Value:
-    """Real numbers quantized to a type."""
+    """Quantizes real numbers to a type."""
     return quantized_products.levels(ctx, numbers, scale, zero_point_or_zero(zero_point, scale, dtype))
 
 
 def with_channels_second(x: Value, channels_last: bool, compute: Callable[[Value], Var]) -> Var:
-    """What is computed of a tensor [n, C, *D], its channels in the place that they have in ``x``."""
+    """Computes with a tensor as [n, C, *D]; the result has its channels where ``x`` has them."""
     if not channels_last:
         return compute(x)
     spatial = range(1, x.rank - 1)

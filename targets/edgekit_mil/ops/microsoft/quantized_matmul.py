@@ -15,12 +15,12 @@ from edgekit_mil.ops.standard.quantized_products import along_axis, integer_matm
 from edgekit_mil.support.linear_quantization import Granularity, compressed, dynamically_quantized
 
 BITS = {2: ir.DataType.UINT4, 4: ir.DataType.UINT4, 8: ir.DataType.UINT8}
-"""What weights of few bits are stored in."""
+"""The type in which weights of 2, 4 or 8 bits are stored."""
 
 
 @lowering("DynamicQuantizeLinear", versions=[11])
 def dynamic_quantize_linear(ctx: Context, x: Value) -> tuple[Value, Value, Value]:
-    """Levels, scale and zero point by the range of x."""
+    """Levels, scale and zero point for the range of x."""
     levels, scale, zero = dynamically_quantized(x.var)
     return computed(levels, ir.DataType.UINT8), computed(scale, x.dtype), computed(zero, ir.DataType.UINT8)
 
@@ -29,7 +29,7 @@ def dynamic_quantize_linear(ctx: Context, x: Value) -> tuple[Value, Value, Value
 def dynamic_quantize_matmul(
     ctx: Context, a: Value, b: Value, b_scale: Value, b_zero_point: Value | None = None, bias: Value | None = None
 ) -> Value:
-    """Product of a, quantized by its range, with a quantized b; a float result."""
+    """Product of a, quantized by its range, with a quantized b, as floats."""
     levels, scale, zero = dynamically_quantized(a.var)
     quantized_a = computed(levels, ir.DataType.UINT8)
     total = integer_matmul(ctx, quantized_a, computed(zero, ir.DataType.UINT8), b, b_zero_point)
@@ -47,7 +47,7 @@ def matmul_integer_to_float(
     b_zero_point: Value | None = None,
     bias: Value | None = None,
 ) -> Value:
-    """Product of quantized matrices; a float result."""
+    """Product of quantized matrices, as floats."""
     return rescaled(integer_matmul(ctx, a, a_zero_point, b, b_zero_point), a_scale, b_scale, bias)
 
 
@@ -67,10 +67,10 @@ def matmul_n_bits(
     bits: int = 4,
     block_size: int,
 ) -> Var:
-    """``a b^T`` with b [N, K] in blocks of few bits along K, packed into bytes from the low bits on.
+    """``a b^T`` with b [N, K] quantized in blocks along K and packed into bytes, lowest bits first.
 
-    With g_idx, every column of b names its block. Zero points may be floats: b is then stored with others, and what
-    that changes of a block is made up for by the sum of its columns of a.
+    With g_idx, every column of b names its block. Zero points may be floats: b is then stored with the middle of the
+    range as zero points, and the sums of a's columns in each block correct the difference.
     """
     if bits not in BITS:
         raise Unsupported(f"weights of {bits} bits", "quantize to 4 or 8 bits")
@@ -102,7 +102,7 @@ def matmul_n_bits(
 
 
 def _by_block(blocks: np.ndarray, columns: int, length: int) -> np.ndarray:
-    """The columns, those of one block after those of another."""
+    """Returns the order of columns by their blocks."""
     order: np.ndarray = np.argsort(blocks[:columns], kind="stable")
     if not np.array_equal(blocks[order], np.arange(columns) // length):
         raise Unsupported("blocks of several lengths", "quantize without an order of columns (g_idx)")
@@ -110,7 +110,7 @@ def _by_block(blocks: np.ndarray, columns: int, length: int) -> np.ndarray:
 
 
 def _members(columns: int, blocks: int, length: int) -> np.ndarray:
-    """Ones where a column is in a block, [columns, blocks]."""
+    """Returns [columns, blocks]: 1 if a column is in a block, else 0."""
     is_in: np.ndarray = np.arange(columns)[:, np.newaxis] // length == np.arange(blocks)
     return is_in.astype(np.float32)
 
@@ -132,7 +132,7 @@ def qgemm(
     transA: int = 0,  # noqa: N803 - ONNX Runtime's name
     transB: int = 0,  # noqa: N803 - ONNX Runtime's name
 ) -> Value:
-    """``alpha * (A' B' + C)`` of quantized matrices, C in int32; quantized where there is a scale for the result."""
+    """``alpha * (A' B' + C)`` of quantized matrices, C in int32; quantized if there is a scale for the result."""
     left, right = (_transposed(value) if flag else value for value, flag in ((a, transA), (b, transB)))
     total = integer_matmul(ctx, left, a_zero_point, right, b_zero_point)
     if c is not None:
@@ -158,7 +158,7 @@ def _transposed(matrix: Value) -> Value:
 
 
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
-    """Numbers of ``bits`` bits from bytes, the low bits first, in a row along the last axis."""
+    """Unpacks numbers of ``bits`` bits from bytes, the lowest bits first, along the last axis."""
     octets = packed.astype(np.uint8)
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     numbers: np.ndarray = (octets[..., None] >> shifts) & ((1 << bits) - 1)

@@ -1,4 +1,4 @@
-"""DynamicQuantizeLSTM of ``com.microsoft``: what ONNX Runtime's quantizer makes of an LSTM."""
+"""DynamicQuantizeLSTM of ``com.microsoft``, into which ONNX Runtime's quantizer turns an LSTM."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def dynamic_quantize_lstm(
     hidden_size: int | None = None,
     input_forget: int = 0,
 ) -> list[Var]:
-    """An LSTM of weights in 8 bits, whose input and states are rounded to 8 bits of their own range.
+    """An LSTM with 8-bit weights, whose input and states are rounded to 8 bits of their current range.
 
     Weights are [directions, I, 4 H] and [directions, H, 4 H], scales and zero points [directions] or
     [directions, 4 H].

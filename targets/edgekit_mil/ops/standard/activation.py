@@ -10,7 +10,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Value
 
 PRELU_RANK = 4
-"""MIL's operation takes different slopes for the channels of images only."""
+"""MIL's ``prelu`` takes a slope per channel only for tensors of this rank, images."""
 
 
 @lowering("Relu", versions=[6, 13, 14], elementwise=True)
@@ -23,13 +23,13 @@ def relu(ctx: Context, x: Value) -> Var:
 
 @lowering("LeakyRelu", versions=[6, 16], elementwise=True)
 def leaky_relu(ctx: Context, x: Value, *, alpha: float = 0.01) -> Var:
-    """X, times alpha where it is negative."""
+    """``x``, times alpha where it is negative."""
     return mb.leaky_relu(x=x.var, alpha=alpha)
 
 
 @lowering("PRelu", versions=[7, 9, 16], elementwise=True)
 def prelu(ctx: Context, x: Value, slope: Value) -> Var:
-    """X, times the slope where it is negative; one slope a channel has an operation of its own."""
+    """``x``, times the slope where it is negative; MIL has an operation for one slope per channel."""
     if x.is_float and slope.constant is not None and x.rank == PRELU_RANK:
         channels = x.shape[1]
         per_channel = (channels, 1, 1)
@@ -41,13 +41,13 @@ def prelu(ctx: Context, x: Value, slope: Value) -> Var:
 
 @lowering("ThresholdedRelu", versions=[10, 22], elementwise=True)
 def thresholded_relu(ctx: Context, x: Value, *, alpha: float = 1.0) -> Var:
-    """X where it is over alpha, else 0."""
+    """``x`` where it is greater than alpha, else 0."""
     return mb.select(cond=mb.greater(x=x.var, y=np.float32(alpha)), a=x.var, b=np.float32(0))
 
 
 @lowering("Elu", versions=[6, 22], elementwise=True)
 def elu(ctx: Context, x: Value, *, alpha: float = 1.0) -> Var:
-    """X, alpha (exp(x) - 1) where it is negative."""
+    """``x``, or ``alpha (exp(x) - 1)`` where it is negative."""
     return mb.elu(x=x.var, alpha=alpha)
 
 
@@ -115,7 +115,7 @@ def softsign(ctx: Context, x: Value) -> Var:
 
 @lowering("Shrink", versions=[9], elementwise=True)
 def shrink(ctx: Context, x: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Var:
-    """X plus the bias where it is under -lambd, else minus the bias where it is over lambd, else 0."""
+    """``x + bias`` where x is less than -lambd, ``x - bias`` where it is greater than lambd, else 0."""
     number = x.var if x.is_float else mb.cast(x=x.var, dtype="fp32")
     is_high = mb.greater(x=number, y=np.float32(lambd))
     high = mb.select(cond=is_high, a=mb.sub(x=number, y=np.float32(bias)), b=np.float32(0))

@@ -25,7 +25,7 @@ def binary(ctx: Context, a: Value, b: Value) -> Var:
 
 
 FAR = np.float32(2.0**64)
-"""What a divisor beyond float32 is divided by, exactly, and the dividend first."""
+"""Factor by which both operands are divided first, exactly, if the divisor exceeds float32."""
 
 
 @lowering("Div", versions=[7, 13, 14], elementwise=True)
@@ -40,7 +40,7 @@ def divide(ctx: Context, a: Value, b: Value) -> Var:
 
 
 def _leaves_float32(numbers: np.ndarray | None) -> bool:
-    """Whether finite doubles are larger than every float32: integer networks divide by powers of two beyond 2^127."""
+    """Whether a finite double exceeds float32's range: integer networks divide by powers of two beyond 2^127."""
     if numbers is None or numbers.dtype != np.float64:
         return False
     finite = np.abs(numbers[np.isfinite(numbers)])
@@ -78,7 +78,7 @@ def power(ctx: Context, base: Value, exponent: Value) -> Var:
 @lowering("Max", "Min", versions=[8, 12, 13], elementwise=True)
 @lowering("Sum", versions=[8, 13], elementwise=True)
 def variadic(ctx: Context, *xs: Value) -> Var:
-    """One after the other."""
+    """The maximum, minimum or sum of all tensors."""
     if ctx.op_type != "Sum":
         xs = tuple(reachable(x, upper=ctx.op_type == "Min") for x in xs)
     if len(xs) == 1:
@@ -88,6 +88,6 @@ def variadic(ctx: Context, *xs: Value) -> Var:
 
 @lowering("Mean", versions=[8, 13], elementwise=True)
 def mean(ctx: Context, *xs: Value) -> Var:
-    """The sum over the count."""
+    """The mean of all tensors."""
     total = reduce(lambda x, y: mb.add(x=x, y=y), [x.var for x in xs])
     return mb.real_div(x=total, y=float(len(xs))) if len(xs) > 1 else mb.identity(x=total)

@@ -26,7 +26,7 @@ def batch_normalization_spatial(
     momentum: float = 0.9,
     spatial: int = 1,
 ) -> Var | Value:
-    """Statistics of shape [C], or [C, *D] where ``spatial`` is 0: then every element has its own."""
+    """With given statistics [C]; if ``spatial`` is 0, with separate ones for every element, [C, *D]."""
     _refuse_training_outputs(ctx)
     if ctx.version == 6 and not is_test:
         raise Unsupported("trains: is_test is 0", "export the model for inference")
@@ -48,7 +48,7 @@ def batch_normalization_inference(
     epsilon: float = 1e-5,
     momentum: float = 0.9,
 ) -> Var | Value:
-    """Statistics [C] given."""
+    """With given statistics [C]."""
     _refuse_training_outputs(ctx)
     return normalize_channels(x, scale, b, mean, var, epsilon)
 
@@ -66,7 +66,7 @@ def batch_normalization(
     momentum: float = 0.9,
     training_mode: int = 0,
 ) -> Var | Value | Outputs:
-    """Statistics [C] given; in training mode those of the batch, with the running ones as further outputs."""
+    """With given statistics [C]; in training mode with those of the batch, and the running ones as further outputs."""
     if not training_mode:
         return normalize_channels(x, scale, b, mean, var, epsilon)
     axes = [axis for axis in range(x.rank) if axis != 1]

@@ -11,7 +11,7 @@ from edgekit_mil.support.movement import through_int32
 
 @lowering("DepthToSpace", versions=[1, 11, 13, 28])
 def depth_to_space(ctx: Context, x: Value, *, blocksize: int, mode: str = "DCR") -> Var:
-    """Channels to blocks of pixels; of floats, CRD is MIL's pixel shuffle and DCR its depth-to-space."""
+    """Moves channels to blocks of pixels; for floats, CRD is MIL's pixel shuffle and DCR its depth-to-space."""
     if x.is_float:
         if mode == "CRD":
             return mb.pixel_shuffle(x=x.var, upscale_factor=blocksize)
@@ -22,7 +22,7 @@ def depth_to_space(ctx: Context, x: Value, *, blocksize: int, mode: str = "DCR")
     by_depth = [0, 1, 2, 4, 3] if mode == "CRD" else [0, 3, 1, 4, 2]
 
     def move(var: Var) -> Var:
-        # Columns first, rows after them: both at once would need rank 6.
+        # Columns are moved first, then rows: moving both at once would need rank 6.
         taken_apart = mb.reshape(x=var, shape=[batch, *order, height * width])
         columns_inside = mb.transpose(x=taken_apart, perm=by_depth)
         rows_apart = mb.reshape(x=columns_inside, shape=[batch * depth, blocksize, height, width * blocksize])
@@ -34,7 +34,7 @@ def depth_to_space(ctx: Context, x: Value, *, blocksize: int, mode: str = "DCR")
 
 @lowering("SpaceToDepth", versions=[1, 13, 28])
 def space_to_depth(ctx: Context, x: Value, *, blocksize: int, mode: str = "DCR") -> Var:
-    """Blocks of pixels to channels; of floats in order DCR by MIL's operation."""
+    """Moves blocks of pixels to channels; for floats in order DCR by MIL's operation."""
     if x.is_float and mode == "DCR":
         return mb.space_to_depth(x=x.var, block_size=blocksize)
     batch, depth, height, width = x.static_shape

@@ -15,18 +15,18 @@ TO_NOTE = "from and to floats, integers and bool; round_mode and saturate concer
 
 @lowering("Cast", versions=[6, 9, 13, 19, 21, 23, 24, 25, 28], note=TO_NOTE, elementwise=True)
 def cast(ctx: Context, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
-    """To the type of an attribute."""
+    """Converts to the type that an attribute names."""
     return converted(x, ir.DataType(to))
 
 
 @lowering("CastLike", versions=[15, 19, 21, 23, 24, 25], note=TO_NOTE, elementwise=True)
 def cast_like(ctx: Context, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
-    """To the type of another tensor."""
+    """Converts to the type of another tensor."""
     return converted(x, like.dtype)
 
 
 def converted(x: Value, to: ir.DataType) -> Value:
-    """A value in another type: floats are truncated on the way to integers, integers wrap around in narrower ones.
+    """Converts a value to another type: floats are truncated to integers, and integers wrap around in narrower types.
 
     Raises:
         Unsupported: ML Programs have no such type.
@@ -49,7 +49,7 @@ def converted(x: Value, to: ir.DataType) -> Value:
 
 
 def holds(wide: ir.DataType, narrow: ir.DataType) -> bool:
-    """Whether every integer of one type is one of the other."""
+    """Whether the type ``wide`` has every integer of the type ``narrow``."""
     if wide not in NARROW_BITS:
         return wide not in UNSIGNED or narrow in UNSIGNED
     bits = NARROW_BITS.get(narrow, 32)

@@ -38,7 +38,7 @@ LOOP_NOTE = f"{SCAN_NOTE}, but for lists and sequences that are only added to"
 
 @lowering("If", versions=[1, 11, 13, 16, 19, 21, 23, 24, 25], note=IF_NOTE)
 def if_else(ctx: Context, condition: Value, *, then_branch: ir.Graph, else_branch: ir.Graph) -> list[Value]:
-    """The one branch where the condition is known, or where the other cannot run with these shapes; else both."""
+    """One branch if the condition is known, or if the other cannot run with these shapes; else both."""
     if condition.constant is not None:
         return ctx.lower_graph(then_branch if condition.constant.reshape(-1)[0] else else_branch, [])
     tried = [attempted(ctx, graph) for graph in (then_branch, else_branch)]
@@ -52,7 +52,7 @@ def if_else(ctx: Context, condition: Value, *, then_branch: ir.Graph, else_branc
         values = ctx.lower_graph(graph, [])
         lowered.append(values)
         pairs = zip(values, lowered[0], open_axes, strict=True)
-        # A branch hands out what it computes itself: neither constants nor what is outside.
+        # A branch may return only what it computes itself, neither constants nor values from outside.
         return tuple(
             of_open_sizes(value, axes) if axes else mb.identity(x=alike(value, first)) for value, first, axes in pairs
         )
@@ -70,7 +70,7 @@ def if_else(ctx: Context, condition: Value, *, then_branch: ir.Graph, else_branc
 
 
 def attempted(ctx: Context, branch: ir.Graph) -> list[Value] | None:
-    """What a branch gives, or None where it cannot run with these shapes; nobody uses the operations that tell it."""
+    """The results of a branch, whose operations are not used; None if it cannot run with these shapes."""
     try:
         return ctx.lower_graph(branch, [])
     except Infeasible:
@@ -78,10 +78,10 @@ def attempted(ctx: Context, branch: ir.Graph) -> list[Value] | None:
 
 
 def differing_axes(one: Value, other: Value) -> list[int]:
-    """The axes along which what two branches give is of different sizes, as far as is known now.
+    """The axes along which the results of two branches have different sizes, as far as is known during conversion.
 
     Raises:
-        Unsupported: They are of different types or ranks, and not of one element each.
+        Unsupported: The results differ in type or rank, and do not have one element each.
     """
     if one.dtype is not other.dtype or not (one.rank == other.rank or fits(one, other)):
         raise Unsupported(
@@ -95,7 +95,7 @@ def differing_axes(one: Value, other: Value) -> list[int]:
 
 
 def of_open_sizes(value: Value, axes: Sequence[int]) -> Var:
-    """A value of which the builder does not know how large it is along some axes; truth values as 0 and 1."""
+    """A value whose sizes along some axes are unknown to the builder; bool becomes 0 and 1."""
     var = whole_numbers(value)
     sizes = [size_of(var, axis) for axis in range(var.rank)]
     for axis in axes:
@@ -109,9 +109,9 @@ def only_branch(ctx: Context, condition: Value, branch: ir.Graph, *, when: bool)
 
     Args:
         ctx: The node.
-        condition: What decides at run time.
-        branch: The branch that is there.
-        when: The condition that it stands for.
+        condition: The condition, which only a run tells.
+        branch: The branch that can run.
+        when: The value of the condition for which the branch is meant.
     """
     values = ctx.lower_graph(branch, [])
     if not any(value.dtype in FLOATS for value in values):
@@ -133,7 +133,7 @@ def only_branch(ctx: Context, condition: Value, branch: ir.Graph, *, when: bool)
 
 @lowering("Loop", versions=[1, 11, 13, 16, 19, 21, 23, 24, 25], note=LOOP_NOTE)
 def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: Value, body: ir.Graph) -> list[Value]:
-    """While the condition holds, but no more than ``count`` times."""
+    """Runs the body while the condition holds, at most ``count`` times."""
     body = with_picks(body)
     lists = growing_lists(body, initial)
     if any(each.axis is not None for each in lists):
@@ -149,14 +149,14 @@ def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: V
     at_first = constant(np.array(True)) if condition is None else condition
     unread = [not (value.uses() or value.is_graph_output()) for value in list(body.inputs)[2:]]
     repetition = Repetition(step, count, at_first, initial, size=number_of_nodes(body), unread=unread)
-    results = unrolled(repetition)  # whose sequences may have tensors of several shapes
+    results = unrolled(repetition)  # unrolled, a sequence may have tensors of several shapes
     if results is not None:
         return results
     return _with_lists(ctx, count, condition, initial, body, lists) if lists else looped(repetition)
 
 
 def as_declared(value: Value, entry: ir.Value) -> Value:
-    """The number of a turn, or its condition, as the body takes it: some exporters have a vector of one element."""
+    """A turn's number or condition in the shape that the body declares: some exporters use a vector of one element."""
     if value.rank or entry.shape is None or entry.shape.rank() != 1:
         return value
     if value.constant is not None:
@@ -172,7 +172,7 @@ def _with_lists(
     body: ir.Graph,
     lists: Sequence[GrowingList],
 ) -> list[Value]:
-    """A loop whose lists are collected as scan outputs are."""
+    """Converts a loop whose lists are collected in the same way as scan outputs."""
     places = {each.state: number for number, each in enumerate(lists)}
     others = [value for place, value in enumerate(initial) if place not in places]
     results = loop(ctx, count, condition, *others, body=without_lists(body, lists))
@@ -196,7 +196,7 @@ def scan(
     scan_output_axes: list[int] | None = None,
     scan_output_directions: list[int] | None = None,
 ) -> list[Value]:
-    """Once for every slice of the scanned inputs."""
+    """Runs the body once for every slice of the scanned inputs."""
     states = len(inputs) - num_scan_inputs
     scanned = inputs[states:]
     axes = [
@@ -240,7 +240,7 @@ def batched_scan(
     num_scan_inputs: int,
     directions: list[int] | None = None,
 ) -> list[Value]:
-    """Every member of a batch by itself, one after the other."""
+    """Runs the scan for each member of a batch, one after the other."""
     if lengths is not None:
         raise Unsupported("sequences of their own lengths", "convert the model to opset 9 or later")
     batch = inputs[0].static_shape[0]
@@ -263,7 +263,7 @@ def member(x: Value, number: int) -> Value:
 
 
 def element(x: Value, axis: int, turn: Value, count: int, *, reverse: bool) -> Value:
-    """The slice of a turn, without the dimension that is scanned."""
+    """The slice for a turn, without the scanned dimension."""
     if turn.constant is not None:
         number = count - 1 - int(turn.constant) if reverse else int(turn.constant)
         place: Var = mb.const(val=np.int32(number))
@@ -275,7 +275,7 @@ def element(x: Value, axis: int, turn: Value, count: int, *, reverse: bool) -> V
 
 
 def arranged(stacked: Value, axis: int, *, reverse: bool) -> Value:
-    """A scan's output with its first dimension moved to an axis, or turned round."""
+    """A scan's output with its first dimension reversed on demand, and moved to an axis."""
     var = mb.reverse(x=stacked.var, axes=[0]) if reverse else stacked.var
     axis = normalized_axis(axis, stacked.rank)
     if axis:
@@ -284,5 +284,5 @@ def arranged(stacked: Value, axis: int, *, reverse: bool) -> Value:
 
 
 def number_of_nodes(graph: ir.Graph) -> int:
-    """How many nodes a graph has, those of its own subgraphs included."""
+    """Number of nodes in a graph, including those in its subgraphs."""
     return sum(1 for _ in ir.traversal.RecursiveGraphIterator(graph))

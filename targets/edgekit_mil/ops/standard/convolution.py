@@ -28,7 +28,7 @@ def conv(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Var:
-    """Correlation of x [n, C, *D] with w [m, C/group, *K], plus b [m]."""
+    """Cross-correlation of x [n, C, *D] with w [m, C/group, *K], plus b [m]."""
     windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
     named = windows.named_padding(x, auto_pad)
     padding = () if named else windows.padding(x, auto_pad, pads)
@@ -68,8 +68,8 @@ def conv_transpose(
 ) -> Var:
     """Gradient of the convolution with w [C, m/group, *K] at x [n, C, *D], plus b [m].
 
-    The uncropped result has ``(D - 1) * stride + extent`` elements a dimension. Pads cut off it; output padding, and an
-    output shape beyond it, add zeros.
+    The uncropped result has ``(D - 1) * stride + extent`` elements per dimension. Pads crop it; output padding, or a
+    larger output shape, appends zeros.
     """
     windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
     crop = _crop(windows, x, auto_pad, pads, output_padding, output_shape)
@@ -107,9 +107,9 @@ def col2im(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Var:
-    """Blocks [n, C * block, L] added up where they overlap in an image [n, C, *D].
+    """Adds up blocks [n, C * block, L] where they overlap in an image [n, C, *D].
 
-    That is a transposed convolution whose kernels put each element of a block in its place.
+    This is a transposed convolution whose kernels put each element of a block in its place.
     """
     image, block = image_shape.ints("image_shape"), block_shape.ints("block_shape")
     windows = Windows.over(block, strides, dilations)
@@ -138,7 +138,7 @@ def kernel_sizes(w: Value, kernel_shape: Sequence[int] | None) -> tuple[int, ...
     """Sizes of the kernel, from the weights.
 
     Raises:
-        Unsupported: The attribute contradicts them.
+        Unsupported: The attribute ``kernel_shape`` contradicts the weights.
     """
     sizes = w.static_shape[2:]
     if kernel_shape is not None and tuple(kernel_shape) != sizes:
@@ -147,7 +147,7 @@ def kernel_sizes(w: Value, kernel_shape: Sequence[int] | None) -> tuple[int, ...
 
 
 def with_holes(w: Value, dilations: Sequence[int]) -> Var:
-    """Computed weights with zeros between their elements: Core ML dilates constant weights only."""
+    """Inserts zeros between the elements of computed weights: Core ML dilates constant weights only."""
     kernel, shape = w.var, list(w.static_shape)
     for axis, dilation in enumerate(dilations, start=2):
         if dilation == 1 or shape[axis] == 1:
@@ -175,7 +175,7 @@ def _crop(
     output_padding: Sequence[int] | None,
     output_shape: Sequence[int] | None,
 ) -> Padding:
-    """What to cut off before and after each dimension of the uncropped result; negative: what to add."""
+    """Number of elements to crop before and after each dimension of the uncropped result; negative to add elements."""
     count = len(windows.sizes)
     added = tuple(output_padding or (0,) * count)
     same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
@@ -189,9 +189,11 @@ def _crop(
         totals = [total + size * stride - want for total, (size, stride, want) in zip(totals, wanted, strict=True)]
     crop = []
     for total, more in zip(totals, added, strict=True):
-        # Where windows lie apart, ONNX Runtime and ONNX's shapes add nothing behind for the sizes of SAME.
+        # If windows do not overlap, ONNX Runtime and ONNX's shape inference add nothing at the end for the sizes of
+        # SAME.
         cut = total + more if output_shape is not None else max(total + more, 0)
-        # What an output shape lacks comes behind, as in ONNX Runtime and in ONNX's reference implementation.
+        # Elements that an output shape lacks are added at the end, as in ONNX Runtime and ONNX's reference
+        # implementation.
         before, after = (0, cut) if cut < 0 else halves(cut, extra_at_end=auto_pad == "SAME_UPPER")
         crop.append((before, after - more))
     return tuple(crop)

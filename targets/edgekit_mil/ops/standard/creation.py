@@ -1,4 +1,4 @@
-"""Tensors out of nothing, or nearly: constants, ranges, one-hot vectors."""
+"""Operators that create tensors: constants, ranges, one-hot vectors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def constant_tensor(
 
 @lowering("ConstantOfShape", versions=[9, 20, 21, 23, 24, 25])
 def constant_of_shape(ctx: Context, shape: Value, *, value: np.ndarray | None = None) -> Value:
-    """One number in a shape."""
+    """A tensor of a given shape filled with one number."""
     filling = np.zeros(1, np.float32) if value is None else value
     if shape.is_constant:
         return constant(np.broadcast_to(filling.reshape(()), tuple(shape.ints("the shape"))))
@@ -66,7 +66,7 @@ def number_range(ctx: Context, start: Value, limit: Value, delta: Value, *, stas
 
 @lowering("OneHot", versions=[9, 11, 28], note="depth constant")
 def one_hot(ctx: Context, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Var:
-    """One value at an index along a new axis, another elsewhere; indices out of range select nothing."""
+    """``on`` at an index along a new axis, ``off`` elsewhere; an index out of range gives ``off`` everywhere."""
     size = depth.ints("the depth")[0]
     rank = indices.rank + 1
     axis = normalized_axis(axis, rank)
@@ -89,7 +89,7 @@ def elements(values: Value) -> tuple[Value, Value]:
 
 @lowering("Trilu", versions=[14], note="k constant")
 def trilu(ctx: Context, x: Value, k: Value | None = None, *, upper: int = 1) -> Var:
-    """The triangle over or under a diagonal, the rest 0."""
+    """The triangle above or below a diagonal; other elements are 0."""
     diagonal = 0 if k is None else int(k.require_constant("k").reshape(-1)[0])
     rows, columns = size_of(x.var, x.rank - 2), size_of(x.var, x.rank - 1)
     if is_number(rows) and is_number(columns):

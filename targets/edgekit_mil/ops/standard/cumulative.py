@@ -1,4 +1,4 @@
-"""Sums and products up to every element, reversed sequences, and caches that are written in place."""
+"""Cumulative sums and products, reversed sequences, and caches that are updated in place."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from edgekit_mil.support.movement import broadcast, normalized_axis
 
 @lowering("CumSum", versions=[11, 14], note="axis constant")
 def cumulative_sum(ctx: Context, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-    """Sums of everything up to an element, itself in- or excluded."""
+    """Cumulative sums along an axis, including each element itself unless ``exclusive``."""
 
     def total(x: Value, axis: int) -> list[Value]:
-        if exclusive and x.var.val is not None:  # coremltools (9.0) fails to evaluate those of constants
+        if exclusive and x.var.val is not None:  # coremltools (9.0) fails to evaluate exclusive sums of constants
             sums = mb.const(val=_sums_before(x.var.val, axis, bool(reverse)))
         else:
             sums = mb.cumsum(x=x.var, axis=axis, exclusive=bool(exclusive), reverse=bool(reverse))
@@ -30,7 +30,7 @@ def cumulative_sum(ctx: Context, x: Value, axis: Value, *, exclusive: int = 0, r
 
 
 def _sums_before(numbers: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
-    """Sums of what stands before each element along an axis, or behind it in reverse."""
+    """Sums of the elements before each element along an axis, or after it in reverse."""
     ordered = np.flip(numbers, axis) if reverse else numbers
     earlier = np.delete(ordered, -1, axis)
     sums = np.cumsum(np.concatenate([np.zeros_like(ordered.take([0], axis)), earlier], axis), axis, numbers.dtype)
@@ -39,7 +39,7 @@ def _sums_before(numbers: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
 
 @lowering("CumProd", versions=[26], note="axis constant")
 def cumulative_product(ctx: Context, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Var:
-    """Cumulative products by doubling: each step multiplies with the element 1, 2, 4 … places before."""
+    """Cumulative products by doubling: each step multiplies by the element 1, 2, 4 … places before."""
     along = normalized_axis(axis.ints("axis")[0], x.rank)
     size = x.static_shape[along]
     product = mb.reverse(x=x.var, axes=[along]) if reverse else x.var
@@ -53,7 +53,7 @@ def cumulative_product(ctx: Context, x: Value, axis: Value, *, exclusive: int = 
 
 
 def moved_on(x: Var, axis: int, places: int) -> Var:
-    """Elements some places later along an axis, ones before them."""
+    """Shifts elements to later places along an axis, and puts ones before them."""
     shape = list(x.shape)
     shape[axis] -= places
     kept = mb.slice_by_size(x=x, begin=[0] * x.rank, size=shape)
@@ -64,7 +64,7 @@ def moved_on(x: Var, axis: int, places: int) -> Var:
 
 @lowering("ReverseSequence", versions=[10, 28])
 def reverse_sequence(ctx: Context, x: Value, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0) -> Var:
-    """The first elements of every sequence, as many as its length, in reverse."""
+    """Reverses the first elements of every sequence, as many as its length says."""
     return mb.reverse_sequence(x=x.var, lengths=lengths.var, seq_axis=time_axis, batch_axis=batch_axis)
 
 
@@ -72,7 +72,7 @@ def reverse_sequence(ctx: Context, x: Value, lengths: Value, *, batch_axis: int 
 def tensor_scatter(
     ctx: Context, cache: Value, update: Value, places: Value | None = None, *, axis: int = -2, mode: str = "linear"
 ) -> Var:
-    """An update written into every batch's cache from its place on, around the end in mode ``circular``."""
+    """Writes an update into each batch member's cache from its place on; ``circular`` goes on at the beginning."""
     if mode not in ("linear", "circular"):
         raise Unsupported(f"mode {mode!r}")
     axis = normalized_axis(axis, cache.rank)

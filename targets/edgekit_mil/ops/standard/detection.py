@@ -28,8 +28,8 @@ def non_max_suppression(
 ) -> Value:
     """Indices [K, 3] (image, class, box) of the best boxes, none of which overlaps a better one of its class too much.
 
-    Boxes are [n, N, 4], scores [n, classes, N]. How many are chosen only a run tells. So may how many boxes there are,
-    as long as it is known how many there are at most.
+    Boxes are [n, N, 4], scores [n, classes, N]. Only a run tells how many boxes are chosen. It may also tell N, if
+    there is a known limit of N.
     """
     images, classes = scores.static_sizes([0, 1])
     most = most_of(scores.shape[2])
@@ -45,7 +45,7 @@ def non_max_suppression(
     apart = mb.tile(x=mb.expand_dims(x=centred, axes=[1]), reps=[1, classes, 1, 1])
     per_class = mb.reshape(x=apart, shape=[problems, -1, 4])
     if isinstance(overlap, Var):
-        scores.static_sizes([2])  # what is left of the boxes keeps its size from turn to turn
+        scores.static_sizes([2])  # required: the remaining boxes keep this size from turn to turn
         rated = mb.reshape(x=scores.var, shape=[problems, most])
         chosen, kept_scores = greedily_suppressed(per_class, rated, overlap, least, limit)
     else:
@@ -66,7 +66,7 @@ def non_max_suppression(
 
 
 def _number(value: Value) -> float | Var:
-    """A limit or threshold; a scalar of the program where only a run tells it."""
+    """A limit or threshold: a number, or a scalar of the program if only a run tells it."""
     if value.constant is not None:
         number = value.constant.reshape(-1)[0]
         return float(number) if value.dtype.is_integer() else np.float32(number)
@@ -74,7 +74,7 @@ def _number(value: Value) -> float | Var:
 
 
 def _centred(boxes: Var) -> Var:
-    """Boxes given by two opposite corners (y, x, y, x) as centre (x, y), width, height."""
+    """Converts boxes from two opposite corners (y, x, y, x) to center (x, y), width, height."""
     ends = mb.split(x=boxes, num_splits=4, axis=2)
     centres, extents = [], []
     for one, other in ((ends[1], ends[3]), (ends[0], ends[2])):
@@ -87,7 +87,7 @@ def _centred(boxes: Var) -> Var:
 def _suppressed(ctx: Context, boxes: Var, scores: Var, overlap: float, limit: int) -> tuple[Var, Var]:
     """Indices of the chosen boxes and their scores, both [n, limit], of boxes [n, N, 4] and scores [n, N, 1].
 
-    Where fewer are chosen, the indices are filled up with -1.
+    If fewer are chosen, the remaining indices are -1.
     """
     shape = [boxes.shape[0], limit]
     if ctx.at_least(ct.target.iOS17):

@@ -23,14 +23,14 @@ ELLIPSIS = "..."
 
 @dataclass(frozen=True)
 class Term:
-    """An operand on the way: a letter for every axis, none twice."""
+    """An operand during the computation: one letter for each axis, none twice after diagonals are taken."""
 
     value: Value
     labels: str
 
     @property
     def var(self) -> Var:
-        """The operand as a MIL variable, where Core ML has as many dimensions."""
+        """The operand as a MIL variable, if it has no more dimensions than Core ML."""
         return self.value.var
 
     @property
@@ -39,7 +39,7 @@ class Term:
         return dict(zip(self.labels, self.value.shape, strict=True))
 
     def become(self, var: Var, labels: str) -> Term:
-        """What was computed of it, of the same type."""
+        """A term for a variable that was computed from this one, with the same type."""
         return Term(computed(var, self.value.dtype), labels)
 
 
@@ -57,7 +57,7 @@ def einsum(ctx: Context, *inputs: Value, equation: str) -> Value:
 
 
 def labelled(equation: str, inputs: Sequence[Value]) -> tuple[list[str], str]:
-    """The letters of every operand and of the result, an ellipsis spelt out and an implicit result derived.
+    """The letters of every operand and of the result, with ellipses spelled out and an implicit result derived.
 
     Raises:
         Unsupported: The equation does not fit the operands.
@@ -83,7 +83,7 @@ def labelled(equation: str, inputs: Sequence[Value]) -> tuple[list[str], str]:
 
 
 def _without_repeats(term: Term) -> Term:
-    """The diagonals over axes that bear the same letter."""
+    """Takes the diagonal over axes that have the same letter."""
     for label in dict.fromkeys(term.labels):
         while term.labels.count(label) > 1:
             first = term.labels.index(label)
@@ -120,7 +120,7 @@ def _transposed(term: Term, labels: str) -> Term:
 
 
 def _squeezed(term: Term, other: Term) -> Term:
-    """The term without axes of size 1 that the other has longer: they would be broadcast."""
+    """Drops axes of size 1 that the other term has with a larger size: they would be broadcast."""
     sizes = other.sizes
     single = [label for label, size in term.sizes.items() if size == 1 and sizes.get(label, 1) != 1]
     if not single:
@@ -132,7 +132,7 @@ def _squeezed(term: Term, other: Term) -> Term:
 
 
 def _product(left: Term, right: Term, needed: set[str]) -> Term:
-    """Two terms multiplied and summed over the letters that nothing needs any more."""
+    """Multiplies two terms and sums over the letters that nothing needs any more."""
     left, right = _squeezed(left, right), _squeezed(right, left)
     left = _summed(left, [label for label in left.labels if label not in needed and label not in right.labels])
     right = _summed(right, [label for label in right.labels if label not in needed and label not in left.labels])
@@ -160,11 +160,11 @@ def _product(left: Term, right: Term, needed: set[str]) -> Term:
 
 
 def _shape(groups: Sequence[str], *terms: Term) -> Any:
-    """The sizes of axes that each stand for some letters: -1 for one that a run alone tells, a vector for several.
+    """Sizes of axes that merge several letters: a list with at most one -1 for an open size, else a computed vector.
 
     Args:
         groups: The letters of each axis.
-        terms: Where the letters stand, all of one letter with the same size.
+        terms: Terms with these letters; a letter has the same size in all of them.
     """
     sizes: dict[str, Any] = {}
     for term in terms:

@@ -106,13 +106,13 @@ def reciprocal(ctx: Context, x: Value) -> Var:
 
 @lowering("IsNaN", versions=[9, 13, 20], elementwise=True)
 def is_nan(ctx: Context, x: Value) -> Value:
-    """Only a NaN differs from itself."""
+    """Which elements are NaN: only a NaN differs from itself."""
     return computed(mb.not_equal(x=x.var, y=x.var), ir.DataType.BOOL)
 
 
 @lowering("IsInf", versions=[10, 20], elementwise=True)
 def is_inf(ctx: Context, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
-    """Which elements are infinite, of the signs asked for."""
+    """Which elements are infinite and have a sign that is asked for."""
     if detect_negative and detect_positive:
         found = mb.equal(x=mb.abs(x=x.var), y=np.float32(math.inf))
     elif detect_negative or detect_positive:

@@ -46,7 +46,7 @@ def gather(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Va
             squeeze_mask=[not other for other in others],
         )
     if x.constant is not None and x.dtype in EIGHT_BITS and ctx.at_least(ct.target.iOS17):
-        # A quantized table stays one: in its carrier's type it would be four times as large.
+        # A quantized table stays quantized: in its carrier's type it would be four times as large.
         places = nonnegative(indices, x.static_sizes([axis])[0])
         return computed(mb.gather(x=x.constant, indices=places, axis=axis), x.dtype)
     return gathered(x, indices, axis)
@@ -59,13 +59,13 @@ def gathered(x: Value, indices: Value, axis: int) -> Var:
 
 
 def size_along(x: Value, axis: int) -> Any:
-    """A size: a number, or where it is open a vector of one element that the program computes."""
+    """The size along an axis: a number, or if it is open a vector of one element that the program computes."""
     return x.shape[axis] if runtime_shapes.is_number(x.shape[axis]) else runtime_shapes.size_of(x.var, axis)
 
 
 @lowering("GatherElements", versions=[11, 13])
 def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Value:
-    """One element for every index; its other coordinates are the index's own."""
+    """One element for every index; its other coordinates are those of the index itself."""
     axis = normalized_axis(axis, x.rank)
     if x.rank > HIGHEST_RANK:
         others = [[size for dim, size in enumerate(value.static_shape) if dim != axis] for value in (x, indices)]
@@ -102,11 +102,11 @@ def nonnegative_tuples(indices: Value, x: Value, batch_dims: int = 0) -> Var:
 
     Args:
         indices: The tuples, along the last axis.
-        x: What they index.
-        batch_dims: How many dimensions of it they do not.
+        x: The tensor that they index.
+        batch_dims: Number of leading dimensions of the tensor that are not indexed.
 
     Raises:
-        Unsupported: The length of the tuples is only known to a run.
+        Unsupported: Only a run tells the length of the tuples.
     """
     depth = indices.shape[-1]
     if not runtime_shapes.is_number(depth):
@@ -131,7 +131,7 @@ def nonnegative_tuples(indices: Value, x: Value, batch_dims: int = 0) -> Var:
 def scatter_elements(
     ctx: Context, data: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
 ) -> Var | Value:
-    """Elements written, added, multiplied or compared at indices along an axis."""
+    """Writes, adds, multiplies or compares elements at indices along an axis."""
     axis = normalized_axis(axis, data.rank)
     mode = mode_of(reduction)
     x, values = written(data, updates)
@@ -153,7 +153,7 @@ def scatter_elements(
 
 
 def index_tuples(places: Var, shape: tuple[int, ...], axis: int) -> Var:
-    """All coordinates of every element of a tensor of indices, those along the axis from the tensor: (*shape, rank)."""
+    """Coordinates (*shape, rank) of every element of a tensor of indices, which are the coordinates along the axis."""
     if len(shape) == HIGHEST_RANK:
         raise Unsupported(f"indices of rank {HIGHEST_RANK} that cover a part of the tensor only")
     grids = np.meshgrid(*(np.arange(size, dtype=np.int32) for size in shape), indexing="ij")
@@ -166,7 +166,7 @@ def index_tuples(places: Var, shape: tuple[int, ...], axis: int) -> Var:
 
 @lowering("ScatterND", versions=[11, 13, 16, 18])
 def scatter_nd(ctx: Context, data: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Var | Value:
-    """Slices written, added, multiplied or compared at index tuples."""
+    """Writes, adds, multiplies or compares slices at index tuples."""
     if indices.is_static and 0 in indices.static_shape:
         return data
     places = nonnegative_tuples(indices, data)
@@ -182,7 +182,7 @@ def mode_of(reduction: str) -> str:
 
 
 def written(data: Value, updates: Value) -> tuple[Var, Var]:
-    """Both in a type that MIL scatters."""
+    """Returns both in a type that MIL's scatter operations take."""
     if data.dtype is not ir.DataType.BOOL:
         return data.var, updates.var
     return mb.cast(x=data.var, dtype="int32"), mb.cast(x=updates.var, dtype="int32")
@@ -197,7 +197,7 @@ def restored(data: Value, result: Var) -> Var:
 
 @lowering("NonZero", versions=[9, 13])
 def non_zero(ctx: Context, x: Value) -> Value:
-    """Coordinates of what is not 0, one column each; how many there are only a run tells."""
+    """Coordinates of the nonzero elements, one column each; only a run tells how many there are."""
     if x.rank == 0:
         raise Unsupported("of a scalar the result has no rows, which Core ML cannot express")
     number = mb.cast(x=x.var, dtype="int32") if x.dtype is ir.DataType.BOOL else x.var

@@ -1,4 +1,4 @@
-"""Operators as they were up to opset 6, when broadcasting had to be asked for."""
+"""Operators up to opset 6, in which broadcasting had to be requested."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def binary(
     broadcast: int = 0,
     consumed_inputs: list[int] | None = None,
 ) -> Var | Value:
-    """The second operand repeated along the first one's dimensions from an axis on."""
+    """Repeats the second operand along the first one's dimensions, which it matches from an axis on."""
     if broadcast and axis is not None:
         b = placed(b, axis % max(a.rank, 1), a.rank)
     return MODERN[ctx.op_type](ctx, a, b)
@@ -43,7 +43,7 @@ MODERN = {
 
 
 def placed(x: Value, axis: int, rank: int) -> Value:
-    """A tensor whose dimensions stand at an axis of a larger rank."""
+    """Reshapes a tensor so that its dimensions match those of a larger rank from an axis on."""
     shape = [*x.static_shape, *(1,) * (rank - axis - x.rank)]
     return computed(reshaped(x, shape), x.dtype)
 
@@ -62,7 +62,7 @@ def mean(ctx: Context, *xs: Value, consumed_inputs: list[int] | None = None) -> 
 
 @lowering("PRelu", versions=[1, 6])
 def prelu(ctx: Context, x: Value, slope: Value, *, consumed_inputs: list[int] | None = None) -> Var:
-    """One slope, or one for every channel: the second dimension."""
+    """With one slope, or one for every channel, the second dimension."""
     if slope.rank == 1 and x.rank > 1 and slope.static_shape[0] > 1:
         slope = placed(slope, 1, x.rank)
     return activation.prelu(ctx, x, slope)

@@ -34,7 +34,7 @@ BIT_WEIGHTS = np.array([*(1 << place for place in range(CARRIER_BITS - 1)), -(1 
 @lowering("Greater", "Less", versions=[7, 9, 13], elementwise=True)
 @lowering("GreaterOrEqual", "LessOrEqual", versions=[12, 16], elementwise=True)
 def compare(ctx: Context, a: Value, b: Value) -> Value:
-    """An order of numbers; a constant that does not fit int32 is beyond every integer of the program."""
+    """Compares numbers; a constant that does not fit int32 is beyond every integer of the program."""
     for x, y in ((a, b), (b, a)):
         if is_beyond(y, x):
             assert y.constant is not None
@@ -55,7 +55,7 @@ def equal(ctx: Context, a: Value, b: Value) -> Value:
 
 
 def is_beyond(one: Value, other: Value) -> bool:
-    """Whether one is a constant number that no integer of the program's reaches, and the other is computed."""
+    """Whether ``one`` is a constant number that no integer of the program reaches, and ``other`` is computed."""
     known = one.constant is not None and one.constant.size == 1 and other.constant is None
     return known and one.constant is not None and is_beyond_int32(one.constant)
 
@@ -75,7 +75,7 @@ def connect(ctx: Context, a: Value, b: Value) -> Var:
 
 @lowering("Not", versions=[1], elementwise=True)
 def negate(ctx: Context, x: Value) -> Var:
-    """The other truth value."""
+    """Logical negation."""
     return mb.logical_not(x=x.var)
 
 
@@ -87,7 +87,7 @@ def bitwise_not(ctx: Context, x: Value) -> Var:
 
 @lowering("BitwiseAnd", "BitwiseOr", "BitwiseXor", versions=[18], elementwise=True)
 def bitwise(ctx: Context, a: Value, b: Value) -> Var:
-    """Bits are taken apart along a new last dimension, connected as truth values, and put together again."""
+    """Splits the bits along a new last dimension, combines them as truth values, and puts them together again."""
     has_room = max(a.rank, b.rank) < HIGHEST_RANK
     shape = () if has_room else np.broadcast_shapes(a.static_shape, b.static_shape)
     spread = [value.var if has_room else in_a_row(value, shape) for value in (a, b)]
@@ -112,7 +112,7 @@ def bits_of(var: Var) -> Var:
 
 @lowering("BitShift", versions=[11, 28], note="results of 64-bit integers have to fit int32", elementwise=True)
 def bit_shift(ctx: Context, x: Value, places: Value, *, direction: str) -> Var:
-    """Times or over a power of two; beyond the type's bits only the sign is left, or nothing."""
+    """Shifts left or right; beyond the type's bits the result is 0, or -1 for a negative number shifted right."""
     bits = NARROW_BITS.get(x.dtype, CARRIER_BITS)
     places, whole = as_large_as(places, x), as_large_as(x, places)
     most = bits - 1 if direction == "LEFT" else CARRIER_BITS - 2
@@ -128,7 +128,7 @@ def bit_shift(ctx: Context, x: Value, places: Value, *, direction: str) -> Var:
 
 
 def as_large_as(x: Value, other: Value) -> Value:
-    """A value of integers in the shape that it and another broadcast to."""
+    """Broadcasts a value of integers to the shape that it and another have together."""
     if x.is_static and other.is_static:
         return computed(broadcast(x, np.broadcast_shapes(x.static_shape, other.static_shape)), x.dtype)
     return computed(mb.add(x=x.var, y=mb.mul(x=other.var, y=0)), x.dtype)

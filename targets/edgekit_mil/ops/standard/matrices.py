@@ -13,7 +13,7 @@ from edgekit_mil.support.high_ranks import of_shape, product_merged
 
 @lowering("MatMul", versions=[1, 9, 13])
 def matmul(ctx: Context, a: Value, b: Value) -> Var | Value:
-    """numpy.matmul: vectors count as a row on the left and as a column on the right, and lose that dimension again."""
+    """As numpy.matmul: a vector is a row on the left and a column on the right; the result lacks its dimension."""
     if max(a.rank, b.rank) > HIGHEST_RANK:
         left, right, shape = product_merged(a, b)
         return of_shape(computed(mb.matmul(x=left.var, y=right.var), a.dtype), shape, a, b)
@@ -56,7 +56,7 @@ def gemm(
 
 
 def product_along(x: Var, matrix: np.ndarray, axis: int) -> Var:
-    """``matrix`` [out, in] times x along an axis, which has ``in`` elements before and ``out`` after."""
+    """``matrix`` [out, in] times x along an axis of size ``in``, which becomes ``out``."""
     axis %= x.rank
     transposed = np.ascontiguousarray(matrix.T)
     if x.rank == 1:
@@ -71,12 +71,12 @@ def product_along(x: Var, matrix: np.ndarray, axis: int) -> Var:
 
 
 LARGEST_DETERMINANT = 4
-"""Rows of a matrix. Laplace's expansion has n! terms."""
+"""Largest number of rows: Laplace's expansion has n! terms."""
 
 
 @lowering("Det", versions=[11, 22], note=f"matrices of up to {LARGEST_DETERMINANT} rows")
 def determinant(ctx: Context, x: Value) -> Var:
-    """Laplace's expansion of every matrix in the last two dimensions."""
+    """The determinant of every matrix in the last two dimensions, by Laplace's expansion."""
     size = x.static_shape[-1]
     if size > LARGEST_DETERMINANT:
         raise Unsupported(f"a matrix of {size} rows, more than {LARGEST_DETERMINANT}")
@@ -91,7 +91,7 @@ def taken_apart(x: Var, count: int, axis: int) -> list[Var]:
 
 
 def expansion(rows: list[list[Var]], columns: list[int]) -> Var:
-    """The determinant of rows, of which these columns count, along the first row."""
+    """The determinant of rows restricted to some columns, expanded along the first row."""
     if len(rows) == 1:
         return mb.identity(x=rows[0][columns[0]])
     others = ([other for other in columns if other != column] for column in columns)

@@ -12,7 +12,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed
 
 BATCHED = 2
-"""The rank of texts that are several."""
+"""The rank of an input with several rows."""
 
 
 @lowering("TfIdfVectorizer", versions=[9], note="of integers")
@@ -32,7 +32,7 @@ def tf_idf(
 ) -> Var:
     """How often each n-gram of a pool occurs in a row of integers, with gaps of up to ``max_skip_count`` between them.
 
-    ``TF`` counts, ``IDF`` gives the weight of what occurs, ``TFIDF`` their product.
+    ``TF`` gives the counts, ``IDF`` the weights of n-grams that occur, ``TFIDF`` their products.
     """
     if pool_int64s is None or pool_strings:
         raise Unsupported("programs have no texts")
@@ -63,7 +63,7 @@ def tf_idf(
 
 
 def by_column(parts: list[Var], places: list[np.ndarray], weights: list[np.ndarray], width: int) -> Var:
-    """Weighted counts (rows, width) of the n-grams of ``parts``: picked where each has a column of its own."""
+    """Weighted counts (rows, width) of the n-grams of ``parts``: gathered if each n-gram has a separate column."""
     columns = np.concatenate(places)
     if np.array_equal(np.sort(columns), np.arange(width)):
         order = np.argsort(columns)
@@ -81,12 +81,12 @@ def by_column(parts: list[Var], places: list[np.ndarray], weights: list[np.ndarr
 
 
 def pool_parts(starts: list[int], pool: list[int]) -> list[np.ndarray]:
-    """The pool's n-grams of every size, in a row."""
+    """Splits the pool by the n-grams' sizes; each part holds its n-grams one after the other."""
     return np.split(np.asarray(pool, np.int64), starts[1:])
 
 
 def occurrences(rows: Value, pool: np.ndarray, most_skipped: int) -> Var | None:
-    """How often each n-gram (size of the pool, n) occurs in each row; None where rows are too short for any."""
+    """How often each n-gram of a pool [N, n] occurs in each row; None if rows are too short for any."""
     (length,) = rows.static_sizes([1])
     counts = []
     for distance in range(1, most_skipped + 2):

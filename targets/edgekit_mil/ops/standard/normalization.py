@@ -1,4 +1,4 @@
-"""Normalization by statistics of the sample itself: of instances, groups of channels, layers, neighbours."""
+"""Normalization by statistics of the sample itself: of instances, groups of channels, layers, neighboring channels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgekit_mil.support.runtime_shapes import is_number
 from edgekit_mil.support.windows import Windows
 
 MVN_EPSILON = 1e-9
-"""What ONNX's definition of MeanVarianceNormalization adds to the standard deviation."""
+"""Number that ONNX's definition of MeanVarianceNormalization adds to the standard deviation."""
 
 
 @lowering("InstanceNormalization", versions=[6, 22])
@@ -76,7 +76,7 @@ def layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> tuple[Var | Value | None, ...]:
-    """Mean and variance over the axes from ``axis`` on; scale and b broadcast to x. Also mean and 1 / deviation."""
+    """Normalizes over the axes from ``axis`` on; scale and b broadcast to x. Returns mean and 1 / deviation, too."""
     first = axis % x.rank
     result = layer_norm(x, scale, b, first, epsilon)
     if not any(ctx.output_used[1:]):
@@ -116,7 +116,7 @@ def local_response_normalization(
 ) -> Var:
     """``x / (bias + alpha / size * sum(x ** 2)) ** beta``, the sum over ``size`` channels around each.
 
-    Of an even size, the greater part lies behind.
+    If ``size`` is even, one more of the channels is after than before.
     """
     before, behind = (size - 1) // 2, size // 2
     if x.is_static:
@@ -142,7 +142,7 @@ def mean_variance_normalization(ctx: Context, x: Value, *, axes: Sequence[int] =
 
 
 def layer_norm(x: Value, scale: Value | None, b: Value | None, first: int, epsilon: float) -> Var:
-    """Normalization over the axes from ``first`` on, scaled and shifted by what broadcasts to x."""
+    """Normalizes over the axes from ``first`` on; scale and b broadcast to x."""
     axes = list(range(first, x.rank))
     gamma, beta = (_over_axes(value, x.shape[first:]) for value in (scale, b))
     if all(value is None or fitting is not None for value, fitting in ((scale, gamma), (b, beta))):
@@ -161,7 +161,7 @@ def rms_norm(x: Var, scale: Var | None, axes: Sequence[int], epsilon: float) -> 
 
 
 def _over_axes(value: Value | None, sizes: Sequence[Any]) -> np.ndarray | None:
-    """A constant spread over the normalized axes; None where it is computed, or varies along others."""
+    """Broadcasts a constant over the normalized axes; None if it is computed, or varies along other axes."""
     if value is None or not value.is_constant or not all(isinstance(size, int | np.integer) for size in sizes):
         return None
     array = np.asarray(value.operand)

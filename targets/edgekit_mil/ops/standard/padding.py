@@ -19,14 +19,14 @@ from edgekit_mil.support.runtime_shapes import is_number
 NUMPY_MODES: dict[str, Literal["reflect", "edge", "wrap"]] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 MIL_MODES = {"reflect": "reflect", "edge": "replicate"}
 MIL_RANKS_WITH_MODES = 2
-"""Other modes than constant pad the last two dimensions at most."""
+"""MIL pads at most the last two dimensions in other modes than constant."""
 
 
 @lowering("Pad", versions=[2])
 def pad_by_attributes(
     ctx: Context, x: Value, *, pads: list[int], mode: str = "constant", value: float = 0.0
 ) -> Var | Value:
-    """Amounts from an attribute."""
+    """Pads by amounts from an attribute."""
     return padded(x, pads, range(x.rank), mode, np.asarray(value, np.float32))
 
 
@@ -42,7 +42,7 @@ def pad(
     *,
     mode: str = "constant",
 ) -> Var | Value:
-    """Amounts from an input, along the axes given."""
+    """Pads by amounts from an input, along the given axes."""
     along = [normalized_axis(axis, x.rank) for axis in axes.ints("axes")] if axes is not None else range(x.rank)
     if not pads.is_constant and mode == "constant" and x.is_float:
         return padded_by_computed_amounts(x, pads, along, constant_value)
@@ -54,7 +54,7 @@ def pad(
 
 
 def padded_at_run_time(x: Value, pads: Sequence[int], axes: Sequence[int], filling: Value) -> Var | Value:
-    """Margins of a number that the program computes: chosen where a constant mask says so."""
+    """Margins of a number that the program computes, selected by a constant mask."""
     zero = np.zeros((), np.float32)
     with_zeros = padded(x, pads, axes, "constant", zero)
     if isinstance(with_zeros, Value):
@@ -87,7 +87,7 @@ def padded_by_computed_amounts(x: Value, pads: Value, axes: Sequence[int], filli
 
 
 def margins(rank: int, pads: Sequence[int], axes: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Amounts before and after every dimension."""
+    """The amounts of padding before and after every dimension."""
     before, after = [0] * rank, [0] * rank
     for place, axis in enumerate(axes):
         before[axis], after[axis] = pads[place], pads[place + len(axes)]
@@ -130,7 +130,7 @@ def filled(x: Value, shape: Sequence[int], filling: np.ndarray) -> Var:
 
 
 def with_margins(x: Value, before: Sequence[int], after: Sequence[int], filling: np.ndarray) -> Var:
-    """Margins joined on, axis by axis: MIL pads floats only."""
+    """Adds margins by concatenation, axis by axis: MIL pads floats only."""
     shape = list(x.static_shape)
     var = x.var
     for axis in range(x.rank):
@@ -146,7 +146,7 @@ def with_margins(x: Value, before: Sequence[int], after: Sequence[int], filling:
 
 
 def cropped(x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
-    """Without what negative amounts take away."""
+    """Crops by the negative amounts; the others are ignored."""
     starts = [max(-amount, 0) for amount in before]
     ends = [amount if amount < 0 else INT32_RANGE[1] for amount in after]
     result = sliced(x, starts, ends, None, None)
@@ -154,7 +154,7 @@ def cropped(x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
 
 
 def mirrored(x: Value, before: Sequence[int], after: Sequence[int], mode: str) -> Var:
-    """Margins that repeat the tensor's own elements: by MIL's operation where it can, else gathered."""
+    """Margins that repeat the tensor's own elements: by MIL's operation if it can, else by gathering."""
     if mode not in NUMPY_MODES:
         raise Unsupported(f"mode {mode!r}")
     if min(*before, *after) < 0:
@@ -164,7 +164,7 @@ def mirrored(x: Value, before: Sequence[int], after: Sequence[int], mode: str) -
     if not padded_axes:
         return mb.identity(x=x.var)
     amounts = [amount for pair in zip(before, after, strict=True) for amount in pair]
-    # Of an open size a run tells whether it is large enough, as in ONNX.
+    # Whether an open size is large enough is only known at run time, as in ONNX.
     small = all(not is_number(x.shape[axis]) or max(before[axis], after[axis]) < x.shape[axis] for axis in padded_axes)
     in_reach = padded_axes[0] >= x.rank - MIL_RANKS_WITH_MODES
     if x.is_float and mode in MIL_MODES and small and in_reach and x.rank > MIL_RANKS_WITH_MODES:
@@ -188,14 +188,14 @@ def mirrored(x: Value, before: Sequence[int], after: Sequence[int], mode: str) -
 
 
 def positions(size: int, before: int, after: int, mode: str) -> np.ndarray:
-    """Which element stands at each place of a padded dimension."""
+    """The index of the element at each place of a padded dimension."""
     indices: np.ndarray = np.pad(np.arange(size, dtype=np.int32), (before, after), mode=NUMPY_MODES[mode])
     return indices
 
 
 @lowering("CenterCropPad", versions=[18], note="the shape constant")
 def center_crop_pad(ctx: Context, x: Value, shape: Value, *, axes: list[int] | None = None) -> Var | Value:
-    """Cropped or padded with 0 on both sides, one more at the end where the difference is odd."""
+    """Crops, or pads with 0, on both sides; if the difference is odd, by one more at the end."""
     along = range(x.rank) if axes is None else [normalized_axis(axis, x.rank) for axis in axes]
     before, after = [0] * x.rank, [0] * x.rank
     for axis, wanted in zip(along, shape.ints("the shape"), strict=True):

@@ -1,4 +1,4 @@
-"""Maximum, average and Lp pooling over sliding windows or everything, and the inverse of maximum pooling."""
+"""Maximum, average and Lp pooling over sliding windows or all elements, and the inverse of maximum pooling."""
 
 from __future__ import annotations
 
@@ -141,10 +141,10 @@ def max_unpool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Var:
-    """Zeros with x's elements at the positions i, which count in the tensor that was pooled.
+    """Zeros with x's elements at the positions i, which are indices into the flattened tensor that was pooled.
 
-    With an output shape the positions still count in the shape that kernel, pads and strides give: the result lies in
-    the corner of the larger one.
+    If there is an output shape, the positions are still indices into the shape given by kernel, pads and strides: the
+    result lies in the corner of the larger tensor.
     """
     windows = Windows.over(kernel_shape, strides, None)
     padding = windows.padding(x, "NOTSET", pads)
@@ -175,15 +175,15 @@ def max_unpool(
 
 
 def rounds_up(ceil_mode: int, auto_pad: str) -> bool:
-    """Whether the number of windows is rounded up: with padding as it is given, or none."""
+    """Whether the number of windows is rounded up: only with explicit padding or none."""
     return bool(ceil_mode) and auto_pad in ("NOTSET", "VALID")
 
 
 def spatial_axes(x: Value) -> list[int]:
-    """All axes but batch and channels.
+    """All axes except batch and channels.
 
     Raises:
-        Unsupported: There is none.
+        Unsupported: There are no spatial axes.
     """
     if x.rank < 3:
         raise Unsupported(f"needs spatial dimensions, found rank {x.rank}")
@@ -198,14 +198,14 @@ def power_of_magnitude(x: Var, p: int) -> Var:
 
 
 def root(x: Var, p: int) -> Var:
-    """``x ** (1 / p)`` of what is not negative."""
+    """``x ** (1 / p)`` of numbers that are not negative."""
     if p == 1:
         return x
     return mb.sqrt(x=x) if p == 2 else mb.pow(x=x, y=1.0 / p)
 
 
 def sum_pool(x: Var, windows: Windows, reach: Padding) -> Var:
-    """Sum of each window; what lies beyond the input counts as zero."""
+    """Sum of each window; positions beyond the input count as zero."""
     if windows.is_dilated:
         return over_taps(x, windows, reach, 0.0, mb.add)
     mean = mb.avg_pool(
@@ -215,7 +215,7 @@ def sum_pool(x: Var, windows: Windows, reach: Padding) -> Var:
 
 
 def mean_within(x: Var, windows: Windows, reach: Padding, counted: Padding) -> Var:
-    """Mean of what of each window lies in the input or the ``counted`` part of its surroundings, of any size."""
+    """Mean of each window's elements in the input or in its ``counted`` padding; sizes may be open."""
     for axis, amounts in enumerate(counted):
         x = padded_along(x, 2 + axis, amounts, 0.0)
     pairs = zip(reach, counted, strict=True)
@@ -231,9 +231,10 @@ def mean_within(x: Var, windows: Windows, reach: Padding, counted: Padding) -> V
 
 
 def over_taps(x: Var, windows: Windows, reach: Padding, fill: float, combine: Callable[..., Var]) -> Var:
-    """Pool by combining slices, one an element of the window, one dimension after the other.
+    """Pool by combining one slice for each element of the window, one dimension after the other.
 
-    Takes windows with holes, which Core ML's pooling does not; right for what is associative and commutative.
+    This works for windows with holes, which Core ML's pooling does not have, if ``combine`` is associative and
+    commutative.
     """
     for axis, size in enumerate(windows.sizes):
         slices = taps(padded_along(x, 2 + axis, reach[axis], fill), 2 + axis, windows, axis)
@@ -253,7 +254,7 @@ def padded_along(x: Var, axis: int, amounts: tuple[int, int], fill: float) -> Va
 
 
 def taps(x: Var, axis: int, windows: Windows, dimension: int) -> Iterator[Var]:
-    """For each element of the window along an axis of x (padded already): what it meets as the window slides.
+    """Yields, for each element of the window along an axis of the padded x, the elements that it meets as it slides.
 
     Raises:
         Unsupported: The size along the axis is open.
@@ -271,7 +272,7 @@ def taps(x: Var, axis: int, windows: Windows, dimension: int) -> Iterator[Var]:
 
 
 def elements_in_windows(windows: Windows, spatial: Sequence[int], reach: Padding, counted: Padding) -> np.ndarray:
-    """How many elements of each window lie in the input or the ``counted`` part of its surroundings: [*windows]."""
+    """Number of elements of each window that lie in the input or in its ``counted`` padding: [*windows]."""
     counts = np.ones((1,) * len(spatial))
     for axis, (size, ends, around) in enumerate(zip(spatial, reach, counted, strict=True)):
         starts = np.arange((size + sum(ends) - windows.extents[axis]) // windows.strides[axis] + 1)
@@ -283,10 +284,10 @@ def elements_in_windows(windows: Windows, spatial: Sequence[int], reach: Padding
 
 
 def positions_of_maxima(x: Var, shape: Sequence[int], windows: Windows, reach: Padding, *, column_major: bool) -> Var:
-    """Where in the flattened x, whose ``shape`` is [n, C, *D], each window has its first maximum.
+    """The index in the flattened x, whose ``shape`` is [n, C, *D], of each window's first maximum.
 
-    The windows' elements are laid side by side; the position of the greatest among them gives the offset within the
-    window, which a table turns into an offset in the tensor.
+    The windows' elements are placed side by side; the index of the greatest among them gives the place in the window,
+    which a table turns into an offset in the tensor.
     """
     batch, channels, *spatial = shape
     counts = windows.counts(spatial, reach)

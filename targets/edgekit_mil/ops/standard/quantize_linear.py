@@ -55,7 +55,7 @@ def dequantize_linear(
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Value:
-    """``(x - x_zero_point) * x_scale``; a constant of 4 or 8 bits stays one, decompressed when the model loads."""
+    """``(x - x_zero_point) * x_scale``; a constant keeps its 4 or 8 bits and is decompressed when the model loads."""
     if x.dtype not in QUANTIZED_TYPES | {ir.DataType.INT32}:
         raise Unsupported(f"dequantizes {x.dtype.name.lower()}, which ML Programs do not have")
     dtype = ir.DataType(output_dtype) if output_dtype else x_scale.dtype
@@ -68,5 +68,5 @@ def dequantize_linear(
 
 
 def _of_low_rank(x: Value, axis: int, block_size: int) -> tuple[Value, int]:
-    """The tensor with what is before and behind the axis of its scales merged, where its rank is too high."""
+    """Merges the dimensions before and after the axis of the scales if the tensor's rank is too high."""
     return (x, axis) if x.rank <= HIGHEST_RANK or block_size else (around(x, axis % x.rank), 1)

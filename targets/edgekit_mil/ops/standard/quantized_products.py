@@ -34,7 +34,7 @@ def conv_integer(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Value:
-    """Convolution of 8-bit integers less their zero points, in int32; padding is the zero point."""
+    """Convolution of 8-bit integers minus their zero points, in int32; padding is the zero point."""
     windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
     result = integer_conv(
         ctx, x, x_zero_point, w, w_zero_point, windows, group, flat(windows.padding(x, auto_pad, pads))
@@ -46,7 +46,7 @@ def conv_integer(
 def matmul_integer(
     ctx: Context, a: Value, b: Value, a_zero_point: Value | None = None, b_zero_point: Value | None = None
 ) -> Value:
-    """Product of matrices of 8-bit integers less their zero points, in int32."""
+    """Product of matrices of 8-bit integers minus their zero points, in int32."""
     return computed(integer_matmul(ctx, a, a_zero_point, b, b_zero_point), ir.DataType.INT32)
 
 
@@ -72,8 +72,8 @@ def qlinear_conv(
 ) -> Value:
     """Convolution of quantized tensors with a quantized result; b is int32 in units of ``x_scale * w_scale``.
 
-    With constant weights and scales it becomes what Core ML knows as a quantized convolution, one of real numbers
-    between ``dequantize`` and ``quantize``; otherwise integers are multiplied.
+    With constant weights and scales it becomes a quantized convolution as Core ML knows it, a convolution of real
+    numbers between ``dequantize`` and ``quantize``; otherwise integers are multiplied.
     """
     given = (x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, b)
     if all(value is None or value.is_constant for value in given):
@@ -125,7 +125,7 @@ def qlinear_matmul(
 
 
 def real(ctx: Context, x: Value, scale: Value, zero_point: Value, axis: int) -> Value:
-    """The real numbers that a quantized tensor stands for; constants stay compressed."""
+    """The real numbers that a quantized tensor represents; constants stay compressed."""
     granularity = Granularity.of(x, scale, axis, 0)
     if x.is_constant:
         return compressed(ctx, x, scale, zero_point, granularity, scale.dtype)
@@ -133,7 +133,7 @@ def real(ctx: Context, x: Value, scale: Value, zero_point: Value, axis: int) -> 
 
 
 def levels(ctx: Context, result: Var, scale: Value, zero_point: Value) -> Value:
-    """A result quantized with one scale."""
+    """Quantizes a result with one scale."""
     value = computed(result, scale.dtype)
     return quantized(ctx, value, scale, zero_point, Granularity.of(value, scale, 0, 0))
 
@@ -203,7 +203,7 @@ def along_axis(scale: Value, axis: int, rank: int) -> Value:
 
 
 def scale_ratio(left: Value, right: Value, result: Value) -> Var | np.ndarray:
-    """``left * right / result``, as a constant where all three are."""
+    """``left * right / result``, a constant if all three are constant."""
     if left.constant is not None and right.constant is not None and result.constant is not None:
         ratio = np.asarray(left.constant, np.float32) * np.asarray(right.constant, np.float32)
         return ratio / np.asarray(result.constant, np.float32)

@@ -18,12 +18,12 @@ from edgekit_mil.support.movement import empty, normalized_axis
 from edgekit_mil.support.runtime_shapes import as_number, is_number, most_computed, note_limit, positions_of, size_of
 
 PAIRS_LIMIT = 1 << 24
-"""The most comparisons of Unique, which compares every element with every other one."""
+"""Largest number of comparisons in Unique, which compares every element with every other one."""
 
 
 @lowering("ArgMax", "ArgMin", versions=[1, 11, 12, 13])
 def arg_extreme(ctx: Context, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
-    """Where the extreme stands along an axis: the first of equal ones, or the last."""
+    """The index of the extreme along an axis: of several equal ones the first, or the last."""
     operation = mb.reduce_argmax if ctx.op_type == "ArgMax" else mb.reduce_argmin
 
     def place(x: Value, axis: int) -> list[Value]:
@@ -57,7 +57,7 @@ def top_k(ctx: Context, x: Value, k: Value, *, axis: int = -1, largest: int = 1,
 
 
 def largest_of_any_number(x: Value, k: Value, axis: int, *, largest: bool) -> list[Value]:
-    """Values and places of the extremes; of a number that only a run tells, all are put in order first."""
+    """Values and indices of the k extremes; if only a run tells k or the size, all elements are sorted first."""
     if x.rank > HIGHEST_RANK:
         axis = normalized_axis(axis, x.rank)
         return along_axis(x, axis, lambda x, axis: largest_of_any_number(x, k, axis, largest=largest))
@@ -78,14 +78,14 @@ def largest_of_any_number(x: Value, k: Value, axis: int, *, largest: bool) -> li
 
 
 def note_most(taken: Var, axis: int, k: Value) -> None:
-    """Takes note that there are at most as many as the program lets ``k`` be."""
+    """Records that the number of taken elements is at most the limit that the program sets for ``k``."""
     most = most_computed(k.var)
     if most is not None:
         note_limit(taken.shape[axis], most)
 
 
 def largest_elements(x: Value, k: int, axis: int, *, largest: bool) -> list[Value]:
-    """Values and places of the extremes along an axis."""
+    """Values and indices of the k extremes along an axis."""
     axis = normalized_axis(axis, x.rank)
     if k == 0:
         shape = [0 if dim == axis else size for dim, size in enumerate(x.static_shape)]
@@ -96,10 +96,10 @@ def largest_elements(x: Value, k: int, axis: int, *, largest: bool) -> list[Valu
 
 @lowering("Unique", versions=[11, 28], note=f"up to {PAIRS_LIMIT} comparisons of two elements")
 def unique(ctx: Context, x: Value, *, axis: int | None = None, sorted: int = 1) -> list[Value]:  # noqa: A002 - ONNX's name
-    """Distinct elements, or distinct slices along an axis; how many there are only a run tells.
+    """Distinct elements, or distinct slices along an axis; only a run tells how many there are.
 
-    A slice is the first of its kind where no slice before it is equal. In sorted order, its place is the number of
-    kinds that come before it lexicographically.
+    A slice is chosen if no slice before it is equal. In sorted order, its place is the number of chosen slices that
+    come before it lexicographically.
     """
     along = 0 if axis is None else normalized_axis(axis, x.rank)
     order = [along, *(dim for dim in range(x.rank) if dim != along)]

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: as Core ML's own layers where they have the cell, step by step otherwise."""
+"""RNN, GRU and LSTM: as Core ML's own layers if they have the cell, step by step otherwise."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from edgekit_mil.support.stepwise_recurrence import States, activations_of, run_
 from edgekit_mil.support.stored_weights import Stored
 
 INPUT_FORGET_OUTPUT_CELL = (0, 2, 1, 3)
-"""Core ML's order of an LSTM's gates, in ONNX's: input, output, forget, cell."""
+"""Core ML's order of an LSTM's gates, as indices into ONNX's order: input, output, forget, cell."""
 RESET_OUTPUT_UPDATE = (1, 2, 0)
-"""Core ML's order of a GRU's gates, in ONNX's: update, reset, hidden."""
+"""Core ML's order of a GRU's gates, as indices into ONNX's order: update, reset, hidden."""
 INPUT_FORGET_OUTPUT = (0, 2, 1)
-"""Core ML's order of an LSTM's peepholes, in ONNX's."""
+"""Core ML's order of an LSTM's peepholes, as indices into ONNX's order: input, output, forget."""
 
 
 @lowering("RNN", versions=[7, 14, 22])
@@ -163,8 +163,8 @@ def lstm(
 ) -> list[Var]:
     """Long short-term memory, with peepholes p where they are given.
 
-    Clipping bounds the arguments of the gates' activations. Whether it bounds the cell state before its activation too
-    is open in the specification; ONNX Runtime leaves that alone.
+    Clipping bounds the arguments of the gates' activations. The specification leaves open whether it also bounds the
+    cell state before its activation; ONNX Runtime does not clip that.
     """
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * len(passes(direction))
     functions = activations_of(names, activation_alpha, activation_beta, clip)
@@ -176,10 +176,10 @@ def lstm_outputs(layer: Layer, initial: Sequence[Value | None], p: Value | None,
     """All outputs of a long short-term memory, and its last states.
 
     Args:
-        layer: Its inputs and attributes.
-        initial: The first output and cell state; None for zeros.
-        p: Peepholes [directions, 3 H]; None where there are none.
-        input_forget: Whether what is not taken in is kept.
+        layer: The node's inputs and attributes.
+        initial: The initial output and cell state; None for zeros.
+        p: Peepholes [directions, 3 H]; None for none.
+        input_forget: Whether the forget gate is 1 minus the input gate.
     """
 
     def one(index: int, sequence: Var, states: States) -> tuple[Var, States]:
@@ -229,7 +229,7 @@ def lstm_outputs(layer: Layer, initial: Sequence[Value | None], p: Value | None,
 
 
 def rows(values: Any, begin: int, end: int) -> Any:
-    """A range along the first axis, of a constant, stored or not, or a variable."""
+    """A range along the first axis of weights: of a constant, stored in 8 bits or not, or of a variable."""
     if isinstance(values, Stored):
         return values.rows(range(begin, end))
     if isinstance(values, np.ndarray):

@@ -31,7 +31,7 @@ def mil_reduction(name: str) -> Reduction:
 
 
 def mean(x: Var, axes: list[int], keep: bool) -> Var:
-    """The mean; 0 of nothing, as ONNX Runtime has it."""
+    """The mean; 0 for no elements, as in ONNX Runtime."""
     sizes = [x.shape[axis] for axis in axes]
     if not any(map(may_be_empty, sizes)):
         return mb.reduce_mean(x=x, axes=axes, keep_dims=keep)
@@ -47,9 +47,9 @@ def log_sum(x: Var, axes: list[int], keep: bool) -> Var:
 
 
 def log_sum_exp(x: Var, axes: list[int], keep: bool) -> Var:
-    """The logarithm of the sum of exponentials, from differences to the maximum.
+    """The logarithm of the sum of exponentials, computed from differences to the maximum.
 
-    An infinite maximum is the result itself.
+    If the maximum is infinite, it is the result.
     """
     high = mb.reduce_max(x=x, axes=axes, keep_dims=True)
     is_finite = mb.less(x=mb.abs(x=high), y=np.float32(math.inf))
@@ -83,9 +83,9 @@ OF_ELEMENTS: dict[str, Callable[[Var], Var]] = {
     "ReduceLogSum": lambda x: mb.log(x=x, epsilon=0.0),
     "ReduceSumSquare": lambda x: mb.mul(x=x, y=x),
 }
-"""What is left of reductions over no axis; of others the elements themselves."""
+"""The functions of an element that these reductions are over no axes; for other reductions it is the element itself."""
 THROUGH_FLOAT = frozenset({"ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"})
-"""Of integers they are computed in float32 and truncated."""
+"""Reductions that are computed in float32 and truncated if the input has integers."""
 
 
 @lowering("ReduceSum", versions=[1, 11])
@@ -101,7 +101,7 @@ THROUGH_FLOAT = frozenset({"ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Reduc
     versions=[1, 11, 13],
 )
 def reduce_by_attribute(ctx: Context, x: Value, *, axes: list[int] | None = None, keepdims: int = 1) -> Var | Value:
-    """Axes from an attribute."""
+    """Reduces over axes from an attribute."""
     return reduced(ctx.op_type, x, axes or [], bool(keepdims))
 
 
@@ -112,7 +112,7 @@ def reduce_by_attribute(ctx: Context, x: Value, *, axes: list[int] | None = None
 def reduce_by_input(
     ctx: Context, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Var | Value:
-    """Axes from an input; without any, all of them or none: then what is done to each element is left."""
+    """Reduces over axes from an input; without any, over all axes, or over none if ``noop_with_empty_axes`` is set."""
     chosen = axes.ints("axes") if axes is not None else []
     if not chosen and noop_with_empty_axes:
         return OF_ELEMENTS.get(ctx.op_type, _identity)(x.var)
@@ -120,7 +120,7 @@ def reduce_by_input(
 
 
 def reduced(op_type: str, x: Value, axes: list[int], keep: bool) -> Var | Value:
-    """The reduction over axes, over all where there are none."""
+    """The reduction over axes; over all axes if ``axes`` is empty."""
     if x.is_static and 0 in x.static_shape:
         return of_nothing(op_type, x, axes or range(x.rank), keep)
     if x.rank == 0:
@@ -133,9 +133,9 @@ def reduced(op_type: str, x: Value, axes: list[int], keep: bool) -> Var | Value:
 
 
 def of_higher_rank(op_type: str, x: Value, axes: list[int], keep: bool) -> Value:
-    """The reduction with neighbouring dimensions merged where all of them are reduced, or none is.
+    """The reduction with neighboring dimensions merged if all of them are reduced, or none is.
 
-    Where more than five remain, those that are reduced are moved behind the others.
+    If more than five dimensions remain, the reduced ones are moved behind the others.
     """
     shape = x.shape
     blocks = [list(block) for _, block in itertools.groupby(range(x.rank), lambda axis: axis in axes)]
@@ -150,7 +150,7 @@ def of_higher_rank(op_type: str, x: Value, axes: list[int], keep: bool) -> Value
 
 
 def of_nothing(op_type: str, x: Value, axes: Iterable[int], keep: bool) -> Value:
-    """The least or the greatest number: what the maximum or minimum of no elements is."""
+    """The maximum or minimum of no elements: the least or the greatest number of the type."""
     over_axes = {axis % x.rank for axis in axes}
     shape = [1 if axis in over_axes else size for axis, size in enumerate(x.static_shape)]
     kind = x.dtype.numpy()
@@ -166,7 +166,7 @@ def of_nothing(op_type: str, x: Value, axes: Iterable[int], keep: bool) -> Value
 
 
 def over(op_type: str, x: Value, var: Var, axes: list[int], keep: bool) -> Var:
-    """The reduction in the type that it is computed in, and back."""
+    """The reduction, computed in the type that it needs and converted back."""
     function = REDUCTIONS[op_type]
     if x.is_float:
         return function(var, axes, keep)

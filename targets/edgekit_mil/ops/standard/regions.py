@@ -16,7 +16,7 @@ from edgekit_mil.support.runtime_shapes import is_number
 
 LOWEST = float(np.finfo(np.float32).min)
 FIRST_HALF_PIXEL = 16
-"""The schema version from which pixels are squares whose centres have the coordinates, unless told otherwise."""
+"""From this schema version on the default is ``half_pixel``: pixels are squares with centers at 0.5, 1.5 and so on."""
 
 
 @lowering("RoiAlign", versions=[10, 16, 22], note="mode max with a sampling_ratio alone")
@@ -33,9 +33,10 @@ def roi_align(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Var:
-    """Regions of x [n, C, H, W], each cut into bins, as the mean or maximum of samples: [R, C, bins, bins].
+    """The mean or maximum of samples in each bin of regions of x [n, C, H, W]: [R, C, bins, bins].
 
-    Rois are [R, 4]: left, top, right, bottom. Without a sampling_ratio, a bin has as many samples as elements.
+    ``rois`` are [R, 4]: left, top, right, bottom. If sampling_ratio is 0, a bin has as many samples as elements along
+    each axis, rounded up.
     """
     if sampling_ratio < 1 and mode != "avg":
         raise Unsupported("the number of samples hangs on the size of the region", "export with sampling_ratio=2")
@@ -65,7 +66,7 @@ def roi_align(
         return mb.matmul(x=mb.matmul(x=tables[0], y=images), y=tables[1], transpose_y=True)
     if mode != "max":
         raise Unsupported(f"unknown mode {mode!r}")
-    rois.static_sizes([0])  # images are repeated as often as there are regions
+    rois.static_sizes([0])  # required: images are repeated once for each region
     return _largest_sample(images, axes, (output_height, output_width), sampling_ratio)
 
 
@@ -73,9 +74,9 @@ def roi_align(
 def max_roi_pool(
     ctx: Context, x: Value, rois: Value, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
 ) -> Var:
-    """Regions of x [n, C, H, W], each cut into bins of whole elements, as the maximum of each: [R, C, *bins].
+    """The maximum of each bin of whole elements in regions of x [n, C, H, W]: [R, C, *bins].
 
-    Rois are [R, 5]: index of the image, left, top, right, bottom.
+    ``rois`` are [R, 5]: index of the image, left, top, right, bottom.
     """
     images, *edges = mb.split(x=rois.var, num_splits=5, axis=1)
     left, top, right, bottom = (_rounded(mb.mul(x=edge, y=np.float32(spatial_scale))) for edge in edges)
@@ -97,12 +98,12 @@ def max_roi_pool(
 
 
 def _where(inside: Var, data: Var) -> Var:
-    """The data in some places, the least number elsewhere."""
+    """The data where ``inside`` holds, float32's least number elsewhere."""
     return mb.select(cond=inside, a=data, b=LOWEST)
 
 
 def _bin_members(begin: Var, end: Var, bins: int, size: int) -> list[Var]:
-    """For every bin which of the elements 0 to size are in it: [R, size], of edges [R, 1] that are in the region."""
+    """For every bin, which of ``size`` elements are in it: [R, size]; regions include ``begin`` and ``end`` [R, 1]."""
     extent = mb.maximum(x=mb.add(x=mb.sub(x=end, y=begin), y=1.0), y=1.0)
     length = mb.real_div(x=extent, y=np.float32(bins))
     places = np.arange(size, dtype=np.float32).reshape(1, size)
@@ -127,7 +128,7 @@ def _images_of(x: Value, batch_indices: Value) -> Var:
 
 
 def _mean_table(axis: Neighbours, size: int, samples: int) -> Var:
-    """Weights [R, 1, bins, size] by which each bin's mean is made of the elements of an axis."""
+    """Weights [R, 1, bins, size] of an axis's elements in each bin's mean."""
     wanted = np.arange(size, dtype=np.int32)
     chosen = mb.cast(x=mb.equal(x=mb.expand_dims(x=axis.places, axes=[3]), y=wanted), dtype="fp32")
     table = mb.reduce_sum(x=mb.mul(x=chosen, y=mb.expand_dims(x=axis.weights, axes=[3])), axes=[1], keep_dims=False)
@@ -137,10 +138,10 @@ def _mean_table(axis: Neighbours, size: int, samples: int) -> Var:
 
 
 def _adaptive_mean_table(begin: Var, extent: Var, bins: int, size: int) -> Var:
-    """Weights [R, 1, bins, size] as those of :func:`_mean_table`, of bins that have a sample for each element begun.
+    """Weights [R, 1, bins, size] of an axis's elements in each bin's mean, with a sample for each element, rounded up.
 
-    The samples of a bin are evenly spaced, so that how many lie before an element, and the sum of their places, need
-    no list of them. Regions without an extent have no samples, and weights of zero.
+    The samples of a bin are evenly spaced, so the number of samples before an element and the sum of their places are
+    computed without a list of samples. Regions without an extent have no samples, and weights of zero.
     """
     length = mb.real_div(x=extent, y=np.float32(bins))
     count = mb.expand_dims(x=mb.maximum(x=mb.ceil(x=length), y=0.0), axes=[2])
@@ -167,12 +168,12 @@ def _adaptive_mean_table(begin: Var, extent: Var, bins: int, size: int) -> Var:
 
 
 def _differences(x: Var, count: int) -> Var:
-    """What each number along the last axis is more than the one before it."""
+    """Differences between neighboring numbers along the last axis."""
     return mb.sub(x=_part(x, 1, count), y=_part(x, 0, count))
 
 
 def _part(x: Var, first: int, count: int) -> Var:
-    """Some of the numbers along the last of three axes."""
+    """``count`` numbers from ``first`` on along the last of three axes."""
     return mb.slice_by_index(
         x=x,
         begin=[0, 0, first],
@@ -208,7 +209,7 @@ def _largest_sample(images: Var, axes: Sequence[Neighbours], bins: Sequence[int]
 
 
 def _bordering(places: Var, size: int) -> Neighbours:
-    """The two elements around each of the places [R, P]; none where it is over one element outside."""
+    """The two elements around each of the positions [R, P], with weights of 0 if it is over one element outside."""
     inside = mb.logical_and(x=mb.greater_equal(x=places, y=-1.0), y=mb.less_equal(x=places, y=float(size)))
     near = bounded(places, 0.0, size - 1)
     base = mb.floor(x=near)
@@ -221,7 +222,7 @@ def _bordering(places: Var, size: int) -> Neighbours:
 
 
 def _spread(x: Var, count: int, *, last: bool) -> Var:
-    """Numbers [R, T, P] repeated for every place of the other axis: [R, T, P * count]."""
+    """Repeats numbers [R, T, P] for every position of the other axis: [R, T, P * count]."""
     regions, taps, places = x.shape
     axis = 3 if last else 2
     reps = [1, 1, 1, count] if last else [1, 1, count, 1]

@@ -1,4 +1,4 @@
-"""Resize and Upsample: as Core ML's own resizing where that computes the same, as gathers and products otherwise."""
+"""Resize and Upsample: as Core ML's own resizing if that computes the same, as gathers and products otherwise."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from edgekit_mil.support.upsampling_filters import filter_of, upsampled
 
 BILINEAR_MODES = ("UNALIGN_CORNERS", "DEFAULT", "STRICT_ALIGN_CORNERS")
 UPSAMPLING_MODES = {"UNALIGN_CORNERS": False, "STRICT_ALIGN_CORNERS": True}
-"""Sampling modes that ``upsample_bilinear`` has too, and its ``align_corners`` for each."""
+"""Sampling modes that ``upsample_bilinear`` has, too, and its ``align_corners`` for each."""
 UPSAMPLED_RANK = 3
 """``upsample_nearest_neighbor`` and ``upsample_bilinear`` take tensors of this rank or a higher one."""
 TRIAL_SIZES = (1, 2, 3, 5, 8, 13)
-"""At what sizes upsampling by a whole factor is compared with ONNX's formulas; both treat all sizes in the same way."""
+"""Sizes at which upsampling by a whole factor is compared with ONNX's formulas; both treat all sizes alike."""
 PICTURES = 4
 """The rank of pictures, which a filter upsamples."""
 CUBIC = -0.75
-"""The coefficient of a cubic interpolation where none is given."""
+"""The default coefficient of cubic interpolation."""
 Weights = Callable[[Axis, Any], Table]
-"""Gives the weights of old elements, for an axis and the places of its new elements."""
+"""Returns the weights of old elements, for an axis and the coordinates of its new elements."""
 MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
 
 
 @lowering("Upsample", versions=[7], note="scales constant")
 def upsample_by_attribute(ctx: Context, x: Value, *, scales: Sequence[float], mode: str = "nearest") -> Var:
-    """Resize by factors that are attributes."""
+    """Resizes by factors from an attribute."""
     return asymmetric(x, scales, mode)
 
 
 @lowering("Upsample", versions=[9, 10], note="scales constant")
 @lowering("Resize", versions=[10], note="scales constant")
 def resize_by_scales(ctx: Context, x: Value, scales: Value, *, mode: str = "nearest") -> Var:
-    """Resize by factors, before there was a choice of coordinates."""
+    """Resizes by factors from an input, in versions without a choice of coordinates."""
     return asymmetric(x, [float(scale) for scale in scales.require_constant("scales")], mode)
 
 
 def _with_unknown_modes_refused(function: Callable[..., Var]) -> Callable[..., Var]:
-    """The same function, for which a mode that ONNX does not have is a gap."""
+    """Wraps a function so that a mode that ONNX does not have becomes a gap."""
 
     @functools.wraps(function)
     def refusing(*arguments: Any, **attributes: Any) -> Var:
@@ -119,7 +119,7 @@ def resize(
 
 
 def weights_by(mode: str, *, antialias: bool, exclude_outside: bool, a: float) -> Weights | None:
-    """What gives the weights of old elements for new ones; None of a mode in which each is one of the old ones."""
+    """Returns the function for the weights of old elements; None for modes without weights, such as nearest."""
     kind = MODES.get(mode)
     options = {"antialias": antialias, "exclude_outside": exclude_outside}
     if kind == "linear":
@@ -132,8 +132,9 @@ def weights_by(mode: str, *, antialias: bool, exclude_outside: bool, a: float) -
 def asymmetric(x: Value, scales: Sequence[float], mode: str) -> Var:
     """Resize with output element ``i`` at ``i / scale``.
 
-    The nearest element is that place rounded down, along an axis that becomes shorter rounded up: the standard says
-    neither, its example of operator set 10 (two of four elements by 0.6: the first and the third) and ONNX Runtime do.
+    The nearest element is this place rounded down, or rounded up along an axis that becomes shorter. The standard does
+    not say so; its example of operator set 10 (two of four elements by 0.6: the first and the third) and ONNX Runtime
+    do.
     """
     kind = MODES.get(mode)
     weights = weights_by(mode, antialias=False, exclude_outside=False, a=CUBIC) if kind != "cubic" else None
@@ -165,18 +166,18 @@ def multiplied(
 ) -> Var:
     """Resize a tensor of open sizes by whole factors: by Core ML's own upsampling or by a filter.
 
-    What is taken computes the same as ONNX's formulas at every size.
+    The operation that is used computes the same as ONNX's formulas at every size.
 
     Args:
         x: The tensor.
         factors: By axis; axes that are left out keep their sizes.
-        mode: What to interpolate by.
+        mode: ONNX's ``mode`` of interpolation.
         transformation: ``coordinate_transformation_mode``.
         nearest_mode: How coordinates are rounded.
-        weights: What :func:`weights_by` gives.
+        weights: The result of :func:`weights_by`.
 
     Raises:
-        Unsupported: Neither does, or other than the last two axes are resized.
+        Unsupported: Neither of them computes the same, or other axes than the last two are resized.
     """
     height, width = x.rank - 2, x.rank - 1
     resized = {axis for axis, factor in factors.items() if factor != 1}
@@ -217,10 +218,10 @@ def multiplied(
 
 
 def _multiples(x: Value, axes: Sequence[int], scales: Value | None, sizes: Value | None, policy: str) -> dict[int, int]:
-    """By what whole number each open axis is multiplied; every axis where one of them is by more than 1.
+    """The whole number by which each open axis is multiplied; for every axis if one of the numbers is greater than 1.
 
     Raises:
-        Unsupported: An open size becomes other than a multiple that is known now.
+        Unsupported: An open size is not multiplied by a known whole number.
     """
     wanted = known_elements(sizes) if sizes is not None and sizes.shape != (0,) else None
     if scales is not None and scales.shape != (0,):
@@ -240,10 +241,10 @@ def _multiples(x: Value, axes: Sequence[int], scales: Value | None, sizes: Value
 
 
 def _ratio(size: Any, length: Any) -> float:
-    """What an axis is multiplied by.
+    """The factor by which an axis is multiplied.
 
     Raises:
-        Unsupported: It depends on an open size.
+        Unsupported: The factor depends on an open size.
     """
     ratio = size / length
     if not (is_number(size) and is_number(length)) and not ratio.is_number:
@@ -252,7 +253,7 @@ def _ratio(size: Any, length: Any) -> float:
 
 
 def _entries(values: Value | None, places: Sequence[int]) -> Value | None:
-    """Some entries of a vector of sizes, scales or bounds, whose numbers are known."""
+    """Selected entries of a vector of sizes, scales or bounds, if its numbers are known; else the vector itself."""
     known = None if values is None or values.shape == (0,) else known_elements(values)
     if values is None or known is None:
         return values
@@ -309,7 +310,7 @@ def _targets(
 
 
 def _extrapolated(result: Var, plan: Mapping[int, Axis], grids: Mapping[int, np.ndarray], value: float) -> Var:
-    """The result with one value where a coordinate lies outside the input."""
+    """The result with ``value`` where a coordinate lies outside the input."""
     inside = np.ones((1,) * result.rank, bool)
     for axis, one in plan.items():
         along = [-1 if other == axis else 1 for other in range(result.rank)]
@@ -325,6 +326,6 @@ def _is_identity(table: Table) -> bool:
 
 
 def _repetitions(indices: np.ndarray, size: int) -> int | None:
-    """How often each element is repeated in turn; None where it is otherwise."""
+    """How often each element is repeated if indices repeat every element equally often; else None."""
     factor, rest = divmod(len(indices), size)
     return factor if rest == 0 and np.array_equal(indices, np.arange(len(indices)) // factor) else None

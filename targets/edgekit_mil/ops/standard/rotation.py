@@ -1,4 +1,4 @@
-"""RotaryEmbedding: pairs of elements turned by angles that follow from their positions."""
+"""RotaryEmbedding: rotates pairs of elements by angles that depend on their positions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def rotary_embedding(
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> Var:
-    """X is [b, s, heads * d] or [b, heads, s, d].
+    """Rotates pairs of elements of x [b, s, heads * d] or [b, heads, s, d].
 
-    The caches are [positions, half of what is turned] with position_ids [b, s], else [b, s, half].
+    The caches are [positions, half of the rotated elements] with position_ids [b, s], else [b, s, half].
     """
     heads = x.var if x.rank == 4 else split_heads(x.var, num_heads)
     turned = rotary_embedding_dim or int(heads.shape[3])

@@ -1,4 +1,4 @@
-"""Sampling of images at computed places: grids, deformable convolution."""
+"""Sampling of images at computed positions: grids, deformable convolution."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def grid_sample(
     mode: str = "linear",
     padding_mode: str = "zeros",
 ) -> Var:
-    """Elements of x [n, C, *D] at the places of a grid [n, *O, r] that goes from -1 to 1 along each axis."""
+    """Samples x [n, C, *D] at the positions of a grid [n, *O, r] with coordinates from -1 to 1 along each axis."""
     if mode not in KERNELS:
         raise Unsupported(f"unknown mode {mode!r}")
     dimensions = x.rank - 2
@@ -85,7 +85,7 @@ def deformable_convolution(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Var:
-    """Convolution whose window's elements are read at their places plus offsets, interpolated, times a mask."""
+    """Convolution that reads each window element at its position plus an offset, interpolated, times a mask."""
     size, channels, *spatial = x.static_shape
     if len(spatial) != IMAGE_DIMENSIONS:
         raise Unsupported(f"has {len(spatial)} spatial dimensions, there is a lowering of {IMAGE_DIMENSIONS}")
@@ -121,14 +121,14 @@ def deformable_convolution(
 
 
 def denormalized(coordinates: Var, size: int, align_corners: bool) -> Var:
-    """Coordinates from -1 to 1 as places: the ends are the outermost elements' centres, or their outer edges."""
+    """Coordinates as positions: -1 and 1 are the outermost elements' centers, or their outer edges."""
     half = np.float32((size - 1) / 2 if align_corners else size / 2)
     middle = np.float32((size - 1) / 2)
     return mb.add(x=mb.mul(x=coordinates, y=half), y=middle)
 
 
 def _as_pointwise(w: Value, shape: Sequence[int]) -> Var:
-    """Weights whose window's elements are channels."""
+    """Reshapes weights so that the window's elements are channels."""
     if w.constant is not None:
         return mb.const(val=w.operand.reshape(shape))
     return mb.reshape(x=w.var, shape=list(shape))
@@ -136,9 +136,9 @@ def _as_pointwise(w: Value, shape: Sequence[int]) -> Var:
 
 @lowering("AffineGrid", versions=[20], note="the size constant")
 def affine_grid(ctx: Context, theta: Value, size: Value, *, align_corners: int = 0) -> Var:
-    """Where linear maps theta [N, d, d + 1] put the elements of images of d dimensions: [N, *D, d].
+    """The positions to which affine maps theta [N, d, d + 1] move the elements of images of d dimensions: [N, *D, d].
 
-    ONNX defines it by others too, in a way that takes no batch of 1.
+    ONNX also defines this operator by others, but in a way that does not work for a batch of 1.
     """
     batch, _, *sizes = size.ints("the size")
     if align_corners and 1 in sizes:
@@ -152,5 +152,5 @@ def affine_grid(ctx: Context, theta: Value, size: Value, *, align_corners: int =
 
 
 def _centres(count: int, *, aligned: bool) -> np.ndarray:
-    """Places of elements from -1 to 1: the first and last elements' centres, or the outer edges, are at the ends."""
+    """Positions of elements from -1 to 1: at the ends are the outermost elements' centers, or their outer edges."""
     return np.linspace(-1, 1, count) if aligned else (2 * np.arange(count) + 1) / count - 1

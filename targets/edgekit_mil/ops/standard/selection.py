@@ -18,19 +18,19 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @lowering("Where", versions=[9, 16], elementwise=True)
 def where(ctx: Context, condition: Value, a: Value, b: Value) -> Var:
-    """A where the condition holds, else b."""
+    """``a`` where the condition holds, else ``b``."""
     return choose(condition.var, a, b)
 
 
 @lowering("Clip", versions=[6], elementwise=True)
 def clip_by_attributes(ctx: Context, x: Value, *, min: float = -LARGEST, max: float = LARGEST) -> Var:  # noqa: A002 - ONNX's names
-    """Limits from attributes; those of float32 itself do nothing."""
+    """Clips to limits from attributes; limits at the ends of float32 do nothing."""
     return limited(x, None if min <= -LARGEST else min, None if max >= LARGEST else max)
 
 
 @lowering("Clip", versions=[11, 12, 13], elementwise=True)
 def clip(ctx: Context, x: Value, low: Value | None = None, high: Value | None = None) -> Var:
-    """Limits from inputs; the upper one wins where they cross."""
+    """Clips to limits from inputs; if the lower one is greater, the result is the upper one."""
     limits = [
         float(limit.constant.reshape(-1)[0]) if limit is not None and limit.constant is not None else None
         for limit in (low, high)
@@ -46,7 +46,7 @@ def clip(ctx: Context, x: Value, low: Value | None = None, high: Value | None = 
 
 
 def limited(x: Value, low: float | None, high: float | None) -> Var:
-    """Floats within constant limits."""
+    """Clips floats to constant limits."""
     if low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
         return bounded(x.var, low, high)
     result = x.var

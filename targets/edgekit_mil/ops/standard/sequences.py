@@ -1,6 +1,6 @@
-"""Sequences and optionals: lists of tensors whose length is known at every node, so that a program needs none.
+"""Sequences and optionals: lists of tensors whose length is known at every node, so that programs need no sequences.
 
-What a loop adds to a list, in a number of turns that only a run tells, is one tensor of tensors of one shape.
+If a loop adds to a list in a number of turns that only a run tells, one tensor holds what it adds, all of one shape.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ POSITION = "positions constant"
 
 @lowering("SequenceEmpty", versions=[11])
 def sequence_empty(ctx: Context, *, dtype: int = 1) -> Value:
-    """Nothing."""
+    """An empty sequence."""
     return TensorList(ir.DataType(dtype), items=())
 
 
 @lowering("SequenceConstruct", versions=[11])
 def sequence_construct(ctx: Context, *xs: Value) -> Value:
-    """The tensors in a row."""
+    """A sequence of the given tensors."""
     return TensorList(xs[0].dtype, items=xs)
 
 
 @lowering("SequenceInsert", versions=[11], note=POSITION)
 def sequence_insert(ctx: Context, sequence: Value, x: Value, position: Value | None = None) -> Value:
-    """One more, at the end unless there is a position."""
+    """Inserts a tensor, at the end unless there is a position."""
     if isinstance(sequence, CollectedList) and position is None:
         return with_rows(sequence, computed(mb.expand_dims(x=x.var, axes=[0]), x.dtype))
     items = list(items_of(sequence))
@@ -45,7 +45,7 @@ def sequence_insert(ctx: Context, sequence: Value, x: Value, position: Value | N
 
 @lowering("SequenceErase", versions=[11], note=POSITION)
 def sequence_erase(ctx: Context, sequence: Value, position: Value | None = None) -> Value:
-    """One less, the last unless there is a position."""
+    """Removes a tensor, the last one unless there is a position."""
     items = list(items_of(sequence))
     del items[-1 if position is None else within(position, len(items), len(items))]
     return TensorList(sequence.dtype, items=tuple(items))
@@ -65,7 +65,7 @@ def sequence_at(ctx: Context, sequence: Value, position: Value) -> Value:
 
 @lowering("SequenceLength", versions=[11])
 def sequence_length(ctx: Context, sequence: Value) -> Value:
-    """How many there are."""
+    """The number of tensors in a sequence."""
     if isinstance(sequence, CollectedList):
         return computed(mb.squeeze(x=length_of(all_rows(sequence))), ir.DataType.INT64)
     return constant(np.array(len(items_of(sequence)), np.int64))
@@ -73,7 +73,7 @@ def sequence_length(ctx: Context, sequence: Value) -> Value:
 
 @lowering("SplitToSequence", versions=[11, 24], note="sizes constant")
 def split_to_sequence(ctx: Context, x: Value, split: Value | None = None, *, axis: int = 0, keepdims: int = 1) -> Value:
-    """Parts along an axis: of the sizes given, of one size with a smaller last one, or of size 1."""
+    """Splits along an axis: into given sizes, into equal parts with a smaller last one, or into parts of size 1."""
     axis = normalized_axis(axis, x.rank)
     size = x.static_shape[axis]
     if split is not None and split.rank:
@@ -89,7 +89,7 @@ def split_to_sequence(ctx: Context, x: Value, split: Value | None = None, *, axi
 
 @lowering("ConcatFromSequence", versions=[11])
 def concat_from_sequence(ctx: Context, sequence: Value, *, axis: int, new_axis: int = 0) -> Value:
-    """One tensor of all, along an axis or along a new one."""
+    """Joins all tensors of a sequence along an axis or along a new one."""
     if isinstance(sequence, CollectedList):
         rows = all_rows(sequence)
         place = normalized_axis(axis, rows.rank if new_axis else rows.rank - 1)
@@ -105,20 +105,20 @@ def concat_from_sequence(ctx: Context, sequence: Value, *, axis: int, new_axis: 
 
 @lowering("Optional", versions=[15, 28], note="of tensors and sequences that are there")
 def optional(ctx: Context, x: Value | None = None, *, type: object = None) -> Value:  # noqa: A002 - ONNX's name
-    """The value itself; without one, nothing."""
+    """The value itself, or an empty optional if there is none."""
     return TensorList(ir.DataType.UNDEFINED, items=None) if x is None else x
 
 
 @lowering("OptionalHasElement", versions=[15, 18, 28])
 def optional_has_element(ctx: Context, x: Value | None = None) -> Value:
-    """Whether there is something."""
+    """Whether an optional has a value."""
     missing = x is None or (isinstance(x, TensorList) and x.items is None)
     return constant(np.array(not missing))
 
 
 @lowering("OptionalGetElement", versions=[15, 18, 28])
 def optional_get_element(ctx: Context, x: Value) -> Value:
-    """What is there."""
+    """The value of an optional."""
     if isinstance(x, TensorList) and x.items is None:
         raise Unsupported("the optional is empty")
     return x
@@ -128,7 +128,7 @@ def all_rows(sequence: CollectedList) -> Value:
     """The tensors of a sequence along a new first axis.
 
     Raises:
-        Unsupported: They are of several shapes, so that no loop could collect them.
+        Unsupported: The tensors have several shapes, so that no loop could collect them.
     """
     if sequence.rows is None:
         raise TypeError("a sequence that no loop has added to")
@@ -140,7 +140,7 @@ def all_rows(sequence: CollectedList) -> Value:
 
 
 def length_of(rows: Value) -> Var:
-    """How many tensors lie along a first axis, as a vector of one element."""
+    """The number of tensors along a first axis, as a vector of one element."""
     return mb.slice_by_index(x=mb.shape(x=rows.var), begin=[0], end=[1])
 
 
@@ -148,7 +148,7 @@ def items_of(sequence: Value) -> tuple[Value, ...]:
     """The tensors of a sequence.
 
     Raises:
-        Unsupported: The sequence comes from outside of the program, or a run tells how long it is.
+        Unsupported: The sequence comes from outside the program, or only a run tells its length.
     """
     if isinstance(sequence, CollectedList):
         raise Unsupported("a sequence whose length only a run tells")
@@ -161,7 +161,7 @@ def within(position: Value, size: int, length: int) -> int:
     """A position counted from the front.
 
     Raises:
-        Unsupported: It lies outside of the sequence, or only a run tells it.
+        Unsupported: The position lies outside the sequence, or only a run tells it.
     """
     place = position.ints("the position")[0]
     place = place + length if place < 0 else place

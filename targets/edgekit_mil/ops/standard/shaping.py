@@ -1,4 +1,4 @@
-"""Shapes: changing, reading and repeating."""
+"""Operators that change, read and repeat shapes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from edgekit_mil.support.movement import broadcast, empty, normalized_axis
 
 CONSTANT_SHAPE = "the shape constant"
 BOOLEAN_MASK = 10
-"""The version of Dropout since which its mask holds true and false, and no numbers of the input's type."""
+"""The version of Dropout from which on its mask is bool instead of numbers of the input's type."""
 
 
 @lowering("Identity", versions=[1, 13, 14, 16, 19, 21, 23, 24, 25])
@@ -38,10 +38,10 @@ def identity(ctx: Context, x: Value) -> Value:
 
 @lowering("Reshape", versions=[5, 13, 14, 19, 21, 23, 24, 25])
 def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var | Value:
-    """0 keeps a size (unless ``allowzero``), -1 takes what is left."""
+    """Reshapes; 0 keeps a size (unless ``allowzero``), -1 takes the remaining elements."""
     elements = None if shape.elements is None else list(shape.elements)
     if elements is not None and len(elements) <= HIGHEST_RANK and runtime_shapes.has_quotients(elements):
-        elements = None  # the program computes what no symbol tells
+        elements = None  # the program computes sizes for which there is no symbol
     if shape.constant is None and elements is None:
         if allowzero and 0 in x.shape:
             raise Unsupported("a size of 0 in a computed shape (allowzero), which Core ML reads as one to keep")
@@ -53,7 +53,7 @@ def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var 
         target = runtime_shapes.reshape_target(x.shape, sizes)
         if max(x.rank, len(target)) > HIGHEST_RANK:
             return of_shape(x, runtime_shapes.with_rest(x.shape, target), x, shape)
-        if not target:  # Core ML reshapes to no scalar
+        if not target:  # Core ML cannot reshape to a scalar
             return mb.squeeze(x=mb.reshape(x=x.var, shape=[1]), axes=[0])
         is_fixed = all(map(runtime_shapes.is_number, target))
         return mb.reshape(x=x.var, shape=target if is_fixed else runtime_shapes.vector_of(target, x, shape))
@@ -70,7 +70,7 @@ def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var 
 
 @lowering("Flatten", versions=[1, 9, 11, 13, 21, 23, 24, 25])
 def flatten(ctx: Context, x: Value, *, axis: int = 1) -> Value:
-    """A matrix: the dimensions before the axis, and the others."""
+    """Reshapes to a matrix: the dimensions before the axis, and the others."""
     axis = axis + x.rank if axis < 0 else axis
     return of_shape(x, [math.prod(x.shape[:axis]), math.prod(x.shape[axis:])], x)
 
@@ -88,7 +88,7 @@ def squeeze(ctx: Context, x: Value, axes: Value | None = None) -> Var | Value:
 
 
 def squeezed(x: Value, axes: Sequence[int] | None) -> Var | Value:
-    """Without dimensions of size 1: those of the axes, or all."""
+    """Drops dimensions of size 1: those of the axes, or all if ``axes`` is None."""
     if axes is None:
         axes = [axis for axis, size in enumerate(x.static_shape) if size == 1]
     axes = sorted(normalized_axis(axis, x.rank) for axis in axes)
@@ -98,7 +98,7 @@ def squeezed(x: Value, axes: Sequence[int] | None) -> Var | Value:
         return mb.identity(x=x.var)
     if all(runtime_shapes.is_number(x.shape[axis]) for axis in axes):
         return mb.squeeze(x=x.var, axes=axes)
-    # coremltools' squeeze declares an open dimension to be there still, which the program then lacks.
+    # coremltools' squeeze still declares an open dimension in its result, which the program then lacks.
     kept = [axis not in axes for axis in range(x.rank)]
     dropped = [not keeps for keeps in kept]
     limits = {"begin": np.zeros(x.rank, np.int32), "end": np.ones(x.rank, np.int32)}
@@ -118,7 +118,7 @@ def unsqueeze(ctx: Context, x: Value, axes: Value) -> Var | Value:
 
 
 def unsqueezed(x: Value, axes: Sequence[int]) -> Var | Value:
-    """With dimensions of size 1 at these places of the result."""
+    """Inserts dimensions of size 1 at the given places of the result."""
     if not axes:
         return mb.identity(x=x.var)
     rank = x.rank + len(axes)
@@ -131,7 +131,7 @@ def unsqueezed(x: Value, axes: Sequence[int]) -> Var | Value:
 
 @lowering("Shape", versions=[1, 13, 15, 19, 21, 23, 24, 25])
 def shape_of(ctx: Context, x: Value, *, start: int = 0, end: int | None = None) -> Value | Var:
-    """Sizes, known now unless a dimension is runtime_shapes."""
+    """Sizes, which are a constant unless a dimension is open."""
     if all(map(runtime_shapes.is_number, x.shape[start:end])):
         return constant(np.array(x.shape[start:end], np.int64))
     sizes = sizes_of(x)
@@ -177,9 +177,9 @@ def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
 
 
 def _expanded_beside_open_axes(x: Value, shape: Value) -> Var:
-    """Repetitions along dimensions for which a size is asked; an open one stays as it is where that is 1.
+    """Repeats along dimensions for which a size other than 1 is asked; an open dimension is kept if the size is 1.
 
-    Where another size is asked for, an open one is that size, or is 1 and repeated: which, a run tells.
+    If another size is asked for, an open dimension either has this size or is 1 and repeated, which only a run tells.
     """
     sizes = shape.ints("the shape")
     rank = max(x.rank, len(sizes))
@@ -195,7 +195,7 @@ def _expanded_beside_open_axes(x: Value, shape: Value) -> Var:
 
 
 def _expanded_wide_and_open(x: Value, shape: Value, sizes_asked_for: Sequence[Any]) -> Value:
-    """Repetitions in more dimensions than Core ML has, of open sizes or to open sizes.
+    """Repeats in more dimensions than Core ML has, from or to open sizes.
 
     Raises:
         Unsupported: More than five dimensions remain, or open sizes may differ.
@@ -212,7 +212,7 @@ def _expanded_wide_and_open(x: Value, shape: Value, sizes_asked_for: Sequence[An
 
 
 def expanded_wide(x: Value, target: Sequence[int]) -> Value:
-    """The same for more dimensions than Core ML has."""
+    """Broadcasts to a shape of more dimensions than Core ML has."""
     (merged, whole), _ = broadcast_merged([x, constant(np.zeros(tuple(target), np.bool_))])
     assert merged is not None
     assert whole is not None
@@ -221,7 +221,7 @@ def expanded_wide(x: Value, target: Sequence[int]) -> Value:
 
 @lowering("Tile", versions=[6, 13])
 def tile(ctx: Context, x: Value, repeats: Value) -> Var | Value:
-    """Repetitions along every axis."""
+    """Repeats along every axis."""
     if repeats.constant is None:
         return mb.tile(x=x.var, reps=repeats.var)
     counts = repeats.ints("repeats")
@@ -241,7 +241,7 @@ def tile(ctx: Context, x: Value, repeats: Value) -> Var | Value:
 
 @lowering("Dropout", versions=[7, 10])
 def dropout_for_inference(ctx: Context, x: Value, *, ratio: float = 0.5) -> tuple[Value, Value]:
-    """Nothing is dropped in inference. The mask, of which these versions say nothing, is zero as in ONNX Runtime."""
+    """Returns the input, and a mask of zeros as in ONNX Runtime; these versions do not define the mask."""
     dtype = ir.DataType.BOOL if ctx.version >= BOOLEAN_MASK else x.dtype
     return x, constant(np.zeros(x.static_shape, dtype.numpy()), dtype)
 
@@ -250,7 +250,7 @@ def dropout_for_inference(ctx: Context, x: Value, *, ratio: float = 0.5) -> tupl
 def dropout(
     ctx: Context, x: Value, ratio: Value | None = None, training_mode: Value | None = None, *, seed: int = 0
 ) -> tuple[Value, Value]:
-    """Nothing is dropped in inference."""
+    """Returns the input, and a mask that keeps everything: nothing is dropped in inference."""
     if training_mode is not None and bool(training_mode.require_constant("training_mode").any()):
         share = 0.5 if ratio is None else float(ratio.require_constant("ratio").reshape(-1)[0])
         if share:

@@ -1,4 +1,4 @@
-"""Taking tensors apart and putting them together."""
+"""Slicing, splitting, joining and selecting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgekit_mil.support.runtime_shapes import is_number, note_limit, positions_
 def slice_by_attributes(
     ctx: Context, x: Value, *, starts: list[int], ends: list[int], axes: list[int] | None = None
 ) -> Var | Value:
-    """Ranges from attributes."""
+    """Slices by ranges from attributes."""
     return sliced(x, starts, ends, axes, None)
 
 
@@ -29,7 +29,7 @@ def slice_by_attributes(
 def slice_by_inputs(
     ctx: Context, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Var | Value:
-    """Ranges from inputs."""
+    """Slices by ranges from inputs."""
     along = axes.ints("axes") if axes is not None else None
     strides = steps.ints("steps") if steps is not None else None
     if starts.is_constant and ends.is_constant:
@@ -42,7 +42,7 @@ def slice_by_inputs(
 def sliced(
     x: Value, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
 ) -> Var | Value:
-    """``x[start:end:step]`` along axes; what reaches beyond the tensor is clamped, so any int64 is harmless."""
+    """``x[start:end:step]`` along axes; bounds beyond the tensor are clamped, so any int64 may be given."""
     axes = range(len(starts)) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
     along = [normalized_axis(axis, x.rank) for axis in axes]
@@ -90,17 +90,17 @@ def sliced(
 
 
 def taken_of(size: int, first: int, last: int, step: int) -> range:
-    """The places that a slice takes, which are not always Python's where it goes backwards.
+    """The indices that a slice takes, which may differ from Python's if the step is negative.
 
-    It then begins at the first element at least; and the greatest integer as its end stands for no end, for which
-    exporters write it, in ONNX Runtime and in ONNX's inference of shapes.
+    As in ONNX Runtime and ONNX's shape inference, such a slice begins at the first element at least, and the greatest
+    integer as its end means no end, as exporters write it.
     """
     end = None if step < 0 and last in (np.iinfo(np.int32).max, np.iinfo(np.int64).max) else last
     return range(*slice(max(first, -size) if step < 0 else first, end, step).indices(size))
 
 
 def sliced_axis(x: Value, axis: int, first: int, last: int, step: int) -> Value:
-    """A range of one axis, those before and after it merged."""
+    """Takes a range of one axis, with the axes before and after it merged."""
     shape = list(x.shape)
     shape[axis] = len(taken_of(x.static_sizes([axis])[0], first, last, step))
     result = sliced(around(x, axis), [first], [last], [1], [step])
@@ -108,14 +108,14 @@ def sliced_axis(x: Value, axis: int, first: int, last: int, step: int) -> Value:
 
 
 def reversed_range(x: Value, axis: int, first: int, last: int, step: int) -> tuple[Value, int, int, int]:
-    """A tensor and a range of it with a positive step in place of a range with a negative one, of a dynamic dimension.
+    """Replaces a negative step along an open dimension by a reversed tensor and a range with a positive step.
 
-    What the range spans is taken forwards, where bounds count from the same end as before, and turned round: it then
-    starts at its first element however long the dimension is.
+    The elements in the range are taken forwards, with bounds that count from the same end as before, and reversed: the
+    new range then starts at its first element, however long the dimension is.
     """
     low, high = INT32_RANGE
     begin = 0 if last <= low else last + 1
-    if last == -1:  # the end of the dimension, before which nothing lies that a negative step reaches
+    if last == -1:  # the end of the dimension: a negative step reaches nothing before it
         begin = high
     end = high if first == -1 or first >= high else first + 1
     forwards = sliced_at_run_time(x, constant(np.array([begin])), constant(np.array([end])), [axis])
@@ -123,16 +123,16 @@ def reversed_range(x: Value, axis: int, first: int, last: int, step: int) -> tup
 
 
 def dynamic_range(first: int, last: int, step: int) -> tuple[int, int, int]:
-    """Bounds along a dynamic dimension, which the program clamps when it runs."""
+    """Bounds along a dynamic dimension, which the program clamps at run time."""
     low, high = INT32_RANGE
     return max(first, low), min(last, high), step
 
 
 def sliced_at_run_time(x: Value, starts: Value, ends: Value, axes: Sequence[int] | None) -> Var:
-    """A slice of steps 1 whose bounds the program computes; they are clamped as ONNX has it."""
+    """A slice with steps of 1 whose bounds the program computes, clamped as ONNX specifies."""
     axes = list(range(starts.static_shape[0])) if axes is None else [normalized_axis(axis, x.rank) for axis in axes]
     begin: list[Any] = [np.zeros(1, np.int32)] * x.rank
-    end: list[Any] = [np.ones(1, np.int32)] * x.rank  # which the masks leave out
+    end: list[Any] = [np.ones(1, np.int32)] * x.rank  # the masks ignore them for other axes
     var = x.var
     for place, axis in enumerate(axes):
         size = size_of(var, axis)
@@ -155,8 +155,8 @@ def clamped_bound(bounds: Value, place: int, size: Any) -> Any:
 
     Args:
         bounds: All bounds.
-        place: Which of them.
-        size: The dimension's: a number, or a vector of one element that the program computes.
+        place: Index of the bound.
+        size: The dimension's size: a number, or a vector of one element that the program computes.
     """
     if bounds.constant is not None and is_number(size):
         start = int(bounds.constant[place])
@@ -174,7 +174,7 @@ def clamped_bound(bounds: Value, place: int, size: Any) -> Any:
 
 @lowering("Concat", versions=[4, 11, 13])
 def concat(ctx: Context, *xs: Value, axis: int) -> Value:
-    """One after the other along an axis; those without elements add nothing."""
+    """Joins tensors along an axis; those without elements are left out."""
     full = [x for x in xs if not (x.is_static and 0 in x.static_shape)]
     if not full:
         shape = list(xs[0].static_shape)
@@ -184,7 +184,7 @@ def concat(ctx: Context, *xs: Value, axis: int) -> Value:
 
 
 def joined(xs: Sequence[Value], axis: int) -> Value:
-    """Tensors one after the other along an axis."""
+    """Joins tensors along an axis."""
     axis = normalized_axis(axis, xs[0].rank)
     if xs[0].rank > HIGHEST_RANK:
         shape = list(xs[0].shape)
@@ -200,7 +200,7 @@ def joined(xs: Sequence[Value], axis: int) -> Value:
 
 @lowering("Split", versions=[2, 11])
 def split_by_attribute(ctx: Context, x: Value, *, axis: int = 0, split: list[int] | None = None) -> list[Value]:
-    """Sizes from an attribute, or equal parts."""
+    """Splits into sizes from an attribute, or into equal parts."""
     axis = normalized_axis(axis, x.rank)
     return parts(x, axis, split or equal_sizes(x.static_sizes([axis])[0], len(ctx.output_used)), ctx.output_used)
 
@@ -209,7 +209,7 @@ def split_by_attribute(ctx: Context, x: Value, *, axis: int = 0, split: list[int
 def split_by_input(
     ctx: Context, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> list[Value]:
-    """Sizes from an input, or equal parts of which the last may be smaller."""
+    """Splits into sizes from an input, or into equal parts of which the last may be smaller."""
     axis = normalized_axis(axis, x.rank)
     if split is not None:
         return parts(x, axis, split.ints("the sizes"), ctx.output_used)
@@ -218,7 +218,7 @@ def split_by_input(
 
 
 def equal_sizes(size: int, count: int) -> list[int]:
-    """A size in equal parts, the last one smaller where it does not divide."""
+    """Divides a size into equal parts; the last one is smaller if it does not divide evenly."""
     part = -(-size // count)
     return [max(0, min(part, size - part * place)) for place in range(count)]
 
@@ -229,8 +229,8 @@ def parts(x: Value, axis: int, sizes: Sequence[int], used: Sequence[bool] | None
     Args:
         x: The tensor.
         axis: Counted from the front.
-        sizes: Of the parts; one may be 0.
-        used: Which parts anything reads; None: all of them. One that is not may have open sizes and no elements.
+        sizes: Sizes of the parts; a size may be 0.
+        used: Which parts anything reads; None for all. A part of size 0 that nothing reads may have open sizes.
     """
     if x.rank > HIGHEST_RANK:
         return along_axis(x, axis, lambda x, axis: parts(x, axis, sizes, used))
@@ -253,7 +253,7 @@ def parts(x: Value, axis: int, sizes: Sequence[int], used: Sequence[bool] | None
 
 @lowering("Compress", versions=[9, 11, 28])
 def compress(ctx: Context, x: Value, condition: Value, *, axis: int | None = None) -> Var | Value:
-    """What the condition selects along an axis, or of all elements in a row."""
+    """Selects elements by a condition: slices along an axis, or from all elements in a row."""
     flat = axis is None
     var = mb.reshape(x=x.var, shape=[-1]) if flat else x.var
     along = 0 if axis is None else normalized_axis(axis, x.rank)

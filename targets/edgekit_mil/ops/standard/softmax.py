@@ -1,4 +1,4 @@
-"""Softmax and its relatives."""
+"""Softmax, LogSoftmax and Hardmax."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from edgekit_mil.support.movement import normalized_axis
 from edgekit_mil.support.runtime_shapes import counted, size_of
 
 FIRST_ALONG_ONE_AXIS = 13
-"""Up to opset 12 the input is taken as a matrix: all dimensions from the axis on together are normalized."""
+"""Up to opset 12 the input is treated as a matrix: all dimensions from the axis on are normalized together."""
 
 
 @lowering("Softmax", "LogSoftmax", "Hardmax", versions=[1, 11, 13])
 def normalized(ctx: Context, x: Value, *, axis: int | None = None) -> Var | Value:
-    """Exponentials over their sum, the logarithm of that, or 1 at the first maximum and 0 elsewhere."""
+    """Softmax, its logarithm, or 1 at the first maximum and 0 elsewhere."""
     function = FUNCTIONS[ctx.op_type]
     if ctx.version >= FIRST_ALONG_ONE_AXIS:
         axis = normalized_axis(-1 if axis is None else axis, x.rank)
@@ -38,7 +38,7 @@ def softmax(x: Var, axis: int) -> Var:
 
 
 def log_softmax(x: Var, axis: int) -> Var:
-    """Its logarithm, from differences to the maximum so that nothing overflows or vanishes."""
+    """Logarithm of the softmax, from differences to the maximum so that nothing overflows or vanishes."""
     shifted = mb.sub(x=x, y=mb.reduce_max(x=x, axes=[axis], keep_dims=True))
     total = mb.reduce_sum(x=mb.exp(x=shifted), axes=[axis], keep_dims=True)
     return mb.sub(x=shifted, y=mb.log(x=total, epsilon=0.0))

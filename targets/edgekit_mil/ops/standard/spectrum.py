@@ -15,16 +15,16 @@ from edgekit_mil.ops.standard.matrices import product_along
 from edgekit_mil.support.runtime_shapes import is_number
 
 LONGEST = 4096
-"""Elements of the longest transform: its matrices would weigh 64 MB each, a longer one's more."""
+"""Elements of the longest transform: its matrices take 64 MB each, and those of a longer one more."""
 LEAST_GAIN = 4
-"""A transform takes two steps where their matrices have fewer numbers than the two of one step by this factor."""
+"""A transform is computed in two steps if their matrices have fewer numbers than those of one step by this factor."""
 
 
 @lowering("DFT", versions=[17], note=f"constant dft_length of up to {LONGEST}")
 def dft_along_attribute(
     ctx: Context, x: Value, dft_length: Value | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
 ) -> Var:
-    """Transform along an axis that is an attribute."""
+    """Transforms along an axis from an attribute."""
     return transform(x, dft_length, axis, bool(inverse), bool(onesided))
 
 
@@ -38,7 +38,7 @@ def dft(
     inverse: int = 0,
     onesided: int = 0,
 ) -> Var:
-    """Transform along an axis that is an input."""
+    """Transforms along an axis from an input."""
     return transform(x, dft_length, -2 if axis is None else axis.ints("axis")[0], bool(inverse), bool(onesided))
 
 
@@ -54,7 +54,7 @@ def stft(
 ) -> Var:
     """Spectra [b, frames, bins, 2] of the windows of a signal [b, n, 1 or 2]: a convolution with cosines and sines.
 
-    A signal [b, n] is taken as real, as ONNX Runtime takes it.
+    A signal [b, n] is treated as real, as in ONNX Runtime.
     """
     if signal.rank == 2:
         signal = computed(mb.expand_dims(x=signal.var, axes=[2]), signal.dtype)
@@ -127,7 +127,7 @@ def transform(x: Value, dft_length: Value | None, axis: int, inverse: bool, ones
 
 
 def _in_two_steps(x: Var, axis: int, length: int, bins: int, steps: TwoSteps, from_half: bool) -> Var:
-    """The first bins of a transform, or the signal that half a spectrum is of; one size at most is open."""
+    """The first bins of a transform, or the signal of half a spectrum, in two steps; at most one size is open."""
     order = [place for place in range(x.rank - 1) if place != axis] + [axis, x.rank - 1]
     is_moved = order != list(range(x.rank))
     x = mb.transpose(x=x, perm=order) if is_moved else x
@@ -171,9 +171,9 @@ def waves(bins: int, count: int, length: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def half_spectrum(length: int, kept: int) -> tuple[np.ndarray, np.ndarray]:
-    """Matrices [length, kept] that the real and the imaginary half of a real signal's spectrum are multiplied with.
+    """Matrices [length, kept] by which the real and the imaginary part of half a real signal's spectrum are multiplied.
 
-    Every bin but the first and, of an even length, the last stands for its mirror image too.
+    Every bin except the first and, for an even length, the last counts for its mirror image, too.
     """
     cosines, sines = waves(length, kept, length)
     bins = np.arange(kept)
