@@ -38,7 +38,7 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
 
 
 def _placed(converted: NodeVerdict, typed: ir.Node, opset: int, planned: Mapping[str, str]) -> NodeVerdict:
-    """The verdict with the unit that runs the node, as far as it is planned, or else as a rule of thumb has it."""
+    """Returns the verdict with the unit that runs the node: the planned one, else the one by the rule of thumb."""
     unit = unit_of([value.name or "" for value in typed.outputs], planned)
     if unit:
         place, evidence = (

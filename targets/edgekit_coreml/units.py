@@ -27,7 +27,7 @@ a control-flow operator has many operations."""
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a node probably runs, and why not on the Neural Engine."""
+    """The unit where a node probably runs, and the reason if it is not the Neural Engine."""
 
     unit: str
     """Name of the unit; empty if no rule names one."""

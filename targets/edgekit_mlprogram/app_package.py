@@ -55,14 +55,14 @@ def module_name(name: str) -> str:
     """
     words = re.findall(r"[A-Za-z0-9]+", name)
     joined = "".join(word[:1].upper() + word[1:] for word in words)
-    if len(words) != len(re.findall(r"\w+", name.replace("_", " "))) or not joined:  # some letters are none of ASCII's
+    if len(words) != len(re.findall(r"\w+", name.replace("_", " "))) or not joined:  # some letters are not ASCII
         joined += hashlib.sha256(name.encode()).hexdigest()[:8].upper()
     named = joined if joined[0].isalpha() else f"Bundle{joined}"
     return f"{named.removesuffix('Model')}Model"
 
 
 def _resource(place: str) -> str:
-    """How the description declares a model: Xcode compiles an ``.mlpackage`` that is processed; others are copied."""
+    """The description's entry for a model: Xcode compiles a "processed" ``.mlpackage``; other models are copied."""
     rule = "process" if place.endswith(".mlpackage") else "copy"
     return f'.{rule}("{place}")'
 

@@ -118,7 +118,7 @@ def with_readers(names: frozenset[str], ranges: Mapping[str, OperationRange], de
 
 
 class Yardstick:
-    """What the float32 program computes, and how far a float16 program is from it.
+    """Compares float16 programs with the float32 program, whose outputs it holds.
 
     Args:
         runner: Executes the float32 program.
@@ -249,7 +249,7 @@ def choose(
         float32_package: The program in float32.
         build: Builds the program in float16 except for the operations of these names, and returns the package.
         trials: Inputs by ONNX name.
-        floor_db: What the worst output has to reach against the float32 program.
+        floor_db: Signal-to-noise ratio in dB that the worst output has to reach against the float32 program.
         progress: Called before every run of a program.
         first: The choice for another form of the same program, which is tried before the smallest set.
         compared: What is compared in place of outputs that depend on a choice of boxes; None if no output does.
@@ -445,7 +445,7 @@ def worst_db(expected: Arrays, actual: Arrays) -> float:
     figures = []
     for name, want in expected.items():
         if name not in actual or actual[name].shape != want.shape:
-            return -math.inf  # a value is computed in another way, or a loop that ends on a decision took other turns
+            return -math.inf  # a value is missing, or a loop whose end is computed had other turns
         comparison = OutputComparison(name)
         comparison.add(want, actual[name])
         result = comparison.result()

@@ -154,7 +154,7 @@ class _Known:
             lost = there - int(np.count_nonzero(half))
             seen = _Seen(array, half, _largest(array), lost / max(1, there))
             self._bytes += array.nbytes
-        self._seen[id(array)] = seen  # what was asked for last goes last
+        self._seen[id(array)] = seen  # the most recently used one at the end
         while self._bytes > MOST_KNOWN_BYTES:
             self._bytes -= self._seen.pop(next(iter(self._seen))).array.nbytes
         return seen

@@ -156,9 +156,9 @@ def interface_of(
     """What the program offers to applications beyond arrays.
 
     Args:
-        options: As the user gave them, with what is switched on by default.
+        options: As the user gave them, with those that are on by default.
         open_dims: The dimensions that stay open.
-        classified_by: The output that tells the class, by :func:`class_output`.
+        classified_by: The output that scores the classes, by :func:`class_output`.
 
     Raises:
         edgekit.errors.RequestError: An option lacks a declaration that it needs, or needs fixed shapes.

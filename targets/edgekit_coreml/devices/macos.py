@@ -16,7 +16,7 @@ from edgekit.devices.service_session import ServiceSession, require_python_check
 from edgekit.errors import InputError
 
 UNITS = ("ALL", "CPU_ONLY", "CPU_AND_GPU", "CPU_AND_NE")
-"""What ``check.py`` of a Core ML bundle takes for ``--units``."""
+"""The values of ``--units`` that ``check.py`` of a Core ML bundle accepts."""
 
 
 class MacosDevice(Device):
@@ -37,7 +37,7 @@ class MacosDevice(Device):
         """The device that ``macos:UNITS`` names; ``macos`` alone lets Core ML choose.
 
         Raises:
-            InputError: There are no such units.
+            InputError: Core ML has no units of this name.
         """
         units = url.partition(":")[2] or UNITS[0]
         if units not in UNITS:

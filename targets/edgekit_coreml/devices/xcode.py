@@ -29,7 +29,7 @@ class XcodeDevice(Device):
         return cls()
 
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """Nothing can be opened from here.
+        """Always fails: EdgeKit cannot open a device behind Xcode.
 
         Raises:
             InputError: Always.

@@ -1,1 +1,1 @@
-"""What every lowering is written in: values, the node at hand, the registry, the builder of MIL programs."""
+"""What every lowering uses: values, the current node, the registry, the builder of MIL programs."""

@@ -1,4 +1,4 @@
-"""What a lowering sees of its node: the operator, its outputs, the target, and the way to lower a subgraph."""
+"""What a lowering is given: the operator, its outputs, the target, and a function that lowers a subgraph."""
 
 from __future__ import annotations
 

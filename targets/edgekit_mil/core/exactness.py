@@ -67,8 +67,8 @@ def integers_in_floats(program: Program) -> frozenset[str]:
 def compared_inputs(program: Program) -> frozenset[str]:
     """Names of the comparisons of program inputs or looked-up constants, and of the operations that move these there.
 
-    Such operations compute nothing, so float16 makes nothing imprecise but an outcome wrong: an input that it rounds to
-    a decision tree's threshold would take the other branch.
+    Nothing is computed before the comparison, so its result should be exact. An input that float16 rounds to a decision
+    tree's threshold would take the other branch.
     """
     operations = [op for function in program.functions.values() for op in operations_of(function)]
     given: set[Any] = {var for function in program.functions.values() for var in function.inputs.values()}

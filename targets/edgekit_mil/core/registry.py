@@ -67,7 +67,7 @@ def lowering(
     """Register a function as the lowering of operators.
 
     Args:
-        op_types: The operators; several where ``ctx.op_type`` is all that tells them apart.
+        op_types: The operators; several if the function distinguishes them by ``ctx.op_type``.
         versions: The schema versions that it was written for.
         domain: The operators' domain; empty for the standard one.
         note: Restrictions, in words for the user.

@@ -269,7 +269,7 @@ class TensorList(Value):
 
 @dataclass(frozen=True, eq=False)
 class CollectedList(TensorList):
-    """A sequence of tensors of one shape that a loop extends: ``items``, then tensors whose number only a run tells."""
+    """A sequence of tensors that a loop extends: ``items``, then tensors whose number is known only at run time."""
 
     rows: Value | None = None
     """The tensors that the loop has added, along a new first axis."""

@@ -27,7 +27,7 @@ VALUES = 256
 
 @dataclass(frozen=True)
 class Palettes:
-    """Which values occur in which groups of slices."""
+    """The values that occur in each group of slices, and how they would be stored."""
 
     bits: int
     present: np.ndarray

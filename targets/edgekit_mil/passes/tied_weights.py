@@ -29,7 +29,7 @@ def store_equal_weights_once(program: Program) -> None:
     """Let equal weights share one place in the weight file, in place; the operations that use them do not change."""
     for function in program.functions.values():
         for var in _weights(function):
-            if var.op.weight_id is None:  # NumPy does not tell integers of 4 bits from those of 8
+            if var.op.weight_id is None:  # NumPy's type is the same for 4-bit and 8-bit integers
                 var.op.weight_id = f"{types.builtin_to_string(var.dtype)} {_identity(var.val)}"
 
 

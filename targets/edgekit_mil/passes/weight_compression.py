@@ -18,7 +18,7 @@ BLOCK = 32
 
 @dataclass(frozen=True)
 class Axes:
-    """Which axes of a weight belong to results, and which are summed over."""
+    """The axes of a weight: along ``result`` are its results, along ``summed`` the entries that are summed over."""
 
     result: int
     summed: int

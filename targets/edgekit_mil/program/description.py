@@ -38,7 +38,7 @@ def describe(
     Args:
         message: The ``ModelDescription`` of the package's protobuf message.
         inputs: The inputs that are fed.
-        outputs: The outputs that the ONNX model has too.
+        outputs: The outputs that the ONNX model has, too.
         interface: What the program offers beyond arrays.
         labels: Names of the classes by index.
         texts: Texts by the keys of :data:`FIELDS`.

@@ -66,5 +66,5 @@ def from_pixels(pixels: Var, image: ImagePreprocessing, dtype: ir.DataType) -> V
 
 
 def picture_record(image: ImagePreprocessing) -> Mapping[str, Any]:
-    """What the package's metadata says of the picture: how its pixels become the model's input."""
+    """The package's metadata on the picture: how its pixels become the model's input."""
     return {"scale": image.scale, "mean": image.mean, "std": image.std, "color": image.color, "layout": image.layout}

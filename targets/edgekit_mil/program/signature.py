@@ -176,7 +176,7 @@ def placeholder(mapping: Feature, dimensions: OpenDims, symbols: Mapping[str, An
 
 
 def enter(var: Var, mapping: Feature, dtype: ir.DataType) -> Value:
-    """The ONNX value of a program input, as it is after the border."""
+    """The ONNX value of a program input, converted from the type and shape at the program's border."""
     shape = [size for size in mapping.shape if isinstance(size, int)]
     is_open = len(shape) < len(mapping.shape)
     if 0 in shape and not is_open:
@@ -200,7 +200,7 @@ def leave(value: Value, native_name: str) -> Var:
 
 
 def output_mapping(output: ir.Value, value: Value, native_name: str, symbols: Mapping[str, Any]) -> Feature:
-    """The mapping of an output: an open dimension of the inputs by its name, None for a size that only a run tells.
+    """The mapping of an output: an open dimension of the inputs by its name, None for a size known only at run time.
 
     A size that the program's inference does not give is taken from the model, if the model states a number or an open
     dimension.

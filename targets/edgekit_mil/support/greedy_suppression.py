@@ -1,4 +1,4 @@
-"""Non-maximum suppression with an overlap that only a run tells; Core ML's operation takes a constant one."""
+"""Non-maximum suppression with an overlap known only at run time; Core ML's operation takes a constant one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def greedily_suppressed(boxes: Var, scores: Var, overlap: Var, least: Var | floa
     """Chooses one box of each problem in each turn: the best one left. Boxes that overlap it too much are taken out.
 
     Args:
-        boxes: [P, N, 4] float32, N fixed: centre (x, y), width, height.
+        boxes: [P, N, 4] float32, N fixed: center (x, y), width, height.
         scores: [P, N] float32.
         overlap: Boxes whose intersection over union with a chosen one is larger are taken out; a scalar.
         least: Only boxes with larger scores are chosen.

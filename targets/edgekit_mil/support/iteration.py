@@ -30,7 +30,7 @@ Step = Callable[[Value, Value, Sequence[Value]], tuple[Value, list[Value], list[
 
 @dataclass(frozen=True)
 class Repetition:
-    """What is repeated."""
+    """A loop: its body as a step function, its limit and its initial values."""
 
     step: Step
     count: Value | None
@@ -187,7 +187,7 @@ def changed_axis(old: Value, new: Value) -> int | None:
 def last_or_first(last: Value, first: Value, turn_count: Var) -> Value:
     """Returns a state, which no turn reads, after the last turn; its initial value if there was no turn.
 
-    The two have different sizes along one axis, so only a run tells the size of the result.
+    The two have different sizes along one axis, so the size of the result is known only at run time.
     """
     axis = changed_axis(first, last)
     if axis is None:
@@ -223,7 +223,7 @@ def _repeated_to(var: Var) -> list[Any] | None:
         return None
     counts = operation.inputs["reps"]
     choice = counts.op
-    if choice is not None and choice.op_type == "select":  # between these and what is repeated already
+    if choice is not None and choice.op_type == "select":  # as ``expanded`` makes it: sizes, or 1 where not repeated
         taken = choice.inputs["cond"].val
         counts = choice.inputs["a"] if taken is not None and bool(np.all(taken)) else counts
     return None if counts.sym_val is None else list(counts.sym_val)
@@ -300,7 +300,7 @@ def sizes_among(states: Sequence[Value], output: Value) -> list[Any]:
 
 
 def most_rows(count: Value | None) -> Any:
-    """The largest number of turns: a number, or if only a run tells it a vector of one element, which is at least 1.
+    """The largest number of turns: a number, or a vector of one element, at least 1, if it is known only at run time.
 
     Raises:
         Unsupported: The number of turns has no limit.

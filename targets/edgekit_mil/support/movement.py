@@ -74,7 +74,7 @@ def choose(condition: Var, a: Value, b: Value) -> Var:
 
 
 def spread(x: Value, like: Var) -> Var:
-    """Broadcasts a value with a bool tensor whose sizes only a run tells."""
+    """Broadcasts a value with a bool tensor whose sizes are known only at run time."""
     if x.dtype is ir.DataType.BOOL:
         return mb.logical_or(x=x.var, y=mb.logical_and(x=like, y=False))
     dtype, zero = ("fp32", np.float32(0)) if x.is_float else ("int32", np.int32(0))
@@ -109,7 +109,7 @@ def along_channels(value: Value, rank: int) -> Var:
     """A vector [C] that broadcasts along axis 1 of a tensor of some rank.
 
     Raises:
-        Unsupported: That tensor has no axis 1.
+        Unsupported: A tensor of this rank has no axis 1.
     """
     if rank < 2:
         raise Unsupported(f"needs channels, found rank {rank}")

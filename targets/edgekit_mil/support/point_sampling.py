@@ -40,7 +40,7 @@ class Surroundings:
     padding: str
     """``zeros``, ``border`` or ``reflection``."""
     reflects_at_centres: bool = False
-    """Whether reflection is at the centres of the outermost elements, or at their outer edges."""
+    """Whether reflection is at the centers of the outermost elements, or at their outer edges."""
 
     def brought_inside(self, places: Var) -> Var:
         """Returns positions inside the axis with the same value; with padding ``zeros`` they may stay outside.

@@ -1,4 +1,4 @@
-"""Tensors whose sizes only a run tells: shapes as vectors that the program computes."""
+"""Tensors whose sizes are known only at run time: shapes as vectors that the program computes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgekit_mil.core.values import Unsupported, Value
 
 
 def reshape_target(source: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
-    """Returns the shape that a tensor with open sizes is reshaped to, with -1 for a size that only a run tells.
+    """Returns the shape that a tensor with open sizes is reshaped to, with -1 for a size known only at run time.
 
     Args:
         source: The tensor's sizes.
@@ -119,7 +119,7 @@ def as_number(size: Any) -> Any:
 
 
 _bounds: dict[Any, int] = {}
-"""The largest value of a size that only a run tells, by its symbol; every symbol is made once in a process."""
+"""The largest value of a size known only at run time, by its symbol; every symbol is made once in a process."""
 _of_inputs: set[Any] = set()
 """Symbols of the sizes of inputs, which are at least 1."""
 
@@ -173,7 +173,7 @@ def has_quotients(sizes: Sequence[Any]) -> bool:
 
 
 def note_limit(size: Any, *factors: Any) -> None:
-    """Records that a size which only a run tells is at most the product of ``factors``, if their limits are known.
+    """Records that a size known only at run time is at most the product of ``factors``, if their limits are known.
 
     If several limits are recorded for a size, the least one counts.
     """
@@ -185,7 +185,7 @@ def note_limit(size: Any, *factors: Any) -> None:
 
 
 def note_greater_limit(size: Any, *alternatives: Any) -> None:
-    """Records that a size which only a run tells is one of ``alternatives``, if their limits are known."""
+    """Records that a size known only at run time is one of ``alternatives``, if their limits are known."""
     if is_number(size) or not alternatives:
         return
     with suppress(Unsupported):
@@ -216,7 +216,7 @@ HANDS_ON = frozenset({"cast", "expand_dims", "identity", "reshape", "squeeze"})
 def most_computed(var: Var) -> int | None:
     """An upper bound of an integer tensor; None if it is no constant and the program takes no minimum with one."""
     if var.val is not None:
-        numbers = np.ravel(var.val).tolist()  # sizes taken from a shape with open ones have no type of their own
+        numbers = np.ravel(var.val).tolist()  # sizes from a shape with open ones are plain objects
         return int(max(numbers)) if numbers and all(map(math.isfinite, numbers)) else None
     operation = var.op
     if operation is None:

@@ -80,7 +80,7 @@ _MAKERS: dict[str, tuple[Callable[..., Callable[[Var], Var]], tuple[float, ...]]
     "hardsigmoid": (lambda a, b: lambda x: mb.sigmoid_hard(x=x, alpha=a, beta=b), (0.2, 0.5)),
     "elu": (lambda a: lambda x: mb.elu(x=x, alpha=a), (1.0,)),
 }
-"""How to make each function of its parameters, and the parameters' defaults."""
+"""How to make each function from its parameters, and the parameters' defaults."""
 
 
 def run_steps(cell: Cell, inputs: Var, states: States, lengths: Value | None) -> tuple[Var, States]:

@@ -23,7 +23,7 @@ def taken(x: Elements, indices: Elements, *, axis: int = 0) -> Elements:
 
 
 def sliced(x: Elements, starts: Elements, ends: Elements, *more: Elements) -> Elements | None:
-    """Slice of a vector, which has no other axis; None where the bounds are not numbers, or it is no vector."""
+    """Slice of a vector, which has only one axis; None if the bounds are not numbers, or ``x`` is not a vector."""
     bounds = [*starts.reshape(-1), *ends.reshape(-1), *(more[1].reshape(-1) if len(more) > 1 else ())]
     if x.ndim != 1 or len(bounds) > 3 or not all(isinstance(bound, int | np.integer) for bound in bounds):
         return None
@@ -113,7 +113,7 @@ def elements_of(op_type: str, inputs: Sequence[Value | None], attributes: Mappin
         return None
     keywords = {"axis": attributes.get("axis", 0)} if op_type in TAKES_AXIS else {}
     found = rule(*arrays, **keywords)
-    return None if found is None else np.asarray(found, object)  # of two scalars NumPy makes a plain number
+    return None if found is None else np.asarray(found, object)  # for two scalars NumPy returns a plain number
 
 
 def known_elements(value: Value) -> Elements | None:

@@ -21,7 +21,7 @@ LARGEST_GIVEN = 64
 
 
 def contradiction(node: ir.Node, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> str | None:
-    """Why a node cannot run.
+    """Returns the reason why a node cannot run.
 
     Args:
         node: The node, detached, its attributes without references, inputs left out without a name.

@@ -75,7 +75,7 @@ def fold(node: ir.Node, opset: Mapping[str, int], inputs: Sequence[Value | None]
         warnings.simplefilter("ignore")  # overflow and division by zero have defined results here
         try:
             results = ReferenceEvaluator(model).run(None, _feeds(node.op_type, known))
-        except Exception:  # each operator raises something of its own
+        except Exception:  # each operator raises another type of error
             return None
     arrays = iter(results)
     values = [next(arrays) if name else None for name in outputs]

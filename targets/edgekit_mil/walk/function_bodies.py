@@ -60,12 +60,12 @@ def has_body(schema: onnx.defs.OpSchema | None) -> bool:
 
 
 def known_attributes(schema: onnx.defs.OpSchema | None) -> frozenset[str] | None:
-    """The attributes that a schema defines; None where there is no schema."""
+    """Names of the attributes that a schema defines; None if there is no schema."""
     return None if schema is None else frozenset(schema.attributes)
 
 
 def schema_body(schema: onnx.defs.OpSchema, node: ir.Node, inputs: Sequence[Value | None], opset: int) -> Body | None:
-    """The function body that a schema has for a node.
+    """Returns the function body that a schema has for a node; None if it has none.
 
     Args:
         schema: The operator's schema.

@@ -206,7 +206,7 @@ def average_pool(
     strides: Sequence[int] | None = None,
 ) -> Value:
     """Mean of each window."""
-    if ceil_mode and count_include_pad:  # ONNX Runtime counts what is beyond the padding here, and not in AveragePool
+    if ceil_mode and count_include_pad:  # ONNX Runtime counts elements beyond the padding here, unlike AveragePool
         raise Unsupported("counts the padding, and what is beyond it", "round output sizes down, or count no padding")
 
     def pool(data: Value) -> Var:

@@ -109,7 +109,7 @@ def only_branch(ctx: Context, condition: Value, branch: ir.Graph, *, when: bool)
 
     Args:
         ctx: The node.
-        condition: The condition, which only a run tells.
+        condition: The condition, which is known only at run time.
         branch: The branch that can run.
         when: The value of the condition for which the branch is meant.
     """

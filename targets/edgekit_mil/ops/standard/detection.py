@@ -28,8 +28,8 @@ def non_max_suppression(
 ) -> Value:
     """Indices [K, 3] (image, class, box) of the best boxes, none of which overlaps a better one of its class too much.
 
-    Boxes are [n, N, 4], scores [n, classes, N]. Only a run tells how many boxes are chosen. It may also tell N, if
-    there is a known limit of N.
+    Boxes are [n, N, 4], scores [n, classes, N]. The number of chosen boxes is known only at run time. So may be N, if
+    it has a known limit.
     """
     images, classes = scores.static_sizes([0, 1])
     most = most_of(scores.shape[2])
@@ -66,7 +66,7 @@ def non_max_suppression(
 
 
 def _number(value: Value) -> float | Var:
-    """A limit or threshold: a number, or a scalar of the program if only a run tells it."""
+    """A limit or threshold: a number, or a scalar of the program if it is known only at run time."""
     if value.constant is not None:
         number = value.constant.reshape(-1)[0]
         return float(number) if value.dtype.is_integer() else np.float32(number)

@@ -78,7 +78,7 @@ def sign(ctx: Context, x: Value) -> Var:
 @lowering("Ceil", "Floor", versions=[6, 13], elementwise=True)
 @lowering("Round", versions=[11, 22], elementwise=True)
 def rounding(ctx: Context, x: Value) -> Var:
-    """Whole numbers; Round takes halves to the even neighbour."""
+    """Rounds to whole numbers; Round rounds halves to the even neighbor."""
     result: Var = getattr(mb, ctx.op_type.lower())(x=x.var)
     return result
 

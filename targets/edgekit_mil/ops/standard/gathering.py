@@ -106,7 +106,7 @@ def nonnegative_tuples(indices: Value, x: Value, batch_dims: int = 0) -> Var:
         batch_dims: Number of leading dimensions of the tensor that are not indexed.
 
     Raises:
-        Unsupported: Only a run tells the length of the tuples.
+        Unsupported: The length of the tuples is known only at run time.
     """
     depth = indices.shape[-1]
     if not runtime_shapes.is_number(depth):
@@ -197,7 +197,7 @@ def restored(data: Value, result: Var) -> Var:
 
 @lowering("NonZero", versions=[9, 13])
 def non_zero(ctx: Context, x: Value) -> Value:
-    """Coordinates of the nonzero elements, one column each; only a run tells how many there are."""
+    """Coordinates of the nonzero elements, one column each; their number is known only at run time."""
     if x.rank == 0:
         raise Unsupported("of a scalar the result has no rows, which Core ML cannot express")
     number = mb.cast(x=x.var, dtype="int32") if x.dtype is ir.DataType.BOOL else x.var

@@ -62,7 +62,7 @@ def mean(ctx: Context, *xs: Value, consumed_inputs: list[int] | None = None) -> 
 
 @lowering("PRelu", versions=[1, 6])
 def prelu(ctx: Context, x: Value, slope: Value, *, consumed_inputs: list[int] | None = None) -> Var:
-    """With one slope, or one for every channel, the second dimension."""
+    """PRelu with one slope, or with one for every channel, the second dimension."""
     if slope.rank == 1 and x.rank > 1 and slope.static_shape[0] > 1:
         slope = placed(slope, 1, x.rank)
     return activation.prelu(ctx, x, slope)

@@ -170,7 +170,7 @@ def mirrored(x: Value, before: Sequence[int], after: Sequence[int], mode: str) -
     if x.is_float and mode in MIL_MODES and small and in_reach and x.rank > MIL_RANKS_WITH_MODES:
         last = amounts[-2 * MIL_RANKS_WITH_MODES :]
         return mb.pad(x=x.var, pad=last, mode=MIL_MODES[mode])
-    if x.is_float and mode in MIL_MODES and small and in_reach:  # as part of a larger tensor
+    if x.is_float and mode in MIL_MODES and small and in_reach:  # MIL needs a higher rank
         lacking = list(range(MIL_RANKS_WITH_MODES + 1 - x.rank))
         last = [0] * (2 * MIL_RANKS_WITH_MODES - len(amounts)) + amounts
         return mb.squeeze(

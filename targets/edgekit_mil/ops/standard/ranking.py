@@ -57,7 +57,7 @@ def top_k(ctx: Context, x: Value, k: Value, *, axis: int = -1, largest: int = 1,
 
 
 def largest_of_any_number(x: Value, k: Value, axis: int, *, largest: bool) -> list[Value]:
-    """Values and indices of the k extremes; if only a run tells k or the size, all elements are sorted first."""
+    """Values and indices of the k extremes; if k or the size is known only at run time, all are sorted first."""
     if x.rank > HIGHEST_RANK:
         axis = normalized_axis(axis, x.rank)
         return along_axis(x, axis, lambda x, axis: largest_of_any_number(x, k, axis, largest=largest))
@@ -96,7 +96,7 @@ def largest_elements(x: Value, k: int, axis: int, *, largest: bool) -> list[Valu
 
 @lowering("Unique", versions=[11, 28], note=f"up to {PAIRS_LIMIT} comparisons of two elements")
 def unique(ctx: Context, x: Value, *, axis: int | None = None, sorted: int = 1) -> list[Value]:  # noqa: A002 - ONNX's name
-    """Distinct elements, or distinct slices along an axis; only a run tells how many there are.
+    """Distinct elements, or distinct slices along an axis; their number is known only at run time.
 
     A slice is chosen if no slice before it is equal. In sorted order, its place is the number of chosen slices that
     come before it lexicographically.

@@ -1,6 +1,6 @@
 """Sequences and optionals: lists of tensors whose length is known at every node, so that programs need no sequences.
 
-If a loop adds to a list in a number of turns that only a run tells, one tensor holds what it adds, all of one shape.
+If a loop adds to a list in a number of turns known only at run time, one tensor holds all that it adds, of one shape.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def items_of(sequence: Value) -> tuple[Value, ...]:
     """The tensors of a sequence.
 
     Raises:
-        Unsupported: The sequence comes from outside the program, or only a run tells its length.
+        Unsupported: The sequence comes from outside the program, or its length is known only at run time.
     """
     if isinstance(sequence, CollectedList):
         raise Unsupported("a sequence whose length only a run tells")
@@ -161,7 +161,7 @@ def within(position: Value, size: int, length: int) -> int:
     """A position counted from the front.
 
     Raises:
-        Unsupported: The position lies outside the sequence, or only a run tells it.
+        Unsupported: The position lies outside the sequence, or is known only at run time.
     """
     place = position.ints("the position")[0]
     place = place + length if place < 0 else place

@@ -179,7 +179,7 @@ def expand(ctx: Context, x: Value, shape: Value) -> Var | Value:
 def _expanded_beside_open_axes(x: Value, shape: Value) -> Var:
     """Repeats along dimensions for which a size other than 1 is asked; an open dimension is kept if the size is 1.
 
-    If another size is asked for, an open dimension either has this size or is 1 and repeated, which only a run tells.
+    If another size is asked for, an open dimension either has this size or is 1 and repeated, as run time decides.
     """
     sizes = shape.ints("the shape")
     rank = max(x.rank, len(sizes))
