@@ -216,7 +216,7 @@ HANDS_ON = frozenset({"cast", "expand_dims", "identity", "reshape", "squeeze"})
 def most_computed(var: Var) -> int | None:
     """An upper bound of an integer tensor; None if it is no constant and the program takes no minimum with one."""
     if var.val is not None:
-        numbers = np.ravel(var.val).tolist()  # sizes from a shape with open ones are plain objects
+        numbers = np.ravel(var.val).tolist()  # sizes taken from a shape with open ones have no numeric type
         return int(max(numbers)) if numbers and all(map(math.isfinite, numbers)) else None
     operation = var.op
     if operation is None:
