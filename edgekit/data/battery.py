@@ -1,8 +1,8 @@
-"""Inputs of many kinds, to hold two forms of a model against each other: one distribution does not see every fault.
+"""Inputs of many kinds for comparing two forms of a model: one distribution does not reveal every fault.
 
-An epsilon that is dropped in front of a logarithm shows where its input is zero, a clip that is too wide where the
-input is large, a comparison that takes equal numbers otherwise where numbers are equal. None of that happens among
-normal numbers.
+An epsilon that is dropped in front of a logarithm shows where the input is zero, a clip that is too wide where the
+input is large, a comparison that decides equality differently where numbers are equal. Normally distributed numbers
+reveal none of these faults.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from edgekit.model import Arrays, ValueSpec
 _FLOATS = frozenset(["float16", "float32", "float64"])
 
 _POOL = 65_537
-"""Numbers that are drawn of each kind; an array repeats them from a place of its own. A prime fits no axis."""
+"""How many numbers are drawn for each kind. Each array starts at another of them, by its name, and repeats them if it
+is larger. A prime number, so that the repetition does not coincide with an axis."""
 
 
 def _steps(rng: np.random.Generator) -> np.ndarray:
     del rng
-    return (np.arange(_POOL) // 7 % 9 - 4) / 2  # halves: what lies between two whole numbers, and equal neighbours
+    return (np.arange(_POOL) // 7 % 9 - 4) / 2  # halves: numbers midway between integers, and equal neighbors
 
 
 def _edges(rng: np.random.Generator) -> np.ndarray:
@@ -52,11 +53,11 @@ _DRAWN: Mapping[str, Callable[[np.random.Generator], np.ndarray]] = {
 }
 
 KINDS = tuple(_DRAWN)
-"""The kinds of inputs, those first that tell the most.
+"""The kinds of inputs, in the order in which they reveal the most faults.
 
-normal; zeros; 1e3 and 1e-6 times normal; magnitudes from 1e-12 to 1e2, a tenth of them 1, an eighth of all zero, an
-eighth negative: where logarithms, roots, quotients and powers have their edges; halves in steps; uniform between 0
-and 1; ones; normal where one number in twenty is not zero; and -100 or 100.
+Standard normal numbers; zeros; 1e3 and 1e-6 times normal numbers; magnitudes from 1e-12 to 1e2, a tenth of them 1, an
+eighth of all zero, an eighth negative, for the limits of logarithms, roots, quotients and powers; multiples of one half
+in steps; numbers uniform between 0 and 1; ones; zeros with one normal number in twenty; and -100 or 100.
 """
 
 
@@ -64,13 +65,14 @@ def battery_inputs(specs: Sequence[ValueSpec], kind: str, limits: Limits | None 
     """Inputs of one kind, the same on every machine.
 
     Integers stay within their limits (see :func:`edgekit.data.limits.index_limits`), and so do floating-point numbers
-    by which tensors get their sizes. Others need not: a rewrite has to hold for all of them. Of what the kinds say,
-    integers take zeros, ones, the least and the greatest, steps, and mostly zeros.
+    that set the sizes of tensors. Other floating-point numbers ignore their limits: a rewrite has to hold for all
+    numbers. Integers follow the kinds zeros, constant (ones), saturated (the least or the greatest), steps and sparse
+    (mostly zeros), and are drawn within their limits for the other kinds.
 
     Args:
         specs: The inputs, with static shapes.
         kind: One of :data:`KINDS`.
-        limits: What integers stay below.
+        limits: The limits of the inputs, by name.
 
     Raises:
         InputError: A shape is dynamic, or nothing can be drawn for an element type.
@@ -88,13 +90,13 @@ def battery_inputs(specs: Sequence[ValueSpec], kind: str, limits: Limits | None 
 
 
 def numbers(kind: str, name: str, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """Floating-point or complex numbers of one kind; other names get others.
+    """Floating-point or complex numbers of one kind, which depend on the name that they are drawn for.
 
     Args:
         kind: One of :data:`KINDS`.
         name: What they are drawn for.
         shape: Their shape.
-        dtype: Their type; what is too large for it is its largest number.
+        dtype: Their type; a number that is too large for it becomes the largest that it holds.
     """
     pool = _pool(kind, dtype)
     start, size = zlib.crc32(name.encode()) % _POOL, math.prod(shape)
@@ -108,7 +110,8 @@ def numbers_like(kind: str, name: str, array: np.ndarray) -> np.ndarray:
     Args:
         kind: One of :data:`KINDS`.
         name: What they are drawn for.
-        array: Integers of more than eight bits and what is no number are taken from it: they mean something.
+        array: Gives shape and type. If it holds integers of more than eight bits, or no numbers, it is returned itself:
+            its values have a meaning.
     """
     if array.dtype.kind in "fc":
         return numbers(kind, name, array.shape, array.dtype)
@@ -120,7 +123,7 @@ def numbers_like(kind: str, name: str, array: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _pool(kind: str, dtype: np.dtype) -> np.ndarray:
-    """The numbers of a kind in a type; what is too large for it is its largest number."""
+    """The numbers of a kind in a type; a number that is too large for the type becomes the largest that it holds."""
     pool = _DRAWN[kind](np.random.default_rng(KINDS.index(kind)))
     if dtype.kind == "f":
         limit = float(np.finfo(dtype).max)
@@ -153,7 +156,7 @@ def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> n
 
 
 def _bounds(seeded: np.ndarray, limit: int | Columns | None) -> tuple[int, int | np.ndarray]:
-    """The least and the greatest integer, of all or by column."""
+    """The least and the greatest integer that the input takes; the greatest may differ by column."""
     dtype = seeded.dtype
     if isinstance(limit, Columns):
         return 0, limit.of(seeded.shape[-1]) - 1 if seeded.ndim else limit.others - 1

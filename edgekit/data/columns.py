@@ -1,4 +1,4 @@
-"""Integers whose columns look things up in tables of their own: which column of an input a value is.
+"""Integer inputs whose columns are looked up in different tables: which column of an input a value is.
 
 Networks for tables take categories as one matrix [rows, columns], and pick each column for an embedding of its own.
 """
@@ -17,11 +17,11 @@ _HANDS_ON = ("Cast", "Identity")
 
 @dataclass(frozen=True)
 class Columns:
-    """What integers stay below by column, the place along the last axis, which may count from the end."""
+    """What integers stay below, by column: the place along the last axis, negative if counted from the end."""
 
     limits: Mapping[int, int]
     others: int
-    """What those of other columns stay below."""
+    """What the integers of all other columns stay below."""
 
     def of(self, count: int) -> np.ndarray:
         """The limits of ``count`` columns."""
@@ -47,8 +47,8 @@ def picked_columns(value: ir.Value, inputs: Collection[ir.Value]) -> Iterator[tu
     """The columns of inputs that a value is picked from, each with its input.
 
     Args:
-        value: What a Gather with constant indices picks; others yield nothing.
-        inputs: Those of the graph.
+        value: The result of a Gather with constant indices; other values yield nothing.
+        inputs: The inputs of the graph.
     """
     node = value.producer()
     if node is None or node.op_type != "Gather" or node.domain:
@@ -64,7 +64,7 @@ def picked_columns(value: ir.Value, inputs: Collection[ir.Value]) -> Iterator[tu
 
 
 def _with_its_columns(value: ir.Value, inputs: Collection[ir.Value]) -> Iterator[tuple[ir.Value, int]]:
-    """The inputs that have a value's columns, and its rank."""
+    """The inputs whose columns ``value`` has, each with the input's rank; not those joined along their last axis."""
     waiting, joined = [value], set[int]()
     while waiting:
         current = waiting.pop()

@@ -15,7 +15,7 @@ from edgekit.graph.reading.onnx_file import sha256
 def samples_digest(data: Path) -> str | None:
     """The SHA-256, in hexadecimal, of the names and the contents of samples and of lists of labels.
 
-    None where the samples are not at hand: nothing is there, or Git LFS left pointers.
+    None if the samples are not on this machine: the path does not exist, or Git LFS left pointers.
 
     Args:
         data: A folder of samples, or a table.

@@ -1,4 +1,4 @@
-"""The first of some samples, for what takes long on each."""
+"""The first of some samples, for work that takes long on each sample."""
 
 from __future__ import annotations
 

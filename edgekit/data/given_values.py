@@ -19,22 +19,23 @@ _WHOLE = {"bool": (0, 1)} | {
     for sign in ("", "u")
     for bits in (8, 16, 32, 64)
 }
-"""The least and the greatest of whole numbers and booleans, by type."""
+"""The least and the greatest value of integer types and booleans, by type."""
 
 
 def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
     """The value as an array that fits an input; Python's own numbers become the input's type, words their numbers.
 
-    Arrays keep their element type, but for ``float64``, NumPy's own, which becomes ``float32``, and for whole numbers
-    and booleans, which become the input's type of these where it holds them: ids of 32 bits, a mask of booleans.
+    Arrays keep their element type, with two exceptions. ``float64``, NumPy's default, becomes ``float32`` if the input
+    takes that. Integers and booleans become the input's integer type or booleans if that type holds their values: ids
+    of 32 bits become ids of 64, say, and a mask of booleans becomes integers.
 
     Args:
         value: An array, or numbers or texts in lists.
         spec: The input.
 
     Raises:
-        InputError: Its element type or shape is not the input's, the input's type cannot hold its numbers, or something
-            among texts is none.
+        InputError: The element type or the shape is not the input's, the input's type cannot hold the numbers, or an
+            element of texts is not a text.
     """
     text = spec.dtype == "str"
     subject = f"input {spec.name!r}"
@@ -68,7 +69,7 @@ def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
 
 
 def _type_hint(array: np.ndarray, dtype: str) -> str:
-    """How an array gets the input's element type; not by what would make zeros of a sound from -1 to 1."""
+    """A hint how to convert an array to the input's type, which warns of casts that cut off fractions."""
     cast = f"array.astype({dtype!r})"
     fractions = array.dtype.kind == "f" and "int" in dtype and bool((np.isfinite(array) & (array % 1 != 0)).any())
     if not fractions:
@@ -81,7 +82,7 @@ def _type_hint(array: np.ndarray, dtype: str) -> str:
 
 
 def _same_whole_numbers(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Whole numbers or booleans in another type of these, if that holds them; else as they are."""
+    """The array cast to ``dtype`` if that is an integer type or boolean and holds its values; else the array itself."""
     if array.dtype.name == dtype or dtype not in _WHOLE:
         return array
     low, high = _WHOLE[dtype]
@@ -100,7 +101,7 @@ def _shape_hint(array: np.ndarray, spec: ValueSpec, *, missing: bool) -> str | N
 
 
 def _narrows(array: np.ndarray) -> bool:
-    """Whether float32 holds the numbers, rounded to the next one: none is beyond its range."""
+    """Whether float32 holds the numbers once they are rounded: no finite number is beyond its range."""
     greatest = np.finfo(np.float32).max
     return bool((~np.isfinite(array) | (np.abs(array) <= greatest)).all())
 
@@ -110,7 +111,7 @@ def _converted(value: Any, spec: ValueSpec, subject: str) -> np.ndarray:
     given = _plain(value, subject, spec)
     if given.dtype.kind in "US":
         raise _unfit(value, subject, spec)
-    if given.dtype == object and any(each is None for each in given.flat):  # NumPy makes NaN of it, and False
+    if given.dtype == object and any(each is None for each in given.flat):  # NumPy would make NaN or False of None
         raise _unfit(
             value, subject, spec, hint="None is no number: a missing value, where it takes some, is float('nan')"
         )
@@ -125,9 +126,9 @@ def _converted(value: Any, spec: ValueSpec, subject: str) -> np.ndarray:
 
 
 def _checked_texts(value: Any, subject: str, spec: ValueSpec) -> Any:
-    """Texts of which each is one, since NumPy and the runtimes make a text of anything: ``None`` becomes ``"None"``.
+    """Returns texts once it is checked that each is one: NumPy and runtimes turn ``None`` into the text ``"None"``.
 
-    Arrays of a type of their own and, in lists, the numbers of words stay as they are.
+    Arrays that hold no Python objects, and lists with the numbers of words, are returned unchanged.
     """
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value
@@ -148,7 +149,7 @@ def _checked_texts(value: Any, subject: str, spec: ValueSpec) -> Any:
 
 
 def _plain(value: Any, subject: str, spec: ValueSpec, dtype: type | None = None) -> np.ndarray:
-    """The value as NumPy takes it, by itself or as a type."""
+    """The value as an array of ``dtype``, or of the type that NumPy chooses if ``dtype`` is None."""
     try:
         return np.asarray(value, dtype)
     except (ValueError, TypeError, OverflowError) as error:  # lists of several lengths

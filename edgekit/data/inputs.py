@@ -35,15 +35,16 @@ def seeded_inputs(
     Without a limit floating-point inputs are standard normal, bytes uniform over their whole range, other integers
     uniform from 0 to below :data:`~edgekit.data.limits.FLAG_LIMIT`. A limit is an interval, a number that integers
     stay below, a list of numbers, or that no number is negative. Booleans are fair coins; inputs that take random
-    numbers get such. Texts are words that the graph looks for, or lines of them where it looks into a text. An input's
-    values depend on its own name, dtype and shape alone, so another input that comes or goes changes nothing.
+    numbers get numbers of the distribution that they take. Texts are words that the graph looks for, or lines of these
+    words if it searches within texts. An input's values depend on the seed and on the input's own name, dtype, shape
+    and limit, not on the other inputs.
 
     Args:
         specs: The inputs, with static shapes.
         seed: What to start the random numbers from.
         limits: What :func:`edgekit.data.limits.index_limits` found in the graph.
-        natural: Where an input has the shape of a picture or a sound, draw one, from -1 to 1 or the whole range of
-            what is not floating-point, see :mod:`edgekit.data.natural`.
+        natural: If an input has the shape of a picture or a sound, draw one (see :mod:`edgekit.data.natural`): from -1
+            to 1, within the interval that limits the input, or over the whole range of bytes.
 
     Raises:
         InputError: A shape is dynamic, or nothing can be drawn for an element type.
@@ -95,7 +96,7 @@ def random_numbers(
 
 
 def _how_to_fix(dynamic: Sequence[ValueSpec]) -> str:
-    """The options that give the free dimensions of inputs a size; those of the first, where others have no name."""
+    """A hint of the options that fix the free dimensions of inputs; only of the first if others have no names."""
     for specs in (dynamic, dynamic[:1]):
         free = [dim for spec in specs for dim in (spec.of_texts.shape or (None,)) if not isinstance(dim, int)]
         named = dict.fromkeys(filter(None, free))
@@ -106,7 +107,7 @@ def _how_to_fix(dynamic: Sequence[ValueSpec]) -> str:
 
 
 def _how_to_fix_shape(spec: ValueSpec) -> str:
-    """The option that gives an input a whole shape."""
+    """A hint of the option that fixes the whole shape of an input."""
     sizes = _SIZES_IN_USE
     free = [dim for dim in spec.shape or () if not isinstance(dim, int)]
     if free and OPTION_NAME.fullmatch(spec.name):
@@ -154,7 +155,7 @@ def _dtype_of_numbers(spec: ValueSpec) -> np.dtype:
 
 
 def _limited(shape: tuple[int, ...], rng: np.random.Generator, limit: Limit | None) -> np.ndarray | None:
-    """Numbers that a limit draws, uniform; None where it draws none by itself."""
+    """Uniform numbers within a limit, or None if the limit does not tell a range to draw from."""
     if isinstance(limit, Interval):
         return rng.uniform(limit.low, limit.high, shape)
     if isinstance(limit, tuple):
@@ -167,13 +168,13 @@ def _limited(shape: tuple[int, ...], rng: np.random.Generator, limit: Limit | No
 
 
 def _by_type(shape: tuple[int, ...], rng: np.random.Generator, dtype: np.dtype, *, is_magnitude: bool) -> np.ndarray:
-    """Bytes of their whole range, other integers below :data:`FLAG_LIMIT`, and standard normal numbers.
+    """Bytes of their whole range, other integers below :data:`FLAG_LIMIT`, or standard normal numbers.
 
     Args:
-        shape: Of what is drawn.
-        rng: Draws.
+        shape: The shape of the result.
+        rng: The source of random numbers.
         dtype: The input's element type, to which the caller casts.
-        is_magnitude: Whether floats are taken without their sign.
+        is_magnitude: Whether floating-point numbers lose their sign.
     """
     if np.issubdtype(dtype, np.integer):
         low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max + 1) if dtype.itemsize == 1 else (0, FLAG_LIMIT)
@@ -192,7 +193,7 @@ def _holds_recordings(dtype: np.dtype, limit: Limit | None) -> bool:
 
 
 def _within(values: np.ndarray, dtype: np.dtype, limit: Limit | None) -> np.ndarray:
-    """Values from -1 to 1 in the range of the type, or of its limit."""
+    """Values from -1 to 1, scaled to the interval of the limit or else to the whole range of an integer type."""
     if isinstance(limit, Interval):
         return (limit.low + (values + 1) / 2 * (limit.high - limit.low)).astype(dtype)
     if np.issubdtype(dtype, np.integer):

@@ -35,15 +35,15 @@ _NO_CLASS_NUMBER = "the label is no class number"
 _CLASS_NUMBER = "one whole number from 0"
 _LABEL_BYTES = 64
 _NAME_BYTES = 1024
-"""256 characters, as NumPy stores them."""
+"""Most bytes of a name: 256 characters of 4 bytes each, as NumPy stores them."""
 _TABLE_RANK = 2
 ROWS_HINT = (
     "a file in a folder is one sample; a file of many is given itself, in place of its folder; classes of tokens or "
     "pixels count by a function of your own (--metric), which reads them elsewhere"
 )
-"""What to do with an array of all labels, or of all samples."""
+"""A hint for a file that holds an array of all labels, or of all samples."""
 _DIGITS = 18
-"""Most digits of a class's number."""
+"""Most digits of the number of a class."""
 NAMES_HINT = "`edgekit package` and `quantize` take the names of the classes, with --labels FILE"
 """Only a command that has the option, or a bundle that was packaged with it, knows names: all others want numbers."""
 
@@ -70,14 +70,14 @@ def read_class_names(file: Path) -> tuple[str, ...]:
 def check_class_names(
     names: Sequence[str], file: Path, outputs: Sequence[ValueSpec], inputs: Sequence[ValueSpec] = ()
 ) -> None:
-    """Holds the number of names against the model's outputs.
+    """Checks that the number of names fits the model's outputs.
 
-    Only a model that tells classes and nothing else is judged: every floating-point output of it holds numbers along
-    a single axis, beside a first one that is free as those of the inputs are: a row a sample. A detector's names, say,
-    are not as many as any such output is long.
+    Only classifiers are checked: models whose floating-point outputs all hold numbers along a single axis, after a free
+    first axis, if any, that counts samples as that of the inputs does. The number of a detector's names, say, need not
+    be the length of an output.
 
     Raises:
-        InputError: None of the outputs has as many entries as there are names.
+        InputError: No output has as many entries as there are names.
     """
     scores = [output for output in outputs if output.dtype.startswith("float")]
     rows = _free_rows(inputs)
@@ -94,19 +94,20 @@ def check_class_names(
 
 
 def check_order(names: Sequence[str], file: Path, stated: Sequence[str], *, in_graph: bool) -> str | None:
-    """Holds names of classes against those that the model's file states.
+    """Compares the names of classes in a user's list with those that the model's file states.
 
     Args:
-        names: Those of the user's list.
+        names: The names in the user's list.
         file: The list.
-        stated: Those of the model's file; empty where it states none.
-        in_graph: Whether the graph itself gives the classes, rather than a note in the metadata, which may be wrong.
+        stated: The names in the model's file; empty if it states none.
+        in_graph: Whether the graph itself gives the classes, rather than the metadata, which may be wrong.
 
     Returns:
-        What to warn of: the classes have other names, or another order than a note has. None where there is nothing.
+        A warning that the list has other names than the model's file, or another order than the metadata; None if the
+        list agrees with the model's file.
 
     Raises:
-        InputError: A name of the graph's stands for another class in the list.
+        InputError: The list gives a name to another class than the graph does.
     """
     if not stated or len(stated) != len(names):
         return None
@@ -138,7 +139,10 @@ def _folded(names: Iterable[str]) -> set[str]:
 
 
 def _free_rows(inputs: Sequence[ValueSpec]) -> set[Dim]:
-    """What stands for a free number of samples: the first dimension of all inputs, by its name or of tables."""
+    """The first dimension of the inputs if it is a free number of samples; else an empty set.
+
+    All inputs have to share the dimension. It has a name, or it has none and all inputs have two dimensions.
+    """
     first: set[Dim] = {spec.shape[0] if spec.shape else 1 for spec in inputs}
     tables = all(len(spec.shape or ()) == _TABLE_RANK for spec in inputs)
     return (
@@ -147,7 +151,10 @@ def _free_rows(inputs: Sequence[ValueSpec]) -> set[Dim]:
 
 
 def length_of_vector(output: ValueSpec, rows: Collection[Dim] = ()) -> int | None:
-    """The size of the only axis that is longer than one; None where there are several, or sizes are not known."""
+    """The size of the only axis that is longer than 1, or None if there are several such axes or sizes are not known.
+
+    A first axis that is one of ``rows``, a free number of samples, does not count; if all axes have size 1, it is 1.
+    """
     shape = output.shape or ()
     shape = shape[1:] if len(shape) > 1 and shape[0] in rows else shape
     sizes = [size for size in shape if isinstance(size, int)]
@@ -161,11 +168,11 @@ def check_label(label: np.ndarray, subject: object, class_names: Sequence[str] =
 
     Args:
         label: The array.
-        subject: What errors call it.
-        class_names: The names of the classes by index; empty where they are not known.
+        subject: What errors call the array.
+        class_names: The names of the classes by index; empty if they are not known.
 
     Raises:
-        InputError: It is neither a single whole number from 0 nor a name of a class.
+        InputError: The array holds neither a single whole number from 0 nor the name of a class.
     """
     require_class_number(label.shape, label.dtype, subject)
     if label.dtype.kind == "U":
@@ -176,10 +183,10 @@ def check_label(label: np.ndarray, subject: object, class_names: Sequence[str] =
 
 
 def require_class_number(shape: tuple[int, ...], dtype: np.dtype, subject: object) -> None:
-    """Checks by its header that an array holds a single value that is no longer than a number or a name.
+    """Checks by its header that an array holds a single value, no longer in bytes than a number or a name may be.
 
     Raises:
-        InputError: It holds more.
+        InputError: The array holds several values, or one that is longer.
     """
     if math.prod(shape) != 1 or dtype.itemsize > (_NAME_BYTES if dtype.kind == "U" else _LABEL_BYTES):
         raise InputError(
@@ -192,7 +199,7 @@ def require_class_number(shape: tuple[int, ...], dtype: np.dtype, subject: objec
 
 
 def find_labels(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -> dict[Path, int] | None:
-    """The label of every file as the folder tells it; None where it tells none.
+    """The label of every file, as sub-folders or a list in the folder tell it, or None if nothing there tells labels.
 
     Raises:
         InputError: There are several ways of labelling, or a label is missing, unknown or not a label.
@@ -251,7 +258,7 @@ def _from_csv(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -
 
 
 def _file_hint(row: Sequence[str], known: Collection[str]) -> str | None:
-    """The file that a line means that names it without its suffix."""
+    """A hint with the file that a line means if it leaves out the file's suffix or folder; None if that is unclear."""
     file, *label = row or [""]
     meant = [name for name in known if name.rpartition(".")[0] == file or name.rpartition("/")[2] == file]
     if len(label) != 1 or len(meant) != 1:
@@ -284,7 +291,9 @@ def _from_lines(source: Path, files: Sequence[Path], class_names: Sequence[str])
 
 
 def numbered_folders(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -> str | None:
-    """How sub-folders whose names are no classes were numbered, for people; None where names or numbers tell.
+    """In words, how sub-folders were numbered by the order of their names.
+
+    None if the names of the classes are known, or the sub-folders are named by numbers or are fewer than two.
 
     Args:
         folder: The data folder.

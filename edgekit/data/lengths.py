@@ -25,7 +25,7 @@ class Lengths:
         self._known: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}
 
     def work_out(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
-        """What each of them stays below, by its name; :meth:`below` knows it from then on.
+        """Returns what each input that counts places stays below, by name, and keeps it for :meth:`below`.
 
         Args:
             sizes: The size of each open dimension.
@@ -36,7 +36,7 @@ class Lengths:
         return self._known[key]
 
     def below(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
-        """What was worked out for these sizes; nothing where nobody needed it."""
+        """The limits that :meth:`work_out` computed for these sizes; empty if it was not called for them."""
         return self._known.get(tuple(sizes.items()), {})
 
     def _limits(self, sizes: Mapping[str, int]) -> Mapping[str, int]:

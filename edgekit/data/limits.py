@@ -16,15 +16,15 @@ from edgekit.graph.sizes.size_inputs import inputs_of_sizes
 from edgekit.model import Model
 
 FLAG_LIMIT = 2
-"""Below what integers stay where the graph does not tell: most such inputs are masks of zeros and ones."""
+"""Integers stay below this number where the graph does not tell their range: most such inputs are masks of 0 and 1."""
 DIVISORS = (1, 2, 3)
 """Numbers for inputs that integers are divided by: runtimes refuse to divide integers by zero, or stop."""
 _OVERLAP = 3
-"""Which input of NonMaxSuppression tells by how much boxes may overlap."""
+"""Index of the input of NonMaxSuppression that holds how much boxes may overlap (``iou_threshold``)."""
 _KEY_COUNTS = 5
-"""Which input of grouped attention tells how many keys there are."""
+"""Index of the input of GroupQueryAttention that holds how many keys there are (``seqlens_k``)."""
 _GREATEST_LIMIT = 2**31
-"""A limit beyond that tells nothing: no axis is as long."""
+"""Greater limits are ignored: no axis is that long."""
 
 
 @dataclass(frozen=True)
@@ -37,30 +37,33 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """These numbers alone."""
+    """The only values that an input takes."""
 
     values: np.ndarray
 
 
 Limit = int | Columns | tuple[int, ...] | Interval | Magnitude | Words | Given
 Limits = Mapping[str, Limit]
-"""By input: what its numbers stay below, all of them or by column, the numbers to choose from, those between two, the
-words of its texts, the only numbers that it takes, or that none is negative."""
+"""By input, what values it takes: integers below a number, for all of them or by column; one of several integers;
+floating-point numbers of an interval, or that are not negative; texts of some words; or the given values alone."""
 
 
 def index_limits(model: Model) -> dict[str, Limit]:
     """What the graph tells of the values that its inputs take, for the inputs of which it tells something.
 
-    An input that holds token ids must stay below the number of rows of the smallest embedding that it feeds; where its
-    columns are picked for embeddings of their own, each column below the rows of its own. Integers that places along an
-    axis are compared with are lengths or places themselves, and stay within the axis. A single integer that the model
-    compares with numbers (a sampling rate, say) is one of these. A single floating-point number that bounds a list of
-    numbers (the lowest pitch to look for, say) is between the least and the middle one where it is their lower bound,
-    between the middle and the greatest where it is the upper one. What integers are divided by is not zero. By how
-    much boxes may overlap is a share. What a logarithm or a root reads is never negative. Texts are words that it
-    looks for, and numbers of words those of the vocabulary and the one for any other word. An input by whose value
-    tensors inside get their sizes has that of a sample, else ones if it is floating-point: that is a scale, or a
-    size. A mask whose ones are how many keys attention has is full: no fewer are there.
+    - Token ids stay below the number of rows of the smallest embedding that they are looked up in. Where each column of
+      an input has an embedding of its own, each column stays below the number of rows of that embedding.
+    - Integers that the model compares with the places along an axis are lengths or places, and stay within the axis.
+    - A single integer that the model compares with numbers (a sampling rate, say) is one of these numbers.
+    - A single floating-point number that bounds a list of numbers (the lowest pitch to look for, say) lies between
+      their least and their median if it is the lower bound, between their median and their greatest if the upper one.
+    - Divisors of integers are not zero.
+    - The overlap that NonMaxSuppression allows is between 0 and 1.
+    - Arguments of logarithms and roots are not negative.
+    - Texts are words that the graph looks for. Numbers of words are those of the vocabulary and one for other words.
+    - An input whose value sets the sizes of tensors inside takes the value of a sample; without one, a floating-point
+      input takes ones: it is a scale, or a size.
+    - A mask whose ones are summed to the number of keys of an attention holds ones alone, so that no key is missing.
     """
     limits: dict[str, int] = {}
     columns: dict[str, dict[int, int]] = {}
@@ -102,9 +105,9 @@ def index_limits(model: Model) -> dict[str, Limit]:
 
 
 def with_sampled_integers(limits: Limits, model: Model) -> Limits:
-    """The limits of :func:`index_limits`, but for integers that a sample has: they are those.
+    """The limits of :func:`index_limits`, where integer inputs that a sample has take the sample's values alone.
 
-    Lengths that add up to another length, and the places within it, fit each other in samples alone.
+    Some integers have to fit each other, such as lengths that add up to another length, and only those of samples do.
     """
     return {**limits, **{name: Given(value) for name, value in model.sample_integers.items()}}
 
@@ -116,7 +119,7 @@ def _with_columns(below: Mapping[int, int], of_all: int | None) -> Columns:
 
 
 def _values_of_sizes(model: Model) -> dict[str, Limit]:
-    """The numbers of the inputs by whose values tensors inside get their sizes, as far as there are some."""
+    """The values of the inputs that set the sizes of tensors inside: those of a sample, else ones if floating-point."""
     found: dict[str, Limit] = {}
     names = inputs_of_sizes(model)
     for spec in model.inputs if names else ():
@@ -130,7 +133,7 @@ def _values_of_sizes(model: Model) -> dict[str, Limit]:
 
 
 def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int, ...]]:
-    """The numbers that inputs of a single integer are compared with, beyond those that flags have."""
+    """By input of a single integer, the constants that it is compared with, unless all are below FLAG_LIMIT."""
     found: dict[str, set[int]] = {}
     for node in model.graph.all_nodes():
         if node.op_type != "Equal" or node.domain:
@@ -170,7 +173,7 @@ def _divisors(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
 
 
 def _bounds_of_lists(model: Model, inputs: Collection[ir.Value]) -> dict[str, Interval]:
-    """The numbers between which single floating-point inputs are that a list of constants is compared with."""
+    """By input of a single floating-point number that is compared with a list of constants, its interval."""
     sides: dict[str, list[Interval]] = {}
     for node in model.graph.all_nodes():
         for listed, bound, is_lower, _ in _ordered(node):
@@ -192,7 +195,7 @@ def _bounds_of_lists(model: Model, inputs: Collection[ir.Value]) -> dict[str, In
 
 
 def _overlaps(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
-    """The inputs that tell NonMaxSuppression by how much boxes may overlap."""
+    """The inputs that hold how much boxes may overlap in NonMaxSuppression."""
     for node in model.graph.all_nodes():
         if node.op_type == "NonMaxSuppression" and not node.domain and len(node.inputs) > _OVERLAP:
             yield from (each.name for each in _sources(node.inputs[_OVERLAP]) if each in inputs and each.name)
@@ -204,9 +207,10 @@ def _is_one_float(value: ir.Value) -> bool:
 
 
 def _masks(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
-    """What places along an axis are compared with by order, and what it stays below.
+    """The values that a node compares by order with the places 0, 1, … of an axis, and what each value stays below.
 
-    It is a length where the places are those within it or those behind it, else a place.
+    A value is a length, which may be the size of the axis, if the node asks which places are less than the value, or
+    not less. Otherwise the value is a place, which is below the size.
     """
     for places, compared, is_lower, or_equal in _ordered(node):
         count = _places_from_zero(places)
@@ -215,7 +219,11 @@ def _masks(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
 
 
 def _ordered(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value, bool, bool]]:
-    """For a comparison by order, each operand with the other one: whether that is its lower bound, or may equal it."""
+    """Both operands of a comparison by order, each with its bound, the other operand; nothing for another node.
+
+    Yields:
+        Operand, bound, whether it is a lower bound, and whether the operand may equal it.
+    """
     first, second = (*node.inputs, None, None)[:2]
     if node.domain or node.op_type not in _ORDERS or first is None or second is None:
         return
@@ -239,11 +247,11 @@ _ARITHMETIC: Mapping[str, Callable[[float, np.ndarray], float]] = {
     "Mul": lambda limit, numbers: limit / float(numbers.max()) if numbers.min() > 0 else math.inf,
     "Div": lambda limit, numbers: limit * float(numbers.min()) if numbers.min() > 0 else math.inf,
 }
-"""What the other operand of constants stays below, by what all results do."""
+"""By operator with one constant operand: what the other operand stays below, from the limit of all results."""
 
 
 def _counted(value: ir.Value, limit: float) -> Iterator[tuple[ir.Value, int]]:
-    """The values that ``value`` is counted from by constants, one frame every 160 samples say, and their limits."""
+    """The values that ``value`` is computed from with constants (a frame every 160 samples, say), and their limits."""
     open_values = [(value, limit)] if abs(limit) <= _GREATEST_LIMIT else []
     seen: set[ir.Value] = set()
     while open_values:
@@ -269,7 +277,10 @@ def _counted(value: ir.Value, limit: float) -> Iterator[tuple[ir.Value, int]]:
 
 
 def _places_from_zero(value: ir.Value) -> int | None:
-    """How many whole numbers from 0 the value is, in some shape and type; None where it is something else."""
+    """How many numbers the value holds if these are 0, 1, 2, … in any shape and type.
+
+    None if the value holds other numbers or fewer than two, or if their count is not known.
+    """
     for source in _sources(value):
         constant = ir.convenience.get_const_tensor(source)
         if constant is not None:
@@ -319,12 +330,12 @@ _PLACES = {
     "GRU": (4, 0),
     "RNN": (4, 0),
 }
-"""Operators with an input of places in, or lengths of, the first one: its position, and the axis that it goes along
-where the node has no attribute for that; None: along the first ones."""
+"""Operators with an input that holds places in the first input, or lengths of it: the position of that input, and the
+axis that is counted along where the node has no attribute for it. None: several axes, from ``batch_dims`` on."""
 _TAKES_SOME = frozenset({"Compress", "Gather", "GatherElements", "GatherND"})
-"""Operators that take some of the values of their first input: both ends of a graph's edges, say, are rows of one."""
+"""Operators that take some of the values of their first input: rows of one input hold both ends of a graph's edges."""
 _COUNTS = ("ReverseSequence", "LSTM", "GRU", "RNN")
-"""Of these it is lengths, which may be the whole axis."""
+"""Operators of :data:`_PLACES` whose input holds lengths, which may be as large as the axis."""
 
 
 def _places(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
@@ -357,7 +368,7 @@ def _places(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
 def _sources(value: ir.Value | None) -> Iterator[ir.Value]:
     """The values that ``value`` takes its numbers from, through operators that only move, sort, choose or cast them.
 
-    Not through one that picks columns: each column may have a limit of its own.
+    Operators that pick columns are not followed: each column may have a limit of its own.
     """
     seen: set[ir.Value] = set()
     open_values = [value]

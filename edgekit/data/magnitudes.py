@@ -1,6 +1,6 @@
-"""Inputs whose numbers are never negative, by what the graph makes of them: the magnitudes of a spectrum, say.
+"""Inputs whose numbers are never negative, as the graph's operators show: the magnitudes of a spectrum, say.
 
-A model that begins with a logarithm, a square root or a power of a fraction gives NaN for anything less.
+A model that begins with a logarithm, a square root or a fractional power gives NaN for negative numbers.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from edgekit.model import Model
 
 @dataclass(frozen=True)
 class Magnitude:
-    """Floating-point numbers from 0 on."""
+    """Floating-point numbers that are not negative."""
 
 
 def magnitudes(model: Model, inputs: Collection[ir.Value]) -> dict[str, Magnitude]:
-    """The floating-point inputs that a logarithm, a square root or a power of a fraction reads.
+    """The floating-point inputs that a logarithm, a square root or a fractional power reads.
 
-    Between may stand what moves elements, adds constants that are not negative, or multiplies by positive ones.
+    Operators in between may move elements, add constants that are not negative, or multiply or divide by positive ones.
 
     Args:
-        model: What to look at.
-        inputs: Its inputs that are fed.
+        model: The model.
+        inputs: The model's inputs that are fed.
     """
     found: dict[str, Magnitude] = {}
     for node in model.graph.all_nodes():
@@ -47,7 +47,7 @@ def _takes_none_below_0(node: ir.Node) -> bool:
 
 
 def _positive_source(value: ir.Value | None) -> ir.Value | None:
-    """What a value is made of by operators that keep numbers from 0 on there, and that move others at most."""
+    """The value that ``value`` is computed from by the operators that :func:`magnitudes` allows; None behind others."""
     while value is not None and (node := value.producer()) is not None:
         if node.domain:
             return None

@@ -1,4 +1,4 @@
-"""Which inputs may hold NaN: those of which the graph itself takes NaN for a value that is missing."""
+"""Which inputs may hold NaN: those where the graph itself treats NaN as a missing value."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _HAND_ON: Mapping[str, frozenset[str]] = {
     | {"Mul", "Neg", "Pad", "Pow", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sqrt", "Sub", "Tanh", "Where"},
     ML_DOMAIN: frozenset({"ArrayFeatureExtractor", "FeatureVectorizer", "Scaler"}),
 }
-"""Operators by domain that move elements, or compute each from those at its place: NaN in an element stays in it."""
+"""Operators, by domain, that move elements or compute each element from those at its place: NaN does not spread."""
 
 
 def missing_value_inputs(graph: ir.Graph) -> frozenset[str]:
-    """The inputs of which some node takes NaN for a missing value.
+    """The names of the inputs in which some node treats NaN as a missing value.
 
-    These nodes are ensembles of trees, whose nodes say which way NaN goes, an Imputer that replaces NaN, and IsNaN.
-    They read the input itself, or what operators make of it that treat every element alone. Behind a product of
-    matrices or a Softmax, one NaN has made others of all elements, so that nothing is known to be missing any more: the
-    IsNaN behind the Softmax of an attention says nothing of the input.
+    Such a node is an ensemble of trees, whose branches say which way NaN goes, an Imputer that replaces NaN, or IsNaN.
+    It reads the input itself, or the result of operators that compute every element separately. A matrix product or a
+    Softmax spreads one NaN to other elements, so that its result no longer shows which value is missing: the IsNaN
+    behind the Softmax of an attention says nothing about the input.
 
     Args:
-        graph: The graph as it was exported: what replaces a tree later may compare without a sign of NaN.
+        graph: The graph as it was exported: a later replacement of a tree may not show how the tree treats NaN.
     """
     return frozenset(
         str(value.name)
@@ -39,7 +39,7 @@ def missing_value_inputs(graph: ir.Graph) -> frozenset[str]:
 
 
 def _is_asked_for_missing(source: ir.Value) -> bool:
-    """Whether elements of a value reach a node that takes NaN for a missing value."""
+    """Whether elements of a value reach a node that treats NaN as a missing value."""
     waiting, seen = [source], {source}
     while waiting:
         for node, _ in waiting.pop().uses():
@@ -52,7 +52,7 @@ def _is_asked_for_missing(source: ir.Value) -> bool:
 
 
 def _casts_to_integers(node: ir.Node) -> bool:
-    """Whether what it gives cannot be NaN any more."""
+    """Whether a node casts to a type without NaN."""
     return node.op_type == "Cast" and not ir.DataType(node.attributes.get_int("to")).is_floating_point()
 
 

@@ -1,6 +1,6 @@
 """Inputs with the statistics of what cameras and microphones record, drawn from random numbers.
 
-White noise is unlike all that a model was trained on: neighbouring pixels of a picture are nearly equal, and speech is
+White noise is unlike all that a model was trained on: neighboring pixels of a picture are nearly equal, and speech is
 a few harmonics that come and go. Values are rounded to what a file would hold, 8 bits a pixel and 16 a sample of sound,
 so that the last bit of a Fourier transform does not matter.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 LEAST_SIDE = 16
-"""Pixels; smaller inputs are taken for features."""
+"""Least height and width of a picture, in pixels; smaller inputs are treated as features."""
 LEAST_SAMPLES = 4000
-"""A quarter of a second at the rate of :data:`RATE`; shorter inputs are taken for features."""
+"""Least samples of a sound, a quarter of a second at :data:`RATE`; shorter inputs are treated as features."""
 RATE = 16000
 """Samples of sound a second."""
 _MOST_COLORS = 3
@@ -23,8 +23,8 @@ _CONTRAST = 48.0
 def natural_values(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray | None:
     """A picture or a sound for inputs that look like one by their shape; None for others.
 
-    Pictures are ``[N, C, H, W]``, ``[N, H, W, C]``, ``[C, H, W]`` or ``[H, W, C]`` with 1 or 3 channels, a single one
-    with ``N`` only; sounds are signals of :data:`LEAST_SAMPLES` and more, ``[T]`` or behind axes of size 1.
+    Pictures are ``[N, C, H, W]`` or ``[N, H, W, C]`` with 1 or 3 channels, or ``[C, H, W]`` or ``[H, W, C]`` with 3.
+    Sounds have at least :data:`LEAST_SAMPLES` samples ``[T]``, possibly with axes of size 1 in front.
 
     Returns:
         float64 values of the shape from -1 to 1.
@@ -42,7 +42,7 @@ def natural_values(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarr
 
 
 def _picture_axes(shape: tuple[int, ...]) -> tuple[int, int, int, int, bool] | None:
-    """Batch, height, width, channels, and whether the channels come last."""
+    """Batch, height, width, channels, and whether the channels come last; None if the shape is not a picture's."""
     if len(shape) not in (3, 4) or 0 in shape:
         return None
     batch, one, two, three = (1, *shape) if len(shape) == 3 else shape
@@ -63,7 +63,7 @@ def picture(height: int, width: int, channels: int, rng: np.random.Generator) ->
         Whole numbers from 0 to 255, ``[height, width, channels]``, float64.
     """
     frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None, :])
-    frequency[0, 0] = np.inf  # the mean is drawn apart
+    frequency[0, 0] = np.inf  # the mean is drawn separately
 
     def field() -> np.ndarray:
         spectrum = np.fft.rfft2(rng.standard_normal((height, width))) / frequency

@@ -1,4 +1,4 @@
-"""NumPy's ``.npy`` files, whose headers are held against what follows before anything is allocated."""
+"""NumPy's ``.npy`` files, whose headers are checked against the length of the data before memory is allocated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_header(stream: BinaryIO, size: int) -> Header:
 
     Args:
         stream: Where the array begins; it is read up to its first number.
-        size: Bytes of the header and the numbers, as the file system or the archive tells them.
+        size: Bytes of the header and the numbers together, as the file system or the archive reports.
 
     Raises:
         ValueError: It is no array, or has another size than its header says.

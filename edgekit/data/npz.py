@@ -20,17 +20,17 @@ from edgekit.graph.sizes.contradictions import Contradiction, contradiction
 from edgekit.model import ValueSpec
 
 LABEL_ARRAY = "label"
-"""Name of the array that holds a sample's label, where no input of the model is called so."""
+"""Name of the array that holds a sample's label, unless an input of the model has that name."""
 
 _CALLED_LABELS = {"y", "target", "targets", "labels", "class", "y_true", "label"}
-"""What people call such an array."""
+"""Names that people give an array of labels, in lower case."""
 
 OUTPUT_PREFIX = "output:"
-"""What the names of arrays begin with that hold what the model should compute, as its framework computed it."""
+"""Prefix of the names of arrays that hold the outputs to expect, as the model's framework computed them."""
 
 
 def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes a ``.npz`` file of arrays with any names, which :func:`numpy.savez` takes for its own arguments' too.
+    """Writes arrays of any names to a ``.npz`` file; :func:`numpy.savez` mistakes some for its own arguments.
 
     Raises:
         ValueError: An array holds Python objects.
@@ -44,13 +44,13 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 def hold_labels(
     files: Sequence[Path], inputs: Sequence[ValueSpec], open_dims: OpenDims, left_out: Collection[str] = ()
 ) -> bool:
-    """Whether the files hold a label each. The headers of all of them are checked against the model; no data is read.
+    """Whether every file holds a label. The headers of all files are checked against the model; no data is read.
 
     Args:
         files: The samples.
         inputs: What the model wants to be fed.
         open_dims: The sizes that dimensions of the inputs may take.
-        left_out: Names that arrays may have as well: inputs of the original that the model has no more.
+        left_out: Names of further arrays that are allowed: inputs of the original model that this one no longer has.
 
     Raises:
         InputError: A file is damaged or does not fit the model, or only some of them hold a label.
@@ -83,10 +83,10 @@ def read_npz(file: Path, nan_inputs: Collection[str] = ()) -> dict[str, np.ndarr
 
     Args:
         file: The sample.
-        nan_inputs: The inputs that may hold NaN; recorded outputs may anyway.
+        nan_inputs: The inputs that may hold NaN; recorded outputs always may.
 
     Raises:
-        InputError: The file is damaged, or another array holds NaN.
+        InputError: The file is damaged, or an array holds NaN that must not.
     """
     with _damage_named(file), open_regular(file, SAMPLE_BYTES) as stream, np.load(stream, allow_pickle=False) as arrays:
         feeds = {name: arrays[name] for name in arrays.files}
@@ -117,7 +117,7 @@ def read_headers(file: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
 def _checked_headers(
     file: Path, inputs: Sequence[ValueSpec], open_dims: OpenDims, left_out: Collection[str]
 ) -> set[str]:
-    """The names of the arrays in a ``.npz`` file, whose headers fit the model."""
+    """Returns the names of the arrays in a ``.npz`` file once it is checked that their headers fit the model."""
     headers = read_headers(file)
     if LABEL_ARRAY in headers and all(spec.name != LABEL_ARRAY for spec in inputs):
         require_class_number(*headers[LABEL_ARRAY], file)
@@ -168,7 +168,7 @@ def _checked_headers(
 
 
 def _check_open_dims(file: Path, shapes: Mapping[ValueSpec, tuple[int, ...]], open_dims: OpenDims) -> None:
-    """Refuses sizes that an open dimension does not take, or that differ where one name stands for both."""
+    """Refuses sizes that an open dimension does not take, and two sizes for dimensions of one name."""
     for spec, shape in shapes.items():
         for dim, size in zip(spec.shape or (), shape, strict=False):
             if isinstance(dim, str) and dim in open_dims and size not in open_dims[dim]:
@@ -201,11 +201,11 @@ def two_sizes(found: Contradiction, sample: object, hint: str) -> InputError:
 
 
 def names_hint(missing: Sequence[str], strange: Sequence[str]) -> str | None:
-    """What to do about arrays that are not named as the inputs; None where they may have other names.
+    """A hint for arrays that are not named as the inputs; None if both are there, since arrays may be misnamed inputs.
 
     Args:
         missing: Inputs without an array.
-        strange: Arrays that are no input's.
+        strange: Arrays that belong to no input.
     """
     if missing and strange:
         return None

@@ -1,4 +1,4 @@
-"""What errors call the files that samples of a list or a table are written to for a while."""
+"""What errors call the temporary files that samples of a list or a table are written to."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from edgekit.errors import EdgeKitError
 
 @contextmanager
 def named_by_origin(origins: Mapping[Path, str]) -> Iterator[None]:
-    """Has errors about files name what was written there: a row of a table, say, in place of a temporary file.
+    """Makes errors name the origin of a temporary file, a row of a table say, in place of the file.
 
     Args:
-        origins: By the file, or the folder, what it was made of; it may grow within the block.
+        origins: The origin of each file or folder; entries may be added within the block.
 
     Raises:
-        EdgeKitError: What the block raises, with its subject exchanged.
+        EdgeKitError: The error that the block raises, with the origin as its subject.
     """
     try:
         yield

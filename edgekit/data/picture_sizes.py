@@ -22,7 +22,7 @@ _ORIENTATION = 0x0112
 
 @dataclass(frozen=True)
 class PictureSizes:
-    """The sizes of pictures, (height, width), and of how many pictures each is."""
+    """The sizes of pictures, (height, width), and how many pictures have each size."""
 
     counts: Mapping[tuple[int, int], int]
 
@@ -33,7 +33,7 @@ class PictureSizes:
 
     @property
     def most_frequent(self) -> tuple[int, int] | None:
-        """The size that more than half of the pictures have; None where no size is that of so many."""
+        """The size that more than half of the pictures have, or None if there is no such size."""
         size = max(self.counts, key=lambda size: self.counts[size], default=None)
         return size if size is not None and 2 * self.counts[size] > sum(self.counts.values()) else None
 
@@ -88,7 +88,7 @@ def require_size(inputs: Sequence[ValueSpec], preprocessing: Preprocessing | Non
         folders: The samples.
 
     Raises:
-        InputError: They are not; the hint names dimensions and sizes.
+        InputError: They are not known; the hint names dimensions and sizes.
     """
     declared = _declared(inputs, preprocessing)
     if declared is None or len(inputs) != 1:
@@ -110,7 +110,7 @@ def require_size(inputs: Sequence[ValueSpec], preprocessing: Preprocessing | Non
 
 
 def _declared(inputs: Sequence[ValueSpec], preprocessing: Preprocessing | None) -> ImagePreprocessing | None:
-    """How pictures become the input; those for a ``uint8`` input need no declaration."""
+    """How pictures become the input; a ``uint8`` input needs no declaration. None if samples are not pictures."""
     if preprocessing is None and len(inputs) == 1 and inputs[0].dtype == "uint8":
         return ImagePreprocessing(scale=1.0)
     return preprocessing if isinstance(preprocessing, ImagePreprocessing) else None
@@ -121,7 +121,7 @@ def _dims(spec: ValueSpec) -> tuple[Dim, ...]:
 
 
 def _axes(spec: ValueSpec, declared: ImagePreprocessing) -> dict[str, int]:
-    """Where height and width stand, as ``H`` and ``W``; empty where that is not clear."""
+    """The axes of height and width, by ``H`` and ``W``; empty if the layout is not clear."""
     shape = _dims(spec)
     fitting = fitting_layouts(shape)
     layout = declared.layout or (fitting[0] if len(fitting) == 1 else "")

@@ -1,4 +1,4 @@
-"""Records what a framework computes, as samples that an export and its bundles are held against."""
+"""Records what a framework computes, as samples that an export and its bundles are compared with."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from edgekit.model import Arrays
 def record(model: Any, inputs: Iterable[Any], folder: Path | str) -> Path:
     """Runs a model of a framework in inference mode, and writes inputs and outputs as samples.
 
-    Outputs that the model returns by name keep it (``output:logits``), others get their position (``output:0``), which
-    stands for the exported model's outputs in their order.
+    Outputs that the model returns by name keep their name (``output:logits``). Other outputs are named by their
+    position (``output:0``), which is the position among the exported model's outputs.
 
     Args:
         model: A PyTorch module or a Keras model. It stays in the mode that it is in.
-        inputs: One entry a sample: arrays or tensors by input name, a sequence of them in the order of the model's
-            inputs, or the only one.
-        folder: What to write; samples that are there are replaced.
+        inputs: One entry a sample: arrays or tensors by input name, a sequence of these in the order of the model's
+            inputs, or a single array or tensor.
+        folder: The folder to write; samples that it holds are replaced.
 
     Returns:
         The folder, for ``--data``.
@@ -123,7 +123,7 @@ def _flat(returned: Any) -> Iterator[np.ndarray]:
 
 
 def _array(value: Any) -> np.ndarray:
-    """An array or a tensor of either framework as an array."""
+    """The array of an array or of a tensor of PyTorch or Keras."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     return np.asarray(value)

@@ -34,11 +34,11 @@ class SampleList:
     """Samples that are read once, in their order."""
 
     name: str
-    """What errors call them."""
+    """What errors call the samples."""
     columns: tuple[str, ...]
-    """The names in the first one."""
+    """The names of the arrays in the first sample."""
     samples: Iterator[tuple[str, Any]]
-    """Each with what errors call it."""
+    """For each sample what errors call it, and the sample."""
 
 
 def is_line_file(path: Path) -> bool:
@@ -47,10 +47,10 @@ def is_line_file(path: Path) -> bool:
 
 
 def read_lines(file: Path) -> SampleList:
-    """The samples that a file of JSON lines holds; empty lines are none.
+    """The samples that a file of JSON lines holds; empty lines are skipped.
 
     Raises:
-        InputError: The file holds no samples, or its first line is none; others are told of when they are read.
+        InputError: The file holds no samples, or its first sample is not JSON; later lines raise when they are read.
     """
 
     def lines() -> Iterator[tuple[str, Any]]:
@@ -68,15 +68,15 @@ def read_lines(file: Path) -> SampleList:
 
 
 def list_of(given: object, name: str) -> SampleList | None:
-    """The samples that a Python object gives one by one; None where it does not.
+    """The samples that a Python object gives one by one, or None if it is not a source of samples.
 
     Args:
         given: A list of mappings, something that can be iterated over once, or a function without arguments that gives
             one of these: a generator function, say.
-        name: What errors call it.
+        name: What errors call the object.
 
     Raises:
-        InputError: It holds no samples.
+        InputError: The object holds no samples.
     """
     made: object = given() if callable(given) and not isinstance(given, type | Mapping) else given
     if not isinstance(made, list | Iterator) and not (isinstance(made, Iterable) and made is not given):
@@ -98,13 +98,14 @@ def list_as_folder(given: SampleList, inputs: Iterable[ValueSpec], label: str | 
     Args:
         given: The samples.
         inputs: What the model takes.
-        label: What the class is called in a sample; None: ``label``, where there is one.
+        label: The name of the class in a sample; None for ``label``, if samples have that name.
 
     Yields:
         The folder. Errors about its files name the sample: the line of the file, or the list and the number.
 
     Raises:
-        InputError: A sample is no mapping, or what it holds is no array; which one, and what was expected, is told.
+        InputError: A sample is no mapping, or holds something that is no array; the error names the sample and what
+            was expected.
     """
     specs = {spec.name: spec for spec in inputs}
     with temporary_folder() as parent:
@@ -141,7 +142,7 @@ def _begun(name: str, samples: Iterator[tuple[str, Any]]) -> SampleList:
 
 
 def _array(value: Any, spec: ValueSpec | None, where: str) -> np.ndarray:
-    """What a sample holds for one name; arrays of numbers stay as they are, texts become an array of a fixed width."""
+    """The value of one name as an array; arrays of numbers are unchanged, texts become an array of a fixed width."""
     if spec is not None and (isinstance(value, list | tuple | int | float | str) or _is_of_objects(value)):
         array = _told_with(where, lambda: fitting_array(_for_one(value, spec), spec))
         return array.astype(np.str_) if array.dtype == object else array
@@ -159,12 +160,12 @@ def _is_of_objects(value: Any) -> bool:
 
 
 def _for_one(value: Any, spec: ValueSpec) -> Any:
-    """Lists for one sample, of which nothing counts samples, as the only one of their kind; arrays as they are."""
+    """The value in a list of one if it is a list that lacks the dimension that counts samples; else the value."""
     if isinstance(value, np.ndarray):
         return value
     try:
         shape = np.shape(value)
-    except ValueError:  # lists of several lengths, which are told of where they become an array
+    except ValueError:  # lists of several lengths, for which the conversion to an array raises the error
         return value
     return [value] if not spec.takes_shape(shape) and spec.takes_shape((1, *shape)) else value
 

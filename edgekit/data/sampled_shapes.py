@@ -23,14 +23,14 @@ class SampledFile:
 
     file: Path
     folder: Path
-    """The folder of samples that it is of."""
+    """The folder of samples that the file belongs to."""
     shapes: Mapping[str, tuple[int, ...]]
-    """By the array's name."""
+    """The shape of each array by name."""
     texts: frozenset[str] = frozenset()
-    """The arrays that hold texts."""
+    """The names of the arrays that hold texts."""
 
     def for_inputs(self, inputs: Sequence[ValueSpec]) -> SampledFile:
-        """The shapes that the inputs have to take; see :meth:`SampledShapes.for_inputs`."""
+        """The file with the shapes that the inputs have to take; see :meth:`SampledShapes.for_inputs`."""
         shapes = dict(self.shapes)
         for spec in inputs:
             shape = shapes.get(spec.name, ())
@@ -43,15 +43,15 @@ class SampledFile:
 
 @dataclass(frozen=True)
 class SampledShapes:
-    """What sizes the arrays of samples have."""
+    """The sizes that the arrays of samples have."""
 
     samples: tuple[SampledFile, ...]
     picture: PictureSize | None = None
-    """Where samples are pictures, and the input leaves height and width free: these, if they are known."""
+    """Height and width, if samples are pictures, the input leaves the two free, and they are known."""
 
     @property
     def count(self) -> int:
-        """Of samples in ``.npz`` files."""
+        """The number of samples in ``.npz`` files."""
         return len(self.samples)
 
     @property
@@ -61,17 +61,17 @@ class SampledShapes:
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the arrays that every sample has."""
+        """The names of the arrays that every sample has."""
         return frozenset(self.one).intersection(*self.each)
 
     @property
     def one(self) -> Mapping[str, tuple[int, ...]]:
-        """Those of the first sample; none where there is no sample."""
+        """The shapes of the first sample's arrays by their names; empty if there is no sample."""
         return self.samples[0].shapes if self.samples else {}
 
     @cached_property
     def ranges(self) -> Mapping[str, tuple[SizeRange, ...]]:
-        """By the array's name, for each dimension; arrays whose ranks differ are not in it."""
+        """The range of sizes of each dimension, by the array's name, without arrays whose ranks differ by sample."""
         ranges: dict[str, tuple[SizeRange, ...]] = {}
         other_ranks: set[str] = set()
         for shapes in self.each:
@@ -84,10 +84,10 @@ class SampledShapes:
         return {name: found for name, found in ranges.items() if name not in other_ranks}
 
     def for_inputs(self, inputs: Sequence[ValueSpec]) -> SampledShapes:
-        """The same with the shapes that a model's inputs have to take.
+        """The samples with the shapes that a model's inputs have to take.
 
-        An input that takes the numbers of the words of a text has a dimension more than texts have; samples may hold
-        either, for a model that takes the texts as well.
+        An input that takes the numbers of a text's words has one dimension more than an input that takes the text.
+        Samples may hold texts or numbers for a model of either kind.
         """
         return replace(self, samples=tuple(sample.for_inputs(inputs) for sample in self.samples))
 
@@ -95,7 +95,7 @@ class SampledShapes:
         """The arrays of each sample that have these names, read one file at a time.
 
         Args:
-            names: Of arrays; samples that hold none of them give nothing.
+            names: The arrays' names; samples that hold none of these arrays are skipped.
             nan_inputs: The inputs that may hold NaN.
 
         Raises:
@@ -107,7 +107,7 @@ class SampledShapes:
                 yield {name: array for name, array in arrays.items() if name in names}
 
     def without(self, files: Collection[Path]) -> SampledShapes:
-        """The samples but those in some files."""
+        """The samples without those in the given files."""
         return replace(self, samples=tuple(sample for sample in self.samples if sample.file not in files))
 
 

@@ -2,13 +2,13 @@
 
 A folder of samples holds files of one kind:
 
-- ``.npz``, one sample each, with an array for each of the model's inputs, of the input's shape and element type, and
-  where they were recorded an array ``output:NAME`` for outputs, as the framework computed them;
+- ``.npz``, one sample each, with an array for each of the model's inputs, of the input's shape and element type. If
+  outputs were recorded, an array ``output:NAME`` holds each output as the framework computed it;
 - pictures or ``.wav`` files for a model with a single input, which become its values as ``[preprocessing]`` in
   ``edgekit.toml`` declares. A ``uint8`` picture input needs no declaration.
 
-Labels are optional and come in one of the ways that :mod:`edgekit.data.labels` describes. Hidden files are ignored, and
-what Windows and macOS leave in folders. Files are taken in the order of their paths.
+Labels are optional and come in one of the ways that :mod:`edgekit.data.labels` describes. Hidden files and those that
+Windows and macOS leave in folders are ignored. Files are taken in the order of their paths.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Sample:
 
 
 class Samples(Protocol):
-    """A set of samples that can be walked more than once; each walk reads the files again, so none is kept."""
+    """Samples that can be iterated over more than once; each time reads the files again, so none stays in memory."""
 
     @property
     def has_labels(self) -> bool:
@@ -88,7 +88,7 @@ _OTHER_SOUNDS = {
 }
 """Suffixes of sounds that nothing here decodes."""
 _OTHER_PICTURES = {".heic", ".heif", ".avif", ".gif", ".dng"}
-"""Suffixes of pictures that nothing here reads, as phones write them among others."""
+"""Suffixes of pictures that nothing here reads; phones write some of them."""
 
 Read = Callable[[Path], dict[str, np.ndarray]]
 """What a file feeds to the model; a label may be among the arrays."""
@@ -99,12 +99,12 @@ class FolderSamples:
 
     Args:
         folder: What the samples' names are relative to.
-        files: One a sample.
-        read: Reads one of them.
-        labels: The label of every file where the folder or a list tells them; None where the files do, or nobody.
+        files: The files, one for each sample.
+        read: Reads a file.
+        labels: The label of every file, as folders or a list give it; None if files hold labels or there are none.
         labels_inside: Whether the files hold labels themselves.
-        numbered: How classes were numbered, in words, where nothing but the order of names told it.
-        class_names: Names of the classes by index, which those may be.
+        numbered: How classes were numbered, in words, if only the order of their names tells the numbers.
+        class_names: Names of the classes by index; labels in the files may be such names.
     """
 
     def __init__(
@@ -166,20 +166,20 @@ class FolderSamples:
 
 
 def samples_at(samples: Samples, places: Collection[int]) -> Iterator[Sample]:
-    """The samples at some places, counted from 0, in order; of a folder no others are read."""
+    """The samples at some places, counted from 0, in order; in a folder no other file is read."""
     if isinstance(samples, FolderSamples):
         return samples.at(places)
     return (sample for place, sample in enumerate(samples) if place in places)
 
 
 class SeededSamples:
-    """Random inputs, the same on every machine, where there is no data: noise and natural ones in turns.
+    """Random inputs, the same on every machine, for use without data: noise and natural inputs alternate.
 
     Args:
-        model: What they are drawn for: shapes fixed, or open for known sizes.
-        count: How many there are.
-        preprocessing: How pictures become the only input, where that is declared: pixels are drawn then.
-        sizes: Of the open dimensions; None for their defaults.
+        model: The model that the inputs are drawn for: its shapes are fixed, or open for known sizes.
+        count: The number of samples.
+        preprocessing: How samples become the only input. If it is declared for pictures, pixels are drawn.
+        sizes: The sizes of the open dimensions; None for their defaults.
 
     Raises:
         InputError: Nothing can be drawn, because a shape is dynamic or because of an element type.
@@ -231,8 +231,8 @@ def open_samples(
 ) -> FolderSamples:
     """The samples in ``folder`` for a model with these inputs.
 
-    Names, shapes and element types of all ``.npz`` files are checked here, by their headers; what only the values
-    tell, such as NaN, when a sample is read.
+    Names, shapes and element types of all ``.npz`` files are checked here, by their headers. What only the values
+    show, such as NaN, is checked when a sample is read.
 
     Args:
         folder: See the module's description.
@@ -240,13 +240,13 @@ def open_samples(
         preprocessing: How pictures or sounds become the input.
         class_names: Names of the classes by index, so that labels may be written as names.
         open_dims: The sizes that dimensions of the inputs may take; pictures and sounds get the default ones.
-        left_out: Inputs of the original that the model has no more; their arrays are ignored.
+        left_out: Inputs of the original model that this model no longer has; their arrays are ignored.
         nan_inputs: The inputs that may hold NaN.
         without: Files that are no samples of this model.
 
     Returns:
-        The samples. Inputs that take random numbers are drawn, the same for the same file, where the files do not hold
-        them. Texts become numbers for inputs that take the numbers of words.
+        The samples. If the files do not hold an input that takes random numbers, its numbers are drawn, the same for
+        the same file. Texts become numbers for inputs that take the numbers of words.
 
     Raises:
         InputError: The folder is missing, empty or mixed, or a file does not fit the model.
@@ -287,7 +287,7 @@ def open_samples(
 
 
 def require_sample_files(folder: Path) -> None:
-    """Looks at the names of a folder's files, before any work starts.
+    """Checks the names of a folder's files, before any work starts.
 
     Raises:
         InputError: The folder is missing or empty, or a file is no sample.
@@ -297,9 +297,10 @@ def require_sample_files(folder: Path) -> None:
 
 
 def pixels_as_they_are(inputs: Sequence[ValueSpec], *folders: Path) -> Preprocessing | None:
-    """How pictures become the only input where that holds pixels from 0 to 255, which needs no declaration.
+    """The preprocessing of pictures for an only input that holds pixels from 0 to 255, which needs no declaration.
 
-    None where it holds other numbers, is no picture, or where the first file of a folder is none.
+    None if there are several inputs, the only one has another element type or no shape of a picture, or the first file
+    of a folder is no picture.
     """
     from edgekit.preprocessing import ImagePreprocessing
 
@@ -316,13 +317,13 @@ def pixels_as_they_are(inputs: Sequence[ValueSpec], *folders: Path) -> Preproces
 
 
 def _bytes_of_one(inputs: Sequence[ValueSpec], open_dims: OpenDims) -> int:
-    """What a sample of the default sizes feeds, as float32."""
+    """Bytes that a sample of the default sizes takes as float32."""
     shapes = [spec.shape or () for spec in at_sizes(inputs, defaults(open_dims))]
     return 4 * sum(math.prod(size for size in shape if isinstance(size, int)) for shape in shapes)
 
 
 def require_data_folder(folder: Path) -> None:
-    """Checks that data lie in a folder that is there.
+    """Checks that the data folder exists.
 
     Raises:
         InputError: There is no such folder.
@@ -398,7 +399,7 @@ def _kind(file: Path) -> str:
 
 
 def _config_hint(folder: Path) -> str:
-    """How a project file counts that is not looked for; the one of the working directory by its name."""
+    """The end of a hint: ``--config`` names a project file that is neither in the data folder nor above it."""
     here = Path.cwd()
     if (here / CONFIG_FILE).is_file() and not folder.resolve().is_relative_to(here):
         return f"; --config {CONFIG_FILE} takes the one here, which lies neither in the data folder nor above it"
@@ -442,7 +443,7 @@ def _read_without(
 
 
 def _told_apart(inputs: Sequence[ValueSpec], file: Path) -> tuple[list[ValueSpec], list[ValueSpec]]:
-    """The inputs that samples hold, and those whose random numbers have to be drawn, going by one sample."""
+    """The inputs that samples hold, and those whose random numbers have to be drawn, as one sample shows."""
     random = {spec.name for spec in inputs if spec.drawn is not None}
     if random and file.suffix.casefold() == ".npz":
         random -= read_headers(file).keys()
@@ -452,7 +453,7 @@ def _told_apart(inputs: Sequence[ValueSpec], file: Path) -> tuple[list[ValueSpec
 def _with_random_numbers(
     given: Sequence[ValueSpec], drawn: Sequence[ValueSpec], file: Path, arrays: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The arrays of a file, and numbers for the inputs that take random ones, of the sizes that the arrays have."""
+    """The arrays of a file, and random numbers for the ``drawn`` inputs, of the sizes that the arrays have."""
     return {**arrays, **random_numbers(drawn, given, arrays, zlib.crc32(file.as_posix().encode()))}
 
 

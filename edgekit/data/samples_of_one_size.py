@@ -1,4 +1,4 @@
-"""Which samples go together where a device holds one size of what the model leaves free, and samples have several."""
+"""Selects samples of one size, where samples have several sizes and a device takes one for each open dimension."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from edgekit.model import Dim, ValueSpec
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Samples whose sizes are others than those that a model is built for."""
+    """Samples that are left out because a model is built for other sizes."""
 
     files: frozenset[Path] = frozenset()
     why: str = ""
-    """In words: how many there are, of how many, and where their sizes differ; empty where there are none."""
+    """In words, how many of the samples are left out, and in which dimensions sizes differ; empty if none are."""
 
 
 NOTHING = LeftOut()
@@ -28,17 +28,17 @@ NOTHING = LeftOut()
 
 @dataclass(frozen=True)
 class _Place:
-    """A dimension of an input that the file leaves free."""
+    """A dimension of an input that the model's file leaves free."""
 
     input: str
     axis: int
     dimension: str | None
     flag: str
     asked: int | None
-    """The size that was asked for."""
+    """The size that was asked for; None if no size was."""
 
     def size(self, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
-        """Its size in a sample; None where the sample does not tell."""
+        """The size of the dimension in a sample, or None if the sample does not have it."""
         shape = shapes.get(self.input, ())
         return shape[self.axis] if self.axis < len(shape) else None
 
@@ -51,11 +51,12 @@ def of_other_sizes(
 ) -> LeftOut:
     """The samples that a model built for one size of some dimensions cannot take.
 
-    These are samples of other sizes than those that were asked for, and where all dimensions get one size, samples of
-    other sizes than most have: of what is most frequent, the largest. Where a device takes no empty tensor, samples
-    with one are left out before: a decoder's first step, whose past is empty. None is left out of a folder of which
-    nothing would be left, nor where inputs lack in samples or have other ranks: what is wrong with them is told where
-    they are read.
+    Samples of other sizes than those that were asked for are left out first. If a device takes no empty tensor, samples
+    with one are left out next: a decoder's first step, say, whose past is empty. If all dimensions get one size, the
+    sizes that occur in most folders are kept, among these those of most samples, then the largest.
+
+    Nothing is left out if a folder would lose all its samples, or if samples lack inputs or have other ranks: reading
+    those samples raises the error.
 
     Args:
         inputs: The model's inputs.
@@ -97,9 +98,9 @@ def of_other_sizes(
 
 
 def of_other_shapes(inputs: Sequence[ValueSpec], sampled: SampledShapes, open_dims: OpenDims) -> frozenset[Path]:
-    """The samples with an array of another size than the input has, or an empty one where it takes none.
+    """The files of samples with an array of another size than the input has, or an empty array that it does not take.
 
-    There are none where no sample fits, or ranks differ.
+    The set is empty if no sample fits the inputs, or if ranks differ.
     """
     others = set()
 
@@ -117,7 +118,7 @@ def of_other_shapes(inputs: Sequence[ValueSpec], sampled: SampledShapes, open_di
 
 
 def _places(inputs: Sequence[ValueSpec], request: ShapeRequest) -> Iterator[_Place]:
-    """The free dimensions, but those that are asked to stay open or are worked out of others."""
+    """The free dimensions, without those that were asked to stay open or are computed from others."""
     independent = independent_dims(inputs)
     for spec in inputs:
         for axis, dim in enumerate(spec.shape or ()):
@@ -132,7 +133,7 @@ def _places(inputs: Sequence[ValueSpec], request: ShapeRequest) -> Iterator[_Pla
 
 
 def _why(places: Sequence[_Place], fixed: Sequence[_Place], sampled: SampledShapes, kept: Sequence[SampledFile]) -> str:
-    """What is left out, in words; some of the places are those that get one size."""
+    """In words, which samples are left out, and why; ``fixed`` are those of the places that get one size."""
     told: dict[str, str] = {}
     for place in places:
         found = [size for sample in sampled.samples if (size := place.size(sample.shapes)) is not None]

@@ -12,24 +12,25 @@ from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.model import ValueSpec
 
 MOST_PARTS = 8
-"""How many samples one larger sample is put together of at most; then they come again."""
+"""Most samples that one larger sample is joined from; if these are not enough, they are repeated."""
 LEAST_STEPS = 3
-"""From how many steps on a number that is the size of an axis is taken for a length: flags and counts are smaller."""
+"""The least number that counts as a length if it equals the size of an axis: flags and counts are smaller."""
 
 
 class SizedSamples:
     """Samples with every open dimension at a size, made by joining samples and cutting what is too much.
 
-    Along the first open axis of an input, one sample follows the other, so that the items of a batch differ; along
-    the others a sample is repeated. Where the longest sequence of each sample fills an open axis, the longest does so
-    here, as models make masks that are as wide as the greatest length. They have no labels.
+    Along the first open axis of an input, samples follow one another, so that the items of a batch differ; along the
+    other open axes a sample is repeated. If the greatest number of an integer input equals the size of an open axis in
+    every sample, that number is the length of the longest sequence. It is set to the new size of the axis, since models
+    make masks as wide as the greatest length. The samples have no labels.
 
     Args:
-        base: What they are made of.
+        base: The samples that are joined and cut.
         inputs: The model's inputs, the open dimensions by their names.
         sizes: The size of each open dimension.
-        count: How many there are.
-        below: What lengths stay below at these sizes, by input; a sequence that is cut counts no more steps than that.
+        count: The number of samples.
+        below: What lengths and places stay below at these sizes, by input; greater numbers are lowered.
     """
 
     has_labels = False
@@ -62,7 +63,7 @@ class SizedSamples:
         return self._count
 
     def __eq__(self, other: object) -> bool:
-        """Whether they are the same, made of the same samples."""
+        """Whether both are made of the same object ``base`` for the same inputs, sizes and count."""
         return isinstance(other, SizedSamples) and self._identity == other._identity
 
     def __hash__(self) -> int:
@@ -75,7 +76,7 @@ class SizedSamples:
 
     @property
     def lowered(self) -> dict[str, int]:
-        """What the inputs had to be lowered below, of those that had to in one of the samples, by their names."""
+        """The limits of the inputs that hold a number to be lowered in at least one sample, by the input's name."""
         samples = [*self._as_cut()] if self._below else []
         return {
             name: limit
@@ -95,7 +96,10 @@ class SizedSamples:
             yield Sample(f"sample {number} at {at}", feeds)
 
     def _filled(self, parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, int]:
-        """The size of the axis that the greatest of an input's numbers is in each sample, by the input's name."""
+        """By integer input whose greatest number equals the size of an open axis in every sample: the axis's new size.
+
+        Open axes that the integer input has itself do not count.
+        """
         axes = [(name, axis, size) for name, sizes in self._inputs.items() for axis, size in sizes.items()]
         found: dict[str, int] = {}
         for counts in self._integers:
@@ -111,7 +115,7 @@ class SizedSamples:
 
 
 def _longest_raised(lengths: np.ndarray, size: int) -> np.ndarray:
-    """Lengths of which the greatest are now ``size``, and none is greater."""
+    """The lengths with the greatest of them set to ``size``, and all others at most ``size``."""
     return np.where(lengths == lengths.max(), size, np.minimum(lengths, size)).astype(lengths.dtype)
 
 

@@ -28,15 +28,15 @@ TEXT_KEYS = ("description", "author", "license", "version")
 """Texts about the model that most formats have a place for."""
 MOST_NAMES = 100_000
 ULTRALYTICS = ("names", "stride")
-"""The keys that its exporter has always written, and that its own loader goes by."""
+"""The keys that Ultralytics' exporter has always written, and that its own loader relies on."""
 GREY = 114
-"""The brightness that it pads pictures with (``LetterBox``)."""
+"""The brightness, from 0 to 255, that Ultralytics pads pictures with (``LetterBox``)."""
 CLASSIFY = "classify"
 DETECT = "detect"
 
 
 def texts(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Description, author, license and version, those that are stated."""
+    """Description, author, license and version, as far as they are stated."""
     return {key: text for key in TEXT_KEYS if (text := metadata.get(key, "").strip())}
 
 
@@ -86,7 +86,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _literal(text: str) -> Any:
-    """What a text is in JSON or as a Python literal; None where it is neither."""
+    """The value of a text that is JSON or a Python literal, or None if the text is neither."""
     if not text.lstrip().startswith(("{", "[", "(")):
         return None
     for read in (json.loads, ast.literal_eval):

@@ -18,7 +18,7 @@ MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "<na>"})
 """How tables write a number that is missing, in lower case; a text is missing where its cell is empty."""
 _TRUE, _FALSE = frozenset({"true", "1"}), frozenset({"false", "0"})
 _NO_VALUES = frozenset({"NAType", "NaTType", "NoneType"})
-"""Types of pandas' and Python's own for what is missing."""
+"""Names of the types that pandas and Python have for missing values."""
 _NAN_HINT = (
     "fill it in as the training did, or leave such rows out; an input may hold NaN where a tree ensemble, an Imputer "
     "or IsNaN takes it for a missing value"
@@ -26,7 +26,7 @@ _NAN_HINT = (
 _GREATEST = sys.float_info.max
 _BEYOND = f"numbers end at {_GREATEST:.6g}"
 _WHOLE_BITS = {"float16": 11, "float32": 24, "bfloat16": 8, "float64": 53}
-"""Bits of the significand: whole numbers beyond it are rounded."""
+"""Bits of the significand, by element type: whole numbers that need more bits are rounded."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class Column:
     may_miss: bool
     """Whether the input takes NaN for a value that is missing."""
     at: Callable[[int], str]
-    """What errors call a row."""
+    """Returns what errors call a row."""
 
     def converted(self, cells: Cells) -> np.ndarray:
         """The cells in the input's element type, of the same shape.
 
         Numbers become the input's type where it holds them: a float may be rounded to its next neighbour, an integer
-        is never changed. True and False are 1 and 0. What is missing is NaN where the input takes that.
+        is never changed. True and False are 1 and 0. A missing value becomes NaN if the input takes NaN.
 
         Raises:
-            InputError: A cell holds something else; row, column, what was expected and what was found are named.
+            InputError: A cell does not fit the input; row, column, what was expected and what was found are named.
         """
         if self.spec.dtype == "str":
             return self._texts(cells)
@@ -91,7 +91,7 @@ class Column:
         return np.array([int(number) for number in numbers.ravel()], dtype=dtype).reshape(numbers.shape)
 
     def _parsed(self, text: str, row: int) -> Any:
-        """The number that a cell of a text file stands for."""
+        """The number that is written in a cell of a text file."""
         plain = text.strip()
         folded = plain.casefold()
         if folded in MISSING:
@@ -144,7 +144,7 @@ class Column:
         )
 
     def rounded(self, cells: Cells, array: np.ndarray) -> str | None:
-        """In words, that whole numbers lost digits in the input's type; None where none did."""
+        """A warning that whole numbers lost digits in the input's type, or None if no number did."""
         bits = _WHOLE_BITS.get(self.spec.dtype)
         if bits is None or array.dtype.kind != "f":
             return None
@@ -165,7 +165,7 @@ class Column:
 
 
 def _as_whole(cell: Any) -> int | None:
-    """The whole number that a cell is; None for another number, or none."""
+    """The whole number that a cell holds, or None if the cell holds another number or no number."""
     try:
         number = float(cell)
         return int(cell) if math.isfinite(number) and number == int(number) and float(cell) == number else None
@@ -174,5 +174,5 @@ def _as_whole(cell: Any) -> int | None:
 
 
 def _row_of(marked: np.ndarray) -> int:
-    """The first row that holds a mark."""
+    """The first row with an element that is True."""
     return int(np.argmax(marked.reshape(len(marked), -1).any(axis=1)))

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 _KEEP_ALL_VALUES = {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
-"""Operators that hand on every value of their first input: of one that cuts some off, the rest alone is read."""
+"""Operators whose output holds every value of their first input. One that cuts values off does not count: the graph
+looks up only the values that it keeps."""
 
 
 def table_rows(graph: ir.Graph) -> dict[str, int]:
-    """How many rows the smallest table has that an input's numbers are looked up in, by input.
+    """By input, the number of rows of the smallest table that the input's numbers are looked up in.
 
-    ONNX takes numbers from -rows to rows - 1; what an operator of a device makes of another one is undefined. Lookups
+    ONNX takes numbers from -rows to rows - 1; what a device's operator returns for other numbers is undefined. Lookups
     in branches and loops are left out, since they may not be executed.
     """
     inputs = {value for value in graph.inputs if value.name not in graph.initializers}
@@ -31,7 +32,7 @@ def table_rows(graph: ir.Graph) -> dict[str, int]:
 
 
 def _sources(value: ir.Value | None) -> Iterator[ir.Value]:
-    """The values that all of the numbers come from, the nearest first."""
+    """The values that all numbers of ``value`` come from, ``value`` itself first."""
     while value is not None:
         yield value
         node = value.producer()

@@ -1,8 +1,7 @@
 """The rows of a table, as the samples of a model: a folder with a ``.npz`` file a row.
 
-Columns are told to inputs by their names where the model has several inputs. A single input that takes several numbers
-a sample takes the columns that the model's metadata name (``feature_names``), else all columns but the label, in their
-order.
+If the model has several inputs, each takes the column of its name. A single input that takes several numbers a sample
+takes the columns that the model's metadata name (``feature_names``), else all columns but the label, in their order.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ _MATRIX_RANK = 2
 
 @dataclass(frozen=True)
 class Takes:
-    """What a model takes, as far as tables go."""
+    """What a model takes from tables."""
 
     inputs: Sequence[ValueSpec]
     nan_inputs: frozenset[str] = frozenset()
-    """Those that may hold NaN."""
+    """The inputs that may hold NaN."""
     class_names: Sequence[str] = ()
-    """Names of the classes by index, which labels may be written as."""
+    """Names of the classes by index; labels may be written as such names."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """What the model's file states of itself."""
 
@@ -52,7 +51,7 @@ def rows_as_folder(table: Table, takes: Takes, label: str | None, warn: Callable
         table: The rows.
         takes: What the model takes.
         label: The column that holds the class; None: ``label``, where there is such a column and no such input.
-        warn: Told of columns that are not used, and of digits that are lost.
+        warn: Called with a warning about columns that are not used, or about digits that are lost.
 
     Yields:
         The folder. Errors about its files name the row: the line of the file, or the table and the number.
@@ -84,7 +83,7 @@ def feeds_of(table: Table, takes: Takes, label: str | None = None) -> dict[str, 
     Args:
         table: The rows.
         takes: What the model takes.
-        label: A column that is left out, where it is there.
+        label: A column that is left out, if the table has it.
 
     Raises:
         InputError: A column is missing or a cell does not fit.
@@ -115,7 +114,7 @@ def _ignore(warning: str) -> None:
 def _feeds(
     table: Table, inputs: Sequence[ValueSpec], takes: Takes, warn: Callable[[str], None]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The arrays of the inputs, and the columns that none takes."""
+    """The arrays of the inputs, and the names of the columns that no input takes."""
     arrays: dict[str, np.ndarray] = {}
     used: set[str] = set()
     for spec in inputs:
@@ -229,7 +228,7 @@ def _width_hint(names: Sequence[str], width: int) -> str:
 def _labels(
     table: Table, input_names: set[str], class_names: Sequence[str], label: str | None
 ) -> tuple[list[int] | None, str | None]:
-    """The label of every row, and the column that holds it; None where there is none."""
+    """The label of every row, and the name of the column that holds the labels; None for each that does not exist."""
     if table.labels is not None:
         return [_label(value, table, row, class_names, "labels") for row, value in enumerate(table.labels)], None
     if label is None and (LABEL_ARRAY not in table.columns or LABEL_ARRAY in input_names):

@@ -25,17 +25,17 @@ from edgekit.errors import InputError
 from edgekit.files.regular_file import DOCUMENT_BYTES, SAMPLE_BYTES, open_regular, read_text
 
 MOST_ROWS = 100_000
-"""Every row is executed several times."""
+"""Most rows of a table: every row is executed several times."""
 LINES_SUFFIX = ".jsonl"
-"""Of files with a sample a line, which is no table (:mod:`edgekit.data.sample_lists`)."""
+"""Suffix of files with a sample a line, which are not tables (:mod:`edgekit.data.sample_lists`)."""
 SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".npy", ".npz", LINES_SUFFIX})
 _SEPARATORS = ",;\t"
 _TAB_FIRST = "\t,;"
-"""Of ``.tsv``: names may hold commas there."""
+"""Separators of ``.tsv`` files, in the order in which they are tried: names may hold commas there."""
 _SCALAR_RANK = 1
 
 Cells: TypeAlias = "np.ndarray | list[str]"
-"""What a column holds: an array, or the texts of a file's cells, which stand for numbers too."""
+"""What a column holds: an array, or the texts of a file's cells, which may be numbers in writing."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Table:
     name: str
     """What errors call it."""
     columns: Mapping[str, Cells]
-    """By name, in their order; an array of more than one axis is the whole of an input."""
+    """The cells of each column by name, in order; an array of several axes holds a whole input."""
     lines: Sequence[int] = ()
-    """The line of each row, where it is a text file."""
+    """The line of each row in a text file; empty for other tables."""
     unnamed: bool = False
-    """Whether it is a single array that nobody named."""
+    """Whether the table is a single array without a name."""
     labels: np.ndarray | None = None
-    """The label of each row, where they were given beside the columns."""
+    """The label of each row, if labels were given apart from the columns."""
 
     def __len__(self) -> int:
         return next((len(cells) for cells in self.columns.values()), 0)
@@ -67,7 +67,7 @@ def is_table_file(path: Path) -> bool:
 
 
 def is_frame(given: object) -> bool:
-    """Whether an object is a DataFrame, of pandas or Polars say: columns, each of which is had by its name."""
+    """Whether an object is a DataFrame, of pandas or Polars say: it gives each of its columns by name."""
     return hasattr(given, "columns") and hasattr(given, "dtypes") and hasattr(given, "__getitem__")
 
 
@@ -75,8 +75,8 @@ def read_table(file: Path) -> Table:
     """The table that a file holds.
 
     Raises:
-        InputError: The file is damaged or empty, is not installed for, has columns of several lengths, or a sample a
-            line.
+        InputError: The file is damaged or empty, needs a package that is not installed, has columns of several lengths,
+            or holds a sample a line.
     """
     suffix = file.suffix.casefold()
     if suffix == LINES_SUFFIX:
@@ -106,14 +106,14 @@ def read_table(file: Path) -> Table:
 
 
 def table_of(given: object, name: str) -> Table | None:
-    """The table that a Python object is; None where it is none.
+    """The table that a Python object holds, or None if the object is not a table.
 
     Args:
         given: A DataFrame, a mapping, an array, or a pair of one of these and the labels of its rows.
         name: What errors call it.
 
     Raises:
-        InputError: It is empty, or has columns of several lengths.
+        InputError: The table is empty or has columns of several lengths, or a pair is not samples and their labels.
     """
     if isinstance(given, tuple) and len(given) == 2:
         rows, labels = table_of(given[0], name), np.asarray(given[1])
@@ -141,7 +141,7 @@ def table_of(given: object, name: str) -> Table | None:
 
 
 def _checked(table: Table) -> Table:
-    """The table, which holds rows, columns of one length and not too much."""
+    """Returns the table once it is checked: it has 1 to :data:`MOST_ROWS` rows, and columns of one length."""
     lengths = {name: len(cells) if np.ndim(cells) else None for name, cells in table.columns.items()}
     rows = len(table) if None not in lengths.values() else 0
     if not rows or set(lengths.values()) != {rows}:
@@ -234,5 +234,5 @@ def _from_parquet(file: Path) -> dict[str, Cells]:
 
 
 def _is_index(name: str) -> bool:
-    """Whether pandas wrote the numbers of rows under that name, where the rows had no names of their own."""
+    """Whether a column of this name is the index that pandas writes where rows have no names."""
     return name.startswith("__index_level_")

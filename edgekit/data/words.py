@@ -12,11 +12,11 @@ from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
 from edgekit.model import Model
 
 LONGEST_LINE = 8
-"""Words of a line."""
+"""Most words of a line."""
 ANY_WORDS = ("a", "b", "c")
-"""For an input whose words the graph does not tell."""
+"""Words for an input whose words the graph does not tell."""
 _WORD_LISTS = ("cats_strings", "classes_strings", "keys_strings", "keys_tensor", "pool_strings", "stopwords")
-"""Attributes of words that an operator looks for in its first input."""
+"""Attributes that hold the words that an operator looks for in its first input."""
 KEEPS_VALUES = frozenset(
     {
         "Cast",
@@ -35,11 +35,11 @@ KEEPS_VALUES = frozenset(
 )
 """Operators whose outputs hold nothing but values of their (first) input."""
 _HAND_ON = KEEPS_VALUES | {"StringNormalizer"}
-"""Operators whose texts are those of their input."""
+"""Operators whose output holds the texts of their input, possibly changed in case."""
 _PICKS = {"ArrayFeatureExtractor", "Gather"}
 """Operators that take columns by number."""
 _TAKES_LINES = {"RegexFullMatch", "StringSplit", "Tokenizer"}
-"""Operators that look into a text."""
+"""Operators that search within a text."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Words:
     """What texts an input takes."""
 
     columns: tuple[tuple[int | None, tuple[str, ...]], ...]
-    """The words by column, the place along the last axis; None stands for those that are not told apart."""
+    """The words by column, the place along the last axis; those by None are for columns that are not told apart."""
     in_lines: bool = False
     """Whether texts are lines of words."""
 
@@ -66,7 +66,7 @@ class Words:
 
 
 def word_limits(model: Model) -> dict[str, Words]:
-    """What texts those inputs take that hold texts, by name."""
+    """What texts each input of texts takes, by the input's name."""
     found: dict[str, dict[int | None, list[str]]] = {
         str(value.name): {}
         for value in model.graph.inputs
@@ -89,7 +89,7 @@ def word_limits(model: Model) -> dict[str, Words]:
 
 
 def _with_shapes(model: Model) -> Model:
-    """The model with the shapes that tell columns; as it is where they contradict each other."""
+    """The model with inferred shapes, which tell columns apart; the model itself if shapes contradict each other."""
     try:
         return infer_shapes(model, strict=False)
     except ContradictionError:
@@ -97,7 +97,7 @@ def _with_shapes(model: Model) -> Model:
 
 
 def _words(node: ir.Node) -> list[str]:
-    """The words that a node looks for; empty ones and those of control characters are none."""
+    """The words that a node looks for, without empty texts and texts with control characters."""
     texts: list[str | bytes] = []
     for name in _WORD_LISTS:
         attribute = node.attributes.get(name)
@@ -118,11 +118,11 @@ def _texts(tensor: ir.TensorProtocol) -> list[str | bytes]:
 
 
 def _sources(value: ir.Value | None, in_lines: set[str]) -> Iterator[tuple[str, int | None]]:
-    """The inputs that texts come from, each with its column where one is picked.
+    """The names of the inputs that texts come from, each with the column that is picked, or None.
 
     Args:
         value: The texts.
-        in_lines: Inputs whose texts are looked into; those found on the way are added.
+        in_lines: Names of inputs within whose texts an operator searches; those found here are added.
     """
     open_values: list[tuple[ir.Value | None, int | None, bool]] = [(value, None, False)]
     seen = set()
@@ -151,7 +151,7 @@ def _sources(value: ir.Value | None, in_lines: set[str]) -> Iterator[tuple[str, 
 
 
 def _parts(node: ir.Node, column: int | None) -> list[tuple[ir.Value | None, int | None]]:
-    """What a Concat puts together: the part that a column is of, with its place in it; all of them where unknown."""
+    """The input of a Concat that a column belongs to, with its place in it; all inputs, with None, if not known."""
     whole = node.outputs[0].shape
     widths = [None if part is None or part.shape is None else part.shape[-1] for part in node.inputs]
     known = [width for width in widths if isinstance(width, int)]
@@ -166,7 +166,7 @@ def _parts(node: ir.Node, column: int | None) -> list[tuple[ir.Value | None, int
 
 
 def _picked(node: ir.Node) -> list[int] | None:
-    """The columns that a node picks; None where it picks along another axis, or which ones is computed."""
+    """The columns that a node picks, or None if it picks along another axis or the columns are computed."""
     texts, places = [*node.inputs, None][:2]
     tensor = None if places is None else ir.convenience.get_const_tensor(places)
     sizes = () if texts is None or texts.shape is None else tuple(texts.shape)
