@@ -1,7 +1,7 @@
-"""A model with its arithmetic in double precision, by which its own rounding is measured.
+"""A model with its arithmetic in double precision, which shows how much the model itself rounds.
 
-Inputs that move by one unit do not show what is lost inside: the exponential of a number near 0 keeps few of its
-digits, and a logarithm behind it brings the loss to light.
+Inputs that move by one unit do not show the precision that is lost inside: the exponential of a number near 0 keeps few
+of its digits, and a logarithm after it makes the loss visible.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DOUBLE = ir.DataType.DOUBLE
 def in_double(model: Model) -> Model:
     """The model with double precision in place of single and half precision; the given one is not changed.
 
-    Operators that have no kernel for it leave a model that ONNX Runtime does not execute.
+    ONNX Runtime does not execute the result if an operator has no kernel for double precision.
     """
     graph_model = model.graph_model.clone()
     for graph in graph_model.graphs():
@@ -40,7 +40,7 @@ def doubled(arrays: Arrays) -> Arrays:
 
 
 def _widen(node: ir.Node) -> None:
-    """Has a node make double precision where it says itself what it makes."""
+    """Changes a node's attributes that give its result a narrower floating-point type to double precision."""
     for attribute in list(node.attributes.values()):
         if attribute.is_ref():
             continue

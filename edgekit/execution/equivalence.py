@@ -28,36 +28,35 @@ from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_sh
 from edgekit.model import Arrays, Dim, Model, ValueSpec
 
 TRIAL_SIZES = (8, 32, 64, 224, 512, 1, 16_000)
-"""Sizes to try for dimensions that are dynamic, until one runs; the first axis of every input gets 1, and where that
-does not run and first axes have several names (a graph's nodes and its edges) or nothing else is dynamic (a sequence
-that comes first and is split), what the others get."""
+"""Sizes to try for dynamic dimensions, until the model runs. The first axis of every input gets 1. If no size runs, and
+first axes have several names (a graph's nodes and its edges) or no other axis is dynamic (a sequence that comes first
+and is split), first axes get these sizes, too."""
 
 TRIAL_ELEMENTS = 1 << 24
-"""Elements that an input may have in a trial: a second of sound is worth it, a square picture of that side is not."""
+"""Most elements of an input in a trial: enough for a second of sound, not for a square picture with sides that long."""
 TRIAL_ELEMENTS_INSIDE = 1 << 26
-"""Elements that a value of the graph may have in a trial, as far as shape inference tells: attention over a second of
-sound has a number for every two of its samples."""
+"""Most elements of a value of the graph in a trial, as far as shape inference knows: attention over a second of sound
+has a number for every pair of its samples."""
 
 BATTERY_MACS = 1 << 31
-"""The number of multiplications that all trials of a model may take together; `LEAST_KINDS` kinds are tried anyway."""
+"""Multiplications that all trials of a model may take together; at least `LEAST_KINDS` kinds are tried."""
 LEAST_KINDS = 3
 
 _WATCHED_ELEMENTS = 8 << 20
-"""Values that feed sensitive operators are compared up to this many numbers, the smallest first."""
+"""Numbers that the compared values which feed sensitive operators may have together; the smallest values come first."""
 
 
 class Equivalence:
-    """A model's outputs on a battery of inputs, which later versions of it are held against.
+    """A model's outputs on a battery of inputs, which later versions of the model are compared with.
 
-    The battery is :data:`edgekit.data.battery.KINDS`. Beside the outputs, every value is compared that feeds an
-    operator of :data:`SENSITIVE` in the model as it was and that the changed one still makes. Where something differs,
-    inputs and weights of the model as it was are moved to neighbouring numbers: what that changes, another order of
-    arithmetic may change as well.
+    The battery is :data:`edgekit.data.battery.KINDS`. Apart from the outputs, values are compared that feed an operator
+    of :data:`SENSITIVE` in the original and that the changed model still computes. Where something differs, inputs and
+    weights of the original are moved to neighboring numbers: another order of arithmetic may change what that changes.
 
     Args:
-        model: The model as it should stay. Its open dimensions get their default and their greatest sizes in turns,
-            other dynamic ones those of a sample, or the first of the `TRIAL_SIZES` that runs. Where it does not run on
-            drawn integers, they are those of a sample.
+        model: The original. Its open dimensions get their default and their greatest sizes alternately, other dynamic
+            dimensions the sizes of a sample, or the first of the `TRIAL_SIZES` that runs. If the model does not run on
+            integers that are drawn, it gets those of a sample.
 
     Raises:
         NotRunnableError: ONNX Runtime cannot execute the model, so nothing can be compared.
@@ -89,22 +88,22 @@ class Equivalence:
 
     @property
     def outputs(self) -> Arrays:
-        """What the model as it should stay gives by name on the first kind of inputs; further values may be there."""
+        """The original's outputs by name on the first kind of inputs, and the values that feed sensitive operators."""
         outputs = self._outputs(KINDS[0])
-        assert outputs is not None  # else it would not have come about
+        assert outputs is not None  # otherwise the constructor raises an error
         return outputs
 
     def difference(self, changed: Model, *, steps: bool = False, earlier: Model | None = None) -> str | None:
-        """What ``changed`` computes differently, in a few words; None where it computes the same.
+        """In a few words, what ``changed`` computes differently; None if it computes the same.
 
-        The nodes that changed are proven where they are (:mod:`edgekit.execution.local_proof`), then the whole model.
+        First the changed nodes are proven alone (:mod:`edgekit.execution.local_proof`), then the whole model.
 
         Args:
             changed: A later form of the model.
-            steps: Whether a few integers of 8 or 16 bits may be off by one, as those of a quantization are by another
-                order of arithmetic. The model as a whole is not compared then: a network makes more of a step than of
-                rounding.
-            earlier: A form of the model that is known to compute the same: what changed since is proven where it is.
+            steps: Whether some integers of 8 or 16 bits may be off by one, as another order of arithmetic leaves the
+                results of quantization. If so, the whole model is not compared: a network magnifies a step far more
+                than rounding.
+            earlier: A form of the model that is known to compute the same: only changes since then are proven alone.
         """
         try:
             difference = self._local_difference(earlier or self._model, changed, steps=steps)
@@ -115,7 +114,7 @@ class Equivalence:
     def shapes(self, names: Sequence[str]) -> list[dict[str, tuple[int, ...]]]:
         """The shapes that values of the main graph have at each of :func:`trials`, by name.
 
-        None at all where the model cannot be executed at one of the sizes.
+        The list is empty if the model cannot be executed at one of the sizes.
 
         Args:
             names: The values.
@@ -127,7 +126,7 @@ class Equivalence:
     def shapes_where_it_runs(
         self, names: Sequence[str], choices: Iterable[Mapping[str, int]]
     ) -> Iterator[tuple[Mapping[str, int], dict[str, tuple[int, ...]]]]:
-        """Those sizes at which the model can be executed, each with the shapes of values of the main graph by name.
+        """The sizes at which the model can be executed, each with the shapes of values of the main graph by name.
 
         Args:
             names: The values.
@@ -147,13 +146,13 @@ class Equivalence:
                 continue
 
     def difference_since(self, earlier: Model, changed: Model) -> str | None:
-        """What ``changed`` computes differently from an earlier form that is known to compute the same.
+        """In a few words, what ``changed`` computes differently from an earlier form; None if it computes the same.
 
-        Executes the nodes that changed alone; where that cannot be done, the whole models.
+        Executes only the nodes that changed; if they cannot be executed alone, the whole models.
 
         Args:
-            earlier: A form of the model.
-            changed: A later one.
+            earlier: A form of the model that is known to compute the same as the original.
+            changed: A later form.
         """
         try:
             return self._local_difference(earlier, changed, steps=False)
@@ -164,16 +163,16 @@ class Equivalence:
         return local_difference(earlier, changed, InnerValues(earlier, self._feeds(KINDS[0])), steps=steps)
 
     def difference_of_whole(self, changed: Model, *, is_proven: bool = False) -> str | None:
-        """What ``changed`` computes differently as a whole, on the battery.
+        """In a few words, what ``changed`` computes differently as a whole on the battery; None if nothing.
 
-        Kinds of inputs that the model as it was does not run on tell nothing. Nothing is executed where the structure
-        alone shows that the two are the same.
+        Kinds of inputs that the original does not run on are skipped. Nothing is executed if the structure alone shows
+        that the two are the same.
 
         Args:
             changed: A later form of the model.
-            is_proven: Whether the nodes that changed are proven by themselves. Inputs that are whole numbers are then
-                moved to neighbouring ones as well: of a constant signal a transform by another order of arithmetic
-                leaves rounding where there was exactly nothing, and a root makes much of it.
+            is_proven: Whether the nodes that changed are proven alone. If so, inputs that are whole numbers are moved
+                to neighboring numbers as well: another order of arithmetic in the transform of a constant signal leaves
+                rounding errors in place of exact zeros, which a root magnifies.
         """
         if is_same_by_structure(self._model, changed):
             return None
@@ -201,7 +200,7 @@ class Equivalence:
         return battery_inputs(self._specs[KINDS.index(kind) % len(self._specs)], kind, self._limits)
 
     def _outputs(self, kind: str) -> Arrays | None:
-        """What the model as it was computes; None where it does not run on such inputs."""
+        """The original's outputs on a kind of inputs, or None if it does not run on them."""
         if kind not in self._expected:
             try:
                 self._expected[kind] = self._reference.run(self._feeds(kind))
@@ -210,10 +209,10 @@ class Equivalence:
         return self._expected[kind]
 
     def _is_rounding(self, kind: str, name: str, found: Any, is_proven: bool, inside: Sequence[str]) -> bool:
-        """Whether the value differs no more than rounding allows, in the model as it was.
+        """Whether a value differs no more than rounding in the original allows.
 
-        Which of nearly equal numbers is the greatest may hang on the rounding of one node, which the nodes that replace
-        it round otherwise, while no movement of an input reaches it.
+        Which of several nearly equal numbers is the greatest may depend on the rounding of one node. The nodes that
+        replace it may round differently where moved inputs change nothing, so the values ``inside`` are moved as well.
         """
         expected = self._outputs(kind)
         assert expected is not None
@@ -228,11 +227,11 @@ class Equivalence:
 
 
 def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec]]]:
-    """The model's inputs with numbers for all dimensions, in every way that is worth a try until one runs.
+    """The model's inputs with numbers for all dimensions, in every way to try until the model runs.
 
     Returns:
-        Pairs: open dimensions have their default sizes in the first, their last in the second; at last they have those
-        of a sample in both, whose integers may fit no other sizes.
+        Pairs: open dimensions have their default sizes in the first, their last sizes in the second. In the last pair
+        both have the sizes of a sample, because the sample's integers may fit no other sizes.
     """
     smaller, larger = (_static_specs(model, sizes(model.open_dims)) for sizes in (defaults, last))
     yield from zip(smaller, larger, strict=False)  # larger sizes may leave fewer ways
@@ -242,7 +241,7 @@ def trial_inputs(model: Model) -> Iterator[tuple[list[ValueSpec], list[ValueSpec
 
 
 def _made_otherwise(model: Model, changed: Model) -> list[str]:
-    """The values of the main graph that another operator makes in the changed model."""
+    """The values of the main graph that another operator computes in the changed model."""
     kinds = {output.name: node.op_type for node in changed.graph for output in node.outputs}
     return [
         output.name
@@ -253,7 +252,7 @@ def _made_otherwise(model: Model, changed: Model) -> list[str]:
 
 
 def _watched(model: Model) -> list[str]:
-    """The values that feed a sensitive operator and come from a node, as many as may be compared."""
+    """The values that feed a sensitive operator and come from a node, up to `_WATCHED_ELEMENTS` numbers together."""
     watched, total = [], 0
     sizes = {name: _elements(value) for name, value in _feeding_sensitive(model).items()}
     for name, size in sorted(sizes.items(), key=lambda item: item[1]):
@@ -264,7 +263,7 @@ def _watched(model: Model) -> list[str]:
 
 
 def _feeding_sensitive(model: Model) -> dict[str, ir.Value]:
-    """The values by name that a node makes and a sensitive operator reads, without the outputs."""
+    """The values, by name, that a node computes and a sensitive operator reads, without the outputs."""
     found = {}
     for node in model.graph:
         for place in SENSITIVE.get(node.op_type, ()) if not node.domain else ():
@@ -275,15 +274,15 @@ def _feeding_sensitive(model: Model) -> dict[str, ir.Value]:
 
 
 def _elements(value: ir.Value) -> int:
-    """How many numbers a value has; a guess where its shape is not known."""
+    """How many numbers a value has; an estimate if its shape is not known."""
     return math.prod(dim if isinstance(dim, int) else TRIAL_SIZES[1] for dim in value.shape or TRIAL_SIZES[:3])
 
 
 def _static_specs(model: Model, chosen: Mapping[str, int]) -> Iterator[list[ValueSpec]]:
-    """The inputs with numbers for all dimensions, in every way that is worth a try; as in a sample first.
+    """The model's inputs with numbers for all dimensions, in every way to try, the sizes of a sample first.
 
     Args:
-        model: Its inputs are meant.
+        model: The model.
         chosen: The sizes of its open dimensions.
     """
     specs = at_sizes(model.inputs, chosen)
@@ -312,7 +311,7 @@ def _static_specs(model: Model, chosen: Mapping[str, int]) -> Iterator[list[Valu
 
 
 def _specs_in_sample(model: Model, specs: Sequence[ValueSpec]) -> list[ValueSpec] | None:
-    """The inputs with the sizes of a sample for their dimensions; None where it has not all of them."""
+    """The inputs with the sizes of a sample for their dimensions, or None if the sample does not have all of them."""
     found = []
     for spec in specs:
         shape = model.sample_shapes.get(spec.name)
@@ -326,7 +325,7 @@ def _specs_in_sample(model: Model, specs: Sequence[ValueSpec]) -> list[ValueSpec
 
 
 def _most_elements_inside(model: Model, specs: Sequence[ValueSpec]) -> int:
-    """How many elements the largest value has that a node makes of such inputs, as far as shape inference tells."""
+    """Elements of the largest value that a node computes from inputs of these shapes, as far as inference knows."""
     graph_model = model.graph_model.clone()
     values = {value.name: value for value in graph_model.graph.inputs}
     for spec in specs:

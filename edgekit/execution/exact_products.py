@@ -1,4 +1,4 @@
-"""Products of 8-bit integers in the reference: as ONNX defines them, on processors that add them in 16 bits too.
+"""Products of 8-bit integers in the reference: as ONNX defines them, even on processors that add them in 16 bits.
 
 ONNX Runtime's kernels for unsigned activations and signed weights saturate on x86 processors without VNNI. What a
 model's operators mean does not depend on a processor.
@@ -16,12 +16,12 @@ BLOCK_PRODUCT = "MatMulNBits", "com.microsoft"
 """A product with weights in blocks of a few bits, and its domain."""
 _ACCURACY = "accuracy_level"
 _IN_FLOATS = 1
-"""What that attribute is for a product in float32. It tells how little accuracy is enough: with 4, ONNX Runtime rounds
-the other factor to 8 bits, and where numbers lie between two steps the last place decides."""
+"""The value of ``accuracy_level`` for a product in float32. The attribute is the least accuracy that is enough: with 4,
+ONNX Runtime rounds the other factor to 8 bits, and for numbers midway between two steps the last bit decides."""
 
 
 def with_exact_products(model: Model) -> Model:
-    """The model in a form whose integer products this processor computes exactly; itself where it does anyway.
+    """The model in a form whose integer products this processor computes exactly, or the model if it does already.
 
     Args:
         model: It is not changed.
@@ -30,7 +30,9 @@ def with_exact_products(model: Model) -> Model:
 
 
 def with_blocks_in_floats(model: Model) -> Model:
-    """The model with products in blocks in float32, where forms of a model are compared; itself where they are so.
+    """The model with products of weights in blocks computed in float32, so that forms of a model can be compared.
+
+    This is the model itself if its products in blocks are already computed in float32.
 
     Args:
         model: It is not changed.

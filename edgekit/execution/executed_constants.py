@@ -1,6 +1,7 @@
-"""Nodes of constants as ONNX Runtime computes them: windows, mel filters, and what ONNX's own evaluator gets wrong.
+"""Folds nodes of constants with ONNX Runtime: windows, mel filters, and operators that ONNX's evaluator gets wrong.
 
-By that evaluator other constants are folded. Folding was left out as a whole where the model's outputs showed it.
+ONNX's evaluator folds all other constants. If it folded these as well, the model's outputs would show its errors, and
+the whole folding would be dropped.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from edgekit.graph.folding import FOLDED_BY_EXECUTION
 from edgekit.model import Model
 
 MOST_ELEMENTS = 1 << 20
-"""Of a tensor that is put into the model: a mel matrix of 4097 bins by 256 bands."""
+"""Most elements of a tensor that is put into the model: enough for a mel matrix of 4097 bins by 256 bands."""
 
 
 def execute_constants(graph_model: ir.Model) -> bool:
-    """Puts what such nodes give into the model, in place, where all that they read is constant.
+    """Replaces nodes of :data:`FOLDED_BY_EXECUTION` that read only constants by their results, in place.
 
     Returns:
-        Whether there were any.
+        Whether any node was replaced.
     """
     changed = False
     for node in list(graph_model.graph.all_nodes()):
@@ -42,7 +43,7 @@ def execute_constants(graph_model: ir.Model) -> bool:
 
 
 def _table(node: ir.Node, graph_model: ir.Model) -> ir.TensorProtocol | None:
-    """What the node gives; None where that is several, depends on an input, cannot be executed, or is large."""
+    """The node's output; None if it has several, reads a value that is not constant, cannot run, or gives too much."""
     if len(node.outputs) > 1:
         return None
     constants = {}

@@ -1,7 +1,7 @@
-"""Models in a form that rounds no activations where ONNX Runtime does so inside of an operator.
+"""Models with operators in float32 in place of those in which ONNX Runtime rounds activations.
 
-What a model's float32 build leaves out of such an operator is the rounding of activations to 8 bits by the range of the
-moment, which says nothing about the build.
+Such an operator rounds activations to 8 bits by their current range. A float32 build does not round them, and that
+difference says nothing about the build.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from edgekit.model import Model, node_name
 
 _DOMAIN = "com.microsoft"
 _SCALES_AT, _ZEROS_AT = (8, 10), (9, 11)
-"""Which inputs of DynamicQuantizeLSTM have scales and zero points of the weights of inputs and states."""
+"""Positions of the inputs of DynamicQuantizeLSTM with the scales and the zero points: each for the weights of inputs,
+then for the weights of states."""
 
 
 def with_activations_in_floats(model: Model) -> Model:
-    """The model with MatMulNBits, DynamicQuantizeMatMul and DynamicQuantizeLSTM in float32; itself where it has none.
+    """The model with MatMulNBits, DynamicQuantizeMatMul and DynamicQuantizeLSTM in float32; itself if it has none.
 
-    Those whose weights are not constant stay as they are.
+    DynamicQuantizeMatMul and DynamicQuantizeLSTM stay if their weights are not constant.
 
     Args:
         model: It is not changed.
@@ -73,7 +74,7 @@ def _lstm(node: ir.Node, build: NodeBuilder) -> list[ir.Value] | None:
 
 
 def _dequantized(node: ir.Node, place: int, scale_at: int, zero_at: int) -> np.ndarray | None:
-    """The floats that stored weights stand for; scales are of the last axis, or of everything before it too."""
+    """The floats that stored weights represent, or None if the weights or their scales are not constant."""
     stored, scales, zeros = (constant_input(node, at) for at in (place, scale_at, zero_at))
     if stored is None or scales is None:
         return None
@@ -84,7 +85,10 @@ def _dequantized(node: ir.Node, place: int, scale_at: int, zero_at: int) -> np.n
 
 
 def _along(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """What is told of all, of each direction, or of its columns too, as it meets [directions, rows, columns]."""
+    """Scales or zero points in a shape that fits the weights, [rows, columns] or [directions, rows, columns].
+
+    There is one for all weights, one for each direction, or one for each column.
+    """
     if numbers.ndim == 2 or table.size == 1:
         return table
     return table.reshape(len(numbers), 1, -1)

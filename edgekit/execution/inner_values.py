@@ -16,30 +16,30 @@ from edgekit.graph.sizes.shape_request import at_sizes, independent_dims
 from edgekit.model import Arrays, Model
 
 _SHAPE_OF = "/edgekit/shape"
-"""What the name of an output ends with that is a value's shape."""
+"""Suffix of the name of an output that is the shape of a value."""
 
 _SIZES = (2, 3, 5, 7, 11, 13, 17, 19)
-"""What free dimensions of the inputs get in a first run, each another; in a second run each the next."""
+"""Sizes of the inputs' free dimensions: each gets another size in a first run, and the next size in a second run."""
 
 
 @dataclass(frozen=True)
 class InnerValues:
-    """What values of a model's main graph are on given inputs; each question executes the model."""
+    """Values of a model's main graph on given inputs; each call of a method opens the model anew."""
 
     model: Model
     feeds: Arrays
 
     def numbers(self, names: Collection[str]) -> Arrays:
-        """The values by name, the inputs among them."""
+        """The values by name, and all inputs."""
         inside = [name for name in names if name not in self.feeds]
         return self.feeds | (Reference(returning(self.model, inside)).run(self.feeds) if inside else {})
 
     def shapes(self, names: Collection[str]) -> dict[str, tuple[int, ...]]:
-        """The shapes of values by name; only they leave the runtime, the values do not."""
+        """The shapes of values by name; the values themselves do not leave the runtime."""
         return MeasuredShapes(self.model, names)(self.feeds)
 
     def types(self, names: Collection[str]) -> Mapping[str, str]:
-        """ONNX Runtime's names of the types of values that nodes make; nothing is executed."""
+        """ONNX Runtime's names of the types of values that nodes compute; nothing is executed."""
         return Reference(returning(self.model, names)).types
 
 
@@ -61,10 +61,10 @@ class MeasuredShapes:
         self._session = Reference(_with_shapes(model, self._inside)) if self._inside else None
 
     def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-        """By name, for inputs.
+        """The shapes by name, on the inputs ``feeds``.
 
         Raises:
-            NotRunnableError: It does not run on them.
+            NotRunnableError: The model does not run on these inputs.
         """
         found = {name: array.shape for name, array in feeds.items() if name in self._names}
         measured = {} if self._session is None else self._session.run(feeds)
@@ -72,16 +72,17 @@ class MeasuredShapes:
 
 
 def with_measured_dimensions(model: Model, names: Collection[str]) -> Model:
-    """The model with dimensions of values that shape inference does not tell, as far as two runs do.
+    """The model with dimensions of values that shape inference does not know, as far as two runs show them.
 
-    A dimension is that of the inputs which has its size in both runs, where free dimensions have different sizes.
+    Free dimensions of the inputs have different sizes in each run. A dimension of a value gets the name of the free
+    dimension that has the same size as the value's in both runs.
 
     Args:
-        model: Its inputs have free dimensions with names; it is not changed.
+        model: A model whose inputs have free dimensions with names; it is not changed.
         names: Values of the main graph.
 
     Returns:
-        The model, or the given one where it cannot be executed at such sizes.
+        The changed model, or the given one if it cannot be executed at these sizes.
     """
     free = sorted(independent_dims(model.inputs))
     if not free or len(free) >= len(_SIZES):

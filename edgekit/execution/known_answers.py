@@ -1,4 +1,4 @@
-"""What an original answers to samples, which is executed once for several forms and instruction sets."""
+"""The outputs of an original for samples, which are computed once for several forms and instruction sets."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from edgekit.execution.reference import Reference
 from edgekit.model import Arrays, Model
 
 MOST_BYTES = 128 * 2**20
-"""How many bytes of answers are kept."""
+"""Most bytes of outputs that are kept."""
 
 
 class KnownAnswers:
-    """The answers of an original, as many as fit into :data:`MOST_BYTES`."""
+    """The outputs of an original by its inputs, as far as they fit into :data:`MOST_BYTES`."""
 
     def __init__(self) -> None:
         self._of: Model | None = None
@@ -24,7 +24,7 @@ class KnownAnswers:
         self._bytes = 0
 
     def reference_of(self, model: Model) -> Original | Remembering:
-        """What executes a model, and gives what is known already. A model with states has no answers of its own."""
+        """Executes a model, or returns known outputs; a model with states is always executed, as its outputs vary."""
         reference = reference_of(model)
         if isinstance(reference, FedBack):
             return reference
@@ -57,11 +57,11 @@ class KnownAnswers:
 
 
 class Remembering:
-    """Executes an original, but for inputs that it was executed on before.
+    """Executes an original, except on inputs whose outputs are known.
 
     Args:
-        reference: Executes it.
-        answers: What it answered.
+        reference: Executes the original.
+        answers: The known outputs, to which new ones are added.
     """
 
     def __init__(self, reference: Reference, answers: KnownAnswers) -> None:
@@ -70,7 +70,7 @@ class Remembering:
 
     @property
     def executed_by(self) -> str:
-        """What the reference says."""
+        """Runtime, version, device and how the graph is executed, as the reference reports them."""
         return self._reference.executed_by
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
@@ -83,7 +83,7 @@ class Remembering:
 
 
 def _digest(feeds: Mapping[str, np.ndarray]) -> bytes:
-    """Of names, types, shapes and elements."""
+    """A hash of the names, types, shapes and elements of arrays."""
     found = hashlib.blake2b(digest_size=16)
     for name, array in sorted(feeds.items()):
         given = np.asarray(array)

@@ -1,7 +1,7 @@
-"""Proves a change of a graph where it was made: the nodes that changed are executed before and after, on a battery.
+"""Proves a change of a graph locally: only the nodes that changed are executed, before and after, on a battery.
 
-What reaches them in the whole model may never be small enough for a dropped epsilon to show, or large enough for a clip
-that is too wide; here they are fed with every kind of input directly.
+In the whole model, their inputs may never be small enough to show a dropped epsilon, or large enough to show a clip
+that is too wide. Here they are fed with every kind of input directly.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from edgekit.processes import supervision
 from edgekit.processes.memory import free_unused
 
 TOLERANCE = 1 / 128
-"""Of what whole models may differ by: few operators round less often than many."""
+"""The share of the tolerance for whole models that applies here: few operators round less often than many."""
 
 HEAVY_MACS = 1 << 22
 HEAVY_ELEMENTS = 1 << 20
 HEAVY_KINDS = 3
 _TAKES_EVERY_THEN = "constant"
-"""The kind whose conditions are all true, as those of zeros are all false: no branch is left out."""
+"""The kind whose conditions are all true. Those of the kind ``zeros`` are all false, so both branches are executed."""
 LOOP_STEPS = 512
-"""Claims that multiply more often, or start from more numbers, are tried on the first of the kinds alone. A loop counts
-as if it took 512 steps: how many it takes is often computed."""
+"""Claims with more than `HEAVY_MACS` multiplications, or that start from more than `HEAVY_ELEMENTS` numbers, are tried
+on the first `HEAVY_KINDS` kinds alone. A loop counts as 512 steps, since its number of steps is often computed."""
 
 _BATCH_ELEMENTS = 1 << 22
-"""Numbers that claims which are executed together may start from."""
+"""Most numbers that claims which are executed together start from."""
 _BATCH_NODES = 1024
-"""Nodes that they may have, those before the change and those after it: the time that ONNX Runtime takes to open a
-graph grows with their square."""
+"""Most nodes of claims that are executed together, before and after the change: the time that ONNX Runtime takes to
+open a graph grows with the square of their number."""
 
 _GROWTH_NODES = 48
-"""How many nodes a claim that fails may gain when what comes before it is taken in as well."""
+"""Most nodes that a failing claim may gain when it is extended to the nodes before it."""
 
 _DRAWN = {
     "tensor(float)": np.float32,
@@ -54,44 +54,46 @@ _DRAWN = {
     "tensor(double)": np.float64,
     "tensor(bool)": np.bool_,
 }
-"""Types of which any numbers will do, by ONNX Runtime's names."""
+"""Types, by ONNX Runtime's names, for which numbers are drawn: any numbers will do."""
 
 _PATH_NODES = 24
-"""How many nodes may lie between two leaves for one to count as made from the other."""
+"""How many values before a leaf are searched for other leaves that it is computed from."""
 
 
 class UnprovenError(Exception):
-    """What changed cannot be executed by itself."""
+    """The nodes that changed cannot be executed without the rest of the model."""
 
 
 class Capture(Protocol):
-    """Executes a model, once a call, and tells of values of it by name."""
+    """Executes a model, once for each call, and returns what is asked about its values, by name."""
 
     def numbers(self, names: Collection[str]) -> Arrays:
-        """The values."""
+        """The values themselves."""
 
     def shapes(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
-        """Their shapes alone, where the values may be too much to hold."""
+        """The shapes of the values, for when the values may be too large to hold."""
 
     def types(self, names: Collection[str]) -> Mapping[str, str]:
-        """The types of values that nodes make, as ONNX Runtime calls them, such as ``tensor(float)``."""
+        """ONNX Runtime's names of the types of values that nodes compute, such as ``tensor(float)``."""
 
 
 def local_difference(before: Model, after: Model, capture: Capture, *, steps: bool = False) -> str | None:
-    """What nodes that changed compute differently, in a few words; None where they compute the same.
+    """In a few words, what nodes that changed compute differently; None if they compute the same.
 
-    Values that the structure alone shows to be the same are not executed. A claim that fails on independent numbers is
-    tried again from further back where those numbers depend on each other or have a range.
+    Values that the structure alone shows to be the same are not executed. A claim may fail on independent numbers
+    because in the model these numbers depend on each other, or are within a range: the claim is then tried again from
+    values further back.
 
     Args:
         before: The model as it was.
         after: The changed model, of the same inputs and outputs.
-        capture: Executes the model as it was, for integers, which mean something, and for shapes that are not known.
-        steps: Whether a few integers of 8 or 16 bits may be off by one, as those of a quantization are by another order
-            of arithmetic.
+        capture: Executes ``before`` for shapes that are not known, and for integers, since these have a meaning and
+            cannot be drawn.
+        steps: Whether some integers of 8 or 16 bits may be off by one, as another order of arithmetic leaves the
+            results of quantization.
 
     Raises:
-        UnprovenError: Changed nodes cannot be executed by themselves.
+        UnprovenError: Changed nodes cannot be executed without the rest of the model.
     """
     forgotten: set[str] = set()
     holding: set[str] = set()
@@ -118,7 +120,7 @@ def local_difference(before: Model, after: Model, capture: Capture, *, steps: bo
 
 @dataclass(frozen=True)
 class _Trial:
-    """Executes claims."""
+    """Executes claims of one comparison."""
 
     before: Model
     after: Model
@@ -126,14 +128,14 @@ class _Trial:
     capture: Capture
     steps: bool
     shapes: dict[str, tuple[int, ...]]
-    """Measured shapes of values whose shapes are not known, by name, as far as they were asked for."""
+    """Shapes that were measured because the model does not state them, by the value's name."""
     types: dict[str, str]
-    """ONNX Runtime's types of values whose types are not known."""
+    """ONNX Runtime's names of types that the model does not state, by the value's name."""
     known: dict[str, np.ndarray]
     """Values that were captured for all claims at once, by name."""
 
     def judged(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, str | None]]:
-        """Every claim with what differs, the first that fails at last."""
+        """Every claim with what differs, or with None if nothing does; light claims come before heavy ones."""
         leaves = self.comparison.leaves(claims).values()
         self._measure(leaves)
         wanted = [leaf for leaf in leaves if self._drawn_as(leaf) is None and leaf.name not in self.known]
@@ -148,7 +150,7 @@ class _Trial:
                 yield claim, None if difference is None else self._from_further_back(claim, difference)
 
     def _from_further_back(self, claim: Claim, difference: str) -> str | None:
-        """What still differs when the claim starts from values further back; None where nothing does."""
+        """What still differs when the claim starts from values further back, or None if nothing does."""
         inside: frozenset[int] = frozenset()
         most = len(claim.before.nodes) + _GROWTH_NODES
         while True:
@@ -163,7 +165,7 @@ class _Trial:
                 return None
 
     def _differences(self, claims: Sequence[Claim]) -> dict[str, str | None]:
-        """What differs, by the claims' names."""
+        """What differs, by the claim's name; None for a claim that holds."""
         leaves = self.comparison.leaves(claims)
         captured = self._captured(leaves)
         before = _extract(self.before, [claim.before for claim in claims], captured)
@@ -203,7 +205,7 @@ class _Trial:
         return found
 
     def _batches(self, claims: Sequence[Claim]) -> Iterator[list[Claim]]:
-        """The claims in groups that can be executed at once: heavy ones apart from light ones."""
+        """The claims in groups that are executed at once; a group has only light or only heavy claims."""
         for heavy in (False, True):
             batch: list[Claim] = []
             elements = nodes = 0
@@ -221,7 +223,7 @@ class _Trial:
                 yield batch
 
     def _measure(self, leaves: Iterable[ir.Value]) -> None:
-        """Learns the shapes and types of values that are not known."""
+        """Measures the shapes and types of values for which neither the model nor an earlier call gives them."""
         named = {leaf.name: leaf for leaf in leaves if leaf.name}
         shapeless = {name for name, leaf in named.items() if name not in self.shapes and not _is_static(leaf)}
         typeless = {
@@ -248,12 +250,15 @@ class _Trial:
         return math.prod(self._shape(value))
 
     def _shape(self, value: ir.Value) -> tuple[int, ...]:
-        """A value's shape, which was measured if it is not known; the dimensions that are where neither holds."""
+        """A value's measured shape; if it was not measured, the dimensions that the model states."""
         static = tuple(dim for dim in value.shape or () if isinstance(dim, int))
         return self.shapes.get(value.name or "", static)
 
     def _drawn_as(self, value: ir.Value) -> np.dtype | None:
-        """The type of numbers that may be drawn in a value's place, a floating-point one or truth values; else None."""
+        """The type of the numbers to draw for a value of floating-point numbers or booleans.
+
+        None if the value has another type, whose values mean something, or if its shape or type is not known.
+        """
         if not _is_static(value) and value.name not in self.shapes:
             return None
         if value.dtype is None:
@@ -279,7 +284,7 @@ class _Trial:
         return {name: difference for claim in claims for name, difference in self._differences([claim]).items()}
 
     def _captured(self, leaves: Mapping[int, ir.Value]) -> dict[int, np.ndarray]:
-        """An array for every leaf: of its type and shape, and with its numbers where they mean something."""
+        """An array for every leaf: zeros of its type and shape if its numbers are drawn later, else its values."""
         self._measure(leaves.values())
         found: dict[int, np.ndarray] = {}
         wanted: dict[str, int] = {}
@@ -296,7 +301,7 @@ class _Trial:
         return found
 
     def _numbers(self, names: Sequence[str]) -> Arrays:
-        """Values by name, as the model as it was computes them."""
+        """Values by name, as the model before the change computes them."""
         try:
             captured = self.capture.numbers(names)
         except NotRunnableError as error:
@@ -312,7 +317,7 @@ def _is_static(value: ir.Value) -> bool:
 
 
 def _macs(node: ir.Node) -> int:
-    """Multiplications of a node and of its bodies, those of a loop in all of its steps; many where they are unknown."""
+    """Multiplications of a node and its bodies, over all steps of a loop; an unknown inner node counts `HEAVY_MACS`."""
     counts = [node_macs(inner) for body in bodies(node) for inner in body.all_nodes()]
     inside = sum(HEAVY_MACS if count is None else count for count in counts)
     return (node_macs(node) or 0) + inside * (LOOP_STEPS if node.op_type in ("Loop", "Scan") else 1)
@@ -327,7 +332,7 @@ def _feeds_sensitive(value: ir.Value) -> bool:
 
 
 def _dependent(leaves: Mapping[int, ir.Value]) -> frozenset[int]:
-    """The leaves that are made from other leaves by few nodes."""
+    """The numbers of leaves that are computed from other leaves by few nodes."""
     by_value = {value: number for number, value in leaves.items()}
     found: set[int] = set()
     for leaf, number in by_value.items():
@@ -347,7 +352,7 @@ def _dependent(leaves: Mapping[int, ir.Value]) -> frozenset[int]:
 
 
 def _ranged(leaves: Mapping[int, ir.Value]) -> frozenset[int]:
-    """The leaves that a cheap node makes, whose range the claim may rest on."""
+    """The numbers of leaves that a node without multiplications computes: the claim may rest on their range."""
     return frozenset(
         number
         for number, value in leaves.items()
@@ -403,7 +408,7 @@ def _extract(model: Model, sides: Sequence[Side], arrays: Mapping[int, np.ndarra
 
 
 def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
-    """The node with its values renamed, those that its bodies read included."""
+    """The node with its values renamed, also where its bodies read them."""
     renamed = onnx.NodeProto()
     renamed.CopyFrom(node)
     renamed.input[:] = [names.get(name, name) for name in node.input]

@@ -1,7 +1,7 @@
-"""Locales by which texts change their case, and others of this system that change it the same way.
+"""Locales by which texts change their case, and locales of this system that change it the same way.
 
-scikit-learn's exporter names no locale, which is en_US.UTF-8 to ONNX Runtime on most systems. A container has C.UTF-8
-alone, which changes letters by the same tables of Unicode.
+scikit-learn's exporter names no locale, which ONNX Runtime takes as en_US.UTF-8 on most systems. A container often has
+only C.UTF-8, which changes letters by the same tables of Unicode.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _CHANGE = (
 
 
 def name_known_locales(proto: onnx.ModelProto) -> list[str]:
-    """Names a locale that this system has where it lacks the one that a node changes texts by, in place.
+    """If this system lacks the locale by which a node changes texts, names one that it has, in place.
 
-    Only such as change letters the same way are named; others stay as they are.
+    A locale is only replaced by one that changes letters the same way; other locales stay.
 
     Returns:
         What was changed, in words.

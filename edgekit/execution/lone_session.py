@@ -1,4 +1,4 @@
-"""A session for a process that holds nothing else: it tells what a model takes, and not what surrounds it.
+"""A session for a process that holds nothing else, so that measurements show what the model takes, and nothing else.
 
 It is opened from a folder of two files: ``model.onnx``, and ``order.json`` with
 
@@ -25,21 +25,21 @@ MODEL = "model.onnx"
 ORDER = "order.json"
 TENSORS_FOLDER = "session.model_external_initializers_file_folder_path"
 _SILENT = 4
-"""ONNX Runtime's log level that prints fatal errors alone: what fails is told by the exception."""
+"""ONNX Runtime's log level that prints only fatal errors: exceptions report all others."""
 
 
 def import_runtime() -> None:
-    """Imports what executes: a library's import is not what loading a model takes."""
+    """Imports ONNX Runtime in advance: importing the library is no part of loading a model."""
     import onnxruntime
 
     assert onnxruntime.__version__
 
 
 class LoneSession:
-    """A model in ONNX Runtime, with its optimizations, on one thread; its states are fed back, from zero on.
+    """A model in ONNX Runtime, with its optimizations, on one thread; its states begin at zero and are fed back.
 
     Args:
-        folder: Of the two files.
+        folder: The folder of the two files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,7 +60,7 @@ class LoneSession:
         self._wanted = len(order["outputs"])
         self._outputs = [*order["outputs"], *(one["output"] for one in order["states"])]
         self.runtime = str(order["runtime"])
-        """How the host calls what executes."""
+        """The host's name for the runtime."""
 
     def run(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """The outputs for the inputs, both in the folder's order."""

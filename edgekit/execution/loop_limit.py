@@ -1,10 +1,10 @@
-"""Ends loops that go on and on: how many steps a loop takes is counted while ONNX Runtime executes it.
+"""Ends endless loops: the steps of a loop are counted while ONNX Runtime executes it.
 
-A loop whose condition stays true is a few bytes, and executing it never ends. Time tells that only where the machine
-has nothing else to do; a count of steps is the same on every machine. Into the body of each loop goes a lookup, by the
-number of the step, in a table with as many entries as steps are allowed: the lookup beyond its end fails. In a loop
-inside a loop the number is multiplied by the outer step's, so that all steps together stay within the limit times its
-logarithm.
+A loop whose condition stays true takes a few bytes, and executing it never ends. A time limit depends on what else the
+machine does; a count of steps is the same on every machine. The body of each loop gets a lookup in a table by the
+number of the step. The table has one entry for each step that is allowed, and a lookup beyond its end fails. In a loop
+inside a loop the number is multiplied by that of the outer step, so that all steps together stay within the limit times
+its logarithm.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from edgekit.errors import InputError
 from edgekit.model import Model, bodies, node_name
 
 MOST_STEPS = 1_000_000
-"""Steps of one loop that are executed; a second of work where the body is small."""
+"""Most steps of one loop; a second of work if the body is small."""
 MOST_NODES = 5_000_000
-"""Nodes in the steps of one loop that are executed."""
+"""Most nodes that all steps of one loop execute together, unless :data:`LEAST_STEPS` allows more."""
 LEAST_STEPS = 10_000
-"""Steps that are executed whatever the body holds."""
+"""Steps of one loop that are always allowed, however many nodes the body has."""
 
 _MARK = "edgekit/steps"
 _BEYOND = re.compile(rf"'{re.escape(_MARK)}\d+ (.*?)'.*?out of data bounds", re.DOTALL)
@@ -38,7 +38,7 @@ def most_steps(model: Model) -> int:
 
 
 def with_limited_loops(model: Model) -> Model:
-    """The model, its loops failing beyond :func:`most_steps`; the model itself where it has none."""
+    """The model with loops that fail beyond :func:`most_steps`, or the model itself if it has no loops."""
     if not _loops(model.graph):
         return model
     graph_model = model.graph_model.clone()
@@ -47,10 +47,10 @@ def with_limited_loops(model: Model) -> Model:
 
 
 def require_an_end(message: str, model: Model) -> None:
-    """Raises an error about the loop, where that is what a message of ONNX Runtime tells.
+    """Raises an error about a loop if a message of ONNX Runtime shows that it exceeded its steps.
 
     Raises:
-        InputError: A loop has gone beyond its steps.
+        InputError: A loop exceeded its steps.
     """
     match = _BEYOND.search(message)
     if match is not None:
@@ -95,7 +95,7 @@ class _Limiter:
 
         Args:
             graph: The main graph, or the body of a node.
-            outer: In a loop: the number that is looked up there.
+            outer: The number that is looked up in the enclosing loop; None outside of loops.
         """
         for node in list(graph):
             for body in bodies(node):

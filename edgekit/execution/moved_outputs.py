@@ -1,4 +1,4 @@
-"""What rounding makes of a model's outputs: its inputs and weights moved, or all of it in double precision."""
+"""How rounding changes a model's outputs: with inputs and weights moved, or with all arithmetic in double precision."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from edgekit.model import Arrays, Model
 
 
 class MovedOutputs:
-    """Outputs on the same inputs with rounding elsewhere, each executed when it is first asked for.
+    """A model's outputs on inputs with different rounding; each is computed when it is first needed.
 
     Args:
         model: The model; it is not changed.
-        feeds: Numbers for its inputs, perhaps for more.
+        feeds: Numbers for the model's inputs; other entries are ignored.
         whole_too: Whether inputs that are whole numbers move as well; see
             :func:`~edgekit.execution.rounding.perturbed`.
-        inside: Values that nodes make, which move as well; see
+        inside: Values that nodes compute, which move as well; see
             :func:`~edgekit.execution.rounding.with_values_moved`.
     """
 
@@ -41,7 +41,7 @@ class MovedOutputs:
         return is_rounding(expected, found, self._of(name), lambda: self._in_double.get(name))
 
     def _of(self, name: str) -> Iterator[Any]:
-        """The output with numbers moved, once for each way that the model runs with."""
+        """The output with numbers moved, once for each perturbation with which the model runs."""
         yield from (outputs[name] for outputs in self._perturbed)
         for outputs in self._coming:
             self._perturbed.append(outputs)
@@ -61,7 +61,7 @@ class MovedOutputs:
 
     @cached_property
     def _in_double(self) -> Arrays:
-        """The outputs in double precision; none where ONNX Runtime does not execute the model so."""
+        """The outputs in double precision; empty if ONNX Runtime does not execute the model in it."""
         try:
             reference = Reference(in_double(self._model))
             return reference.run(doubled(_fed(reference, self._feeds)))

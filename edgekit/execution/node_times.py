@@ -1,4 +1,4 @@
-"""How long each node of a graph takes in the reference: which layers matter, not what they cost on the device."""
+"""How long each node of a graph takes in the reference: this shows which layers matter, not their time on a device."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _KERNEL = "_kernel_time"
 def node_times(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, float]:
     """Microseconds that each node takes on one thread, the mean of :data:`PROFILED_RUNS` runs, by the node's name.
 
-    A node that holds subgraphs takes what is left without their nodes. Operators that ONNX Runtime expands into others
-    (HardSwish) are not told; the others are, by the names that it gives them.
+    The time of a node with subgraphs excludes the nodes in them. An operator that ONNX Runtime expands into others
+    (HardSwish) is missing; those others are there, by the names that ONNX Runtime gives them.
 
     Raises:
         edgekit.execution.reference.NotRunnableError: ONNX Runtime does not execute the graph.
@@ -50,5 +50,5 @@ def node_times(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, float
 
 
 def _held_by(node: ir.Node) -> Iterator[str]:
-    """The names of the nodes in a node's subgraphs, without those that stand deeper."""
+    """The names of the nodes directly in a node's subgraphs, without those in subgraphs of these."""
     return (node_name(inner) for body in bodies(node) for inner in body)

@@ -1,7 +1,7 @@
-"""Inputs that a built model keeps from one run to the next: its states, and executing the original beside it.
+"""States: inputs that a built model keeps from one run to the next; and how the original is executed with them.
 
-The original is fed its states by whoever runs it: zeros at first, then the outputs that replace them. A built model
-with states does that by itself. Samples are the steps of one sequence then, in their order.
+Whoever runs the original feeds it its states: zeros at first, then the outputs that replace them. A built model with
+states keeps them itself. The samples of such a model are the steps of one sequence, in order.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from edgekit.suggestions import near_names
 GOLDEN_STEPS = 8
 """How many steps of the sequence become golden data."""
 SEEDED_STEPS = 16
-"""How many random steps a model with states is verified on where there is no data."""
+"""How many random steps a model with states is verified on if there is no data."""
 
 
 @runtime_checkable
 class Restartable(Protocol):
-    """What keeps states from one run to the next."""
+    """An executor that keeps states from one run to the next."""
 
     def restart(self) -> None:
         """Sets the states to zero."""
 
 
 def restart(executor: object) -> None:
-    """Has a sequence begin anew, for what keeps states."""
+    """Begins a new sequence: sets the states of an executor to zero, if it keeps states."""
     if isinstance(executor, Restartable):
         executor.restart()
 
@@ -41,8 +41,8 @@ class FedBack:
     """The original, its states fed back from run to run.
 
     Args:
-        reference: Executes it.
-        model: What it executes.
+        reference: Executes the model.
+        model: The original.
     """
 
     def __init__(self, reference: Reference, model: Model) -> None:
@@ -53,7 +53,7 @@ class FedBack:
 
     @property
     def executed_by(self) -> str:
-        """What the reference says."""
+        """What the reference reports, and that states are fed back."""
         return f"{self._reference.executed_by}, states fed back"
 
     def restart(self) -> None:
@@ -61,7 +61,7 @@ class FedBack:
         self._held = dict(self._zeros)
 
     def completed(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
-        """The inputs with the states as they are now."""
+        """The inputs with the current states."""
         return {**feeds, **self._held}
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
@@ -80,7 +80,7 @@ Original = Reference | FedBack
 
 
 def reference_of(model: Model, *, fast: bool = False) -> Original:
-    """What executes the original; see :class:`edgekit.execution.reference.Reference`."""
+    """An executor of the original; see :class:`edgekit.execution.reference.Reference`."""
     reference = Reference(model, fast=fast)
     return FedBack(reference, model) if model.states else reference
 
@@ -95,14 +95,15 @@ def zero_states(model: Model) -> Arrays:
 
 
 def with_states(model: Model, states: Mapping[str, str]) -> Model:
-    """The model, with what it is to keep from run to run.
+    """The model with the states that it is to keep from run to run.
 
     Args:
         model: The model, its shapes fixed.
-        states: Inputs, each with the output that replaces it.
+        states: Names of inputs, each with the name of the output that replaces it in the next run.
 
     Raises:
-        InputError: There is no such input or output, or the two are not of one floating-point type and fixed shape.
+        InputError: There is no such input or output, the two are not of one floating-point type and fixed shape, an
+            output replaces two states, or all outputs are states.
     """
     inputs = {spec.name: spec for spec in model.inputs}
     outputs = {spec.name: spec for spec in model.outputs}

@@ -26,18 +26,18 @@ _NOISE_IN_MESSAGE = re.compile(
     r"|/\S+\.(?:cc|h):\d+ \S.*?\) (?:(?:const )?\[with [^\]]*\] )?|\b\w+\.(?:cc|h):\d+ \w+ "
 )
 _NO_NUMBER = {"stod", "stof", "stoi", "stol", "stoll", "stoul", "stoull"}
-"""Functions of C++ whose name is all that is told of a text that is no number."""
+"""Functions of C++ whose name is the whole error message where a text is no number."""
 _LOCALE_IN_MESSAGE = re.compile(r"Failed to construct locale with name: ?(\S+?):(?=\S*locale)")
 _MANY_NODES = 1024
 _SECONDS_TO_OPEN = 1.0
-"""What ONNX Runtime may take to open a graph of that many nodes where it plans which values share memory: it then looks
-for a free piece among all those before, and the time grows with the square (15,000 nodes: 70 s, without a plan 1 s)."""
+"""Seconds in which ONNX Runtime opens a graph of :data:`_MANY_NODES` nodes if it plans which values share memory. For
+each value it searches all earlier ones, so the time grows with the square (15,000 nodes: 70 s, without a plan 1 s)."""
 _SILENT = 4
-"""ONNX Runtime's log level that prints fatal errors alone: what fails is told by the exception."""
+"""ONNX Runtime's log level that prints only fatal errors: exceptions report all others."""
 
 
 def missing_locale(message: str) -> str | None:
-    """The locale that ONNX Runtime did not find on this system, by what it says; None where it says something else."""
+    """The locale that ONNX Runtime's message says is missing on this system, or None for another message."""
     match = _LOCALE_IN_MESSAGE.search(message)
     return None if match is None else match[1]
 
@@ -48,24 +48,25 @@ class NotRunnableError(RequirementError):
     def __init__(self, message: str, node: str | None, locale: str | None = None) -> None:
         super().__init__(f"ONNX Runtime cannot execute it: {message}", subject=None if node is None else f"node {node}")
         self.node = node
-        """The node that it stumbled over, where it told."""
+        """The node that failed, if ONNX Runtime named it."""
         self.cause = message
         self.locale = locale
-        """The locale that this system lacks, where that is the cause."""
+        """The locale that this system lacks, if that is the cause."""
 
 
 class Reference:
     """A session on the CPU, with the graph executed node by node as it is written: no fusions, no rewrites.
 
-    Fourier transforms alone are computed in double precision (:mod:`edgekit.execution.transforms`), and products of
-    integers without saturation (:mod:`edgekit.execution.exact_products`).
+    There are two exceptions: Fourier transforms are computed in double precision
+    (:mod:`edgekit.execution.transforms`), and products of integers without saturation
+    (:mod:`edgekit.execution.exact_products`).
     Loops end with an error after the steps of :mod:`edgekit.execution.loop_limit`, unless ``--max-seconds`` was given.
 
     Args:
         model: The model; it is not changed.
-        fast: Let ONNX Runtime rewrite the graph as it does by default, on one thread: for measuring time. Its loops are
-            not limited. A graph that it rewrites into one that it refuses is executed as it is written.
-        lean: Give memory back as soon as nothing reads it: half as much is held, and a run takes up to a fifth longer.
+        fast: Let ONNX Runtime optimize the graph as it does by default, and run on one thread: for measuring time.
+            Loops are not limited. If ONNX Runtime refuses its own optimized graph, the graph is executed as written.
+        lean: Free memory as soon as nothing reads it: half as much is held, and a run takes up to a fifth longer.
 
     Raises:
         NotRunnableError: ONNX Runtime refuses the graph.
@@ -99,7 +100,7 @@ class Reference:
         self._threads = ", 1 thread" if fast else ""
 
     def _open_as_written(self) -> None:
-        """Goes on without the graph being rewritten: what ONNX Runtime makes of it, it may refuse."""
+        """Opens the session again without optimizations: ONNX Runtime may refuse the graph that it optimized itself."""
         import onnxruntime
 
         options, self._optimized = self._optimized, None
@@ -124,7 +125,7 @@ class Reference:
         """
         try:
             return dict(zip(self._outputs, self._session.run(self._outputs, dict(feeds)), strict=True))
-        except Exception as error:  # its exceptions have no base of their own
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
             if self._optimized is not None:
                 self._open_as_written()
                 return self.run(feeds)
@@ -137,9 +138,9 @@ def open_session(model: Model, options: Any, *, planned: bool = False) -> Any:
 
     Args:
         model: The graph.
-        options: ONNX Runtime's; they are changed.
-        planned: Whether values share memory by a plan in a graph of many nodes too, as they do on a device. Without one
-            they are given memory one by one, and it is freed as soon as nothing reads them.
+        options: ONNX Runtime's session options, which are changed.
+        planned: Whether values share memory by a plan even in a graph of more than :data:`_MANY_NODES` nodes, as on a
+            device. Without a plan each value gets memory of its own, which is freed as soon as nothing reads it.
 
     Raises:
         NotRunnableError: ONNX Runtime refuses the graph.
@@ -162,12 +163,16 @@ def open_session(model: Model, options: Any, *, planned: bool = False) -> Any:
             model.save(Path(source))
         try:
             return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # as above
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
             raise _not_runnable(error) from error
 
 
 def tensor_folders(model: Model) -> set[str] | None:
-    """The folder of the files that hold tensors, or nothing; None where one message to ONNX Runtime cannot say it."""
+    """The folder of the files that hold tensors, or an empty set if no file does.
+
+    None if the model cannot be given to ONNX Runtime as one message: there are several such folders, or the tensors
+    inside the model are too large.
+    """
     folders = {str(tensor.base_dir) for tensor in model.tensors() if isinstance(tensor, ir.ExternalTensor)}
     inside = sum(tensor.nbytes for tensor in model.tensors() if not isinstance(tensor, ir.ExternalTensor))
     return folders if len(folders) <= 1 and inside <= PROTOBUF_LIMIT // 2 else None

@@ -1,4 +1,4 @@
-"""What rounding alone does to a model: numbers moved to their neighbours, as another order of additions would."""
+"""What rounding alone does to a model: numbers move to their neighbors, as another order of additions would move them."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ PERTURBATIONS = 3
 """How often inputs and weights are moved, to see what rounding does."""
 
 ROUNDING_FACTOR = 8.0
-"""Another order of arithmetic may change a value by this many times what those moves change."""
+"""Another order of arithmetic may change a value by this factor times what the moved inputs and weights change."""
 
 _EXACT = {"Resize", "Upsample", "Range", "NonMaxSuppression"}
-"""Operators whose inputs after the first say how much there is to compute: those numbers are meant exactly."""
+"""Operators whose inputs after the first say how much to compute: these numbers are exact and are not moved."""
 
 
 _LINEAR = {"LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor"}
 _IN_ATTRIBUTES = ("coefficients", "intercepts", "prob_a", "prob_b", "rho", "support_vectors")
-"""Where these operators of ``ai.onnx.ml`` hold what they multiply with and add."""
+"""Attributes in which the operators of :data:`_LINEAR`, of ``ai.onnx.ml``, hold factors and summands."""
 
 
 def perturbed_inputs(arrays: Arrays, seed: int, *, whole_too: bool = False) -> Arrays:
     """The arrays, half of their floating-point numbers moved to the next one up or down.
 
     Args:
-        arrays: By name; those of other types stay as they are.
+        arrays: Arrays by name; those that are not floating-point stay as they are.
         seed: Chooses the numbers and the directions.
-        whole_too: Whether whole numbers and halves move as well, which may be meant exactly.
+        whole_too: Whether whole numbers and halves move as well, although they may be exact.
     """
     rng = np.random.default_rng([seed, 1])
     return {name: perturbed(array, rng, whole_too=whole_too) for name, array in arrays.items()}
 
 
 def perturbed_weights(model: Model, seed: int) -> Model:
-    """The model, half of the floating-point numbers among its weights moved in the same way.
+    """The model, half of the floating-point numbers among its weights moved to the next one up or down.
 
     Weights are initializers, Constant nodes, and the attributes of linear models and support vector machines.
 
@@ -79,12 +79,14 @@ def perturbed_weights(model: Model, seed: int) -> Model:
 
 
 def with_values_moved(model: Model, names: Collection[str], seed: int) -> Model:
-    """The model, numbers of some values of its main graph moved up or down as it runs, by what two roundings make.
+    """The model, which moves numbers of some values of its main graph up or down as it runs.
+
+    Each number is moved by up to one epsilon of single precision, relative to itself, as two roundings may do.
 
     Args:
         model: It is not changed.
-        names: The values; those that are not of single precision, and those that no node makes, stay.
-        seed: Chooses how far each moves.
+        names: The values; those that are not in single precision, and those that no node computes, stay as they are.
+        seed: Chooses how far each number moves.
     """
     graph_model = model.graph_model.clone()
     graph = graph_model.graph
@@ -113,12 +115,12 @@ def with_values_moved(model: Model, names: Collection[str], seed: int) -> Model:
 
 
 def perturbed(array: np.ndarray, rng: np.random.Generator, *, whole_too: bool = False) -> np.ndarray:
-    """The array, half of its numbers moved to a neighbour; the same where it holds no ``float16/32/64``.
+    """The array, half of its numbers moved to a neighbor; the array itself if it does not hold ``float16/32/64``.
 
     Args:
         array: The numbers.
         rng: Chooses the numbers and the directions.
-        whole_too: Whether whole numbers and halves move as well, which may be meant exactly.
+        whole_too: Whether whole numbers and halves move as well, although they may be exact.
     """
     if array.dtype.kind != "f" or array.size == 0:
         return array
@@ -149,12 +151,12 @@ def is_rounding(expected: Any, found: Any, perturbed: Iterable[Any], exact: Call
     """Whether an output differs at most :data:`ROUNDING_FACTOR` times as much as perturbed ones, or the exact one, do.
 
     Args:
-        expected: The output of the model as it was.
-        found: That of the changed one.
-        perturbed: Those of the model as it was, with inputs and weights moved to neighbouring numbers; no more of them
-            are asked for than are needed.
-        exact: Gives that of the model as it was in double precision, which counts for numbers, not for their places;
-            called where the perturbed ones do not explain the difference.
+        expected: The output of the original.
+        found: The output of the changed model.
+        perturbed: Outputs of the original with inputs and weights moved to neighboring numbers; only as many are
+            computed as are needed.
+        exact: Returns the original's output in double precision, called if the perturbed outputs do not explain the
+            difference. It only explains how far finite numbers differ, not at which places numbers are not finite.
     """
     if not isinstance(expected, np.ndarray) or not isinstance(found, np.ndarray) or expected.dtype != found.dtype:
         return False
@@ -179,7 +181,10 @@ def is_rounding(expected: Any, found: Any, perturbed: Iterable[Any], exact: Call
 
 
 def _distances(expected: np.ndarray, other: np.ndarray) -> tuple[int, float]:
-    """How many places are other numbers altogether, or no longer finite, and by how much the others differ."""
+    """How many elements differ in being finite, and the largest difference of the elements that are finite in both.
+
+    Of arrays that are not floating-point: how many elements differ, and 0.
+    """
     if expected.dtype.kind not in "fc":
         return int(np.count_nonzero(expected != other)), 0.0
     finite = np.isfinite(expected) & np.isfinite(other)

@@ -1,4 +1,4 @@
-"""Holds the sizes that a file states of outputs against runs at several sizes of the open dimensions."""
+"""Checks the sizes that a file states for outputs in runs at several sizes of the open dimensions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from edgekit.model import Model
 
 
 def drop_untrue_sizes(model: Model, executed: Equivalence) -> None:
-    """Makes sizes of outputs unknown that do not hold at every size of the open dimensions, in the model itself.
+    """Makes stated sizes of outputs unknown if they do not hold at every size of the open dimensions, in place.
 
-    A file states what the exporter was told, or the sizes that it traced with.
+    A file states the sizes that the exporter was told, or those that it traced the model with.
 
     Args:
-        model: Has open dimensions.
-        executed: Executes it.
+        model: A model with open dimensions.
+        executed: Executes the model.
     """
     told = executed.outputs
     arrays = [spec for spec in model.outputs if spec.shape is not None and isinstance(told[spec.name], np.ndarray)]
@@ -32,10 +32,10 @@ def drop_untrue_sizes(model: Model, executed: Equivalence) -> None:
 
 
 def _choices(open_dims: OpenDims) -> Iterator[Mapping[str, int]]:
-    """Those of :func:`trials`, and of ranges the size above the least.
+    """The sizes of :func:`trials`, and those in which dimensions with a range get the second size of it.
 
-    A network that makes pictures smaller, and larger again, gives the input's size where this is a multiple of its
-    steps, as the least and the greatest often are.
+    A network that scales pictures down and up again returns the input's size if it is a multiple of the network's
+    steps, as the least and the greatest size often are.
     """
     yield from trials(open_dims)
     if any(isinstance(sizes, range) for sizes in open_dims.values()):

@@ -8,34 +8,34 @@ from typing import Any
 import numpy as np
 
 SENSITIVE = {"Log": (0,), "Sqrt": (0,), "Div": (1,), "Mod": (0, 1), "Pow": (0, 1), "Reciprocal": (0,)}
-"""Operators that make much of a small difference, and the inputs where they do."""
+"""Operators that magnify a small difference, and the positions of the inputs where they do."""
 
 _EACH = 32
-"""Units in the last place of the largest number that any number may differ by, where each is measured by itself."""
+"""How much any number may differ, in units in the last place of the largest number, even if ``each`` is asked for."""
 
 _AT_ONCE = 1 << 15
-"""Numbers whose differences are computed at once, in double precision: as many as the caches of a processor hold."""
+"""Numbers whose differences are computed at once, in double precision: they fit into the caches of a processor."""
 
 _MOST_STEP_BYTES = 2
-"""Quantized tensors are of 8 or 16 bits."""
+"""Most bytes of an element of a quantized tensor, which has 8 or 16 bits."""
 _STEPS_SHARE = 1 / 2
-"""Of a quantized tensor's elements, those that may be the next step: nearly half of the averages of four numbers that
-are 0 or 255 lie in the middle between two."""
+"""The share of a quantized tensor's elements that may be one step off: nearly half of the averages of four numbers that
+are 0 or 255 lie midway between two steps."""
 
 
 def compare(name: str, expected: Any, found: Any, *, each: bool = False, tolerance: float = 1) -> str | None:
-    """What differs between two outputs, in a few words; None where nothing does.
+    """In a few words, what differs between two outputs; None if nothing does.
 
     Floating-point values may differ by the square root of their type's epsilon, relative to the largest value: half of
-    the digits, which is far more than reordered arithmetic takes and far less than a wrong rewrite does.
+    the digits, which is far more than reordered arithmetic changes and far less than a wrong rewrite does.
 
     Args:
-        name: What to call it.
-        expected: An array, or a list of arrays where the output is a sequence.
-        found: The same of the changed model; None where it has no such output.
-        each: Measure every number's difference by the number itself, beyond a few units in the last place of the
-            largest one.
-        tolerance: How much of what is said above is allowed.
+        name: What to call the output.
+        expected: An array, or a list of arrays if the output is a sequence.
+        found: The output of the changed model; None if it has no such output.
+        each: Whether differences beyond a few units in the last place of the largest number are measured relative to
+            the number itself, not to the largest.
+        tolerance: The share of these limits that is allowed.
     """
     if found is None:
         return f"{name} is gone"
@@ -75,11 +75,11 @@ def compare(name: str, expected: Any, found: Any, *, each: bool = False, toleran
 
 
 def _in_blocks(expected: np.ndarray, found: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """How far numbers are from the expected ones, and how large those are, :data:`_AT_ONCE` of them at a time.
+    """Absolute differences, and absolute values of the expected numbers, for :data:`_AT_ONCE` numbers at a time.
 
     Args:
         expected: Finite numbers.
-        found: As many; what is not finite among them gives NaN or infinity.
+        found: Numbers of the same count; the difference of one that is not finite is NaN or infinity.
     """
     wide = np.complex128 if np.iscomplexobj(expected) else np.float64
     flat, others = expected.reshape(-1), found.reshape(-1)
@@ -91,7 +91,7 @@ def _in_blocks(expected: np.ndarray, found: np.ndarray) -> Iterator[tuple[np.nda
 
 
 def are_steps_apart(expected: Any, found: Any) -> bool:
-    """Whether two quantized tensors differ by a step at most, in no more elements than rounding otherwise moves."""
+    """Whether two quantized tensors differ by at most one step, in at most half of their elements, or in one."""
     expected, found = np.asarray(expected), np.asarray(found)
     quantized = expected.dtype.kind in "iu" and expected.dtype.itemsize <= _MOST_STEP_BYTES
     if not quantized or expected.dtype != found.dtype or expected.shape != found.shape:

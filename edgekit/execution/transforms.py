@@ -1,8 +1,8 @@
-"""Fourier transforms in the reference: in double precision where ONNX Runtime's own are inexact.
+"""Fourier transforms in the reference: in double precision, since ONNX Runtime's own are inexact.
 
 ONNX Runtime 1.31 computes transforms whose length is no power of two by Bluestein's algorithm, in single precision to
 5e-5 of the largest number only (STFT of 320, 400 and 480 samples of normal noise against NumPy's in double; 6e-7 at
-512). A reference that is less exact than what it judges would have right conversions refused.
+512). A reference that is less exact than the conversion that it checks would reject correct conversions.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from edgekit.graph.nodes import input_at
 from edgekit.model import Model
 
 _FLOATS = {"DFT": (0,), "STFT": (0, 2)}
-"""Operators, and which of their inputs are numbers to transform."""
+"""Operators, and the positions of their inputs that hold numbers to transform."""
 
 
 def with_exact_transforms(model: Model) -> Model:
-    """The model with its Fourier transforms computed in double precision; itself where it has none.
+    """The model with its Fourier transforms computed in double precision, or the model itself if it has none.
 
     Args:
         model: It is not changed.

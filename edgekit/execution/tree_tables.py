@@ -1,7 +1,7 @@
-"""Makes one ensemble of trees that are evaluated apart: what follows from a leaf becomes the leaf's weight.
+"""Merges trees that are evaluated separately into one ensemble: what is computed from a leaf becomes its weight.
 
-A tree gives one of a few numbers. Whatever is computed of that number alone can be computed once, for each leaf; and
-trees that are only added up are one ensemble. skl2onnx writes an isolation forest as 200 trees of one ensemble each,
+A tree gives one of a few numbers. Whatever is computed from that number alone can be computed once for each leaf, and
+trees that are only added up are one ensemble. skl2onnx writes an isolation forest as 200 ensembles of one tree each,
 followed by tables and 25 operators that turn the number of a leaf into the length of its path.
 """
 
@@ -29,15 +29,15 @@ _ELEMENTWISE: Mapping[str, frozenset[str]] = {
     "": frozenset(_OPERATORS.split()),
     _ML_DOMAIN: frozenset({"LabelEncoder"}),
 }
-"""Operators by domain that compute every element from those at its place."""
+"""Operators, by domain, that compute every element from those at its place."""
 MOST_NODES = 64
-"""Nodes between a tree and the last value that is taken into its leaves."""
+"""Most nodes between a tree and the last value that is moved into its leaves."""
 
 
 def tabulate_trees(graph_model: ir.Model) -> bool:
-    """Puts what is computed of a tree alone into its leaves, and trees that are added up into one ensemble, in place.
+    """Moves what is computed from a tree alone into its leaves, and merges trees that are added up, in place.
 
-    Both concern ensembles with one target, of sums, without base values and transforms.
+    Both apply to ensembles with one target that sum up, without base values and without a transform at the end.
 
     Returns:
         Whether anything changed.
@@ -48,7 +48,7 @@ def tabulate_trees(graph_model: ir.Model) -> bool:
     sums = [node for node in graph if node.op_type == "Sum" and not node.domain and len(node.inputs) > 1]
     if not any([*changed, *[_put_together(node, graph) for node in sums]]):
         return False
-    RemoveUnusedNodesPass()(graph_model)  # what picked columns
+    RemoveUnusedNodesPass()(graph_model)  # nodes that picked columns
     return True
 
 
@@ -67,7 +67,11 @@ def _is_plain(node: ir.Node) -> bool:
 
 
 def _taken_into_leaves(tree: ir.Node, graph_model: ir.Model) -> bool:
-    """Makes the last value that is computed of a tree alone the tree's own output, in place, if there is one."""
+    """Makes the last value that is computed from a tree alone the tree's own output, in place.
+
+    Returns:
+        Whether there is such a value, and the tree was replaced.
+    """
     region = _region(tree, graph_model.graph)
     inside = {tree, *region}
     reached = [value for node in inside for value in node.outputs]
@@ -90,7 +94,7 @@ def _taken_into_leaves(tree: ir.Node, graph_model: ir.Model) -> bool:
 
 
 def _region(tree: ir.Node, graph: ir.Graph) -> list[ir.Node]:
-    """The nodes that read a tree's number, what follows from it, and single constants alone, in their order."""
+    """The nodes that read only a tree's number, values computed from it, and single constants, in the order found."""
     known, nodes = {tree.outputs[0]}, list[ir.Node]()
     waiting = [tree.outputs[0]]
     while waiting and len(nodes) < MOST_NODES:
@@ -99,12 +103,12 @@ def _region(tree: ir.Node, graph: ir.Graph) -> list[ir.Node]:
                 continue
             nodes.append(node)
             known.update(node.outputs)
-            waiting = [*known]  # what had to wait for this one
+            waiting = [*known]  # nodes that read this one's result may follow now
     return nodes
 
 
 def _follows(node: ir.Node, known: set[ir.Value]) -> bool:
-    """Whether a node computes each element from one of the known values and constants."""
+    """Whether a node computes each element from the elements of known values at its place and single constants."""
     if node.op_type == "Reshape" and not node.domain:
         return node.inputs[0] in known and _constant(node.inputs[1]) == [-1, 1]
     if node.op_type not in _ELEMENTWISE.get(node.domain, ()) or len(node.outputs) != 1:
@@ -113,7 +117,7 @@ def _follows(node: ir.Node, known: set[ir.Value]) -> bool:
 
 
 def _constant(value: ir.Value | None) -> list[object] | None:
-    """The elements of a constant of few."""
+    """The elements of a constant of at most two elements; None for any other value."""
     tensor = ir.convenience.get_const_tensor(value) if value is not None else None
     return None if tensor is None or tensor.size > 2 else list(tensor.numpy().ravel().tolist())
 
@@ -121,10 +125,10 @@ def _constant(value: ir.Value | None) -> list[object] | None:
 def _computed(
     nodes: Sequence[ir.Node], start: ir.Value, end: ir.Value, weights: np.ndarray, graph_model: ir.Model
 ) -> np.ndarray | None:
-    """What nodes make of leaves' weights, by ONNX Runtime's kernels, as in the graph that they stand in.
+    """What nodes compute from the weights of leaves, with ONNX Runtime's kernels as in the whole graph.
 
     Returns:
-        None where a weight is not finite, or the results are not a finite float32 for each.
+        A number for each weight; None if a weight is not finite, or the results are not one finite float32 for each.
     """
     if not np.isfinite(weights).all():
         return None
@@ -155,13 +159,13 @@ def _computed(
 
 @dataclass(frozen=True)
 class _Summand:
-    """A tree, or several, that a sum adds."""
+    """An ensemble of one or more trees that a sum adds."""
 
     node: ir.Node
     x: ir.Value
-    """The samples that its columns are of."""
+    """The samples, whose columns the ensemble reads."""
     columns: np.ndarray | None
-    """Places in the samples of what it calls its features; None for the same."""
+    """The column of the samples for each feature of the ensemble; None if features are the columns themselves."""
 
     def features(self) -> list[int]:
         numbers = np.asarray(self.node.attributes.get_ints("nodes_featureids"))
@@ -172,7 +176,11 @@ class _Summand:
 
 
 def _put_together(total: ir.Node, graph: ir.Graph) -> bool:
-    """Makes a sum of ensembles over the same samples one ensemble, in place, if it is one."""
+    """Turns a sum of ensembles over the same samples into one ensemble, in place.
+
+    Returns:
+        Whether ``total`` is such a sum.
+    """
     summands: list[_Summand] = []
     for value in total.inputs:
         node = None if value is None else value.producer()
@@ -221,7 +229,7 @@ def _list(name: str, entries: Sequence[Any]) -> ir.Attr:
 
 
 def _samples(value: ir.Value) -> tuple[ir.Value, np.ndarray | None]:
-    """What columns are picked from, and which; None for all as they are."""
+    """The value that columns are picked from, and the columns; ``value`` itself and None if none are picked."""
     node = value.producer()
     if node is None or (node.domain, node.op_type) != ("", "Gather") or node.inputs[0] is None:
         return value, None
@@ -244,6 +252,6 @@ def _replace(
     attributes: Sequence[ir.Attr],
     end: ir.Value,
 ) -> None:
-    """Puts one ensemble into the place of nodes, whose last value it gives."""
+    """Replaces nodes by one ensemble, whose output takes the place of their last value."""
     made = ir.Node(_ML_DOMAIN, _TREES, inputs, attributes, num_outputs=1, name=old[0].name)
     ir.convenience.replace_nodes_and_values(graph, old[-1], old, [made], [end], made.outputs)

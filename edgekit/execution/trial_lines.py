@@ -1,4 +1,4 @@
-"""Lines of words to try models on that cut texts into words: words that they know, in all cases and beside anything."""
+"""Lines of words to try tokenizing models on: words that they know, in several cases and next to many characters."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ _BETWEEN = (
 )
 """What stands between words: spaces, marks and letters beyond ASCII. Letters are a part of the words for some rules."""
 _MIXED = 5 * len(_BETWEEN)
-"""Turns of all that may stand between words, and all cases: the two numbers have no common divisor."""
+"""Turns that combine everything in :data:`_BETWEEN` with every case: the two counts have no common divisor."""
 _LONG = 7
-"""Every how many of these turns lines have as many words as there are places for."""
+"""In every seventh of these turns, lines have as many words as the model has places for."""
 
 
 def turns_of_lines(size: int, vocabulary: Vocabulary) -> int:
-    """How many trials it takes to have all words in turn, in arrays of ``size`` texts, and all that may be beside."""
+    """How many trials with arrays of ``size`` texts go through all words, and all that may stand between them."""
     return _MIXED + -(-len(vocabulary) // (size * WORDS_OF_A_LINE))
 
 
 def lines_in_turn(shape: tuple[int, ...], vocabulary: Vocabulary, turn: int, tokens: Tokens) -> np.ndarray:
-    """Texts of several words of the vocabulary one after another, going on where the turn before ended.
+    """Texts of several words of the vocabulary one after another; each turn continues where the one before ended.
 
     Args:
-        shape: Of the texts.
+        shape: The shape of the array of texts.
         vocabulary: The words, one at least.
-        turn: What is between the words, and their case, differs in the first turns; then it is a space, and the words'
-            own.
-        tokens: How a text becomes words; none of the texts has more than they have places for.
+        turn: The number of the trial. In the first ones, case and separators vary; then words have their own case, and
+            spaces between them.
+        tokens: How a text becomes words; no text has more words than these rules have places for.
     """
     texts = np.empty(shape, object)
     mixed = turn < _MIXED
@@ -77,7 +77,7 @@ def lines_in_turn(shape: tuple[int, ...], vocabulary: Vocabulary, turn: int, tok
 
 
 def shortened(texts: np.ndarray, tokens: Tokens) -> np.ndarray:
-    """The texts without the ends of those that have more words than there are places for."""
+    """The texts, with the ends cut off those that have more words than the rules have places for."""
     result = np.empty(texts.shape, object)
     for place, text in np.ndenumerate(texts):
         text = str(text)

@@ -1,9 +1,10 @@
 """The values that two forms of a graph compute in the same way by their structure, and those that have to be compared.
 
-Values get numbers: the same where the same operator reads the same values. A value that both graphs make under one name
-in two ways is a claim: that both ways come to the same. Once claimed it has one number, so what follows from it in the
-same way in both needs no proof. A claim rests on values that come before it in the changed graph alone, so no two rest
-on each other. (Value numbering: J. Cocke and J. T. Schwartz, Programming Languages and Their Compilers, 1970.)
+Values get numbers. Results of the same operator on the same values have the same number. If both graphs compute a value
+of one name in two ways, it is a claim that both ways give the same. A claimed value has one number in both graphs, so
+what both compute from it in the same way needs no proof. A claim rests only on values that come before it in the
+changed graph, so that no two claims rest on each other. (Value numbering: J. Cocke and J. T. Schwartz, Programming
+Languages and Their Compilers, 1970.)
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ class Side:
 
     value: ir.Value
     nodes: tuple[ir.Node, ...]
-    """In the graph's order."""
+    """The nodes that compute the value, in the graph's order."""
     leaves: Mapping[ir.Value, int]
-    """The values that it starts from, with their numbers."""
+    """The values that the computation starts from, with their numbers."""
     constants: tuple[ir.Value, ...]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """That a value is the same in both graphs."""
+    """The claim that a value is the same in both graphs."""
 
     name: str
     before: Side
@@ -44,12 +45,12 @@ class Claim:
 
     @property
     def leaf_numbers(self) -> frozenset[int]:
-        """The numbers of what the two sides start from."""
+        """The numbers of the values that the two sides start from."""
         return frozenset((*self.before.leaves.values(), *self.after.leaves.values()))
 
 
 def is_same_by_structure(before: Model, after: Model) -> bool:
-    """Whether the outputs of both are the same operators on the same values."""
+    """Whether the outputs of both models are the results of the same operators on the same values."""
     return not any(True for _ in Comparison(before, after, forgotten=None).claims())
 
 
@@ -59,8 +60,8 @@ class Comparison:
     Args:
         before: The model as it was.
         after: The changed model.
-        forgotten: Names that were claimed and did not hold: they mean something else in the changed graph. None for
-            all names: then outputs alone are claimed.
+        forgotten: Names whose claims did not hold: they are the names of other values in the changed graph. None stands
+            for all names, so that only outputs are claimed.
     """
 
     def __init__(self, before: Model, after: Model, forgotten: Collection[str] | None = ()) -> None:
@@ -79,16 +80,16 @@ class Comparison:
         }
 
     def claims(self) -> Iterator[Claim]:
-        """All that have to hold, in the changed graph's order."""
+        """All claims that have to hold, in the changed graph's order."""
         for new, old in self._claimed.items():
             yield self._claim(old, new, frozenset())
 
     def leaves(self, claims: Iterable[Claim]) -> dict[int, ir.Value]:
-        """What claims start from, by number, as the graph before calls it."""
+        """The values of the graph before that claims start from, by number."""
         return {number: self._of_before.value(number) for claim in claims for number in claim.leaf_numbers}
 
     def grown(self, claim: Claim, inside: frozenset[int]) -> Claim:
-        """The claim, from further back: without the numbers ``inside`` among its leaves."""
+        """The claim from further back: values with the numbers ``inside`` are computed, and are not leaves."""
         return self._claim(claim.before.value, claim.after.value, inside)
 
     def _claim(self, old: ir.Value, new: ir.Value, inside: frozenset[int]) -> Claim:
@@ -114,12 +115,13 @@ class _Numbered:
     model: Model
     table: dict[Hashable, int]
     known: Mapping[str | None, tuple[ir.Value, int]] = field(default_factory=dict)
-    """The other graph's values by name; one of these names gets that number here as well, and is claimed."""
+    """The other graph's values with their numbers, by name. If a value of this name has another number here, it is
+    claimed and gets the other graph's number."""
     numbers: dict[ir.Value, int] = field(default_factory=dict)
     claimed: dict[ir.Value, ir.Value] = field(default_factory=dict)
-    """This graph's value to the other's."""
+    """The claimed values of this graph, each with the value of the other graph."""
     first_places: dict[int, int] = field(default_factory=dict)
-    """The place of the first value with a number: -1 for inputs, else that of its node."""
+    """The place of the first value with a number: -1 for inputs, else the place of its node in the graph."""
 
     def __post_init__(self) -> None:
         graph = self.model.graph
@@ -220,7 +222,7 @@ class _Numbered:
 
 
 def read_values(node: ir.Node) -> Iterator[ir.Value]:
-    """What a node reads, its bodies included."""
+    """The values that a node reads, and those from outside that its bodies read."""
     yield from (value for value in node.inputs if value is not None)
     for body in bodies(node):
         inside = set(body.inputs) | set(body.initializers.values())
@@ -261,7 +263,7 @@ def _digest(tensor: ir.TensorProtocol) -> bytes:
 
 @functools.cache
 def _since(operator: str, version: int, domain: str) -> int:
-    """The version that an operator has had its meaning since."""
+    """The version of the operator set that gave an operator its definition."""
     try:
         return int(onnx.defs.get_schema(operator, version, domain).since_version)
     except onnx.defs.SchemaError:

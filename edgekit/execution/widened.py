@@ -1,4 +1,4 @@
-"""Computes in float32 what the reference runtime has no kernels for in bfloat16 or in double precision."""
+"""Models in float32, where the reference runtime has no kernels for their bfloat16 or double precision."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from edgekit.model import Model
 
 _BRAIN_FLOATS = frozenset({ir.DataType.BFLOAT16})
 _BOTH_HALVES = _BRAIN_FLOATS | {ir.DataType.FLOAT16}
-"""tf2onnx writes the conversions to bfloat16 as such to float16, and the weights beside them in bfloat16."""
+"""tf2onnx writes conversions to bfloat16 as conversions to float16, but weights next to them in bfloat16."""
 _DOUBLES = frozenset({ir.DataType.DOUBLE})
 _MOST_NAMED = 4
-"""Inputs and outputs that a warning names; of more it tells the number."""
+"""Most inputs and outputs that a warning names; if there are more, it gives their number."""
 
 
 def in_executable_types(model: Model) -> tuple[Model, str | None]:
-    """The model in float32 where it is in bfloat16 or in double precision and does not run so.
+    """The model in float32, if it is in bfloat16 or in double precision and does not run in that type.
 
     Frameworks train in bfloat16, and exporters write operators in it that have no kernel on a processor, or that their
-    operator set does not allow; inputs and outputs become float32, too. Each bfloat16 is a float32, so that the weights
-    keep their values. What nodes give is not rounded to the 8 significant bits of bfloat16.
+    operator set does not allow. Inputs and outputs become float32, too. Every bfloat16 is also a float32, so that the
+    weights keep their values. Results of nodes are not rounded to the 8 significant bits of bfloat16.
 
-    The places that a deformable attention samples at are in double precision in some exports, for which GridSample has
-    no kernel. Inputs and outputs keep that precision.
+    Some exports compute the places that a deformable attention samples in double precision, for which GridSample has
+    no kernel. Here inputs and outputs keep their precision.
 
     Returns:
-        The model, and what people should know of it; the model as it is and None where it has neither type, runs as it
-        is, or does not run in float32 either.
+        The model, and a warning. The unchanged model and None, if it has neither type, runs as it is, or does not run
+        in float32 either.
     """
     tried = [
         *((_BRAIN_FLOATS, _BOTH_HALVES) if _holds(_BRAIN_FLOATS, model.graph_model) else ()),
@@ -76,7 +76,7 @@ def _runs(model: Model) -> bool:
 
 
 def _holds(types: Collection[ir.DataType], graph_model: ir.Model) -> bool:
-    """Whether a value, a constant or a conversion of the graph or of a function is of such a type."""
+    """Whether a value, a constant or a conversion of the graph or of a function has one of the types."""
     for graph in (graph_model.graph, *(function.graph for function in graph_model.functions.values())):
         if any(value.dtype in types for value in (*graph.inputs, *graph.initializers.values())):
             return True

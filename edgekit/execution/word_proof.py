@@ -1,4 +1,4 @@
-"""Proves, by executing both, that a model computes of numbers of words what it computed of the words."""
+"""Proves by execution that a model which takes numbers of words computes what it computed from the words."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from edgekit.graph.words.tokenizers import with_other_pads
 from edgekit.model import Arrays, Model, ValueSpec
 
 SEEDS = 8
-"""Trials of words that are drawn from those that the model looks for in each column."""
+"""How many times words are drawn from those that the model looks for in each column."""
 MOST_TURNS = 1024
-"""Trials of all words one after another, unless that takes fewer."""
+"""Most trials that go through all words one after another."""
 _UNKNOWN_SHARE = 0.25
 _UNKNOWN = ("", "\N{EM DASH}", " ", "?")
-"""What words may be that the model does not know; a word of it with one of these behind it is unknown, too."""
+"""Words that models may not know. A known word with one of these appended serves as an unknown word, too."""
 
 
 def difference_on_words(
@@ -36,19 +36,19 @@ def difference_on_words(
     tokens: Mapping[str, Tokens] | None = None,
     samples: Iterable[Arrays] = (),
 ) -> str | None:
-    """What nodes that look words up give otherwise where they get numbers; None where there is nothing.
+    """In words, what nodes that look words up compute differently from the words' numbers; None if nothing.
 
     Only what these nodes depend on is executed, on words that they know and on others, in the sizes of
-    :func:`edgekit.execution.equivalence.trial_inputs`, then on samples. What the model fails on as it was tells
-    nothing. What it fills the places of shorter texts with is no word: each text counts as it does alone.
+    :func:`edgekit.execution.equivalence.trial_inputs`, then on samples. Texts that ``before`` fails on are skipped.
+    Shorter texts are padded with a text that is no word, so that the result for a text does not depend on longer ones.
 
     Args:
         before: The model that takes texts.
         after: Its form that takes numbers.
-        looked_up: The values that the nodes make, by their names in both.
+        looked_up: Names, in both models, of the values that the nodes compute.
         vocabularies: The words by the name of the input.
-        tokens: How texts become words at the inputs that take the numbers of these.
-        samples: Arrays by input; those that hold something else than texts tell nothing.
+        tokens: How texts become words, by input that takes the numbers of several words of a text.
+        samples: Arrays by input; samples that do not hold texts are skipped.
 
     Raises:
         NotRunnableError: ONNX Runtime cannot execute the model on any words.
@@ -81,7 +81,7 @@ def difference_on_words(
 
 @dataclass
 class _Proof:
-    """Executes both forms."""
+    """Executes both forms of a model on the same texts."""
 
     reference: Reference
     changed: Reference
@@ -91,7 +91,7 @@ class _Proof:
     failure: NotRunnableError | None = None
 
     def difference(self, feeds: Arrays) -> str | None:
-        """What they give otherwise on texts; nothing where the model as it was does not run."""
+        """What the two compute differently from texts; None if nothing, or if the original does not run on them."""
         try:
             expected = self.reference.run(feeds)
         except NotRunnableError as error:
@@ -117,7 +117,7 @@ def _trials(
     vocabularies: Mapping[str, Vocabulary],
     tokens: Mapping[str, Tokens],
 ) -> Iterator[Arrays]:
-    """Inputs: words of each column, the same with unknown ones among them, and all words in turn."""
+    """Inputs with words of each column, with some of these replaced by unknown words, and with all words in turn."""
     limits = index_limits(model)
     for seed in range(SEEDS):
         feeds = seeded_inputs(sizes[seed % len(sizes)], seed, limits)
@@ -150,12 +150,12 @@ def _trials(
 
 
 def _fitting(feeds: Arrays, tokens: Mapping[str, Tokens]) -> Arrays:
-    """Inputs without the ends of texts that have more words than there are places for."""
+    """The inputs, with texts cut that have more words than the model has places for."""
     return {name: shortened(array, tokens[name]) if name in tokens else array for name, array in feeds.items()}
 
 
 def _with_unknown(texts: np.ndarray, vocabulary: Vocabulary, rng: np.random.Generator) -> np.ndarray:
-    """The texts with some words in place of which there is another one that the model does not know."""
+    """The texts with some of them replaced by words that the vocabulary does not hold."""
     result = texts.astype(object)
     for place in zip(*np.nonzero(rng.random(texts.shape) < _UNKNOWN_SHARE), strict=True) if texts.ndim else [()]:
         end = str(rng.choice(_UNKNOWN))
@@ -166,7 +166,7 @@ def _with_unknown(texts: np.ndarray, vocabulary: Vocabulary, rng: np.random.Gene
 
 
 def _in_turn(shape: tuple[int, ...], vocabulary: Vocabulary, turn: int) -> np.ndarray:
-    """Words of the vocabulary one after another, going on where the turn before ended."""
+    """Words of the vocabulary one after another; each turn continues where the one before ended."""
     count = int(np.prod(shape, dtype=np.int64))
     words = [vocabulary[(turn * count + place) % len(vocabulary)] for place in range(count)]
     return np.array(words, object).reshape(shape)
