@@ -1,4 +1,4 @@
-"""What rounding alone does to a model: numbers move to their neighbors, as another order of additions would move them."""
+"""What rounding alone does to a model: numbers are moved to their neighbors, as by another order of additions."""
 
 from __future__ import annotations
 

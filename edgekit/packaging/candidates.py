@@ -1,7 +1,7 @@
-"""Which form of a model ships: candidates are tried in turn, the best first, and what became of each is kept.
+"""Which form of a model ships: candidates are tried in turn, the best first, and what became of each is recorded.
 
-``--quantize auto`` ends with a bundle wherever the float model makes one. A candidate that cannot be built, loaded or
-run, that misses its floors, or that is larger or slower than the float model gives way to the next one.
+``--quantize auto`` ends with a bundle if the float model can be packaged. If a candidate cannot be built, loaded or
+run, misses its floors, or is larger or slower than the float model, the next one is tried.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FLOAT = "float"
 """The name of a float model whose precision is the target's choice."""
 _MEASURED = ("curve", "failed")
 COUNTED = {"accuracy": "labels", "agreement": "decisions"}
-"""What a metric counts, where its name does not say it."""
+"""What a metric counts, for metrics whose name does not say it."""
 
 
 class Fate(StrEnum):
@@ -53,15 +53,15 @@ class Fate(StrEnum):
 
     SHIPS = "ships"
     REFUSED = "refused"
-    """It was built and executed, and does not hold what was asked."""
+    """It was built and executed, and does not meet the requirements."""
     FAILED = "failed"
     """It cannot be built, loaded or run."""
     SPARE = "not needed"
-    """It holds what was asked, and another one is better."""
+    """It meets the requirements, but another one is better."""
 
 
 _COUNTED_TO = 1e-3
-"""How far a share of what was counted may be from a whole number of it; another one is an expected share."""
+"""How far a number of lost items may be from a whole number to count as one; otherwise it is an expected value."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Candidate:
     name: str
     quantized: Quantized
     precision: str
-    """What :attr:`edgekit.target.BuildOptions.precision` is to be."""
+    """The value of :attr:`edgekit.target.BuildOptions.precision` to build it with."""
 
 
 @dataclass
@@ -79,14 +79,14 @@ class Fates:
     """What became of every candidate, in the order in which they were tried."""
 
     given: str = "the float model"
-    """What candidates are held against, in words."""
+    """What candidates are compared with, in words."""
     _records: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def measured(self, record: Mapping[str, Any]) -> None:
-        """Takes over what a quantizer measured.
+        """Records what became of the candidates that a quantizer measured.
 
         Args:
-            record: Its record, with the ``curve`` of its candidates, and those that ``failed``.
+            record: The quantizer's record, with the ``curve`` of its candidates, and those that ``failed``.
         """
         max_drop = record.get("max_drop")
         for failure in record.get("failed", ()):
@@ -96,22 +96,22 @@ class Fates:
             self._records[trial["candidate"]] = {**_row(trial["candidate"], fate, reason), **_figures(trial)}
 
     def measured_since(self, before: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        """Takes over what a quantizer measured once the form before had given way.
+        """Records what became of the candidates that a quantizer measured after one of its forms was given up.
 
         Args:
-            before: That form's record.
-            record: The record of the form that it handed on next.
+            before: The record of the form that was given up.
+            record: The record of the quantizer's next form.
         """
         known = {row["candidate"] for key in _MEASURED for row in before.get(key, ())}
         new = {key: [row for row in record.get(key, ()) if row["candidate"] not in known] for key in _MEASURED}
         self.measured({**record, **new})
 
     def told(self, name: str, fate: Fate, reason: str = "") -> None:
-        """Notes what became of a candidate."""
+        """Records what became of a candidate."""
         self._records[name] = {**self._records.get(name, {}), **_row(name, fate, reason)}
 
     def warned(self, name: str, texts: Sequence[str]) -> None:
-        """Notes what the stages of a candidate that gave way warned of: the bundle's own warnings are not about it."""
+        """Records the warnings of the stages of a candidate that was given up: they are not among the bundle's own."""
         if texts:
             self._records[name]["warnings"] = list(texts)
 
@@ -147,7 +147,7 @@ def _of_trial(trial: Mapping[str, Any], max_drop: float | None, given: str) -> t
 
 
 def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
-    """What a trial lost, in numbers of what was counted where that was counted."""
+    """In words, what a trial lost: a number of items if the metric counts items, else a share."""
     count, metric = trial.get("count"), trial["metric"]
     if (lost_class := trial.get("lost_class")) is not None:
         return str(lost_class)
@@ -171,7 +171,7 @@ def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
 
 
 def why(error: Exception) -> tuple[Fate, str]:
-    """What an error says of a candidate, in a line."""
+    """The fate of a candidate that raised an error, and the reason in one line."""
     if not isinstance(error, EdgeKitError):
         return Fate.FAILED, " ".join(f"{type(error).__name__}: {error}".split())
     text = error.message if error.found is None else f"{error.message}: {error.found}"
@@ -184,21 +184,21 @@ class Choice:
     """What was chosen when a bundle was packaged."""
 
     candidate: str | None
-    """The quantizer's name for it; None where there was nothing to choose."""
+    """The quantizer's name for the chosen candidate; None if there was nothing to choose."""
     in_float: bool
     """Whether the float model ships."""
     precision: str | None = None
-    """What that was built in; None for a quantized model."""
+    """The precision of the float model that ships; None for a quantized model."""
     target: str | None = None
-    """Who built the bundle; None where that does not matter."""
+    """The name of the target that built the bundle; None if it does not matter."""
     source: tuple[str, str] | None = None
-    """The file of the bundle's model, and its SHA-256; None where they do not matter."""
+    """The file of the bundle's model, and its SHA-256; None if they do not matter."""
     profile: str | None = None
-    """The device that the bundle is for; None where that does not matter."""
+    """The device that the bundle is for; None if it does not matter."""
 
     @classmethod
     def of(cls, bundle: Bundle) -> Choice:
-        """What a bundle's manifest records."""
+        """The choice that a bundle's manifest records."""
         manifest = bundle.manifest
         record = stage_record(manifest, Quantize.name)
         in_float = record.get("scheme", NONE) == NONE
@@ -212,10 +212,10 @@ class Choice:
         """Checks that the candidates to choose among are those of the bundle's target.
 
         Args:
-            target: Whose they are; None where they are for no target.
+            target: The name of the target that the candidates are for; None if they are for no target.
 
         Raises:
-            InputError: They are another target's, or none's.
+            InputError: The candidates are for another target, or for none.
         """
         if target is None and self.target is not None:
             raise InputError(
@@ -235,7 +235,7 @@ class Choice:
             )
 
     def of_another_model(self, model: Path) -> str | None:
-        """What to tell where the model is not the bundle's; None where it is."""
+        """A warning if the model is not the bundle's; None if it is, or if the bundle's model does not matter."""
         if self.source is None or self.source[1] == sha256(model):
             return None
         return f"--like names a bundle of another model ({self.source[0]}): what was chosen for that one is repeated"
@@ -243,7 +243,7 @@ class Choice:
     def first(self, precisions: Sequence[str]) -> Sequence[str]:
         """The precisions in the order in which the float model is tried: the chosen one before the others.
 
-        Where the target decides on the precision (:data:`AUTO`), it does not go by times, and decides the same again.
+        If the target decides on the precision (:data:`AUTO`), it does not decide by latencies, and decides as before.
         """
         if AUTO in precisions:
             return precisions
@@ -259,7 +259,7 @@ def require_size(built: Built, most: int, *, searched: bool = False) -> None:
         searched: Whether a form of that size was searched for already.
 
     Raises:
-        NotWorthItError: It is larger.
+        NotWorthItError: The build is larger.
     """
     size = loaded_bytes(built.artifact)
     if size > most:
@@ -280,9 +280,9 @@ def candidates(quantized: Quantized, floats: Sequence[str], precisions: Sequence
 
     Args:
         quantized: What the quantizer made of the model; it may know what to try next.
-        floats: What the float model is built in, in turn; empty where nothing but a quantized one is to ship,
-            which does not keep a model from it that its scheme leaves as it is.
-        precisions: What the rest of a quantized model is built in, in turn.
+        floats: The precisions to build the float model in, in order; empty if only a quantized model is to ship. A
+            model that the quantization scheme leaves in float is then built in ``precisions``.
+        precisions: The precisions to build the rest of a quantized model in, in order.
     """
     last, current = quantized, None if quantized.stays_float else quantized
     while current is not None:
@@ -305,22 +305,22 @@ def first_that_holds(
     *,
     whatever_fails: bool,
 ) -> Verified:
-    """The first of the candidates that can be built and holds what is asked of it.
+    """The first of the candidates that can be built and meets the requirements, built and verified.
 
     Args:
-        forms: The candidates in turn.
-        attempt: Builds one, and checks it.
-        fates: Told what becomes of each.
-        fall_back: Called before another one is tried, with the one before, that one, and what people should know of the
-            one before; gives what the stages of the one before warned of.
-        whatever_fails: Whether a candidate gives way to the next one whatever happened to it; else only where it was
-            built in half precision or multiplies integers, and is not accurate enough for that reason.
+        forms: The candidates in the order in which they are tried.
+        attempt: Builds a candidate, and checks it.
+        fates: Records what becomes of each candidate.
+        fall_back: Called before the next candidate is tried, with the failed one, the next one, and a message about
+            the failed one; returns the warnings of the failed one's stages.
+        whatever_fails: Whether the next candidate is tried whatever error the failed one raised; otherwise only if the
+            failed one was built in half precision or multiplies integers, and is not accurate enough for that reason.
 
     Raises:
-        edgekit.errors.EdgeKitError: What the last one failed by, or what no other one can mend.
+        edgekit.errors.EdgeKitError: The error of the last candidate, or one that no other candidate can avoid.
     """
     failed: tuple[Candidate, Exception] | None = None
-    slow: dict[tuple[str, str], Candidate] = {}  # slower than the float model, by their operations
+    slow: dict[tuple[str, str], Candidate] = {}  # candidates slower than the float model, by their operations
     for form in forms:
         if failed is not None:
             before, error = failed
@@ -354,12 +354,12 @@ def first_that_holds(
 
 
 def _operations(form: Candidate) -> tuple[str, str]:
-    """What forms share that take as long as each other: weights that are rounded another way take no time."""
+    """A key that forms of the same latency share: rounding weights differently does not change the latency."""
     return operations_digest(form.quantized.model), form.precision
 
 
 def _may_help(form: Candidate, before: Candidate, error: Exception, *, whatever_fails: bool) -> bool:
-    """Whether a form may hold where the one before failed so."""
+    """Whether a form may succeed although the one before raised this error."""
     if form.quantized is not before.quantized:
         return whatever_fails
     if isinstance(error, InaccurateError):
@@ -368,7 +368,7 @@ def _may_help(form: Candidate, before: Candidate, error: Exception, *, whatever_
 
 
 def _holds_integers(model: Model) -> bool:
-    """Whether a model multiplies integers, or stores matrices as such: runtimes may compute with fewer bits than it."""
+    """Whether a model multiplies or stores matrices of integers: runtimes may compute it with fewer bits."""
     return multiplies_integers(model) or any(
         value.dtype is not None and value.dtype in STORED_INTEGERS and value.shape is not None and len(value.shape) > 1
         for value in model.graph.initializers.values()
@@ -376,12 +376,12 @@ def _holds_integers(model: Model) -> bool:
 
 
 def _name(form: Candidate, error: Exception) -> str:
-    """A candidate's name: a float one whose precision was the target's choice bears the name of that."""
+    """A candidate's name; for a float model whose precision the target chose, the name of that precision."""
     return error.precision if form.name == FLOAT and isinstance(error, InaccurateError) else form.name
 
 
 def _in_place_of(before: Candidate, form: Candidate, error: Exception) -> str:
-    """What is tried next; where the target chose that precision before, the option that asks for it."""
+    """What is tried next, by name; if the failed one has the same name, the option that asks for the precision."""
     same = _name(before, error) == form.name
     return f"--precision {form.precision}" if same else _quoted(form.name)
 
@@ -401,5 +401,5 @@ def _told(form: Candidate, error: Exception) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A candidate's name in a sentence: those of several words, such as 'weights only', would read as part of it."""
+    """A candidate's name for a sentence: a name of several words, such as 'weights only', is put in quotes."""
     return f"'{name}'" if " " in name else name

@@ -1,4 +1,4 @@
-"""What the project file declares of a bundle, as a request to package it."""
+"""Turns a bundle that the project file declares into a request to package it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from edgekit.packaging.request import PackageRequest
 
 
 def request_for(declared: DeclaredBundle) -> PackageRequest:
-    """What to package for a declared bundle.
+    """The request to package a declared bundle.
 
     Raises:
-        InputError: Its metric cannot be found.
+        InputError: The bundle's metric cannot be found.
     """
     return PackageRequest(
         model=declared.model,

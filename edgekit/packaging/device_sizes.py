@@ -1,4 +1,4 @@
-"""Sizes of free dimensions that suit the devices which a model is for."""
+"""Sizes of free dimensions that suit the devices that a model is built for."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class FixedShapes:
     device: Holds
     """Which sizes the devices take in a dimension."""
     left_out: LeftOut
-    """The samples of other sizes."""
+    """The samples of sizes that the model does not take."""
 
 
 def told_by_samples(
     loaded: Model, shapes: ShapeRequest, sampled: SampledShapes, device: Holds, walk: Walk, *folders: Path | None
 ) -> Model:
-    """The model with the names of dimensions that samples put right, and sizes and values of a sample to try it at.
+    """The model with dimension names corrected by the samples, and with sizes and values of a sample for trial runs.
 
     Args:
         loaded: The model as it was loaded.
@@ -59,7 +59,7 @@ def told_by_samples(
 
 
 def _to_try(loaded: Model, sampled: SampledShapes) -> Model:
-    """The model with the sizes and values of a sample to try it at."""
+    """The model with the sizes and values of a sample for trial runs."""
     return replace(
         loaded,
         sample_shapes=sampled.one,
@@ -71,7 +71,7 @@ def _to_try(loaded: Model, sampled: SampledShapes) -> Model:
 def fix_shapes_at(
     holds: Holds, loaded: Model, shapes: ShapeRequest, sampled: SampledShapes, *, defaults: bool = True
 ) -> tuple[FixShapes, LeftOut]:
-    """The stage that fixes a model's shapes for a device that takes such sizes, and the samples of other sizes."""
+    """The stage that fixes a model's shapes for a device that takes the sizes ``holds``, and samples of other sizes."""
     left_out = of_other_sizes(
         loaded.inputs, shapes, sampled, one_size=holds is Holds.ONE, may_be_empty=holds is Holds.ANY
     )
@@ -91,10 +91,10 @@ def fixed_for(
 ) -> FixedShapes:
     """The model with its shapes fixed, as far as the devices need it.
 
-    Devices that take any size get the dimensions open that nobody asked about. Where one of them then lacks operators
-    that it has at the sizes of the samples, from the least to the greatest, it gets these; and where these do not help
-    either, or the model does not run at all of them, or the device holds one size, the one that most samples have. What
-    then still depends on the value of an input, which is the same in all samples, gets that value.
+    Dimensions that nobody asked about stay open if all devices take any size. If a device then lacks operators, or the
+    model does not run, these dimensions get the sizes of the samples from the least to the greatest. If that fails in
+    turn, or a device takes one size, they get the size that most samples have. If operators are still lacking, and some
+    device does not take any size, inputs that have the same value in all samples are fixed at that value.
 
     Args:
         profiles: The devices.
@@ -102,11 +102,11 @@ def fixed_for(
         shapes: The sizes that were asked for.
         sampled: The shapes of the samples.
         walk: Runs the stages.
-        simplify: What the devices are asked about is simplified by this stage, which may keep what it gives.
-        adapter: Rewrites for each device what it refuses, and may keep what it gives.
+        simplify: Simplifies the model before devices are asked about its operators; may cache its results.
+        adapter: Rewrites for each device the operators that it refuses; may cache its results.
 
     Raises:
-        InputError: Shapes that were asked for do not fit, or none of this runs.
+        InputError: Shapes that were asked for do not fit, or the model runs at none of these sizes.
     """
     device = held_sizes(profiles)
     narrower = {Holds.ANY: (Holds.RANGE, Holds.ONE), Holds.RANGE: (Holds.ONE,), Holds.ONE: ()}[device]
@@ -156,9 +156,10 @@ def _is_open(model: Model) -> bool:
 def _lacking(
     model: Model, profiles: Sequence[tuple[Target, Profile]], simplify: Simplify, adapter: Adapter
 ) -> str | None:
-    """An operator in words that a device lacks at these sizes, or that its runtime, which is here, cannot load.
+    """In words, an operator that a device lacks at these sizes; None if it lacks none.
 
-    The model is asked about as it is to be built: simplification counts the turns of loops, say.
+    If the device's runtime runs here, an operator whose support is unknown counts as lacking. Operators are those of
+    the simplified model, as it is built: simplification counts the turns of loops, say.
     """
     if needs_numbers(model, profiles):
         model = with_word_inputs(model).model
@@ -179,10 +180,10 @@ def held_sizes(profiles: Sequence[tuple[Target, Profile]]) -> Holds:
 
 
 def require_one_size(model: Model, sampled: SampledShapes, device: Holds) -> None:
-    """Checks that samples do not have several sizes where the model leaves one free that the device has to know.
+    """Checks that samples have one size in each dimension that the model leaves free and the device has to know.
 
     Raises:
-        InputError: They have.
+        InputError: Samples have several sizes in such a dimension.
     """
     for spec, axis, dim, flag in dynamic_dimensions(model):
         found = sampled.ranges.get(spec.name, ())

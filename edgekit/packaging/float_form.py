@@ -1,4 +1,4 @@
-"""The float model as the target builds it, which another form of the model has to be better than."""
+"""The float model as the target builds it, which other forms of the model have to be better than."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from edgekit.timing.latency import Interval, ratio_interval, time_in_turns
 from edgekit.units import bytes_texts
 
 AUTO = "auto"
-"""The precision of the target's choice, where that is accurate enough; else float32."""
+"""The precision that the target chooses if it is accurate enough; else float32."""
 FLOAT16 = "float16"
 FLOAT32 = "float32"
 SAME_SPEED = 1.05
-"""Latencies whose ratio is below this are the same: the machine's own noise is as large."""
+"""Latencies whose ratio is below this count as equal: the noise of the machine is as large."""
 AS_FAST = 0.95
-"""One that is surely below this is not looked at again."""
+"""If the whole interval of the ratio is below this, the latencies are not measured again."""
 LOOKS = 3
-"""How often both are opened and timed where it is not clear: how one was loaded may be why it is slow."""
+"""How many times both models are opened and timed if the result is not clear: how one was loaded may make it slow."""
 
 
 class NotWorthItError(RequirementError):
@@ -43,7 +43,7 @@ class NotWorthItError(RequirementError):
 
 
 def name_of_given(model: Model) -> str:
-    """What the model that is quantized is called: one that multiplies integers already is no float model."""
+    """What messages call the model to quantize: a model that multiplies integers already is not a float model."""
     return "the model as it came" if multiplies_integers(model) else "the float model"
 
 
@@ -52,14 +52,14 @@ class SlowerError(NotWorthItError):
 
 
 class FloatForm:
-    """The float model as the target builds it: what another form has to be smaller than, and no slower.
+    """The float model as the target builds it: another form has to be smaller than it, and not slower.
 
-    With the precision ``auto`` it is smaller in half precision and, where a runtime widens half weights as it computes,
-    faster in single.
+    With the precision ``auto``, sizes are compared with the float model in half precision, and latencies with the float
+    model in single precision, which is faster where a runtime widens half weights as it computes.
 
     Args:
         model: The float model.
-        target: Who builds it.
+        target: The target that builds it.
         profile: The device.
         options: How it is built.
     """
@@ -76,18 +76,18 @@ class FloatForm:
         """Checks that another form saves space.
 
         Args:
-            built: What was built of it.
-            in_half: Whether it is the float model in half precision. It is held against single precision, and has to
-                save :data:`edgekit.quantizer.LEAST_SAVED` of it.
+            built: The build of the other form.
+            in_half: Whether the other form is the float model in half precision. It is compared with single precision,
+                and has to save the share :data:`edgekit.quantizer.LEAST_SAVED` of that.
 
         Raises:
-            NotWorthItError: It is as large as the float model, or hardly smaller.
+            NotWorthItError: The other form is as large as the float model, or hardly smaller.
         """
         size = loaded_bytes(built.artifact)
         precision, share = (FLOAT32, 1) if in_half else (self._smallest, 2)
         of_weights = int(sum(map(_bytes_without_zeros, self._model.tensors())) / share)
         if is_smaller(size, of_weights, multiplies_integers=not in_half):
-            return  # the float weights alone take more, however few bytes their zeros take
+            return  # the float weights alone are larger, even if their zeros take no bytes
         with self._built(precision, draft=False) as artifact:  # a draft may be larger than what ships
             of_float = loaded_bytes(artifact)
         if not is_smaller(size, of_float, multiplies_integers=not in_half):
@@ -103,13 +103,13 @@ class FloatForm:
         """Checks that another form takes no longer, where the device's own runtime runs here.
 
         Args:
-            built: What was built of it.
-            samples: The first is what both are timed on.
-            in_half: Whether it is the float model in half precision, in whose place one of twice the size would ship:
-                it has to be slower each time, not only more often than not.
+            built: The build of the other form.
+            samples: Both are timed on the first sample.
+            in_half: Whether the other form is the float model in half precision. It is refused only if it is slower in
+                every measurement, not just in most, since a form of twice the size would ship in its place.
 
         Raises:
-            SlowerError: It is slower than the float model.
+            SlowerError: The other form is slower than the float model.
         """
         if not self._profile.runs_here:
             return
@@ -124,14 +124,14 @@ class FloatForm:
                     return
                 slower += ratio[0] > 1 and math.sqrt(ratio[0] * ratio[1]) > SAME_SPEED
                 if slower + LOOKS - 1 - look < refused_from:
-                    return  # whatever the looks that are left show
-        # by how much would differ from run to run
+                    return  # the remaining measurements cannot change the result
+        # The message gives no factor, which would differ from run to run.
         raise SlowerError(f"is slower than {name_of_given(self._model)}")
 
     def _ratio(self, built: Artifact, of_float: Artifact, feeds: Mapping[str, np.ndarray]) -> Interval | None:
-        """In which interval lies how many times as long one takes as the other, each in a process of its own.
+        """The interval of the ratio of the latencies of ``built`` and ``of_float``; None after too few runs.
 
-        In a process that has done other work before, a model may be slower than it is in an app.
+        Each runs in a process of its own: after other work in a process, a model may be slower than in an app.
         """
         with ExitStack() as processes:
             sessions = [processes.enter_context(self._alone(each)) for each in (built, of_float)]
@@ -154,7 +154,7 @@ class FloatForm:
 
 
 def _bytes_without_zeros(tensor: ir.TensorProtocol) -> float:
-    """What the elements of a tensor take that are not zero."""
+    """Bytes of the elements of a tensor that are not zero."""
     if tensor.dtype == ir.DataType.STRING or not tensor.size:
         return tensor.nbytes
     return tensor.nbytes * np.count_nonzero(tensor.numpy()) / tensor.size

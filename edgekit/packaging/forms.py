@@ -1,4 +1,4 @@
-"""Builds and verifies one form of the model after the other for one device, until one holds what is asked of it."""
+"""Builds and verifies one form of the model after another for one device, until one meets the requirements."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from edgekit.stages.verify import Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
 
 MORE_EXAMPLES = 2
-"""How often a target decides once more, on the samples on which what it built is not accurate enough."""
+"""How many times a target decides again, with the samples on which its build was not accurate enough."""
 
 
 @dataclass(frozen=True)
 class HeldTo:
-    """What every form of the model is held to, on whatever device."""
+    """The requirements for every form of the model, the same for every device."""
 
     original: Model
     samples: Samples
-    """What it is verified on."""
+    """The samples to verify on."""
     calibration: Samples | None
-    """What it was calibrated on."""
+    """The samples that the model was calibrated on."""
     max_drop: float | None
     floor_db: float | None
     evaluation: Evaluation | None
@@ -62,13 +62,13 @@ class Forms:
 
     Args:
         walk: Runs the stages.
-        target: Who builds.
+        target: The target that builds.
         profile: The device.
         folder: Where to build; exists and is empty.
-        options: How to build, but for precision and compression.
-        held_to: What they are held to.
+        options: How to build; precision and compression are replaced.
+        held_to: The requirements.
         scheme: The quantization scheme that was asked for.
-        others: Whether the model was checked and rewritten for another device, so that this one has to be asked anew.
+        others: Whether the model was checked and rewritten for another device, so that this one needs its own check.
     """
 
     def __init__(
@@ -97,27 +97,27 @@ class Forms:
         self._model: Model | None = None
         quantized_here = bool(walk.records) and walk.records[-1]["name"] == Quantize.name
         self._first_of_form = len(walk.records) - quantized_here
-        """Where the records of the quantized model begin that is tried, its quantization included."""
+        """Index of the first record of the quantized form that is tried, that of its quantization included."""
         self._first_build = self._first_of_form
-        """Where those of what is built of it in one precision begin."""
+        """Index of the first record of what is built of that form in one precision."""
 
     @property
     def shipped(self) -> Quantized:
-        """The form that was tried last, which is the one that holds."""
+        """The form that was tried last, which is the one that meets the requirements."""
         return self._tried[-1]
 
     def first_that_holds(
         self, quantized: Quantized, precisions: tuple[Sequence[str], Sequence[str]], fates: Fates
     ) -> Verified:
-        """What was built of the first form that holds, in the folder.
+        """The first form that meets the requirements, built in the folder and verified.
 
         Args:
             quantized: The form to begin with; it may know what to try next.
-            precisions: In which a float model is tried in turn, and the rest of a quantized one.
-            fates: Told what becomes of each.
+            precisions: The precisions in which a float model is tried, and those for the rest of a quantized model.
+            fates: Records what becomes of each form.
 
         Raises:
-            edgekit.errors.EdgeKitError: What the last one failed by.
+            edgekit.errors.EdgeKitError: The error of the last form that was tried.
         """
         return first_that_holds(
             candidates(quantized, *precisions),
@@ -128,15 +128,15 @@ class Forms:
         )
 
     def _attempt(self, candidate: Candidate) -> Verified:
-        """What was built.
+        """Builds and verifies a candidate.
 
         Raises:
-            OSError: The disk is full: that says nothing of the candidate.
+            OSError: The disk is full, which says nothing about the candidate.
         """
         try:
             return self._on_more_examples(candidate)
         except (InaccurateError, NotWorthItError, UnsupportedOpsError):
-            raise  # what is known of the candidate
+            raise  # these errors are about the candidate
         except Exception as error:
             number = shortage(self._folder)
             if number is not None:
@@ -144,7 +144,7 @@ class Forms:
             raise
 
     def _on_more_examples(self, candidate: Candidate) -> Verified:
-        """What was built, by further examples where it is not accurate on some samples."""
+        """Builds and verifies a candidate; if it is not accurate on some samples, again with these as examples."""
         options, original = self._options, self._held_to.original
         model = self._checked(candidate.quantized)
         self._first_build = len(self._walk.records)
@@ -223,7 +223,7 @@ class Forms:
         return verified
 
     def _checked(self, form: Quantized) -> Model:
-        """The form's model, once the target was asked about its operators."""
+        """The form's model, after its operators were checked for the device; a form is checked once."""
         if self._model is None or form is not self._tried[-1]:
             self._model = None
             if self._tried:
@@ -237,7 +237,7 @@ class Forms:
         return self._model
 
     def _fall_back(self, before: Candidate, form: Candidate, why: str) -> Sequence[str]:
-        """Gives up what was made of a candidate but for what the next one starts from; gives what it was warned of."""
+        """Discards what was built of a candidate, except what the next one starts from; returns its warnings."""
         shared = form.quantized is before.quantized
         warnings = self._walk.set_aside(self._first_build if shared else self._first_of_form)
         self._walk.warn(why)
@@ -246,7 +246,7 @@ class Forms:
 
 
 def _feeds_at(samples: Samples, places: Collection[int]) -> Iterator[Mapping[str, np.ndarray]]:
-    """What the samples at these places feed."""
+    """The inputs of the samples at these places."""
     return (sample.feeds for sample in samples_at(samples, places))
 
 

@@ -38,7 +38,7 @@ class DynamicDimension:
     input: str
     axis: int
     dimension: Dim
-    """Its name; None where it has none."""
+    """The dimension's name, or None if it has none."""
     fix: str
     """The option of the command line that would fix it."""
 
@@ -49,12 +49,12 @@ class Inspection:
 
     file: str
     bytes: int
-    """Of the file and of the files that it keeps its tensors in."""
+    """Bytes of the file and of the files that it keeps its tensors in."""
     sha256: str
     producer: str
     opset: int
     upgraded_from_opset: int | None
-    """The file's operator set, where it was too old to work with; None where it is ``opset``."""
+    """The file's operator set if it was too old and was upgraded to ``opset``; None if it is ``opset``."""
     inputs: tuple[ValueSpec, ...]
     outputs: tuple[ValueSpec, ...]
     dynamic_dimensions: tuple[DynamicDimension, ...]
@@ -63,16 +63,16 @@ class Inspection:
     parameters: int
     weight_bytes: int
     macs: int | None
-    """Multiplications, each with its addition, of one run; None where shapes are not known."""
+    """Multiplications, each with its addition, of one run; None if shapes are not known."""
     uncounted_nodes: tuple[str, ...]
-    """The nodes whose shapes are not known, so that their MACs are not."""
+    """The nodes whose MACs are not known because shapes are not."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """What the file states of itself, by key."""
     warnings: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> int:
-        """Number of nodes, those of subgraphs counted."""
+        """Number of nodes, including those of subgraphs."""
         return sum(self.operators.values())
 
     def as_record(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class ExtractedModel:
     output: Path
     nodes: int
     nodes_before: int
-    """Of the whole model."""
+    """Number of nodes of the whole model."""
     inputs: tuple[ValueSpec, ...]
     outputs: tuple[ValueSpec, ...]
     warnings: tuple[str, ...] = ()
@@ -253,7 +253,7 @@ def extract_model(
     Args:
         model: The ONNX file.
         outputs: The values to compute.
-        inputs: The values to start from; none stands for the model's own inputs.
+        inputs: The values to start from; if empty, the model's own inputs.
         output: The ONNX file to write.
         progress: Told of the stages.
 

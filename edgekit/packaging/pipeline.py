@@ -1,4 +1,4 @@
-"""The corridor that a model walks down: from an ONNX file to a bundle, stage after stage."""
+"""Packages a model: from an ONNX file to a bundle, stage after stage."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from edgekit.witness import Witness, require_executed
 def package(request: PackageRequest, progress: Progress, executor: Executor | None = None) -> Bundle:
     """Packages a model, and proves that the bundle computes what the model computes.
 
-    What can be refused without work is refused before it. The bundle's name is not touched until the bundle is whole.
+    Requests that cannot succeed are refused before any work. The bundle gets its name only once it is complete.
 
     Args:
         request: What to package, and how.
@@ -56,7 +56,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     """
     (target, profile), *others = profiles = request.profiles()
     require_possible(request, profiles)
-    enough_seconds()  # what is no time is refused before the long work
+    enough_seconds()  # refuses an invalid duration before the long work
     witness = None if request.witness is None else find_witness(request.witness)
     if witness is not None:
         require_executed(witness, {profile.name: target.name for target, profile in profiles})
@@ -114,10 +114,10 @@ def _quantized(
     progress: Progress,
     executor: Executor | None,
 ) -> Quantized:
-    """The best quantized form; the float model where that is asked for, or none is better.
+    """The best quantized form, or the float model if that is asked for or no quantized form is better.
 
     Raises:
-        RequirementError: A form is asked for, and none holds the budget.
+        RequirementError: A quantized form is asked for, and none holds the budget.
     """
     quantize = Quantize(
         request.scheme,
@@ -141,7 +141,7 @@ def _quantized(
 
 
 def _held_to(request: PackageRequest, model: Prepared) -> HeldTo:
-    """What each form that is built has to hold."""
+    """The requirements for each form that is built."""
     return HeldTo(
         model.original,
         model.verification,
@@ -158,7 +158,7 @@ def _held_to(request: PackageRequest, model: Prepared) -> HeldTo:
 
 
 def _classes(original: Model, verified: Verified, samples: Samples) -> Classes | None:
-    """What tells the class, where classes have names, samples labels, or the user says so."""
+    """What tells the class; None unless classes have names, samples have labels, or the user declares the classes."""
     if not (samples.has_labels or original.class_choice.has_classes):
         return None
     restart(verified.reference)
@@ -169,15 +169,15 @@ def _classes(original: Model, verified: Verified, samples: Samples) -> Classes |
 
 
 def require_replaceable(output: Path, chosen_with: str) -> None:
-    """Checks that nothing of the user's would go with a bundle that is there already.
+    """Checks that replacing a bundle that exists would not delete files of the user.
 
     Args:
         output: The bundle's folder.
-        chosen_with: What the user chooses it with, for the hint.
+        chosen_with: The option with which the user chooses the folder, for the hint.
 
     Raises:
-        InputError: The bundle's folder holds files that EdgeKit did not put there, lies in another bundle, or has a
-            damaged manifest, or a Git LFS pointer, in place of the one that tells them.
+        InputError: The bundle's folder holds files that EdgeKit did not put there, or lies in another bundle, or its
+            manifest, which lists EdgeKit's files, is damaged or a Git LFS pointer.
     """
     require_outside_bundles(output)
     manifest = output / MANIFEST
@@ -219,10 +219,10 @@ def _built_further(
     witness: Witness | None,
     progress: Progress,
 ) -> FurtherBuild:
-    """The form that ships, built and verified for another device in a folder of its own beside the first build.
+    """The form that ships, built and verified for another device in a folder of its own next to the first build.
 
     Raises:
-        RequirementError: It cannot be built, or is not accurate enough.
+        RequirementError: The form cannot be built, or is not accurate enough.
     """
     place = folder / profile.name
     place.mkdir()

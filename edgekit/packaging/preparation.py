@@ -44,27 +44,27 @@ from edgekit.stages.words_as_numbers import WordsAsNumbers, needs_numbers
 from edgekit.target import BuildOptions, Profile, Target
 
 EXAMPLES = 2
-"""How many of the samples a target gets to decide by."""
+"""How many samples a target gets to base its decisions on."""
 SEEDED_SAMPLES = 4
-"""How many random inputs a model is verified on where there is no data."""
+"""How many random inputs a model is verified on if there is no data."""
 Profiles = Sequence[tuple[Target, Profile]]
 """The devices to build for, the main one first."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A model that is ready to be quantized and built, and what it is judged by."""
+    """A model that is ready to be quantized and built, with its samples."""
 
     name: str
-    """What the file calls it."""
+    """The model's name in its file."""
     original: Model
-    """What the answers of a built form are compared with."""
+    """The model whose outputs are compared with those of a built form."""
     fixed: Model
     """The original with the inputs and sizes that the devices take."""
     ready: Model
-    """That one simplified, and rewritten for the main device."""
+    """The ``fixed`` model, simplified and rewritten for the main device."""
     options: BuildOptions
-    """For the main target."""
+    """The build options for the main target."""
     calibration: Samples | None
     verification: Samples
 
@@ -75,9 +75,9 @@ class _Fixed:
 
     model: Model
     left_out: Collection[str]
-    """Arrays in samples that the model does not take."""
+    """Names of arrays in samples that the model does not take."""
     other_sizes: Collection[Path]
-    """Samples of sizes that it does not take."""
+    """Files of samples with sizes that the model does not take."""
 
 
 def prepared(request: PackageRequest, profiles: Profiles, walk: Walk, progress: Progress) -> Prepared:
@@ -134,7 +134,7 @@ def prepared(request: PackageRequest, profiles: Profiles, walk: Walk, progress: 
 def _loaded(
     request: PackageRequest, profiles: Profiles, class_names: Sequence[str], walk: Walk
 ) -> tuple[Model, SampledShapes]:
-    """The model as it was loaded, with what the request says of it, and the shapes of the samples.
+    """The loaded model, with class names and outputs as the request declares them, and the shapes of the samples.
 
     Raises:
         InputError: A folder of samples is missing, or the labels are in another order than the model's.
@@ -197,16 +197,18 @@ def _fixed(
 def _fitting_preprocessing(
     request: PackageRequest, inputs: tuple[ValueSpec, ...], walk: Walk, *, media: bool
 ) -> Preprocessing | None:
-    """The preprocessing with all that it leaves out; None where none is declared, or where it is for other models.
+    """The declared preprocessing with the settings that it omits filled in.
+
+    None if none is declared, or if it is declared for several models and does not fit this one.
 
     Args:
-        request: What was declared.
+        request: The request with the declaration.
         inputs: The model's inputs, shapes fixed.
-        walk: Told where what is declared for several models does not fit this one.
-        media: Whether samples are pictures or sounds, which nothing else makes the input of.
+        walk: Gets a warning if a declaration for several models does not fit this one.
+        media: Whether samples are pictures or sounds, which need preprocessing.
 
     Raises:
-        InputError: It does not fit the model.
+        InputError: The declared preprocessing does not fit the model.
     """
     try:
         require_size(inputs, request.preprocessing, request.data, request.verify_data)
@@ -223,7 +225,7 @@ def _fitting_preprocessing(
 
 
 def _takes_the_same(loaded: Model, fixed: Model) -> bool:
-    """Whether the model takes, as it was loaded, inputs of the types and of the shapes that were fixed."""
+    """Whether the loaded model takes inputs of the types and shapes of the fixed model."""
     names = ([(spec.name, spec.dtype) for spec in model.inputs] for model in (loaded, fixed))
     return next(names) == next(names) and all(
         before.shape is not None
@@ -240,7 +242,7 @@ def _samples(
     left_out: Collection[str],
     without: Collection[Path],
 ) -> tuple[Samples | None, Samples]:
-    """The samples to calibrate on, if any, and those to verify on."""
+    """The samples to calibrate on, or None, and the samples to verify on."""
 
     def opened(folder: Path) -> Samples:
         return open_samples(
@@ -263,7 +265,7 @@ def _samples(
 
 
 def _examples(original: Model, samples: Samples) -> Iterator[Mapping[str, np.ndarray]]:
-    """The first samples, completed by states as they are in a sequence."""
+    """The first samples, completed by the states that the model has at these steps of a sequence."""
     first = (sample.feeds for sample in islice(samples, EXAMPLES))
     if not original.states:
         yield from first

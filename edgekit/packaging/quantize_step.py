@@ -57,9 +57,9 @@ class QuantizedModel:
 
     output: Path
     record: Mapping[str, Any]
-    """What the quantizer tells: the scheme, the candidates that it measured (``curve``), the layers."""
+    """What the quantizer records: the scheme, the candidates that it measured (``curve``), the layers."""
     bytes_before: int
-    """Of the float model's files."""
+    """Bytes of the float model's files."""
     bytes: int
     weight_bytes_before: int
     weight_bytes: int
@@ -92,11 +92,11 @@ class QuantizeOrder:
     data: Path | None = None
     """Samples to calibrate on."""
     label: str | None = None
-    """The column that holds the class, where samples are the rows of a table."""
+    """The column that holds the class, if samples are the rows of a table."""
     tables: Mapping[Path, Table | SampleList] = field(default_factory=dict)
     """Tables in memory, by the paths that stand for them as samples."""
     target: str | None = None
-    """The device profile to quantize for and to score candidates on; None: what suits most devices."""
+    """The device profile to quantize for and to score candidates on; None: quantize as suits most devices."""
     scheme: str = "auto"
     quantizer: str | None = None
     """Name of the quantizer; None: the one that :func:`edgekit.registry.installed_quantizer` prefers."""
@@ -106,19 +106,19 @@ class QuantizeOrder:
     preprocessing: Preprocessing | None = None
     """How pictures or sounds become the model's input, as it was declared."""
     outputs: DeclaredOutputs | None = None
-    """What the outputs tell; None: as it is recognised."""
+    """What the outputs mean; None: what is recognized from the model."""
     smallest: bool = False
     """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
     max_bytes: int | None = None
-    """What the model may take, as its target builds it; None where any size will do."""
+    """Most bytes of the model as its target builds it; None for any size."""
     labels: Path | None = None
-    """File with a class name a line; None: labels are numbers, or what the folders' order says."""
+    """File with a class name a line; None: labels are numbers, or sub-folders numbered by the order of their names."""
     instruction_sets: tuple[str, ...] | None = None
-    """With which candidates have to hold the budget; None: those of the target."""
+    """The instruction sets with which candidates have to hold the budget; None: those of the target."""
     like: Choice | None = None
-    """What an earlier bundle records of the candidate to write; None for the best one."""
+    """The choice of an earlier bundle, whose candidate is written; None for the best candidate."""
     explain: bool = False
-    """Whether more is measured for the record alone, such as what keeping sums from saturation costs."""
+    """Whether to measure more, only for the record, such as the accuracy that is lost to keep sums from saturating."""
 
 
 def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor | None = None) -> QuantizedModel:
@@ -164,10 +164,10 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
 
 
 def _hold_choice(like: Choice, order: QuantizeOrder, walk: Walk) -> None:
-    """Holds an earlier choice against the order.
+    """Checks that an earlier choice fits the order.
 
     Raises:
-        InputError: Nothing was chosen, or among another target's candidates.
+        InputError: Nothing was chosen, or the choice was among the candidates of another target.
     """
     if like.candidate is None:
         raise InputError("is a bundle for which no candidate was chosen", subject="--like", hint="leave --like out")
@@ -246,7 +246,7 @@ def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor
 
 
 def _warn_of_sets(walk: Walk, order: QuantizeOrder, record: Mapping[str, Any]) -> None:
-    """Tells which instruction sets were asked for that candidates were not held to."""
+    """Warns of instruction sets that were asked for and with which candidates were not judged."""
     if order.target is None or record["scheme"] == NONE:
         return
     plugin, profile = find_profile(order.target)
@@ -260,17 +260,17 @@ def _warn_of_sets(walk: Walk, order: QuantizeOrder, record: Mapping[str, Any]) -
 
 
 def _holds_arrays(sampled: SampledShapes | None) -> bool:
-    """Whether samples are there as arrays, not as pictures or sounds."""
+    """Whether samples are arrays, not pictures or sounds."""
     return sampled is not None and sampled.count > 0
 
 
 def _fixed_for_samples(
     walk: Walk, order: QuantizeOrder, sampled: SampledShapes | None
 ) -> tuple[Model, Collection[Path]]:
-    """The model to quantize, and the samples that it does not take.
+    """The model to quantize, and the files of samples that it does not take.
 
-    Dimensions stay free where samples are arrays, and all that executes it takes any size. A picture or a sound becomes
-    an input of one shape, and a target that has to know sizes executes candidates.
+    Dimensions stay free if samples are arrays, and if the target, if any, takes any size. Otherwise they get sizes: a
+    picture or a sound becomes an input of one shape, and a target that has to know sizes executes candidates.
     """
     loaded = walk.run_stage(Load(() if sampled is None else sampled.names), order.model).model
     require_inference(loaded)
@@ -296,7 +296,7 @@ def _fixed_for_samples(
 
 
 def _refused_schemes(target: str) -> Mapping[str, str]:
-    """The schemes that the command cannot do for a target, and why."""
+    """The schemes that ``edgekit quantize`` cannot apply for a target, each with the reason."""
     plugin, profile = find_profile(target)
     why = f"{plugin.name} stores weights so when it builds: `edgekit package` takes it"
     return {**refused(plugin, profile), **dict.fromkeys(plugin.weight_schemes(profile), why)}
@@ -305,7 +305,7 @@ def _refused_schemes(target: str) -> Mapping[str, str]:
 def _quantized(
     walk: Walk, request: QuantizationRequest, order: QuantizeOrder, progress: Progress
 ) -> tuple[Model, Mapping[str, Any]]:
-    """The quantized model and the quantizer's record, for the target where one is named."""
+    """The quantized model and the quantizer's record, for the target if one is named."""
     if order.target is not None:
         stage = Quantize(
             request.scheme,
@@ -339,5 +339,5 @@ def _quantized(
 
 
 def _bytes(model: Path) -> int:
-    """Of the model's file and of the files that it keeps its tensors in."""
+    """Bytes of the model's file and of the files that it keeps its tensors in."""
     return sum(file.stat().st_size for file in model_files(model))

@@ -1,4 +1,4 @@
-"""What to package, and whether it can be told at once that it cannot be done."""
+"""What to package, and checks that refuse an impossible request before any work."""
 
 from __future__ import annotations
 
@@ -42,32 +42,33 @@ class PackageRequest:
     output: Path
     """The bundle's folder."""
     name: str | None = None
-    """What the bundle calls itself; the model file's stem where nothing is said."""
+    """The name in the bundle's manifest; None: the name that the model's file has."""
     data: Path | None = None
     """Samples to calibrate and verify on."""
     verify_data: Path | None = None
-    """Samples to verify on in place of those."""
+    """Samples to verify on in place of ``data``."""
     label: str | None = None
-    """The column that holds the class, where samples are the rows of a table."""
+    """The column that holds the class, if samples are the rows of a table."""
     tables: Mapping[Path, Table | SampleList] = field(default_factory=dict)
     """Tables in memory, by the paths that stand for them as samples."""
     quantize: str | None = None
-    """None: ``auto`` with data, ``none`` without."""
+    """The quantization scheme; None: ``auto`` with data and without states, else ``none``."""
     quantizer: str | None = None
     """The name of the quantizer; None: the one that :func:`edgekit.registry.installed_quantizer` prefers."""
     like: Choice | None = None
-    """What a quantizer that goes by times chose before, to be chosen again; None: whatever is best now."""
+    """The choice of an earlier bundle, to be repeated, since latencies decide anew each time; None: the best now."""
     max_drop: float | None = None
     floor_db: float | None = None
-    """The SQNR in dB that outputs have to reach over all samples; None for what suits the form that is built."""
+    """The SQNR in dB that outputs have to reach over all samples; None: a floor that suits the form that is built."""
     accept: bool = False
     """Whether a model that misses its floors ships, marked as such."""
     smallest: bool = False
     """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
     max_bytes: int | None = None
-    """What the built model may take; None where any size will do."""
+    """Most bytes of the built model; None for any size."""
     instruction_sets: tuple[str, ...] | None = None
-    """What it has to hold its floors with; None: the sets of the profile that this processor executes itself."""
+    """The instruction sets with which the built model has to hold its floors; None: the sets of the profile that this
+    processor executes itself."""
     evaluation: Evaluation | None = None
     """The project's own measure of quality; see :mod:`edgekit.comparison.custom_metric`."""
     precision: str = "auto"
@@ -76,25 +77,26 @@ class PackageRequest:
     """File with a class name a line."""
     preprocessing: Preprocessing | None = None
     shares_preprocessing: bool = False
-    """Whether it is declared for several models: one that it does not fit goes without it, where no sample needs it."""
+    """Whether ``preprocessing`` is declared for several models: it is ignored for a model that it does not fit, unless
+    samples need it."""
     outputs: DeclaredOutputs | None = None
-    """What the outputs tell; None: as it is recognised."""
+    """What the outputs mean; None: what is recognized from the model."""
     postprocess: Suppression | None = None
-    """What becomes of a detector's boxes in the built model; None: it gives its outputs as they are."""
+    """How the built model suppresses a detector's boxes; None: it returns its outputs as they are."""
     states: Mapping[str, str] = field(default_factory=dict)
     """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
     target_options: Mapping[str, str] = field(default_factory=dict)
-    """Options of the targets' own."""
+    """Options that targets define themselves, by name."""
     also: tuple[str, ...] = ()
-    """Further device profiles: the bundle holds a build for each beside the first, and the device takes its own."""
+    """Further device profiles: the bundle holds a build for each of them, too, and a device uses the build for it."""
     witness: str | None = None
-    """An installed witness that is to execute what was built, where it can, and to agree."""
+    """Name of an installed witness, which executes what was built, if it can, and has to agree."""
     output_chosen_with: str = "-o"
-    """What the user chose ``output`` with, for hints."""
+    """The option with which the user chose ``output``, for hints."""
 
     @property
     def is_sized(self) -> bool:
-        """Whether it is the size that counts, and not the speed."""
+        """Whether the size of the model decides, and not its speed."""
         return self.smallest or self.max_bytes is not None
 
     @property
@@ -131,7 +133,7 @@ class PackageRequest:
         """The targets and profiles to build for, the main one first.
 
         Raises:
-            InputError: There is none of that name, or one comes twice.
+            InputError: There is no profile of a name, or a profile is named twice.
         """
         found = [find_profile(self.target)]
         for name in self.also:
@@ -142,7 +144,7 @@ class PackageRequest:
         return found
 
     def precisions(self, target: Target, profile: Profile) -> tuple[Sequence[str], Sequence[str]]:
-        """In which precisions a float model is tried in turn, and the rest of a quantized one."""
+        """The precisions in which a float model is tried, in order, and those for the rest of a quantized model."""
         automatic = self.precision == AUTO
         if self.scheme == "auto":
             return target.float_precisions(profile) if automatic else (self.precision,), (self.precision,)
@@ -150,7 +152,7 @@ class PackageRequest:
         return (turns, ()) if self.scheme == NONE else ((), turns)
 
     def fingerprint(self) -> str:
-        """A hash over all that the bundle depends on; see :mod:`edgekit.fingerprint`.
+        """A hash over everything that the bundle depends on; see :mod:`edgekit.fingerprint`.
 
         Raises:
             InputError: The model, a file of its data or the list of class names is missing, or is no such file.
@@ -168,17 +170,17 @@ class PackageRequest:
         return fingerprint(files, {**self.options(), "name": self.name, "targets": named, "preprocessing": declared})
 
     def samples(self) -> dict[str, str | None]:
-        """The hash of the samples by the option that gave them; None of those that are no files."""
+        """The hash of the samples by the option that named them; None for samples that are not files here."""
         given = {"data": self.data, "verify_data": self.verify_data}
         return {key: samples_digest(place) for key, place in given.items() if place is not None}
 
     def own_options(self, target: Target) -> dict[str, str]:
-        """The options that are the target's."""
+        """The options of the request that the target defines."""
         return {name: value for name, value in self.target_options.items() if name in target.options}
 
 
 def require_possible(request: PackageRequest, profiles: Sequence[tuple[Target, Profile]]) -> None:
-    """Checks what can be told before the model is loaded.
+    """Checks everything that can be checked before the model is loaded.
 
     Raises:
         InputError: The request does not fit one of the profiles, or has a value that nothing takes.
@@ -199,7 +201,7 @@ def require_options(options: Mapping[str, str], *targets: Target) -> None:
     """Checks the names of the targets' own options.
 
     Raises:
-        InputError: None of the targets has one of that name.
+        InputError: None of the targets has an option of a given name.
     """
     known = {name: what for target in targets for name, what in target.options.items()}
     for name in options:
@@ -214,10 +216,10 @@ def require_options(options: Mapping[str, str], *targets: Target) -> None:
 
 
 def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profile) -> None:
-    """Checks that the target takes dimensions of several sizes, and 0 among them, where some are asked for.
+    """Checks that the target takes dimensions of several sizes, and the size 0, if the request asks for them.
 
     Raises:
-        InputError: It does not.
+        InputError: The target does not take them.
     """
     if shapes.open_dims and not target.takes_open_dimensions(profile):
         name, sizes = next(iter(shapes.open_dims.items()))
@@ -240,10 +242,10 @@ def require_open_dimensions(shapes: ShapeRequest, target: Target, profile: Profi
 
 
 def _require_fitting(request: PackageRequest, target: Target, profile: Profile) -> None:
-    """Checks what can be told of a profile without work.
+    """Checks without any work that the request fits a profile.
 
     Raises:
-        InputError: The request does not fit it.
+        InputError: The request does not fit the profile.
     """
     target.require_installed(profile)
     require_scheme(
@@ -260,10 +262,12 @@ def _require_fitting(request: PackageRequest, target: Target, profile: Profile) 
 
 
 def _require_searched(request: PackageRequest) -> None:
-    """Checks that a size that is asked for is searched; one that is the most alone may be of any scheme that is named.
+    """Checks that a request for a small model searches for its size.
+
+    A request that only limits the size may name any scheme or have states instead: the size is then only checked.
 
     Raises:
-        InputError: It is not.
+        InputError: The request does not search for a size.
     """
     named = None if request.quantize in (None, "auto") else request.scheme
     only_checked = not request.smallest and (request.quantize is not None or bool(request.states))
@@ -275,10 +279,10 @@ def _require_searched(request: PackageRequest) -> None:
 
 
 def _require_states(request: PackageRequest, target: Target, profile: Profile) -> None:
-    """Checks that states can be kept, where some are asked for.
+    """Checks that the target can keep states, if the request has any.
 
     Raises:
-        InputError: They cannot.
+        InputError: The target has no states, or the scheme needs samples, which hold no states.
     """
     if not request.states:
         return

@@ -23,15 +23,15 @@ def sample_folders(
     labels: Path | None,
     warn: Callable[[str], None],
 ) -> Iterator[tuple[Path | None, ...]]:
-    """The samples as folders: tables are written as such, folders stay.
+    """The samples as folders: tables and lists are written as folders, and folders stay as they are.
 
     Args:
         model: The ONNX file, whose inputs take the columns.
-        given: Folders, files that hold tables, and names of those in memory.
-        in_memory: Tables and lists of samples by the name that stands for each.
+        given: Folders, files of tables or lists, and the paths that stand for tables and lists in memory.
+        in_memory: Tables and lists of samples by the path that stands for each.
         label: The column of the tables that holds the class.
-        labels: File with a class name a line, as which labels may be written.
-        warn: Told of columns that are not used, and of digits that are lost.
+        labels: File with a class name a line; labels may be written as these names.
+        warn: Called with a warning about columns that are not used, or about digits that are lost.
 
     Raises:
         InputError: A table does not fit the model, or a column is named and there is no table.

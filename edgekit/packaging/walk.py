@@ -22,7 +22,7 @@ Result = TypeVar("Result", bound=StageResult)
 
 
 class Walk:
-    """Runs stage after stage, tells of it, and keeps the records."""
+    """Runs stage after stage, reports progress and warnings, and keeps the records."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -32,7 +32,7 @@ class Walk:
 
     @property
     def warnings(self) -> list[str]:
-        """All that the stages warned of, each once, but for those that were set aside."""
+        """All warnings of the stages, each once, without those that were set aside."""
         told = (warning for stage in self.records for warning in stage["record"].get("warnings", ()))
         return list(dict.fromkeys(told))
 
@@ -43,12 +43,12 @@ class Walk:
     def run_stage(self, stage: Stage[Given], given: Given, hands_on: type[Result]) -> Result: ...
 
     def run_stage(self, stage: Stage[Given], given: Given, hands_on: type[StageResult] = StageResult) -> StageResult:
-        """Runs a stage, and gives what it hands on.
+        """Runs a stage, and returns its result.
 
         Args:
             stage: The stage to run.
-            given: What it starts from.
-            hands_on: The class of what it hands on, where that holds more than a model and a record.
+            given: What the stage starts from.
+            hands_on: The class of the result, if it holds more than a model and a record.
         """
         start = time.perf_counter()
         try:
@@ -72,12 +72,12 @@ class Walk:
 
     def _tell(self, warnings: Sequence[str]) -> None:
         for warning in warnings:
-            if warning not in self._told:  # a stage that runs once more, on sizes that samples told, says it again
+            if warning not in self._told:  # a stage that runs again, at the sizes of the samples, repeats its warnings
                 self._told.add(warning)
                 self._progress.warn(warning)
 
     def warn(self, text: str) -> None:
-        """Adds a warning to the last stage's record, or to the first one's before there is any, and tells of it."""
+        """Reports a warning, and adds it to the last stage's record, or to the first stage's if none has run yet."""
         if self.records:
             self._keep_warnings([text])
         else:
@@ -90,7 +90,7 @@ class Walk:
             record["warnings"] = [*record.get("warnings", ()), *texts]
 
     def hold_class_names(self, names: Sequence[str], file: Path, model: Model) -> None:
-        """Holds the names in a list of classes against those that the model's file states; warns of other ones.
+        """Compares a list of class names with the names that the model's file states, and warns of differences.
 
         Raises:
             InputError: The list has the names of the graph's classes in another order.
@@ -101,10 +101,10 @@ class Walk:
             self.warn(warning)
 
     def set_aside(self, start: int) -> list[str]:
-        """Takes the warnings out of the records of stages whose work does not ship, and gives them.
+        """Removes the warnings from the records of stages whose work does not ship, and returns the warnings.
 
         Args:
-            start: Which record is the first of them; those after it are, too.
+            start: Index of the first of these records; all records after it are among them.
         """
         return [warning for stage in self.records[start:] for warning in stage["record"].pop("warnings", ())]
 
