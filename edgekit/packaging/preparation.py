@@ -56,7 +56,7 @@ class Prepared:
     """A model that is ready to be quantized and built, with its samples."""
 
     name: str
-    """The model's name in its file."""
+    """The stem of the model's file."""
     original: Model
     """The model whose outputs are compared with those of a built form."""
     fixed: Model

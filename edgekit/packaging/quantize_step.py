@@ -118,7 +118,7 @@ class QuantizeOrder:
     like: Choice | None = None
     """The choice of an earlier bundle, whose candidate is written; None for the best candidate."""
     explain: bool = False
-    """Whether to measure more, only for the record, such as the accuracy that is lost to keep sums from saturating."""
+    """Whether to measure more, only for the record, such as what it costs to keep sums from saturating."""
 
 
 def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor | None = None) -> QuantizedModel:

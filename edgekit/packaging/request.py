@@ -42,7 +42,7 @@ class PackageRequest:
     output: Path
     """The bundle's folder."""
     name: str | None = None
-    """The name in the bundle's manifest; None: the name that the model's file has."""
+    """The name in the bundle's manifest; None: the stem of the model's file."""
     data: Path | None = None
     """Samples to calibrate and verify on."""
     verify_data: Path | None = None

@@ -1,7 +1,7 @@
-"""The stages that a model walks through, and the contract that each of them keeps.
+"""The stages that a model passes through, and the contract that each stage keeps.
 
-A stage is one class in one file. It says what it requires, what it does, and what holds afterwards; all three are
-checked on every call, so a stage that breaks its word fails at once and by name, not three stages later.
+A stage is one class in one file. It says what it requires, what it does, and what holds afterwards. This is checked on
+every call, so a stage that breaks its contract fails at once and by name, not three stages later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a stage hands on."""
+    """The result of a stage."""
 
     model: Model
     record: Mapping[str, Any]
@@ -29,7 +29,7 @@ class StageResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What people should know although the stage went through: the record's ``warnings``."""
+        """The warnings of a stage that succeeded: the record's ``warnings``."""
         return tuple(self.record.get("warnings", ()))
 
 
@@ -49,7 +49,7 @@ class Stage(ABC, Generic[Given]):
 
     @abstractmethod
     def run(self, given: Given) -> StageResult:
-        """Does the work. What was given is left as it was."""
+        """Does the work, without changing what was given."""
 
     def ensures(self, given: Given, result: StageResult) -> None:
         """Checks what must hold afterwards.
@@ -59,13 +59,13 @@ class Stage(ABC, Generic[Given]):
         """
 
     def tried(self, given: Given) -> StageResult:
-        """What the stage gives, kept for when it is run on the same: what suits a device is found by trial."""
+        """The result of :meth:`run`, kept for a call on the same input: what suits a device is found by trial."""
         if self._tried is None or self._tried[0] is not given:
             self._tried = given, self.run(given)
         return self._tried[1]
 
     def __call__(self, given: Given) -> StageResult:
-        """Runs the stage with its contract checked."""
+        """Runs the stage, and checks its contract."""
         self.requires(given)
         result = self.run(given) if self._tried is None or self._tried[0] is not given else self._tried[1]
         try:

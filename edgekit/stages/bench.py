@@ -1,4 +1,4 @@
-"""Measures how long the built model takes, beside the original."""
+"""Measures how long the built model takes, compared with the original."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Measured(Verified):
 
 
 class Bench(Stage[Verified]):
-    """Runs the built model and the original, optimized by ONNX Runtime, in turns.
+    """Runs the built model and the original, optimized by ONNX Runtime, alternately.
 
     Args:
         original: The float model as it was loaded, its shapes fixed.
         profile: The device that was built for.
-        samples: The first of them is what is run.
-        progress: Told of the turns.
+        samples: The first sample is executed.
+        progress: Called with the number of turns that are done.
     """
 
     name: ClassVar[str] = "bench"
@@ -43,7 +43,7 @@ class Bench(Stage[Verified]):
         self._progress = progress
 
     def run(self, given: Verified) -> Measured:
-        """The same, with its latency."""
+        """The verified build, with its latency."""
         feeds = next(iter(self._samples)).feeds
         reference = reference_of(self._original, fast=True)
         times = measure_in_turns(

@@ -15,7 +15,7 @@ from edgekit.target import NodeVerdict, Profile, Support, Target
 
 
 class CheckOperators(Stage[Model]):
-    """Asks the target what becomes of each node; what it cannot take is refused, all of it at once."""
+    """Asks the target what becomes of each node, and refuses the model if there are nodes that it cannot take."""
 
     name: ClassVar[str] = "check operators"
 
@@ -54,7 +54,7 @@ class CheckOperators(Stage[Model]):
 
 
 def group_verdicts(verdicts: Iterable[NodeVerdict]) -> list[dict[str, Any]]:
-    """The verdicts as plain data: nodes with the same verdict together, under the names that the model gives them."""
+    """The verdicts as plain data: nodes with the same verdict are listed together, by their names in the model."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
         plain = (verdict.op_type, verdict.support, verdict.evidence, verdict.unit, verdict.detail, verdict.hint)

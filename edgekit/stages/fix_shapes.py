@@ -29,13 +29,13 @@ from edgekit.rewrites.infeasible import without_infeasible_branch
 from edgekit.stages import Stage, StageResult
 
 _NODE_IN_INFERENCE = re.compile(r"\(op_type:[^,)]*, node name: ([^)]+)\): (?:\[\w+\] )?(.+?)(?= \(op_type:|$)")
-"""The first node of an inference's errors, and what is wrong there; those behind it get nothing to infer from."""
+"""The first node in the errors of an inference, and what is wrong there; later errors follow from the first."""
 _MOST_HINTED = 3
-"""How many sizes that nobody gave are named where the graph cannot take the shapes."""
+"""Most default sizes that the error for a graph that cannot take the shapes names."""
 
 
 class FixShapes(Stage[Model]):
-    """Fixes the inputs' shapes, works out all others, and folds what the model computes from shapes.
+    """Fixes the inputs' shapes, infers all others, and folds what the model computes from shapes.
 
     Afterwards every input has the shape that was asked for, and the model computes on it what it computed before. A
     dimension that was given several sizes keeps its name, and the model knows the sizes.
@@ -45,7 +45,7 @@ class FixShapes(Stage[Model]):
         defaults: Whether free dimensions that the request leaves out get the sizes of
             :mod:`edgekit.graph.sizes.default_sizes`.
         sampled: The sizes that samples have, which are defaults too.
-        left_out: Samples that do not count, for they have other sizes.
+        left_out: Samples that do not count because they have other sizes.
     """
 
     name = "fix shapes"
@@ -117,7 +117,7 @@ class FixShapes(Stage[Model]):
             raise self.broken("the outputs have other names")
 
     def _request(self, given: Model) -> tuple[ShapeRequest, list[DefaultSize]]:
-        """The request with what it leaves out, and that."""
+        """The request completed by default sizes, and these default sizes."""
         asked = self._asked.without_known(given.weight_sizes)
         if not self._defaults:
             return asked, []
@@ -131,7 +131,7 @@ class FixShapes(Stage[Model]):
         by_default: Sequence[DefaultSize],
         warnings: list[str],
     ) -> Model:
-        """The model with the shapes put in and all others worked out, not folded yet."""
+        """The model with the shapes of inputs put in and all other shapes inferred, not folded yet."""
         asked = {spec.name: request.shape(spec, sizes) for spec in given.inputs}
         overridden = bool(sizes.told_apart) or any(
             old != new and isinstance(old, int)
@@ -161,7 +161,7 @@ class FixShapes(Stage[Model]):
     def _worked_out_afresh(
         self, given: Model, fixed: Model, by_default: Sequence[DefaultSize], warnings: list[str]
     ) -> Model:
-        """The shapes as they follow from the inputs, whatever the file says of the values inside."""
+        """The model with all shapes inferred from those of the inputs, without what the file states of inner values."""
         for node in fixed.graph.all_nodes():
             for value in node.outputs:
                 value.shape = None
@@ -192,10 +192,10 @@ def dynamic_dimensions(model: Model) -> Iterator[tuple[ValueSpec, int, Dim, str]
 
 
 def _runs_where(given: Model, fixed: Model) -> bool:
-    """Whether a model with branches runs with its shapes fixed on what it ran on before, whichever branch is taken.
+    """Whether a model with branches, once its shapes are fixed, still runs on inputs on which it ran, in each branch.
 
-    The file may name a branch's output after the sizes of the other branch: optimum gives the outputs of a decoder's
-    first step the names of its later steps. ONNX Runtime then refuses the graph, or the sizes that it finds.
+    The file may give a branch's output the dimension names of the other branch: optimum gives the outputs of a
+    decoder's first step the names of its later steps. ONNX Runtime then refuses the graph, or the sizes that it finds.
     """
     if not any(node.op_type == "If" for node in fixed.graph) or not all(spec.is_static for spec in fixed.inputs):
         return True
@@ -217,7 +217,7 @@ def _runs_where(given: Model, fixed: Model) -> bool:
 
 
 def _executed(fixed: Model) -> Equivalence | NotRunnableError:
-    """The model's outputs on trial inputs, its own random numbers drawn beforehand; or why it cannot be executed."""
+    """The model's outputs on trial inputs, with its random numbers as inputs; or why it cannot be executed."""
     try:
         return Equivalence(with_random_inputs(fixed, fold_shapes(fixed))[0] if draws_numbers(fixed) else fixed)
     except NotRunnableError as error:
@@ -225,11 +225,11 @@ def _executed(fixed: Model) -> Equivalence | NotRunnableError:
 
 
 def _misnamed_output(fixed: Model, found: Arrays) -> str | None:
-    """What is wrong of the outputs' shapes when the model runs, in words; None where they are as the model has them.
+    """In words, how an output's shape in a run contradicts the shape that the model states; None if none does.
 
     Exporters give any free dimension the name that they are told: a seismic picker calls samples of a recording, and
     those of its overlapping windows, ``batch``. Others state the sizes that they traced with, or no dimensions at all.
-    ONNX Runtime computes it, and believes in none of that.
+    ONNX Runtime computes the outputs without regard to these statements.
     """
     for spec in fixed.outputs:
         value = found[spec.name]
@@ -239,7 +239,7 @@ def _misnamed_output(fixed: Model, found: Arrays) -> str | None:
 
 
 def _require_elements(request: ShapeRequest, executed: Equivalence | NotRunnableError) -> None:
-    """Refuses a size of 0 that leaves nothing to compute: every output would be right, whatever the device makes of it.
+    """Refuses a size of 0 that leaves nothing to compute: every output would be right, whatever the device computes.
 
     Raises:
         InputError: Every output is an array without elements.
@@ -270,7 +270,7 @@ def _folded(
     by_default: Sequence[DefaultSize],
     warnings: list[str],
 ) -> Model:
-    """The model with its shape computations folded, if it then still computes the same of the same random numbers."""
+    """The model with its shape computations folded; the model itself if it would then compute something else."""
     if isinstance(before, NotRunnableError):
         if _is_fault_of_the_shapes(before, given, fixed):
             raise _contradiction(before, fixed, by_default) from before
@@ -291,9 +291,9 @@ def _folded(
 def _with_stated_sizes(
     result: Model, given: Model, sizes: FixedSizes, executed: Equivalence | NotRunnableError
 ) -> Model:
-    """The model with what expressions in the file make of the sizes, where inference tells no size of a value.
+    """The model with sizes from expressions in the file, for dimensions of values that inference does not know.
 
-    Exporters write ``h + 1*w + 1`` for the product of ``h + 1`` and ``w + 1``: inference is believed before the file.
+    Exporters write ``h + 1*w + 1`` for the product of ``h + 1`` and ``w + 1``, so inferred sizes take precedence.
     """
     stated = {
         value.name: [sizes.put_in(dim if isinstance(dim, int) else dim.value) for dim in value.shape]
@@ -327,7 +327,7 @@ def _with_stated_sizes(
 
 
 def _is_fault_of_the_shapes(error: NotRunnableError, given: Model, fixed: Model) -> bool:
-    """Whether the shapes are why a node fails, and not the runtime, trial sizes or what is drawn at random."""
+    """Whether a node fails because of the shapes, and not because of the runtime, trial sizes or drawn inputs."""
     if error.node is None or any(True for _ in dynamic_dimensions(fixed)):
         return False
     limits = index_limits(fixed)

@@ -1,7 +1,8 @@
-"""Whether what a runtime computes that is held to an instruction set tells anything of a quantized model.
+"""Instruction sets with which the results of a runtime that is restricted to them are evidence on a quantized model.
 
-Where it does not compute the float model either, it tells nothing: OpenVINO 2026.4 held to AVX2 on a processor with
-AVX-512 ends, or reads memory that nobody wrote, in its kernel for MVN (layer normalization), whatever the weights are.
+If the runtime does not compute the float model with a set either, its results are no evidence: OpenVINO 2026.4, if
+restricted to AVX2 on a processor with AVX-512, ends the process or reads uninitialized memory in its kernel for MVN
+(layer normalization), whatever the weights are.
 """
 
 from __future__ import annotations
@@ -31,26 +32,27 @@ from edgekit.model import Model
 from edgekit.target import BuildOptions, Profile, Runner, Target
 
 LEAST_DB = 25.0
-"""What the float model has to reach with a set against this processor's own: far less than rounding takes."""
+"""The least SQNR of the float model's outputs with a set, compared with this processor's own instructions. Rounding
+alone leaves a far higher one."""
 MOST_MISMATCH = 0.01
-"""The share of elements that may be infinite or NaN there only, or another whole number."""
+"""The share of elements that may be infinite or NaN only with the set, or another whole number."""
 MOST_SAMPLES = 3
 
 
 class HeldSets:
-    """Instruction sets of which it is found out, once and when somebody asks, with which the float model runs.
+    """Instruction sets, and with which of them the float model runs: that is determined once, when it is needed.
 
-    Can be pickled; that finds out.
+    The object can be pickled, which determines it.
 
     Args:
         names: The sets.
         model: The float model: shapes fixed.
-        target: Builds it, and its runtime is held to the sets.
+        target: Builds the model, and its runtime is restricted to the sets.
         profile: The device.
-        options: How it is built.
-        samples: What it is run on; none where only what is known already is asked for.
-        asked: Whether the user asks for them, which holds every candidate to them; else they count for those that
-            multiply integers.
+        options: How the model is built.
+        samples: What the model is run on; None: it is not run, and every set counts as usable.
+        asked: Whether the user asks for the sets, which then count for every candidate; otherwise they count for
+            candidates that multiply integers.
     """
 
     def __init__(
@@ -75,33 +77,33 @@ class HeldSets:
         self._known: dict[str, str] | None = None if names and samples is not None else {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: the names."""
+        """What is pickled: the names of the usable sets, and whether they were asked for."""
         return {"names": self.usable, "asked": self._asked}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """Nothing is left to be found out."""
+        """Restores the names; nothing remains to be determined."""
         self._names, self._asked, self._known, self._lock = state["names"], state["asked"], {}, Lock()
 
     def count_for(self, candidate: Model) -> bool:
-        """Whether a candidate has to hold with them."""
+        """Whether a candidate has to hold the budget with the sets."""
         return bool(self._names) and (self._asked or multiplies_integers(candidate))
 
     def opened(self, candidate: Bundle, runner: Runner, closing: ExitStack) -> list[Runner]:
-        """What executes a candidate held to each of the sets that count, in a process each.
+        """Executes a candidate with each of the sets that count, in a process for each set.
 
-        A set counts where the candidate computes with it nearly what it computes without, or else where the float
-        model does, which takes another build and another process to find out.
+        A set counts if the candidate computes nearly the same with it and without. Otherwise it counts if the float
+        model does, which takes another build and another process to determine.
 
         Args:
             candidate: The candidate.
-            runner: Executes it with this processor's own instructions.
+            runner: Executes the candidate with this processor's own instructions.
             closing: Ends the processes.
 
         Raises:
             RequirementError: The candidate does not run with a set that counts.
         """
         names = [name for name in self._names if name not in self.found_unusable]
-        with ThreadPoolExecutor(max(1, len(names))) as threads:  # processes that start side by side
+        with ThreadPoolExecutor(max(1, len(names))) as threads:  # so that the processes start at the same time
             sessions = [threads.submit(_opened, name, candidate, closing) for name in names]
         counting: list[Runner] = []
         for name, opened in zip(names, sessions, strict=True):
@@ -120,12 +122,12 @@ class HeldSets:
 
     @property
     def usable(self) -> tuple[str, ...]:
-        """Those with which the runtime computes the float model."""
+        """The sets with which the runtime computes the float model."""
         return tuple(name for name in self._names if name not in self.unusable)
 
     @property
     def unusable(self) -> Mapping[str, str]:
-        """Why the others do not count, by name."""
+        """The sets that do not count, each with the reason."""
         with self._lock:
             if self._known is None:
                 self._known = dict(self._tried())
@@ -133,11 +135,11 @@ class HeldSets:
 
     @property
     def found_unusable(self) -> Mapping[str, str]:
-        """The same, as far as somebody has asked."""
+        """The sets that are known not to count, each with the reason; empty if that was not determined yet."""
         return self._known or {}
 
     def why_unusable(self, name: str, model: Model, samples: Samples) -> str | None:
-        """Why a set does not count, where it was found out of the same float model on the same samples; else None."""
+        """Why a set does not count, if that was determined for this float model on these samples; else None."""
         is_same = model is self._model and samples is self._samples
         return self.found_unusable.get(name) if is_same else None
 
@@ -155,7 +157,7 @@ class HeldSets:
             yield draft_bundle(artifact, self._profile, folder), self._target.load(artifact.main, self._profile)
 
     def _flaw(self, bundle: Bundle, name: str, runner: Runner) -> str | None:
-        """Why what the float model's bundle computes with a set tells nothing; None where it is right."""
+        """Why the results of the float model's bundle with a set are no evidence; None if they are right."""
         try:
             with open_device(f"{SCHEME}:{name}").open(bundle) as session:
                 return self._compared(runner, session)
@@ -163,7 +165,7 @@ class HeldSets:
             return f"the runtime held to it does not run the float model either: {error.found or error.message}"
 
     def _compared(self, runner: Runner, session: Runner) -> str | None:
-        """How the session's outputs are wrong on a few samples, the runner's being right; None where they are near."""
+        """How the session's outputs on a few samples depart from the runner's, which are right; None if they do not."""
         assert self._samples is not None
         feeds = [sample.feeds for sample in islice(iter(self._samples), MOST_SAMPLES)]
         wanted = _outputs(runner, feeds)
@@ -181,10 +183,10 @@ class HeldSets:
 
 
 def _opened(name: str, candidate: Bundle, closing: ExitStack) -> Runner:
-    """What executes a candidate held to a set.
+    """Executes a candidate in a process that is restricted to a set.
 
     Raises:
-        RequirementError: It cannot be loaded there.
+        RequirementError: The candidate cannot be loaded there.
     """
     return closing.enter_context(open_device(f"{SCHEME}:{name}").open(candidate))
 

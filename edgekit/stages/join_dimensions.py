@@ -1,4 +1,4 @@
-"""Dimensions that have a name of their own follow from others, where the model does not run on other sizes."""
+"""Dimensions with different names are joined, if they agree in all samples and the model does not run otherwise."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from edgekit.stages.tell_apart import changed_input
 class JoinDimensions(Stage[Model]):
     """Gives dimensions one name that have one size in every sample, where the model does not run when they differ.
 
-    One that is a sum of others in every sample is called so, ``past + 1``. The model is executed on inputs of two
-    samples of different sizes, either way round. Where it runs on both, or the joined dimensions contradict its
-    operators, they stay as they are.
+    A dimension that is a sum of others in every sample is named by the sum, such as ``past + 1``. The model is executed
+    on mixed inputs of two samples of different sizes, once for each way to mix them. If it runs on both mixtures, or
+    the joined dimensions contradict its operators, the dimensions stay as they are.
 
     Args:
         alike: The dimensions, by :func:`edgekit.graph.sizes.joined_names.alike_by_samples`.
@@ -41,7 +41,7 @@ class JoinDimensions(Stage[Model]):
         try:
             names = [name for one in self._alike for name in self._joined(given, one)]
             model = with_own_names(given, names) if names else given
-        except (InputError, NotRunnableError):  # samples that do not fit are told of where they are read
+        except (InputError, NotRunnableError):  # a later stage that reads the samples reports the error
             names, model = [], given
         record = [{key: value for key, value in asdict(one).items() if key != "why"} for one in names]
         return StageResult(model, {"names": record, "warnings": list(map(str, names))})
@@ -52,9 +52,9 @@ class JoinDimensions(Stage[Model]):
             raise self.broken(f"input {changed!r} is another")
 
     def _joined(self, model: Model, alike: Alike) -> list[OwnName]:
-        """The names that the dimension gets where it stands; none where the model runs on different sizes.
+        """The names that a dimension gets, for each of its places; empty if the model runs on different sizes.
 
-        A sum of the file that samples contradict gives way to theirs anyway.
+        If the file states a sum that samples contradict, the sum that holds in samples always replaces it.
         """
         if alike.is_stated:
             why = f"in every sample it is {alike.size}, and in some not what the file says"
@@ -70,7 +70,7 @@ class JoinDimensions(Stage[Model]):
         return []
 
     def _runs_apart(self, model: Model, alike: Alike) -> bool:
-        """Whether the model runs where the dimension is smaller, and where it is larger: a longer mask may be cut."""
+        """Whether the model runs both if the dimension is smaller and if it is larger: it may cut a longer mask."""
         pair = [self._feeds(model, place) for place in alike.apart]
         reference = Reference(model)
         for feeds in pair:

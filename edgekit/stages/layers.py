@@ -22,7 +22,7 @@ class MeasureLayers(Stage[Measured]):
 
     Args:
         original: The float model, its shapes fixed.
-        samples: The first of them is what is run.
+        samples: The first sample is executed.
     """
 
     name: ClassVar[str] = "layers"
@@ -32,7 +32,7 @@ class MeasureLayers(Stage[Measured]):
         self._samples = samples
 
     def run(self, given: Measured) -> Measured:
-        """The same; the record holds the figures, or why there are none."""
+        """What was given, with a record that holds the figures, or why there are none."""
         try:
             return extend(Measured, given, record=self._measure(given))
         except NotRunnableError as error:

@@ -1,4 +1,4 @@
-"""The third stage: the graph without what the device need not do."""
+"""The third stage: removes from the graph what the device does not have to compute."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ from edgekit.model import Model, name_nodes
 from edgekit.stages import Stage, StageResult
 
 LONGEST_REASON = 300
-"""Characters that are kept of why a pass is dropped: libraries print what they stumbled over."""
+"""Most characters of the reason why a pass is dropped: libraries may print the whole value that they failed on."""
 Rewrite = Callable[[ir.Model], object]
-"""Changes a graph in place; False where it left everything as it was."""
+"""Changes a graph in place; returns False if it changed nothing."""
 
 
 class Simplify(Stage[Model]):
     """Runs the passes of onnx_ir and onnxscript over the graph, one by one.
 
-    After each pass, the nodes that it changed are executed beside those before; a pass that raises, or that changes a
-    value, is dropped with a warning. Where a pass has parts, the part at fault is dropped alone. At last the result is
-    held as a whole against the battery of :class:`~edgekit.execution.equivalence.Equivalence`; should it fail there,
-    every pass is. Afterwards inputs and outputs are what they were.
+    After each pass, the nodes that it changed are executed and compared with those before. A pass that raises, or that
+    changes a value, is dropped with a warning; if the pass has parts, only the part at fault is dropped. Finally the
+    whole result is compared on the battery of :class:`~edgekit.execution.equivalence.Equivalence`. If it differs there,
+    the passes are run again, and the whole model is compared after each. Inputs and outputs stay what they were.
     """
 
     name = "simplify"
 
     def run(self, given: Model) -> StageResult:
-        """Simplifies the graph; leaves it alone where ONNX Runtime cannot execute it, so that nothing is unproven."""
+        """Simplifies the graph; leaves it as it is if ONNX Runtime cannot execute it, since nothing could be proven."""
         try:
             before = Equivalence(given)
         except NotRunnableError as error:
@@ -86,7 +86,7 @@ class Simplify(Stage[Model]):
 
 
 def _simplified(given: Model, before: Equivalence, *, thorough: bool) -> tuple[Model, list[dict[str, Any]]]:
-    """The model after all passes that keep what it computes, and what became of each."""
+    """The model after all passes that do not change what it computes, and the record of each pass."""
     model, record = given, []
     clone: ir.Model | None = None
     for name, rewrite in _PASSES.items():
@@ -113,12 +113,12 @@ def _record(given: Model, model: Model, passes: list[dict[str, Any]], warnings: 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """The model after a pass; the one before it where the pass was dropped."""
+    """The model after a pass; the model before it if the pass was dropped."""
 
     model: Model
     dropped_because: str | None = None
     clone: ir.Model | None = None
-    """A clone of that model's graph, which the pass left as it was."""
+    """A clone of the model's graph, if the pass changed nothing in it: the next pass can use it."""
 
 
 def _attempt(
@@ -143,7 +143,7 @@ def _attempt(
 
 
 def _fold_constants(graph_model: ir.Model) -> None:
-    """Folds what is constant; where the model would grow by it, small constants alone."""
+    """Folds constants; if the model would grow too much, only small ones."""
     before = _tensor_bytes(graph_model)
     unlimited: Mapping[str, int] = {}
     for limit in (unlimited, *({"output_size_limit": most} for most in ELEMENTS[:-1])):
@@ -163,7 +163,7 @@ def _fold(graph_model: ir.Model, weight_bytes: int, limits: Mapping[str, int]) -
 
 
 def _with_shapes_known(rewrite: Callable[[ir.Model], bool]) -> Rewrite:
-    """A rewrite of loops, done again while it changes any: the sizes of what they make may be limits of others."""
+    """Repeats a rewrite of loops while it changes any: the sizes of one loop's results may limit another loop."""
 
     def repeated(graph_model: ir.Model) -> bool:
         changed = False
@@ -192,7 +192,7 @@ def _clean_up(graph_model: ir.Model) -> None:
 
 
 def _fuse(graph_model: ir.Model, names: Sequence[str] | None = None) -> None:
-    # here, since it imports onnxscript: an eighth of the time that a command takes to start
+    # Imported here, since it imports onnxscript, which takes an eighth of the time that a command takes to start.
     from edgekit.graph.simplification.patterns import fuse
 
     fuse(graph_model, names)
@@ -223,11 +223,11 @@ _PASSES: dict[str, Rewrite] = {
     "store equal initializers once": store_once,
     "clean up": _clean_up,
 }
-"""The passes in the order in which they help one another, by the name that the record calls them."""
+"""The passes by their names in the record, in an order in which each helps the later ones."""
 
 
 def _parts(name: str) -> Mapping[str, Rewrite]:
-    """What can be done of a pass without the rest of it."""
+    """The parts of a pass that can be applied separately, by name; empty for a pass that is one piece."""
     if name != "fuse patterns":
         return {}
     from edgekit.graph.simplification.patterns import PATTERNS

@@ -1,4 +1,4 @@
-"""Dimensions that a file gives one name, or none, get names of their own, where samples tell that they are several."""
+"""Dimensions that share a name in the file, or have none, get names of their own if samples show that they differ."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from edgekit.stages import Stage, StageResult
 
 
 class TellApart(Stage[Model]):
-    """Gives dimensions names of their own, where shape inference and executions on all samples take them so.
+    """Gives dimensions names of their own, if shape inference accepts them and the model runs on all samples.
 
-    Where they do not, or the samples cannot be read for it, the model stays as it is, and a warning says why.
+    Otherwise, or if the samples cannot be read, the model stays as it is, and a warning says why.
 
     Args:
         names: The dimensions, by :func:`edgekit.graph.sizes.shared_names.names_by_samples`.
-        folders: The samples; none where the names were confirmed before.
+        folders: The samples; none if the names were confirmed before.
     """
 
     name = "tell dimensions apart"
@@ -52,10 +52,10 @@ class TellApart(Stage[Model]):
             raise self.broken("the outputs have other names")
 
     def _execute(self, model: Model) -> None:
-        """Runs the model on all samples, and has shapes inferred at the sizes of each folder's first one.
+        """Runs the model on all samples, and infers shapes at the sizes of the first sample of each folder.
 
         Raises:
-            NotRunnableError: It does not run on one.
+            NotRunnableError: The model does not run on a sample.
             InputError: The samples do not fit the model, or an operator cannot take the shapes.
         """
         reference = Reference(model)
@@ -68,7 +68,7 @@ class TellApart(Stage[Model]):
 
 
 def changed_input(given: Model, result: StageResult) -> str | None:
-    """The name of an input that is another than the given one but for the names that the record tells; None without."""
+    """The name of the first input that changed in more than the recorded dimension names; None if none did."""
     own = {(each["input"], each["axis"]): each["name"] for each in result.record["names"]}
     for before, after in zip(given.inputs, result.model.inputs, strict=True):
         shape = before.shape and tuple(own.get((before.name, axis), dim) for axis, dim in enumerate(before.shape))

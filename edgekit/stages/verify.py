@@ -51,11 +51,11 @@ class Verified(Built):
 
     accuracy: Accuracy
     runner: Runner
-    """What executed it."""
+    """What executed the build."""
     reference: Original | Remembering
     """What executed the original."""
     lengths: Lengths
-    """What lengths and places stay below at other sizes, where samples of these need it."""
+    """What lengths and places stay below at other sizes, as far as samples of these sizes needed it."""
 
 
 class Verify(Stage[Built]):
@@ -63,21 +63,21 @@ class Verify(Stage[Built]):
 
     Args:
         original: The float model as it was loaded, its shapes fixed.
-        target: Who executes what it built.
+        target: The target, which executes what it built.
         profile: The device that it was built for.
         samples: What to compare on.
         max_drop: The accuracy that may be lost, as a fraction; None for the default.
-        progress: Told of the samples that are done.
+        progress: Called with the number of samples that are done.
         calibrated_on_same: Whether the samples are those that a quantizer was calibrated on.
         evaluation: The project's own measure of quality, of which ``max_drop`` may be lost as well.
         floor_db: The SQNR that outputs have to reach over all samples; None for the default.
-        accept: Whether outputs that miss their floors are taken, unless they are broken
+        accept: Whether outputs that miss their floors are accepted, unless they are broken
             (:meth:`edgekit.comparison.acceptance.accuracy.Accuracy.is_broken`).
-        sizes_of_samples: Whether open dimensions have the sizes of the samples, and nobody asked for others. Then a
-            combination of sizes at which the original does not run is a warning, and so is one at which places that
-            samples tell had to be lowered, and what was built departs.
+        sizes_of_samples: Whether open dimensions have the sizes of the samples, and nobody asked for others. If so,
+            there is a warning in place of an error for a combination of sizes at which the original does not run, or at
+            which lengths or places in samples had to be lowered and the build is not accurate enough.
         conditioning: What is known of the original from other verifications.
-        answers: What it answered in these.
+        answers: The original's outputs in these other verifications.
     """
 
     name: ClassVar[str] = "verify"
@@ -115,10 +115,10 @@ class Verify(Stage[Built]):
         self._padding: tuple[Padding | None] | None = None
 
     def run(self, given: Built) -> Verified:
-        """The same, with its accuracy.
+        """The build with its accuracy.
 
         Raises:
-            RequirementError: It is not accurate enough.
+            RequirementError: The build is not accurate enough.
         """
         tried = f"{self._profile.name}, {given.artifact.precision}: {topology_digest(given.model)}"
         with self._guarded(tried):
@@ -163,7 +163,7 @@ class Verify(Stage[Built]):
 
     @contextmanager
     def _guarded(self, tried: str) -> Iterator[None]:
-        """As :func:`edgekit.processes.crashes.guarded`; the error says what ended the process."""
+        """Like :func:`edgekit.processes.crashes.guarded`, with an error that says what ended the process."""
         try:
             with guarded(tried):
                 yield
@@ -177,7 +177,7 @@ class Verify(Stage[Built]):
             ) from crash
 
     def _warnings(self, given: Built, accuracy: Accuracy, reference: Executor, runner: Runner) -> list[str]:
-        """What people should know beside the figures."""
+        """The warnings that go with the figures."""
         warnings = [*remarks_on(accuracy), *decided_alone(accuracy, self._decisions)]
         if self._seeded:
             warnings += [] if self._original.states else told_nothing(reference, self._samples)
@@ -200,7 +200,7 @@ class Verify(Stage[Built]):
 
     @property
     def accepts(self) -> bool:
-        """Whether outputs that miss their floors are taken, unless they are broken."""
+        """Whether outputs that miss their floors are accepted, unless they are broken."""
         return self._accept
 
     @property
@@ -215,10 +215,10 @@ class Verify(Stage[Built]):
             samples: What to compare on.
             reference: Executes the original.
             runner: Executes what was built.
-            subject: What errors call it.
+            subject: What errors call the build.
 
         Raises:
-            InaccurateError: It is not.
+            InaccurateError: The accuracy is not enough.
         """
         names = tuple(output.name for output in self._original.returned_outputs)
         meaning = None if self._seeded else meaning_on(samples, reference, self._original)
@@ -238,7 +238,7 @@ class Verify(Stage[Built]):
                 self._original.class_choice,
                 padding,
             )
-        except OtherFormError as error:  # how long an output is may depend on what the model computes
+        except OtherFormError as error:  # the length of an output may depend on its values
             raise InaccurateError(
                 error.message,
                 precision=given.artifact.precision,
@@ -279,16 +279,16 @@ class Verify(Stage[Built]):
         return decisions_of(self._original)
 
     def _padding_on(self, reference: Executor) -> Padding | None:
-        """The padding in the samples, looked for once."""
+        """The padding in the samples, which is searched for once."""
         if self._padding is None:
             self._padding = (None if self._seeded else padding_on(self._samples, reference, self._original),)
         return self._padding[0]
 
     def _fed_back(self, given: Built, accuracy: Accuracy, reference: Executor, runner: Runner) -> Sequel | None:
-        """How near it stays with its own states, if that is enough; None without samples of a sequence.
+        """How near the build stays to the original if its own states are fed back; None without a sequence.
 
         Raises:
-            InaccurateError: It departs too far, and that is not accepted.
+            InaccurateError: The build departs too far, and that is not accepted.
         """
         if self._seeded:
             return None
@@ -301,10 +301,10 @@ class Verify(Stage[Built]):
         return sequel
 
     def evaluated(self, given: Built, reference: Executor, runner: Runner) -> dict[str, Any] | None:
-        """What the project's evaluation function finds, if it is enough; None without one.
+        """What the project's evaluation function measures, as plain data; None without such a function.
 
         Raises:
-            InaccurateError: It is not.
+            InaccurateError: The build loses more than is allowed.
         """
         evaluation = self._evaluation
         if evaluation is None:
@@ -326,7 +326,11 @@ class Verify(Stage[Built]):
     def _at_sizes(
         self, given: Built, reference: Executor, runner: Runner
     ) -> tuple[tuple[SizeAccuracy, ...], list[str]]:
-        """The accuracy at each size that is tried of the open dimensions, if it is enough; what could not be tried."""
+        """The accuracy at each tried size of the open dimensions, and warnings of sizes that could not be judged.
+
+        Raises:
+            InaccurateError: The build is not accurate enough at a size.
+        """
         found, untried = [], []
         for sizes in trials(given.model.open_dims) if given.model.open_dims else ():
             place = ", ".join(f"{name}={size}" for name, size in sizes.items())
@@ -358,10 +362,11 @@ class Verify(Stage[Built]):
     def _at_size(
         self, given: Built, sizes: Mapping[str, int], reference: Executor, runner: Runner
     ) -> tuple[Samples, Accuracy]:
-        """Samples made for a size, and the accuracy on them, if it is enough.
+        """Samples made for a size, and the accuracy on them.
 
         Raises:
-            NotRunnableError: The original does not run there, whatever lengths and places the samples hold.
+            InaccurateError: The accuracy is not enough.
+            NotRunnableError: The original does not run there, even with lengths and places lowered.
         """
         samples = self._sized(given, sizes)
         try:
@@ -373,6 +378,6 @@ class Verify(Stage[Built]):
         return samples, self.accepted(given, samples, reference, runner, self._original.name)
 
     def _sized(self, given: Built, sizes: Mapping[str, int]) -> SizedSamples:
-        """Samples made for a size, lengths and places lowered as far as that is known to be necessary there."""
+        """Samples made for a size, with lengths and places lowered where that is known to be necessary."""
         below = self._lengths.below(sizes)
         return SizedSamples(self._samples, given.model.fed_inputs, sizes, SAMPLES_A_SIZE, below)

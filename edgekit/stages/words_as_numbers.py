@@ -18,7 +18,7 @@ from edgekit.stages import Stage, StageResult
 from edgekit.target import Profile, Target
 
 MOST_NAMED = 6
-"""Between how many values at most advice is given to cut a model."""
+"""Most values, at both ends together, that the hint to cut a part out of a model names."""
 
 
 def needs_numbers(model: Model, profiles: Iterable[tuple[Target, Profile]]) -> bool:
@@ -29,17 +29,17 @@ def needs_numbers(model: Model, profiles: Iterable[tuple[Target, Profile]]) -> b
 class WordsAsNumbers(Stage[Model]):
     """Gives the model inputs of numbers where it takes texts and does nothing but look words up in lists that it holds.
 
-    Texts that the model cuts into words first are cut outside of it: the input takes the numbers of a text's words, of
-    as many as the longest sample has, rounded up to a power of two.
+    If the model cuts texts into words first, texts are cut outside of it instead: the input takes the numbers of a
+    text's words. It has as many places as the longest sample has words, rounded up to a power of two.
 
-    Each input has a vocabulary: the words that the nodes which read it look for. It takes a word's place among them,
-    from 0, and the number behind the last place for any other word. Both forms are executed on words that the model
-    knows and on others; where they differ, or texts are read in another way, they stay texts.
+    Each input has a vocabulary: the words that the nodes which read the input look for. The number of a word is its
+    place among them, from 0; the number after the last place means any other word. Both forms are executed on words
+    that the model knows and on others. If the forms differ, or the model reads texts in another way, inputs stay texts.
 
     Args:
         sampled: The samples, on whose texts both forms are executed as well.
-        counts: How many words a text has places for, by the input, as the record of an earlier run tells; None for as
-            many as the samples need. The texts of other inputs are not cut.
+        counts: By input, how many places it has for the words of a text, for each of its rules, as the record of an
+            earlier run tells; None: as many as the samples need. The texts of other inputs are not cut.
     """
 
     name = "words as numbers"
@@ -103,7 +103,7 @@ class WordsAsNumbers(Stage[Model]):
         return [enough_for(count) for count in longest] or [DEFAULT_COUNT] * len(rules)
 
     def _flaw(self, given: Model, found: WordInputs) -> str | None:
-        """What the changed model does otherwise, or why that cannot be told."""
+        """In words, what the changed model computes differently, or why they were not compared; None if nothing."""
         texts = [] if self._sampled is None else self._sampled.arrays(list(found.vocabularies), given.nan_inputs)
         try:
             difference = difference_on_words(
@@ -115,7 +115,7 @@ class WordsAsNumbers(Stage[Model]):
 
 
 def _is_same(before: ValueSpec, after: ValueSpec) -> bool:
-    """Whether an output is the one that it was, of which more sizes may be known."""
+    """Whether an output has kept its name, type and sizes; sizes that were not known may be known now."""
     if (before.name, before.dtype) != (after.name, after.dtype):
         return False
     if before.shape is None or after.shape is None:
@@ -126,7 +126,7 @@ def _is_same(before: ValueSpec, after: ValueSpec) -> bool:
 
 
 def _where_to_cut(given: Model) -> str:
-    """How to get the part of a model that computes with numbers."""
+    """The part of a hint that says how to cut out what computes with numbers; empty if that takes too many names."""
     starts, ends = first_numbers(given), [spec.name for spec in given.outputs]
     if not starts or len(starts) + len(ends) > MOST_NAMED:
         return ""
@@ -168,7 +168,7 @@ def _told_of_words(name: str, tokens: Tokens, words: Vocabulary) -> str:
 
 
 def _told_of_pads(given: Model, found: WordInputs) -> Iterator[str]:
-    """Where the model as it was takes what fills a shorter text's places for a word of the text."""
+    """Warnings that the original counts the padding of shorter texts as a word."""
     known = {word for name in found.tokens for word in found.vocabularies[name]}
     for pad in sorted(pads(given) & known) if found.tokens else ():
         yield (
