@@ -18,14 +18,14 @@ Extended = TypeVar("Extended", bound="Built")
 
 @dataclass(frozen=True)
 class Built(StageResult):
-    """The model as it was built, and what it became."""
+    """A model, and what a target built of it."""
 
     artifact: Artifact
     kind: Kind
 
 
 def extend(kind: type[Extended], given: Built, **values: Any) -> Extended:
-    """What a stage hands on that adds to what it was given: a ``kind`` with the fields of ``given`` and ``values``."""
+    """The result of a stage that adds to what it was given: a ``kind`` with the fields of ``given`` and ``values``."""
     return kind(**{field.name: getattr(given, field.name) for field in fields(given)} | values)
 
 
@@ -33,11 +33,11 @@ class Build(Stage[Model]):
     """Has the target write its format into a folder.
 
     Args:
-        target: Who builds.
+        target: The target that builds.
         profile: The device to build for.
         options: What the user asked for.
         folder: Where to build; exists and is empty.
-        quantized: Whether the model was quantized on the way.
+        quantized: Whether the model was quantized before.
     """
 
     name: ClassVar[str] = "build"
@@ -64,10 +64,10 @@ class Build(Stage[Model]):
         return Built(given, artifact.record, artifact, kind)
 
     def ensures(self, given: Model, result: StageResult) -> None:
-        """The artifact is in the folder, whole, and has the model's inputs, outputs and states, with their types.
+        """Checks that the artifact is complete in the folder, and has the model's inputs, outputs and states.
 
         Raises:
-            edgekit.errors.InternalError: It has not.
+            edgekit.errors.InternalError: A file is missing or has a reserved name, or names or types differ.
         """
         if not isinstance(result, Built):
             raise self.broken("nothing was built")

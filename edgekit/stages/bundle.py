@@ -1,4 +1,4 @@
-"""Makes a bundle of the folder that the artifact was built in."""
+"""Turns the folder that the artifact was built in into a bundle."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from edgekit.target import Artifact, Feature, Profile, Target
 
 @dataclass(frozen=True)
 class Facts:
-    """What the manifest says and the stages do not know."""
+    """What the manifest holds and the stages do not know."""
 
     name: str
     source: Path
@@ -55,11 +55,11 @@ class Facts:
     preprocessing: Preprocessing | None
     class_names: tuple[str, ...]
     samples: Mapping[str, str | None]
-    """The hash of the samples by the option that gave them; see :mod:`edgekit.data.digest`."""
+    """The hash of the samples by the option that named them; see :mod:`edgekit.data.digest`."""
     candidates: Sequence[Mapping[str, Any]] = ()
     """What became of each form of the model that was tried; see :mod:`edgekit.packaging.candidates`."""
     classes: Classes | None = None
-    """What tells the class; None where nothing does, or nobody knows of classes."""
+    """What tells the class; None if nothing does, or if it is not known that the model has classes."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,13 @@ class WriteBundle(Stage[Measured]):
     """Adds golden data, the check, the graph, the report and the manifest to what was built.
 
     Args:
-        folder: Where it was built.
-        target: Who built it.
+        folder: Where the model was built.
+        target: The target that built it.
         profile: The device that it was built for.
-        facts: What else the manifest says.
-        samples: The golden ones are the first of them.
+        facts: What else the manifest holds.
+        samples: The first samples become golden data.
         stages: The records of the stages before: ``name``, ``seconds`` and ``record`` each.
-        further: What was built for other devices beside it.
+        further: The builds for other devices.
     """
 
     name: ClassVar[str] = "bundle"
@@ -165,7 +165,7 @@ class WriteBundle(Stage[Measured]):
             place.write_text(text, encoding="utf-8", newline="\n")
 
     def _app_package(self, artifact: Artifact) -> Mapping[str, str]:
-        """What the first of the targets that knows apps makes of the bundle."""
+        """The files that turn the bundle into a package for apps, from the first target that has some; else none."""
         builds = {self._relative(artifact.main): self._profile.name}
         builds |= {self._relative(one.verified.artifact.main): one.profile.name for one in self._further}
         targets = (self._target, *(one.target for one in self._further))
@@ -193,7 +193,7 @@ class WriteBundle(Stage[Measured]):
         }
 
     def _further_record(self, build: FurtherBuild, main: Measured) -> dict[str, Any]:
-        """What the manifest says of a further build, whose check lies beside it."""
+        """The manifest's record of a further build; its check is written into its own folder."""
         folder = self._folder / build.profile.name
         check = build.target.device_check(build.profile, build.verified.artifact)
         self._write(check.files, folder)
@@ -262,9 +262,9 @@ class WriteBundle(Stage[Measured]):
 
 
 def instruction_sets_record(stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What became of the instruction sets that the devices have; empty where they make no difference to what ships.
+    """The results with the devices' instruction sets; empty if these make no difference to what ships.
 
-    What ships was built last: an instruction set may have refused a form before it, of which nothing is told here.
+    What ships was built last. The results of forms before it, which an instruction set may have refused, are left out.
 
     Args:
         stages: The records of all stages, in their order.

@@ -1,4 +1,4 @@
-"""Inputs whose values decide how large tensors inside are get the value that they have in all samples.
+"""Inputs whose values set the sizes of tensors inside are fixed at the value that they have in all samples.
 
 A device that has to know sizes when the model is built cannot take such an input.
 """
@@ -19,11 +19,11 @@ from edgekit.stages import Stage, StageResult
 
 
 class FixValues(Stage[Model]):
-    """The model with constants in place of inputs.
+    """Puts constants in place of inputs.
 
     Args:
-        values: By the input's name, of its shape.
-        samples: How many samples have them.
+        values: The value of each input, by name, in the input's shape.
+        samples: How many samples have these values.
     """
 
     name = "fix values"
@@ -54,7 +54,7 @@ class FixValues(Stage[Model]):
 
 
 def recorded_values(record: Mapping[str, Any]) -> FixValues:
-    """The stage again, by what a manifest holds of it."""
+    """The stage as a manifest's record of it describes it."""
     return FixValues({name: np.asarray(value) for name, value in record["inputs"].items()}, record["samples"])
 
 
@@ -82,7 +82,7 @@ def _first(model: Model, names: Sequence[str], sampled: SampledShapes) -> dict[s
 
 
 def sampled_values(model: Model, sampled: SampledShapes) -> dict[str, np.ndarray]:
-    """The values of the inputs that sizes depend on, where all samples have the same.
+    """The values of the inputs that sizes depend on, if all samples have the same value.
 
     Raises:
         InputError: A sample is damaged.

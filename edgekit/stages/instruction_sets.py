@@ -28,9 +28,9 @@ from edgekit.stages.verify import Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
 
 NEAR_DB = 20.0
-"""What a build in less than float32 has to reach where the signal judges it."""
+"""The SQNR that counts as near the original: that of the floor for builds in less than float32."""
 EMULATED_SAMPLES = 8
-"""How many samples an emulator executes at most: a run takes a hundred times as long there."""
+"""Most samples that an emulator executes: a run takes a hundred times as long there."""
 
 Opened = TypeVar("Opened")
 
@@ -40,15 +40,15 @@ class VerifyInstructionSets(Stage[Verified]):
 
     Args:
         verify: Compares, and refuses what is not accurate enough.
-        target: Whose runtime is held to the sets.
-        profile: Names the sets of its devices.
-        asked: The sets that the user asks for; None: those of the profile that this processor executes itself, where
-            the model multiplies integers.
+        target: The target, whose runtime is restricted to each set.
+        profile: The device profile, which names the sets of its devices.
+        asked: The sets that the user asks for; None: those of the profile that this processor executes itself, if the
+            model multiplies integers.
         samples: What to compare on.
-        folder: Where it was built.
+        folder: Where the model was built.
         of_float: The float model that it was made from.
-        options: How that is built.
-        judged_with: The sets that its quantized forms were judged with; None where none were.
+        options: How the float model is built.
+        judged_with: The sets that quantized forms of the model were judged with; None if no set was.
     """
 
     name: ClassVar[str] = "instruction sets"
@@ -84,12 +84,12 @@ class VerifyInstructionSets(Stage[Verified]):
         return bool(self._wanted) and (self._asked is not None or multiplies_integers(given.model))
 
     def run(self, given: Verified) -> Verified:
-        """The same, with what each instruction set gives in the record.
+        """The verified build, with the accuracy with each instruction set in its record.
 
         Raises:
-            RequirementError: It does not run with one of them, or is not accurate enough; with a set that was not asked
-                for, where the float model does and is. Or an output is lost with one set and near the original with
-                another, though labels hold with both.
+            RequirementError: The build does not run with a set, or is not accurate enough with it. For a set that was
+                not asked for, this counts only if the float model runs with it and is right. Also if an output is lost
+                with one set and near the original with another, unless that is accepted.
         """
         own = own_set()
         verified = {} if own is None else {own: given.accuracy}
@@ -114,7 +114,7 @@ class VerifyInstructionSets(Stage[Verified]):
                 except RequirementError:
                     reason = None if self._asked is not None else self._excuse(given, name)
                     if reason is None:
-                        raise  # who asks is answered, and another form of the model may do
+                        raise  # a set that was asked for, or one with which another form of the model may work
                     missing[name] = reason
                     unable.add(name)
         missing = {name: missing[name] for name in self._wanted if name in missing}
@@ -132,10 +132,10 @@ class VerifyInstructionSets(Stage[Verified]):
         return extend(Verified, given, record=record)
 
     def _excuse(self, given: Verified, name: str) -> str | None:
-        """Why it is not the fault of what was built that it fails with a set; None where it is.
+        """Why a failure with a set is not the fault of what was built; None if it is.
 
-        Where the original itself computes something else as soon as its numbers are rounded otherwise, what was built
-        does, too; and on some sets the float model does not run either.
+        If rounding the original's numbers differently changes its own outputs, the outputs of a build change, too; and
+        with some sets the float model does not run either.
         """
         for output, limit in given.accuracy.undetermined.items():
             return f"it cannot be judged: output {output!r} is determined to {limit:.0f} dB only on these inputs"
@@ -157,15 +157,18 @@ class VerifyInstructionSets(Stage[Verified]):
 def one_ahead(
     names: Sequence[str], opening: Callable[[str], AbstractContextManager[Opened]]
 ) -> Generator[tuple[str, Callable[[], Opened]]]:
-    """Each name with a call that gives what was opened for it, or raises why it was not; meanwhile the next is opened.
+    """Opens something for each name, and the one for the next name already while one is in use.
 
-    It is closed when the next name is asked for, or when this generator is closed.
+    What was opened is closed when the next name is asked for, or when this generator is closed.
 
     Args:
         names: The names.
-        opening: Opens one; runs in another thread.
+        opening: Returns what to enter for a name; it is entered in another thread.
+
+    Yields:
+        Each name, with a function that returns what was opened for it, or raises the error of opening it.
     """
-    with ExitStack() as held, ThreadPoolExecutor(1) as thread:  # which ends before what it opened is closed
+    with ExitStack() as held, ThreadPoolExecutor(1) as thread:  # the thread ends before what it opened is closed
         stacks = [held.enter_context(ExitStack()) for _ in names]
         started = (thread.submit(_entered, stack, opening, name) for stack, name in zip(stacks, names, strict=True))
         waiting = [*islice(started, 1)]
@@ -185,21 +188,21 @@ class Parted:
 
     output: str
     wrong: str
-    """The set that it is lost with."""
+    """The set that the output is lost with."""
     wrong_db: float
     right: str
     right_db: float
 
     @property
     def text(self) -> str:
-        """Both figures."""
+        """Both figures, in words."""
         return (
             f"with {self.wrong} output {self.output!r} has a SQNR of {self.wrong_db:.1f} dB, "
             f"with {self.right} {self.right_db:.1f} dB"
         )
 
     def refusal(self, model: str) -> RequirementError:
-        """Why what was built does not ship."""
+        """The error that says why what was built does not ship."""
         return RequirementError(
             f"what was built computes something else with {self.wrong}",
             subject=model,
@@ -211,13 +214,13 @@ class Parted:
 
 
 def parted_sets(by_set: Mapping[str, Accuracy], without: Collection[str]) -> list[Parted]:
-    """Outputs below 3 dB with one set that have 20 dB with another: the kernels of one compute something else.
+    """Outputs below 3 dB with one set that have 20 dB with another: the kernels of one set compute something else.
 
-    Labels hold where all scores are a fifth of the original's, so that no floor tells it.
+    Labels may all be right although scores are a fifth of the original's, so that no floor shows such a fault.
 
     Args:
-        by_set: What was found with each set.
-        without: Outputs that are not judged by their signal.
+        by_set: The accuracy with each set.
+        without: Names of outputs that are not judged by their signal.
     """
     found: dict[str, dict[str, float]] = {}
     for name, accuracy in by_set.items():

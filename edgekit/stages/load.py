@@ -1,4 +1,4 @@
-"""The first stage: from a file to a model that the others can work with."""
+"""The first stage: from a file to a model that the other stages can work with."""
 
 from __future__ import annotations
 
@@ -73,38 +73,38 @@ from edgekit.rewrites.opset import OLDEST_OPSET, raised_to_operators
 from edgekit.stages import Stage, StageResult
 
 SMALL_TENSOR = 4096
-"""Bytes of an initializer in another file up to which it comes inside: shapes, axes and scales are smaller."""
+"""Most bytes of an initializer in another file that is loaded into the model: shapes, axes and scales are smaller."""
 
 _NAMELESS_DIMENSIONS = ("", "?", "-1", "None")
-"""What exporters write for "dynamic" although it looks like a name that two dimensions could share."""
+"""What exporters write for a dynamic dimension, although it looks like a name that two dimensions could share."""
 
 _WEIGHTED = {"Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "BatchNormalization"}
-"""Operators whose constant inputs are learned numbers; elsewhere an infinity may be meant, in an attention mask say."""
+"""Operators whose constant inputs are learned numbers; other operators may need infinities, for attention masks say."""
 _UNKNOWN_OPERATOR = re.compile(r"No Op registered for (?P<operator>\S+) with domain_version of (?P<version>\d+)")
 _CHOOSES = "Where"
-"""What a number is where its condition does not hold may be NaN: a variance of nothing, say."""
+"""The operator that chooses by a condition. A number that is not chosen may be NaN: a variance of nothing, say."""
 _MOVES = {"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-"""What a number may pass on the way to such a condition: ``torch.full_like`` expands it."""
+"""Operators that a number may pass on the way to :data:`_CHOOSES`: ``torch.full_like`` expands it."""
 _ASKS_FOR_NAN = "IsNaN"
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file as it was read, and what was mended of its message."""
+    """A file as it was read, and what was mended in its message."""
 
     path: Path
     proto: onnx.ModelProto
     data_files: Sequence[Path]
     fed: list[str]
-    """Its initializers that the samples feed."""
+    """The names of initializers that the samples feed."""
     mended: Sequence[str]
-    """What people should know of."""
+    """Warnings about what was mended."""
     scores: Mapping[str, tuple[str, ...]]
-    """The classes of outputs that were sequences of maps."""
+    """The class names of each output that was a sequence of maps."""
     is_changed: bool
 
     def record(self) -> dict[str, Any]:
-        """What the manifest has of the file itself."""
+        """The manifest's entries about the file itself."""
         folder = self.path.parent
         return {
             "file": self.path.name,
@@ -120,9 +120,9 @@ class _File:
 class Load(Stage[Path]):
     """Reads and checks an ONNX file.
 
-    A classifier's maps and texts become tensors of numbers, and the model knows what the classes are called. A sequence
-    that is built of a fixed number of tensors becomes as many outputs. What the metadata of a file that EdgeKit wrote
-    tell of inputs, the model knows as well. An initializer that is an input too is a constant unless the samples feed
+    A classifier's maps and texts become tensors of numbers, and the model gets the names of the classes. An output that
+    is a sequence of a fixed number of tensors becomes one output for each tensor. If EdgeKit wrote the file, the model
+    gets what the metadata say about inputs. An initializer that is also an input is a constant unless the samples feed
     it.
 
     Afterwards the model is in operator set 9 or newer and marked with an IR version that ONNX Runtime takes, calls no
@@ -130,7 +130,7 @@ class Load(Stage[Path]):
     either named or unknown.
 
     Args:
-        fed: The names of what every sample feeds.
+        fed: The names of the arrays that every sample holds.
     """
 
     name = "load"
@@ -244,9 +244,9 @@ def _told(fed: Collection[str]) -> list[str]:
 
 
 def _graph_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
-    """The model's graph; large initializers in other files stay there, told the folder, which they do not leave.
+    """The model's graph; large initializers in other files stay there, and get the folder of these files.
 
-    Small ones come inside: ONNX Runtime reads no shapes or axes from other files. The message loses its long lists.
+    Small ones are loaded: ONNX Runtime reads no shapes or axes from other files. ``proto`` loses its long lists.
     """
     lists = take_long_lists(proto)
     graph_model = ir.from_proto(proto)
@@ -271,7 +271,7 @@ def _inside(tensor: ir.ExternalTensor) -> ir.TensorProtocol:
 
 
 def _with_integers(model: Model) -> Model:
-    """The model without texts that only write integers out; as it was where that is not proven."""
+    """The model without texts that only spell integers; the model as it was if the two are not proven to be equal."""
     changed = with_integers_looked_up(model)
     if changed is model:
         return model
@@ -282,7 +282,10 @@ def _with_integers(model: Model) -> Model:
 
 
 def _with_numbers(model: Model) -> tuple[Model, dict[str, tuple[str, ...]]]:
-    """The model with labels as numbers where they were texts, and the texts; as it was where that is not proven."""
+    """The model with numbers in place of labels that are texts, and these texts by output.
+
+    If the two models are not proven to be equal, it returns the model as it was, and no texts.
+    """
     changed, labels = with_labels_as_numbers(model)
     if not labels:
         return model, labels
@@ -294,10 +297,13 @@ def _with_numbers(model: Model) -> tuple[Model, dict[str, tuple[str, ...]]]:
 
 
 def _check(path: Path, model: Model, *, as_read: bool) -> list[str]:
-    """Holds the file, or what was mended of it, against the rules of ONNX.
+    """Checks the file, or the model if it was changed, by the rules of ONNX.
 
     Returns:
-        What is wrong without being in the way.
+        Warnings of flaws that do not keep the model from running.
+
+    Raises:
+        InputError: The model breaks the rules, or contradicts itself and does not run.
     """
     try:
         if as_read:
@@ -305,7 +311,7 @@ def _check(path: Path, model: Model, *, as_read: bool) -> list[str]:
         else:
             check_in_memory(model)
     except onnx.shape_inference.InferenceError as error:
-        # Some exporters write shapes that are wrong and that nobody uses. Whether it matters shows when it is executed.
+        # Some exporters write wrong shapes that nothing uses. Executing the model shows whether they matter.
         text = " ".join(str(error).split())
         try:
             Reference(model)
@@ -324,7 +330,7 @@ def _check(path: Path, model: Model, *, as_read: bool) -> list[str]:
 
 
 def _unknown_operator(model: Model, operator: str, version: str) -> InputError:
-    """Tells of an operator that the model's operator set lacks: a newer one, or an exporter's own."""
+    """The error for an operator that the model's operator set lacks: a newer one, or an exporter's own."""
     versions = [schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.name == operator]
     node = next((node_name(node) for node in model.graph.all_nodes() if node.op_type == operator), operator)
     return InputError(
@@ -347,7 +353,7 @@ def _is_nameless(dim: int | ir.SymbolicDim) -> bool:
 
 
 _CHECKS = (check_depth, check_expansion, check_equations, check_references, check_versions)
-"""What a file has to hold before anything works on it."""
+"""Checks of a file that come before any work on it."""
 _CHANGES: Sequence[Callable[[ir.Model], object]] = (
     name_values,
     take_decided_branches,
@@ -357,7 +363,7 @@ _CHANGES: Sequence[Callable[[ir.Model], object]] = (
     forget_lone_names,
     make_scales_scalars,
 )
-"""What is done to a graph that calls no functions any more, in place."""
+"""Changes, in place, to a graph whose functions are inlined."""
 
 
 def _check_sizes(model: Model) -> None:
@@ -374,7 +380,8 @@ def _check_sizes(model: Model) -> None:
 def _check_numbers(model: Model) -> None:
     """Refuses NaN in constants, and infinities among learned weights.
 
-    NaN may stand in what a condition chooses, and in tables that the model asks for NaN: an imputer's of its neighbors.
+    NaN is allowed in constants that a condition may choose, and in tables that the model itself searches for NaN, such
+    as an imputer's table of neighbors.
     """
     checked: set[tuple[ir.Value, bool]] = set()
     for node in model.graph.all_nodes():
@@ -401,7 +408,7 @@ def _check_numbers(model: Model) -> None:
 
 
 def _may_hold_nan(node: ir.Node) -> bool:
-    """Whether a condition chooses between what the node reads and something else, at once or after it was moved."""
+    """Whether a condition chooses between what the node reads and something else, in this node or after moving it."""
     if node.domain:
         return False
     if node.op_type == _CHOOSES:
@@ -413,7 +420,7 @@ def _may_hold_nan(node: ir.Node) -> bool:
 
 
 def _flaw(array: np.ndarray, *, infinity_allowed: bool) -> str | None:
-    low, high = array.min(), array.max()  # both are NaN where anything is; no copy of a large array is made
+    low, high = array.min(), array.max()  # both are NaN if any number is; this makes no copy of a large array
     if np.isnan(low):
         return f"{int(np.isnan(array).sum())} of {array.size} numbers are NaN"
     if not infinity_allowed and not (np.isfinite(low) and np.isfinite(high)):

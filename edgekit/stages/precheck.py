@@ -1,4 +1,4 @@
-"""Checks the operators of the float model, so that gaps show before the long work and not after it."""
+"""Checks the operators of the float model, so that missing operators show before the long work and not after it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from edgekit.target import Profile, Target
 
 
 class PreCheck(CheckOperators):
-    """The check of the operators, before quantization adds its own.
+    """The check of the operators, before quantization adds operators of its own.
 
-    A node that the target refuses is replaced by others where a rewrite gives some that it takes.
+    A node that the target refuses is replaced by nodes that it takes, if a rewrite gives some.
     """
 
     name: ClassVar[str] = "pre-check"

@@ -41,7 +41,7 @@ from edgekit.target import Artifact, BuildOptions, Profile, Runner, Target
 NONE = "none"
 AUTO = "auto"
 MOST_THREADS = 4
-"""Threads on which candidates are timed at most: more add more noise than they tell."""
+"""Most threads on which candidates are timed: more threads add more noise than information."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,18 @@ class Quantized(StageResult):
     """The model, quantized or left as it was."""
 
     quantized: bool
-    """Whether it has integers in place of floats; half precision is judged as such, not as quantized."""
+    """Whether the model has integers in place of floats; one in half precision is judged as such, not as quantized."""
     of_float: Model
     """The model as it was given."""
     next_best: Callable[[], Quantized | None] | None = None
-    """What to ship in its place where it does not hold; None, or a call that gives None: the float model."""
+    """Returns what to ship if this form misses the requirements. If it is None or returns None, that is the float
+    model."""
     judged_with: HeldSets | None = None
-    """The instruction sets that it was judged with; None where there were none to ask about."""
+    """The instruction sets that candidates were judged with; None if nothing was quantized by a quantizer."""
 
     @property
     def stays_float(self) -> bool:
-        """Whether it is the float model, whose precision the build chooses."""
+        """Whether this is the float model, whose precision the build chooses."""
         return bool(self.record["scheme"] == NONE)
 
     @property
@@ -68,7 +69,7 @@ class Quantized(StageResult):
         return str(self.record.get("chosen") or self.record["scheme"])
 
     def in_float(self) -> Quantized:
-        """The float model in its place."""
+        """The float model in place of the quantized one, with the record of what was measured."""
         if self.model is self.of_float:
             return self
         measured = {key: self.record[key] for key in ("samples", "max_drop", "curve") if key in self.record}
@@ -78,23 +79,25 @@ class Quantized(StageResult):
 
 @dataclass(frozen=True)
 class Execute:
-    """Builds candidates for a target, and opens them; can be pickled, where the target can."""
+    """Builds candidates for a target, and opens them; can be pickled if the target can."""
 
     target: Target
     profile: Profile
     options: BuildOptions
     threads: int = 1
-    """How many the runtime may use where candidates are timed; a bundle runs on one."""
+    """How many threads the runtime may use while candidates are timed; a bundle runs on one."""
     instruction_sets: HeldSets | None = None
-    """What its runtime is held to as well where they count for the candidate, in a process for each."""
+    """The instruction sets that the runtime is restricted to as well, in a process for each, if they count for the
+    candidate."""
     as_shipped: bool = False
-    """Whether they are built as what ships, whose size counts; else they are drafts: their outputs are what counts."""
+    """Whether candidates are built as they would ship, because their size counts. Otherwise they are drafts, of which
+    only the outputs count."""
 
     def __call__(self, candidate: Model) -> Opened:
-        """What executes the candidate. What was built is removed when nobody holds it any more.
+        """Builds and opens a candidate; the build is removed once the result is no longer referenced.
 
         Raises:
-            CandidateError: It cannot be built or loaded.
+            CandidateError: The candidate cannot be built or loaded.
         """
         free_unused()
         options = replace(self.options, draft=not self.as_shipped)
@@ -132,7 +135,7 @@ class Execute:
     def _held(
         self, artifact: Artifact, place: Path, sets: HeldSets, timed: Runner, closing: ExitStack
     ) -> Sequence[Runner]:
-        """What executes it held to each of the sets, in a process each; a stack closes them."""
+        """Executes a build with each of the sets that count, in a process for each, which ``closing`` ends."""
         with _told_of_candidate("loaded"):
             sessions = sets.opened(draft_bundle(artifact, self.profile, place), timed, closing)
         return [*map(_CandidateRunner, sessions)]
@@ -140,11 +143,12 @@ class Execute:
 
 @dataclass
 class _CandidateRunner:
-    """Executes a candidate, and says so where that fails."""
+    """Executes a candidate, and reports failures as errors of the candidate."""
 
     runner: Runner
     tried: str | None = None
-    """What may end the process when it runs for the first time; None where the process is another one."""
+    """The name of what may crash this process when it runs for the first time; None after that, and for a runner in
+    another process."""
 
     @property
     def executed_by(self) -> str:
@@ -158,10 +162,10 @@ class _CandidateRunner:
 
 @contextmanager
 def _told_of_candidate(what: str) -> Iterator[None]:
-    """Tells of whatever a target or its runtime raises as something that is wrong with the candidate.
+    """Turns every error that a target or its runtime raises into an error about the candidate.
 
     Raises:
-        CandidateError: It cannot be built, loaded or run.
+        CandidateError: The candidate cannot be built, loaded or run.
         NoRoomError: The disk that drafts are written to is full.
     """
     try:
@@ -177,24 +181,24 @@ def _told_of_candidate(what: str) -> Iterator[None]:
 
 
 class Quantize(Stage[Model]):
-    """Quantizes by a scheme of the quantizer's; ``none`` and schemes of the target's own leave the model as it is.
+    """Quantizes by a scheme of the quantizer; for ``none`` and the target's own schemes the model stays as it is.
 
     Args:
-        scheme: What was asked for.
+        scheme: The scheme that was asked for.
         target: Builds and executes the candidates.
-        profile: The device that they are for.
-        options: How they are built.
-        samples: What to calibrate on; None where there are none.
+        profile: The device that the candidates are for.
+        options: How candidates are built.
+        samples: The samples to calibrate on; None if there are none.
         max_drop: The accuracy that may be lost, as a fraction; None for the quantizer's default.
-        progress: Told of the steps.
-        evaluation: The project's own measure of quality, which ``max_drop`` is of.
+        progress: Called at each step.
+        evaluation: The project's own measure of quality, which ``max_drop`` then applies to.
         executor: Evaluates candidates in other processes; None evaluates them in this one.
         quantizer: The name of the quantizer; None for the one that :func:`installed_quantizer` prefers.
         instruction_sets: Those with which candidates have to hold the budget; None for the profile's without VNNI.
         smallest: Whether the smallest model that holds the budget is wanted.
-        max_bytes: What the built model may take.
+        max_bytes: Most bytes of the built model; None for any size.
         choice: The candidate to ship, as an earlier record names it; None for the quantizer's own choice.
-        explain: Whether more is measured for the record alone, such as what keeping sums from saturation costs.
+        explain: Whether to measure more, only for the record, such as what it costs to keep sums from saturating.
     """
 
     name: ClassVar[str] = "quantize"
@@ -235,10 +239,10 @@ class Quantize(Stage[Model]):
         self._executor = executor
 
     def requires(self, given: Model) -> None:
-        """The scheme is known, and there are samples where it needs some.
+        """Checks that the scheme is known and the target takes it, and that there are samples if it needs some.
 
         Raises:
-            InputError: It is not, or there are none.
+            InputError: A check fails.
         """
         require_scheme(
             self._scheme,
@@ -305,11 +309,11 @@ class Quantize(Stage[Model]):
         )
 
     def _judged_with(self, given: Model) -> HeldSets:
-        """What candidates are held to beside this processor's own instructions.
+        """The instruction sets that candidates are judged with, in addition to this processor's own instructions.
 
-        By default those without VNNI: sums saturate there, and each has kernels of its own, of which one may compute
-        something else. What is packaged is verified with all of them. A set with which the float model does not run
-        counts where it is asked for only.
+        By default these are the sets without VNNI: sums saturate there, and each set has kernels of its own, one of
+        which may compute something else. What is packaged is verified with all sets. A set with which the float model
+        does not run counts only if it is asked for.
         """
         asked = self._instruction_sets
         known = self._profile.instruction_sets if asked is None else asked
@@ -338,7 +342,7 @@ class Quantize(Stage[Model]):
         )
 
     def ensures(self, given: Model, result: StageResult) -> None:
-        """Inputs and outputs are those of the float model; an output's size that it left open may be known.
+        """Checks that inputs and outputs are those of the float model; sizes that it left open in outputs may be known.
 
         Raises:
             edgekit.errors.InternalError: They are not.
@@ -357,7 +361,7 @@ class Quantize(Stage[Model]):
 
 
 def _told(output: ValueSpec, now: ValueSpec, open_dims: Collection[str]) -> ValueSpec:
-    """An output with the sizes and names that are known now and were not; the inputs' open dimensions stay open."""
+    """An output, completed by sizes and names that only ``now`` has; open dimensions of the inputs stay open."""
     if output.shape is None:
         return replace(output, shape=now.shape)
     if now.shape is None or len(output.shape) != len(now.shape):
@@ -371,10 +375,10 @@ def _told(output: ValueSpec, now: ValueSpec, open_dims: Collection[str]) -> Valu
 
 
 def has_integers(scheme: str, quantizer: str | None) -> bool:
-    """Whether a model of that scheme has integers in place of floats; one in half precision has not.
+    """Whether a model of a scheme has integers in place of floats; a model in half precision does not.
 
     Args:
-        scheme: One of the quantizer's, or ``none``.
+        scheme: A scheme of the quantizer, or ``none``.
         quantizer: The name of the quantizer, as for :func:`installed_quantizer`.
     """
     schemes = {known.name: known.has_integers for known in installed_quantizer(quantizer).schemes}
@@ -382,9 +386,9 @@ def has_integers(scheme: str, quantizer: str | None) -> bool:
 
 
 def timed_threads() -> int:
-    """On how many threads candidates are timed: as many as a user's program has here, up to :data:`MOST_THREADS`.
+    """The number of threads to time candidates on: that of the processors of this process, up to :data:`MOST_THREADS`.
 
-    Which of two forms of a model is faster depends on it: what a second processor speeds up, and what it waits for.
+    Which of two forms of a model is faster depends on it: a second processor speeds up only some of the operators.
     """
     return min(usable_processors(), MOST_THREADS)
 
@@ -408,17 +412,17 @@ def require_scheme(
     """Checks a scheme before any work starts.
 
     Args:
-        scheme: What was asked for.
-        own_schemes: What the target has beyond those of the quantizer.
+        scheme: The scheme that was asked for.
+        own_schemes: The target's own schemes.
         available: Whether there are samples.
-        refused: The schemes that the target cannot take, and why.
-        option: Which option asked for it.
+        refused: The schemes that the target cannot take, each with the reason.
+        option: The option that asked for the scheme.
         quantizer: The name of the quantizer; None for the one that :func:`installed_quantizer` prefers.
         may_stay_float: Whether :data:`NONE` is a scheme as well.
 
     Raises:
-        InputError: Neither the quantizer nor the target has it, the target cannot take it, or it needs samples and
-            there are none.
+        InputError: Neither the quantizer nor the target has the scheme, the target cannot take it, or it needs samples
+            and there are none.
     """
     unquantized = (NONE,) if may_stay_float else ()
     if scheme in (*unquantized, *own_schemes):

@@ -1,4 +1,4 @@
-"""Random numbers that the model draws become inputs, so that a bundle can be held against the model."""
+"""Random numbers that the model draws become inputs, so that a bundle can be compared with the model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from edgekit.stages import Stage, StageResult
 class RandomInputs(Stage[Model]):
     """Gives the model an input for each node that draws random numbers.
 
-    Numbers that are multiplied by zero are none. Nodes whose numbers no input can take stay: those in loops and
-    branches, and those of sizes that are computed.
+    Numbers that are multiplied by zero do not count, and get no input. Nodes whose numbers no input can replace stay:
+    those in loops and branches, and those whose sizes are computed.
     """
 
     name = "random inputs"
@@ -42,6 +42,6 @@ class RandomInputs(Stage[Model]):
 
 
 def _drawn_from(model: Model) -> set[str]:
-    """The values of the main graph that nodes make and that nodes which draw numbers read or make."""
+    """The names of values that nodes of the main graph compute, and that nodes which draw numbers read or return."""
     beside = {value for node in model.graph if draws(node) for value in (*node.inputs, *node.outputs)}
     return {str(value.name) for node in model.graph for value in node.outputs if value in beside}

@@ -1,7 +1,7 @@
-"""Whether the model as it was exported runs on the samples that it is to be judged by.
+"""Whether the model as it was exported runs on the samples that it is judged on.
 
-A size that the exporter saw may be written into a constant although the dimension is free by the model's inputs. Such a
-model takes every sample, and fails in the middle of the graph.
+A size that the exporter saw may be written into a constant although the dimension is free in the model's inputs. Such a
+model accepts every sample, and fails in the middle of the graph.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model
 
 _MOST_FILES = 256
-"""Of how many files headers are read."""
+"""Most files in a folder whose headers are read."""
 _MOST_FILES_WITH_LIMITS = 4096
-"""Of how many files numbers are read, where some of them have to stay below a table's rows."""
+"""Most files in a folder that are read if some numbers have to stay below the number of a table's rows."""
 _MOST_SHAPES = 8
 _MOST_SIZES = 32
-"""How many sizes that stand in constants are tried."""
+"""Most sizes from constants that are tried for a dimension."""
 _MOST_NUMBERS = 8
 """Most entries of a constant that may be a shape."""
 
 
 def require_runs(model: Model, folders: Iterable[Path | None], shapes: ShapeRequest, *, every: bool) -> None:
-    """Runs the model as it was loaded on the first sample of each shape, of each folder.
+    """Runs the model as it was loaded on the first sample of each shape in each folder.
 
-    So it does on samples with numbers that are beyond the rows of a table.
+    It is also run on samples with numbers that are not below the number of a table's rows.
 
     Folders of pictures or sounds, samples that do not fit the model's inputs, and samples of other sizes than were
-    asked for are left to whoever reads them.
+    asked for are skipped: they are checked where they are read.
 
     Args:
-        model: As it was loaded.
-        folders: Folders of samples; None where there is none.
+        model: The model as it was loaded.
+        folders: Folders of samples; None is ignored.
         shapes: The sizes that were asked for.
-        every: Whether it has to run on all of those, or on one alone: the device takes one size, and samples of other
-            sizes are left out.
+        every: Whether the model has to run on all of these samples. Otherwise one in each folder is enough: the device
+            takes one size, and samples of other sizes are left out.
 
     Raises:
-        RequirementError: It does not.
-        InputError: It does not, and a sample has two sizes for one dimension.
+        RequirementError: The model does not run.
+        InputError: The model does not run, and the sample has two sizes for one dimension.
     """
     reference: Reference | None = None
     limits = {name: limit for name, limit in index_limits(model).items() if isinstance(limit, int)}
@@ -62,7 +62,7 @@ def require_runs(model: Model, folders: Iterable[Path | None], shapes: ShapeRequ
             try:
                 reference = reference or Reference(model)
             except NotRunnableError:
-                return  # no matter which sample: other stages tell why
+                return  # the model runs on no sample: other stages say why
             try:
                 _run(model, reference, feeds, str(file))
             except RequirementError as error:
@@ -80,7 +80,7 @@ def require_runs(model: Model, folders: Iterable[Path | None], shapes: ShapeRequ
 def _to_try(
     model: Model, folder: Path, shapes: ShapeRequest, limits: Mapping[str, int]
 ) -> Iterator[tuple[Path, dict[str, np.ndarray]]]:
-    """Samples that fit the model, and what they feed: the first of each shape, those with numbers beyond a limit."""
+    """Samples that fit the model, with their inputs: the first of each shape, and those with numbers beyond a limit."""
     seen: set[tuple[tuple[int, ...], ...]] = set()
     try:
         for file in islice(sample_files(folder), _MOST_FILES_WITH_LIMITS if limits else _MOST_FILES):
@@ -98,7 +98,7 @@ def _to_try(
             if _fits(model, feeds) and _as_asked(model, feeds, shapes):
                 yield file, {spec.name: feeds[spec.name] for spec in model.inputs}
     except InputError:
-        return  # whoever opens all samples tells of it
+        return  # the error is raised again where all samples are opened
 
 
 def _is_beyond(array: np.ndarray, limit: int) -> bool:
@@ -121,8 +121,8 @@ def require_runs_on_all(model: Model, samples: Samples | None) -> None:
     """Runs the model on samples, until one fails.
 
     Raises:
-        RequirementError: It does not run on one of them.
-        InputError: It does not run on one that has two sizes for one dimension.
+        RequirementError: The model does not run on a sample.
+        InputError: The model does not run on a sample that has two sizes for one dimension.
     """
     if samples is None or model.states:
         return
@@ -169,7 +169,7 @@ def _run(model: Model, reference: Reference, feeds: Mapping[str, np.ndarray], sa
 
 
 def _allowed_values(reference: Reference, limits: Limits, feeds: Mapping[str, np.ndarray]) -> tuple[str, str] | None:
-    """What an input takes whose numbers are beyond a table's rows, and what to do; None where that is no reason."""
+    """If numbers beyond a table's rows are why the model fails: the numbers that it takes, and a hint; else None."""
     for name, array in feeds.items():
         limit = limits.get(name)
         if not isinstance(limit, int) or not _is_beyond(array, limit):
@@ -188,7 +188,7 @@ def _allowed_values(reference: Reference, limits: Limits, feeds: Mapping[str, np
 def _allowed_size(
     model: Model, reference: Reference, feeds: Mapping[str, np.ndarray], limits: Limits
 ) -> tuple[str, str] | None:
-    """A size of one free dimension with which the model runs, and what to do; None where none is to blame."""
+    """If the size of a free dimension is why the model fails: a size with which it runs, and a hint; else None."""
     given = {
         dim: size
         for spec in model.inputs
@@ -204,7 +204,7 @@ def _allowed_size(
         return True
 
     if runs(given):
-        return None  # other numbers of the same sizes do: no size is to blame
+        return None  # the model runs on other numbers of the same sizes: no size is to blame
     for dim, size in given.items():
         for other in islice((each for each in _sizes_in_constants(model) if each != size), _MOST_SIZES):
             if not runs({**given, dim: other}):

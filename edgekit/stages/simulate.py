@@ -1,4 +1,4 @@
-"""Executes what was built in a simulator of its device, where this machine has one, and compares it once more."""
+"""Executes what was built in a simulator of its device, if this machine has one, and compares it once more."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ from edgekit.target import Profile, Target
 
 MOST_SAMPLES = 8
 SECONDS = 20.0
-"""How long samples may take together, the first one aside: a simulator takes 500 times as long as a processor."""
+"""Seconds that the samples may take together, judged by a first run: a simulator takes 500 times as long as a
+processor."""
 LOST_DB = 3.0
-"""Twice the power of the error that the model has where it was verified: of a few samples the figure is not exact."""
+"""How far the SQNR may be below that of the verification: twice the error's power, as it is inexact on few samples."""
 SUBJECT = "in the simulator of the device"
 SILENCE_SECONDS = 60.0
-"""How long the simulator may compile, or compute one sample."""
+"""How many seconds the simulator may take to compile, or to compute one sample."""
 
 
 class Simulate(Stage[Verified]):
-    """Compares a model with the original once more, on a few samples and by the arithmetic of its device.
+    """Compares a model with the original once more, on a few samples and with the arithmetic of its device.
 
-    A float model is held to the floors of half precision, which such devices compute in.
+    A float model has to reach the floors of half precision, which such devices compute in.
 
     Args:
         verify: Compares, and refuses what is not accurate enough.
-        target: Whose simulator it is.
+        target: The target, which names the simulator.
         profile: The device.
         samples: What to compare on.
-        folder: Where it was built.
-        is_last: Whether there is no other form to fall back to: then what is not accurate is told, and ships.
+        folder: Where the model was built.
+        is_last: Whether no other form is left to try. If so, a model that is not accurate ships, with a warning.
     """
 
     name: ClassVar[str] = "simulate"
@@ -62,10 +63,10 @@ class Simulate(Stage[Verified]):
         return self._url is not None
 
     def run(self, given: Verified) -> Verified:
-        """The same, with what the simulator computed in the record.
+        """The verified build, with the accuracy in the simulator as its record.
 
         Raises:
-            InaccurateError: It is not accurate enough there, and another form may be.
+            InaccurateError: The build is not accurate enough in the simulator, and another form may be.
         """
         try:
             record = self._compared(given)
@@ -73,7 +74,7 @@ class Simulate(Stage[Verified]):
             if not self._is_last:
                 raise
             record = {"warnings": [f"{SUBJECT} {error.message}: {error.found}; no other form is left"]}
-        except RequirementError as error:  # it does not compile the model in time, say, which is no fault of the model
+        except RequirementError as error:  # the simulator does not compile it in time, say: no fault of the model
             record = {"warnings": [f"not executed {SUBJECT}: {' '.join(str(error).split())}"]}
         return extend(Verified, given, record=record)
 
@@ -92,10 +93,10 @@ class Simulate(Stage[Verified]):
 
 
 def _require_near(simulated: Accuracy, before: Accuracy, precision: str) -> None:
-    """Checks the error of outputs that pass for their decisions: the same ones on a few samples prove little.
+    """Checks the SQNR also of outputs that passed by their decisions: equal decisions on a few samples prove little.
 
     Raises:
-        InaccurateError: One misses its floor, and what executed the model before came nearer.
+        InaccurateError: An output misses its floor, and the verification before reached a higher SQNR.
     """
     known = {output.name: output.sqnr_db for output in before.outputs}
     for output in simulated.outputs:

@@ -1,8 +1,8 @@
-"""Whose fault it is that a stage failed in a way that nobody has foreseen: the model's, or EdgeKit's own.
+"""Whether an unforeseen failure of a stage is the fault of the model, or of EdgeKit.
 
-Models that break rules get far at times, because no library checks all of them, and then raise something in the middle
-of a stage. Only when that happens, and so at no cost to anybody else, the model is held against the strictest rules
-that there are: ONNX's own inference with every contradiction an error, and a run of it as it stands.
+A model that breaks rules may get far, because no library checks all rules, and then cause an error in the middle of a
+stage. Only when that happens, so that other models take no more time, the model is checked by the strictest rules:
+ONNX's own shape inference with every contradiction as an error, and a run of the model as it is.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from edgekit.model import Model, ValueSpec
 from edgekit.stages.load import Load
 
 _TRIAL_SIZE = 2
-"""What dynamic dimensions are set to for the first run."""
+"""The size of dynamic dimensions in the first run."""
 
 
 def find_unsoundness(model: Model) -> str | None:
-    """Why a model is not sound: its shapes or types contradict one another, or it cannot be run; None if it is."""
+    """Why a model is not sound (shapes or types contradict each other, or it cannot be run); None if it is sound."""
     try:
         infer_shapes(model)
         reference, limits = Reference(model), index_limits(model)
@@ -43,21 +43,21 @@ def find_unsoundness(model: Model) -> str | None:
         return None if failure is None else " ".join(failure.message.split())
     except EdgeKitError as error:
         return " ".join(error.message.split())
-    except Exception as error:  # libraries that cannot even look at it
+    except Exception as error:  # libraries that fail on reading the model
         if is_for_want_of_room(error):
             raise
         return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def fault_of_model(path: Path, failure: Exception) -> InputError | None:
-    """The error for a model that is not sound, where something failed that nobody has foreseen.
+    """The error for a model that is not sound, after an unforeseen failure.
 
     Args:
         path: The model's file.
-        failure: What was raised.
+        failure: The exception that was raised.
 
     Returns:
-        None where the model is sound: then the fault is EdgeKit's own.
+        The error, also for a lack of memory; None if the model is sound, so that the fault is EdgeKit's.
     """
     cause: BaseException | None = failure
     while cause is not None:
@@ -85,7 +85,7 @@ def fault_of_model(path: Path, failure: Exception) -> InputError | None:
 
 @contextmanager
 def blamed_on_model(path: Path) -> Iterator[None]:
-    """Raises the error for an unsound model in place of one that nobody has foreseen."""
+    """Raises the error for an unsound model in place of an unforeseen one, if the model is unsound."""
     try:
         yield
     except (OSError, MemoryError):
@@ -100,7 +100,7 @@ def blamed_on_model(path: Path) -> Iterator[None]:
 
 
 def _trials(model: Model) -> Iterator[Sequence[ValueSpec]]:
-    """The inputs with sizes that the model may run at: a mask, say, has to be as long as a past and what is new."""
+    """The inputs with sizes that the model may run at: a mask, say, has to be as long as the past and the new steps."""
     yield [_static(spec) for spec in at_sizes(model.inputs, defaults(model.open_dims))]
     if not all(spec.is_static for spec in model.inputs):
         yield from (specs for specs, _ in trial_inputs(model))

@@ -32,13 +32,13 @@ BATCH_HINT = "give the model a batch of 1 with --dim or --shape"
 
 
 class SuppressBoxes(Stage[Model]):
-    """Puts non-maximum suppression at the end of a detector, in place of the outputs that tell its boxes.
+    """Puts non-maximum suppression at the end of a detector, in place of the outputs that hold its boxes.
 
-    How these are read is recognised on the samples, as it is for judging what is built.
+    How these outputs encode boxes is recognized on the samples, as it is when the build is judged.
 
     Args:
-        asked: What suppression keeps.
-        samples: What the model is looked at on.
+        asked: The settings of suppression.
+        samples: The samples to recognize boxes on.
     """
 
     name = "suppress boxes"
@@ -48,7 +48,7 @@ class SuppressBoxes(Stage[Model]):
         self._samples = samples
 
     def requires(self, given: Model) -> None:
-        """Checks that boxes can be told at all.
+        """Checks that boxes can be recognized and suppressed at all.
 
         Raises:
             InputError: There are no samples, sizes are open, or the model takes several pictures at once.
@@ -80,10 +80,11 @@ class SuppressBoxes(Stage[Model]):
             )
 
     def run(self, given: Model) -> StageResult:
-        """Recognises the boxes and suppresses them.
+        """Recognizes the boxes and suppresses them.
 
         Raises:
-            InputError: The outputs are not read as boxes, or the model suppresses them itself.
+            InputError: The outputs are not recognized as boxes, the order of x and y in them is not known, the boxes
+                are turned, or the model suppresses them itself.
         """
         reference = Reference(given)
         meaning = meaning_on(self._samples, reference, given)
@@ -151,10 +152,10 @@ class SuppressBoxes(Stage[Model]):
 
 
 def with_recorded(model: Model, record: Mapping[str, Any]) -> Model:
-    """The model with suppression as the stage's record tells it, and what its outputs tell then.
+    """The model with suppression as the stage's record describes it, and with its outputs declared accordingly.
 
     Args:
-        model: The model without; its dimensions may be free.
+        model: The model without suppression; its dimensions may be free.
         record: What the stage recorded.
     """
     detector, output = detector_of(record["detector"]), record["output"]
@@ -169,7 +170,7 @@ def with_recorded(model: Model, record: Mapping[str, Any]) -> Model:
 
 
 def _count(detector: Detector, outputs: Mapping[str, Any], name: str) -> int:
-    """How many boxes an output tells."""
+    """How many boxes an output holds before suppression."""
     if isinstance(detector, Rows):
         return len(detector.coordinates.of(dict(outputs)))
     return len(table_of(outputs[name]))

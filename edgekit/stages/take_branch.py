@@ -1,7 +1,7 @@
-"""A branch is taken where two cannot both be built: for devices of fixed shapes, and where one draws random numbers.
+"""Takes one of two branches that cannot both be built: for devices of fixed shapes, or if one draws random numbers.
 
 optimum merges a decoder's first step and its later steps into one If, whose condition is an input of the model.
-TensorFlow 1 has dropout behind an input that tells whether the model is being trained.
+TensorFlow 1 has dropout in a branch whose condition is an input that says whether the model is being trained.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from edgekit.stages import Stage, StageResult
 from edgekit.target import Profile, Target
 
 _HANDS_ON = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
-"""Operators that a condition comes through as it is."""
+"""Operators that pass on a condition unchanged."""
 _BRANCHES = {True: "then_branch", False: "else_branch"}
 
 
 @dataclass(frozen=True)
 class Fork:
-    """An If with branches of different shapes, or of which one draws random numbers, whose condition is an input."""
+    """An If whose condition is an input, and whose branches have different shapes, or one draws random numbers."""
 
     node: ir.Node
     input: ir.Value
-    """Of one element."""
+    """The model's input that is the condition, of one element."""
 
     @property
     def drawing(self) -> bool | None:
-        """The condition of the branch that draws random numbers, where the other draws none."""
+        """The condition of the branch that draws random numbers if the other draws none; None if both or neither do."""
         yes, no = (_draws(self.node.attributes[name].as_graph()) for name in _BRANCHES.values())
         return None if yes == no else yes
 
@@ -54,7 +54,10 @@ class Fork:
 
     @property
     def choice(self) -> bool:
-        """The condition of the branch that draws no numbers, or reads more inputs, or fewer where one is empty."""
+        """The condition of the branch to take: the one that draws no random numbers, if the other does.
+
+        Otherwise it is the branch that reads more inputs, or, if an input of the model is empty, fewer inputs.
+        """
         if self.drawing is not None:
             return not self.drawing
         yes, no = (len(self.reads(condition)) for condition in (True, False))
@@ -72,10 +75,10 @@ def needs_branch(model: Model, profiles: Iterable[tuple[Target, Profile]]) -> bo
 
 
 def forks(model: Model) -> Iterator[Fork]:
-    """The branches of a model between which a device of fixed shapes, or a proof, cannot choose, and an input does.
+    """The nodes at which an input of the model chooses between branches that cannot both be built.
 
     Args:
-        model: Its shapes fixed and worked out.
+        model: The model, its shapes fixed and inferred.
     """
     for node in model.graph:
         if node.op_type == "If" and not node.domain:
@@ -88,12 +91,12 @@ def forks(model: Model) -> Iterator[Fork]:
 
 
 class TakeBranch(Stage[Model]):
-    """The model with one branch for good, where an input chooses between two that cannot both be built.
+    """Replaces an If by one of its branches, if an input chooses between two that cannot both be built.
 
-    They give different shapes, or one of them draws random numbers, which no two runtimes draw alike. That input is
-    left out, and so are other ones that nothing reads any more, and outputs without elements. Of two branches the one
-    is taken that draws no numbers, else the one that reads more of the inputs; where an input has no elements, the one
-    that reads fewer: an empty past asks for the branch without.
+    The branches give different shapes, or one of them draws random numbers, which no two runtimes draw alike. The input
+    is left out, and so are other inputs that nothing reads any more, and outputs without elements. The branch that
+    draws no random numbers is taken, else the one that reads more of the inputs. If an input has no elements, the one
+    that reads fewer is taken: an empty past asks for the branch without a past.
 
     Args:
         choices: The conditions to take instead, by the input's name; see :func:`sampled_choices`.
@@ -108,7 +111,7 @@ class TakeBranch(Stage[Model]):
         """Takes the branches.
 
         Raises:
-            RequirementError: The model does not compute with the branch alone what it computed with that condition.
+            RequirementError: The model with the branch alone does not compute what it computed with that condition.
         """
         fixed: dict[str, bool] = {}
         warnings = []
@@ -137,8 +140,8 @@ def sampled_choices(model: Model, *folders: Path | None) -> dict[str, bool]:
     """The conditions that samples hold for the inputs that choose between branches, by the input's name.
 
     Args:
-        model: Its shapes fixed and worked out.
-        folders: Where the samples are, in ``.npz`` files; None is ignored, and so are other files.
+        model: The model, its shapes fixed and inferred.
+        folders: Folders of samples in ``.npz`` files; None and other files are ignored.
 
     Raises:
         InputError: The samples ask for both branches.
@@ -196,7 +199,7 @@ def _warning(fork: Fork, choice: bool, *, asked: bool) -> str:
 
 
 def _with_constant(model: Model, name: str, condition: bool) -> Model:
-    """The model with an input's value put in, its branch in place of the If, and the inputs that are read."""
+    """The model with an input fixed, the branch in place of the If, and without inputs that nothing reads any more."""
     (spec,) = (spec for spec in model.inputs if spec.name == name)
     shape = [size for size in spec.shape or () if isinstance(size, int)]  # all of them: it has one element
     constant = with_constant_inputs(model, {name: np.full(shape, condition)})
@@ -244,7 +247,7 @@ def _differ(node: ir.Node) -> bool:
 
 
 def _source(value: ir.Value | None) -> ir.Value | None:
-    """What a condition is, before operators that hand it on."""
+    """The value that a condition comes from, before operators that pass it on unchanged."""
     while value is not None:
         producer = value.producer()
         if producer is None or producer.domain or producer.op_type not in _HANDS_ON:

@@ -1,4 +1,4 @@
-"""Has a second runtime execute what was built, and refuses what it computes otherwise."""
+"""Has a second runtime, the witness, execute what was built, and refuses the build if the results are too far off."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgekit.stages.verify import Verified
 from edgekit.witness import Witness
 
 SAMPLES = 3
-"""How many samples a witness executes; of a model with states the first steps of the golden sequence."""
+"""How many samples a witness executes; with states, it executes the `GOLDEN_STEPS` of the golden sequence instead."""
 
 
 class Testify(Stage[Verified]):
@@ -23,7 +23,7 @@ class Testify(Stage[Verified]):
 
     Args:
         witness: The second runtime.
-        samples: The first of them are executed.
+        samples: The first samples are executed.
     """
 
     name: ClassVar[str] = "witness"
@@ -33,10 +33,10 @@ class Testify(Stage[Verified]):
         self._samples = samples
 
     def run(self, given: Verified) -> Verified:
-        """The same, with the testimony as the record.
+        """The verified build, with the witness's results as its record.
 
         Raises:
-            RequirementError: The witness misses the floors that the build holds.
+            RequirementError: The witness's outputs miss the floors that the build holds.
         """
         states = given.artifact.states
         restart(given.reference)
