@@ -1,1 +1,1 @@
-"""Judges bundles by their budgets: what CI asks before it lets a model ship."""
+"""Judges bundles by their budgets: the check that CI makes before a model ships."""

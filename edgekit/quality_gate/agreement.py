@@ -1,7 +1,8 @@
-"""Holds a bundle against the golden outputs of an earlier build: whether it still computes the same.
+"""Compares a bundle with the golden outputs of an earlier build: whether it still computes the same.
 
-Where no labels tell the accuracy, this is all that tells a model that was trained again from one that was destroyed.
-The golden outputs are those of the earlier float model, and the bundle is executed here, by a stand-in if need be.
+If there are no labels to measure the accuracy, only this distinguishes a model that was trained again from a broken
+one. The golden outputs are those of the earlier float model. The bundle is executed here, by a stand-in for the device
+if necessary.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.units import decibel_text
 
 LEAST_DB = 10.0
-"""Of less, people are warned where nobody asked: what differs has a tenth of the outputs' power."""
+"""The least SQNR in dB without a warning if the budget sets none: the difference has a tenth of the outputs' power."""
 MOST_MISMATCH = 0.1
-"""The same for outputs that are no floating-point numbers: the share of their elements."""
+"""The largest share of elements that may differ in outputs that are not floating-point."""
 
 _BUDGET = "agreement"
 _KEY = "agreement_db"
@@ -35,13 +36,15 @@ _SETTING = f"`{_KEY}` in the budget says what is near enough"
 
 
 def judge_agreement(bundle: Bundle, asked: Budget, earlier: Earlier, figures: Figures) -> Iterator[Verdict]:
-    """The verdict on how near the bundle is to an earlier build; none where labels tell and nobody asked.
+    """The verdict on how near the bundle is to an earlier build.
+
+    There is none if the budget sets no agreement and labels give the accuracy of both builds.
 
     Args:
-        bundle: What is judged.
-        asked: The budget. Where it does not say, less than :data:`LEAST_DB` is not clear, and breaks nothing.
+        bundle: The bundle to judge.
+        asked: The budget. If it sets no agreement, less than :data:`LEAST_DB` is inconclusive, and breaks nothing.
         earlier: The earlier build.
-        figures: Its figures, which are known even if its bundle is not at hand.
+        figures: The earlier build's figures, which are known even if its bundle is missing.
     """
     other = earlier.bundle
     known = None not in (Figures.of(bundle).accuracy, figures.accuracy)
@@ -76,7 +79,7 @@ def judge_agreement(bundle: Bundle, asked: Budget, earlier: Earlier, figures: Fi
 
 
 def _compared(bundle: Bundle, earlier: Bundle) -> tuple[OutputAccuracy, ...] | str:
-    """How near each output is; or why they cannot be compared."""
+    """How near each output is to the earlier build's; or why the outputs cannot be compared."""
     if [feature.spec for feature in bundle.inputs] != [feature.spec for feature in earlier.inputs]:
         return "the inputs are not those of the earlier build"
     if bundle.open_dims != earlier.open_dims or bundle.states != earlier.states:
@@ -109,11 +112,11 @@ class _Distance:
     told: str
     is_near: bool
     db: float | None = None
-    """None for other than floating-point numbers."""
+    """The SQNR in dB; None for outputs that are not floating-point."""
 
 
 def _farthest(results: tuple[OutputAccuracy, ...], least: float) -> _Distance:
-    """The output that is farthest away: of floating-point numbers, or of others where those alone are too far."""
+    """The output that is farthest away: a floating-point one, unless only another kind of output is too far."""
     floats = [(output.sqnr_db, output.name) for output in results if output.sqnr_db is not None]
     others = [(output.mismatch, output.name) for output in results if output.sqnr_db is None]
     found: list[_Distance] = []

@@ -20,12 +20,12 @@ WORKSPACE_VARIABLE = "GITHUB_WORKSPACE"
 def annotation_lines(
     judged: Sequence[Judged], config: Path | None, declared_as: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """One line for each verdict that somebody has to see, and one for each bundle that could not be judged.
+    """One line for each verdict that fails or warns, and one for each bundle that could not be judged.
 
     Args:
         judged: The bundles.
-        config: The project file, which the remarks are put on: at the line that names the bundle.
-        declared_as: The name that stands there, by the bundle's own; the same where nothing is said.
+        config: The project file, to which the remarks are attached at the line that names the bundle.
+        declared_as: The name in the project file by the bundle's name; a name that is missing is the same in both.
     """
     for one in judged:
         place = {} if config is None else place_of(config, (declared_as or {}).get(one.name, one.name))
@@ -41,7 +41,7 @@ def annotation_lines(
 
 
 def place_of(config: Path, name: str) -> dict[str, str]:
-    """File and line of the project file where the bundle is declared; line 1 where it is not."""
+    """The project file, and the line that declares the bundle; line 1 if no line does."""
     named = re.compile(rf"""\s*name\s*=\s*["']{re.escape(name)}["']""")
     lines = read_text(config).splitlines()
     line = next((number for number, text in enumerate(lines, 1) if named.match(text)), 1)
@@ -51,7 +51,7 @@ def place_of(config: Path, name: str) -> dict[str, str]:
 
 
 def workflow_command(kind: str, properties: Mapping[str, str], message: str) -> str:
-    """The line that has the runner put a remark on a file: an ``error`` or a ``warning`` with its properties."""
+    """The line that makes the runner attach a remark to a file: an ``error`` or a ``warning`` with its properties."""
     written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{kind} {written}::{_message(message)}"
 

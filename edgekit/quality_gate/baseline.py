@@ -1,7 +1,7 @@
-"""The baseline: an earlier build that later ones are judged against, in the project's repository.
+"""The baseline: an earlier build that later ones are compared with, in the project's repository.
 
-A file of figures, ``baseline.json``, and beside it the folder ``baseline-bundles`` with the bundles themselves, by
-their fingerprints: a later build and the one that was kept are measured in turns, on whatever machine that is.
+It is a file of figures, ``baseline.json``, and next to it the folder ``baseline-bundles`` with the bundles themselves,
+named by their fingerprints. A later build and the kept one are measured alternately on the same machine.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _KEPT_NAME = re.compile(rf"[0-9a-f]{{{_SHOWN_OF_FINGERPRINT}}}")
 
 @dataclass(frozen=True)
 class Figures:
-    """What a bundle was when the baseline was written."""
+    """The figures of a bundle when the baseline was written."""
 
     fingerprint: str
-    """Of the bundle."""
+    """The bundle's fingerprint."""
     size: int
     accuracy: float | None
-    """Share of labels found; None without labels."""
+    """Share of labels that the bundle finds; None without labels."""
 
     @classmethod
     def of(cls, bundle: Bundle) -> Figures:
@@ -56,7 +56,7 @@ def kept_bundle(file: Path, figures: Figures) -> Path:
 
 
 def read_baseline(path: Path) -> dict[str, Figures]:
-    """The figures that :func:`write_baseline` left, by the bundle's name.
+    """The figures that :func:`write_baseline` wrote, by the bundle's name.
 
     Raises:
         InputError: The file is missing or is no baseline.
@@ -81,10 +81,10 @@ def read_baseline(path: Path) -> dict[str, Figures]:
 
 
 def require_baseline_writable(path: Path) -> None:
-    """Checks before bundles are judged that they can be put into the baseline.
+    """Checks, before bundles are judged, that the baseline can be written.
 
     Raises:
-        InputError: The file is there and is no baseline, or cannot be written.
+        InputError: The file exists and is no baseline, or cannot be written.
     """
     if os.path.lexists(path):
         read_baseline(path)
@@ -93,12 +93,12 @@ def require_baseline_writable(path: Path) -> None:
 
 
 def write_baseline(path: Path, bundles: Mapping[str, Bundle]) -> None:
-    """Puts bundles and their figures into a baseline, by the bundle's name; those of other bundles stay.
+    """Puts bundles and their figures into a baseline, by the bundle's name; entries of other bundles stay.
 
-    Commands that do so at once wait for each other: none takes away what another one wrote.
+    Commands that write at the same time wait for each other, so that none deletes what another one wrote.
 
     Raises:
-        InputError: The file is there and is no baseline, or cannot be written.
+        InputError: The file exists and is no baseline, or cannot be written.
     """
     with locked(path):
         _write_baseline(path, bundles)
@@ -124,7 +124,7 @@ def _write_baseline(path: Path, bundles: Mapping[str, Bundle]) -> None:
 
 
 def _is_own(place: Path) -> bool:
-    """Whether a folder among the kept bundles may go: where its manifest is damaged, its name says that it is one."""
+    """Whether a folder among the kept bundles is a bundle: by its manifest, or by its name if that is damaged."""
     return is_bundle(place) or _KEPT_NAME.fullmatch(place.name) is not None
 
 
@@ -133,7 +133,7 @@ def _kept_bundles(file: Path) -> Path:
 
 
 def _remove_replaced(file: Path, figures: Mapping[str, Figures]) -> None:
-    """Removes the bundles that the baseline does not name any more."""
+    """Removes the kept bundles that the baseline no longer names."""
     named = {kept_bundle(file, known).name for known in figures.values()}
     for place in _kept_bundles(file).iterdir():
         if place.name not in named and place.is_dir() and _is_own(place):

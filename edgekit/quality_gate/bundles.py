@@ -1,4 +1,4 @@
-"""Judges bundles one after another; one that cannot be judged does not keep the others from it."""
+"""Judges bundles one after another; if one cannot be judged, the others still are."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Candidate:
 
     path: Path
     name: str | None
-    """As the project declares it; None for a bundle that it does not know."""
+    """The name that the project declares; None for a bundle that the project does not declare."""
     budget: Budget
     model: Path | None = None
-    """The original, where it is at hand."""
+    """The original model's file; None if it is not known."""
     declared: DeclaredBundle | None = field(default=None, compare=False)
-    """What the project says of it; None for a bundle that it does not know."""
+    """The project's declaration of the bundle; None if there is none."""
     names: tuple[str, ...] = field(default=(), compare=False)
-    """The names that the project declares, of which the path is none."""
+    """The names that the project declares, for the error if ``path`` is none of them and no bundle."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,16 @@ class Judged:
     ratios: tuple[Ratio, ...] = ()
     error: EdgeKitError | None = None
     inconclusive: Inconclusive = Inconclusive.WARN
-    """What becomes of a verdict that is not clear."""
+    """What an inconclusive verdict leads to."""
 
     @property
     def failed(self) -> tuple[Verdict, ...]:
-        """The verdicts that the bundle does not pass with."""
+        """The verdicts that make the bundle fail."""
         return tuple(verdict for verdict in self.verdicts if self.fails(verdict))
 
     @property
     def doubtful(self) -> tuple[Verdict, ...]:
-        """The verdicts that people have to be told of although the bundle passes with them."""
+        """The verdicts that lead to a warning, although the bundle passes with them."""
         return tuple(verdict for verdict in self.verdicts if self.warns(verdict))
 
     @property
@@ -84,19 +84,19 @@ class Judged:
 
     @property
     def exit_code(self) -> int:
-        """What the command line ends with on account of this bundle."""
+        """The exit code of the command for this bundle alone."""
         if self.error is not None:
             return self.error.exit_code
         return RequirementError.exit_code if self.failed else 0
 
     def fails(self, verdict: Verdict) -> bool:
-        """Whether the bundle does not pass with this verdict."""
+        """Whether this verdict makes the bundle fail."""
         return verdict.outcome is Outcome.BROKEN or (
             verdict.outcome is Outcome.INCONCLUSIVE and self.inconclusive is Inconclusive.FAIL
         )
 
     def warns(self, verdict: Verdict) -> bool:
-        """Whether people have to be told of this verdict although the bundle passes with it."""
+        """Whether this verdict leads to a warning, although the bundle passes with it."""
         return verdict.outcome is Outcome.INCONCLUSIVE and self.inconclusive is Inconclusive.WARN
 
     def as_record(self) -> dict[str, Any]:
@@ -117,32 +117,32 @@ class Gate:
 
     machine: Machine
     seconds: float
-    """That one measurement may take."""
+    """Seconds that one measurement may take."""
     inconclusive: Inconclusive = Inconclusive.WARN
     baseline: Path | None = None
-    """The file that tells of earlier builds; None where nothing is compared with them."""
+    """The baseline file with the figures of earlier builds; None if nothing is compared with a baseline."""
     figures: Mapping[str, Figures] = field(default_factory=dict)
-    """What it tells, by the bundles' names."""
+    """The figures in the baseline, by the bundles' names."""
     against: Path | None = None
     """An earlier bundle, or a folder with earlier bundles under the names of their folders."""
     device: str | None = None
     """URL of the device that every bundle has to compute its golden outputs on, and where milliseconds and memory are
     measured; None: the one that each bundle is declared with."""
     usual_device: str = LOCAL
-    """URL of where milliseconds and memory are measured of a bundle for which no device is declared."""
+    """URL of the device where milliseconds and memory are measured for bundles that are declared without a device."""
     device_timeout: float | None = None
-    """Seconds that it may be silent; None: its own."""
+    """Seconds that the device may be silent; None: the device's default."""
     results: Path | None = None
-    """What a device wrote that is not reached from here, in its place."""
+    """The file of results that a device wrote, for a device that cannot be reached from here."""
     signers: Path | None = None
-    """Who may sign; None where no signature is asked for."""
+    """The file of those who may sign; None if no signature is asked for."""
     progress: Progress = field(default_factory=Progress)
     instruction_sets: tuple[str, ...] = ()
-    """With which bundles have to compute their golden outputs."""
+    """The instruction sets with which bundles have to compute their golden outputs."""
     data: Path | None = None
-    """Samples on which they are executed; None where nothing is asked."""
+    """Samples on which bundles are executed and judged; None for no samples."""
     updating: bool = False
-    """Whether the bundles become the baseline, so that there is none to compare with."""
+    """Whether the bundles become the baseline, so that there is no baseline to compare with."""
     usual_named_by: str = FLAG
     """The place in a project file that holds ``usual_device``."""
 
@@ -164,7 +164,7 @@ class Gate:
                 hint="`--max-seconds` and `--max-memory` allow more",
             )
             return Judged(candidate.path, name, error=error)
-        except Exception as failure:  # a runtime raises what it likes; the other bundles are judged all the same
+        except Exception as failure:  # a runtime may raise anything; the other bundles are still judged
             return Judged(candidate.path, name, error=as_edgekit_error(failure))
         return Judged(candidate.path, name, tuple(verdicts), tuple(ratios), inconclusive=self.inconclusive)
 
@@ -208,7 +208,7 @@ class Gate:
         return verdicts + timed + stale, measured
 
     def _of_against(self, bundle: Bundle, against: Path) -> Bundle | None:
-        """The bundle that this one is compared with; None where the folder holds others only."""
+        """The bundle that this one is compared with, or None if the folder holds no bundle of this name."""
         place = against if os.path.lexists(against / MANIFEST) else against / bundle.path.name
         if not os.path.lexists(place):
             return None
@@ -217,10 +217,10 @@ class Gate:
         return _whole(place)
 
     def _of_baseline(self, bundle: Bundle, file: Path) -> Figures:
-        """What the baseline knows of the bundle: under its name, or of the only one that was made alike.
+        """The baseline's figures of the bundle: by its name, or those of the only kept bundle that was made alike.
 
         Raises:
-            InputError: It knows nothing of it.
+            InputError: The baseline has no such figures.
         """
         if bundle.name in self.figures:
             return self.figures[bundle.name]
@@ -252,12 +252,12 @@ class Gate:
 
 
 def candidates_of(config: Config | None, paths: Iterable[Path], model: Path | None) -> list[Candidate]:
-    """What is to be judged, each once: the bundles at ``paths``, or every bundle of the project where there are none.
+    """The bundles to judge, each once: those at ``paths``, or every bundle of the project if ``paths`` is empty.
 
     Args:
         config: The project.
         paths: Bundles, by their folders or by the names that the project declares.
-        model: The original of the only bundle.
+        model: The original model's file, if there is a single bundle.
     """
     places = list(paths)
     if not places and config is not None:
@@ -274,7 +274,7 @@ def _declared_candidate(declared: DeclaredBundle, path: Path | None = None, mode
 
 
 def _candidates(config: Config | None, path: Path, model: Path | None) -> list[Candidate]:
-    """The bundle at the path; or those that are declared under this name, of which there is one for each target."""
+    """The bundle at the path; or all bundles that are declared under this name, one for each target."""
     if config is None:
         return [Candidate(path, None, Budget(), model)]
     if not is_bundle(path) and all(real_path(one.output) != real_path(path) for one in config.bundles):
@@ -290,7 +290,7 @@ def _candidates(config: Config | None, path: Path, model: Path | None) -> list[C
 
 
 def _name(path: Path) -> str:
-    """What the bundle calls itself; its folder's name where it cannot be read, which is told when it is judged."""
+    """The bundle's name; its folder's name if it cannot be read, an error that is reported when it is judged."""
     try:
         return read_bundle(path).name
     except EdgeKitError:
@@ -298,12 +298,12 @@ def _name(path: Path) -> str:
 
 
 def opened(candidate: Candidate) -> Bundle:
-    """The bundle, if it is whole and of the model that is at hand.
+    """Opens a bundle, and checks that it is complete and made from the candidate's model, if that file exists.
 
     Raises:
-        InputError: It is missing, the project declares no such name, its target is unknown, or its model is another one
-            or a Git LFS pointer.
-        RequirementError: Its files are changed.
+        InputError: The bundle is missing, the project declares no such name, its target is unknown or another one than
+            declared, or its model is another one or a Git LFS pointer.
+        RequirementError: The bundle's files are changed.
     """
     declared = candidate.declared
     if declared is not None and not candidate.path.exists() and declared.output.exists():
@@ -348,7 +348,10 @@ def opened(candidate: Candidate) -> Bundle:
 
 
 def _is_made_alike(place: Path, bundle: Bundle) -> bool:
-    """Whether the kept bundle is for the same target, of a model's file of the same name; another folder renames it."""
+    """Whether a kept bundle is for the same target and made from a model file of the same name.
+
+    A bundle in another folder may have another name, so names alone do not decide.
+    """
     try:
         kept = read_bundle(place)
     except EdgeKitError:

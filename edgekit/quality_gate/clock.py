@@ -1,4 +1,4 @@
-"""How long this thread was ready to run while others had the processors."""
+"""How long this thread was ready to run, but waited for a processor."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SCHEDULER_STATISTICS = Path("/proc/thread-self/schedstat")
-"""ns on a processor, ns of waiting for one, time slices; see Linux's Documentation/scheduler/sched-stats.rst."""
+"""Nanoseconds on a processor, nanoseconds of waiting for a processor, and the number of time slices; see Linux's
+Documentation/scheduler/sched-stats.rst."""
 
 
 @contextmanager
 def waited_seconds(source: Path = SCHEDULER_STATISTICS) -> Iterator[Callable[[], float]]:
-    """What tells the seconds that the thread has waited for a processor so far; always 0 where the system does not say.
+    """A function that returns the seconds that this thread has waited for a processor; 0 if the system keeps no count.
 
-    It is to be called in the thread that entered the context. A call takes one or two microseconds.
+    Call it in the thread that entered the context. A call takes one or two microseconds.
     """
     try:
         descriptor = os.open(source, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Compares a bundle with what the project file declares of it: what is judged may be an older one."""
+"""Compares a bundle with its declaration in the project file: the bundle that is judged may be an older one."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import find_profile
 
 DECLARATION = "declaration"
-"""What the verdicts here are on: the bundle, and no budget."""
+"""The name of the verdicts here, in place of a budget: they are on the bundle itself."""
 _LIMIT = "as the project file declares the bundle"
 _OF = {"model": "from it", "labels": "with its names"}
 
 
 def require_declared_target(bundle: Bundle, declared: DeclaredBundle) -> None:
-    """Refuses a bundle that was built for another device than the one that is declared.
+    """Checks that a bundle was built for the device that is declared.
 
     Raises:
-        InputError: It was, or there is no device of the declared name.
+        InputError: The bundle was built for another device, or there is no device of the declared name.
     """
     _, profile = find_profile(declared.target, f"{declared.file} bundle {declared.name} target")
     if profile.name != bundle.profile_name:
@@ -42,7 +42,7 @@ def require_declared_target(bundle: Bundle, declared: DeclaredBundle) -> None:
 
 
 def judge_declaration(bundle: Bundle, declared: DeclaredBundle) -> Iterator[Verdict]:
-    """A verdict where the bundle is not, or may not be, what the project file declares; none where it is.
+    """Verdicts if the bundle is not, or may not be, what the project file declares; none if it is.
 
     Raises:
         InputError: The file of class names cannot be read.
@@ -73,9 +73,9 @@ def _other_options(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
 
 
 def _other_samples(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
-    """What differs where the bundle tells its samples, and those that are declared are at hand.
+    """The samples that differ from the declared ones, if the bundle records samples and the declared ones exist here.
 
-    Samples that are not declared are those of a command line.
+    Samples that are not declared are not compared: the bundle's may come from a command line.
     """
     recorded = bundle.manifest.get("samples")
     if recorded is None:
@@ -93,7 +93,7 @@ def _other_samples(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
 
 
 def _other_names(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
-    """What differs where a file of class names is declared; without one they may be those of the model's file."""
+    """The first difference from a declared file of class names; without one, names may come from the model's file."""
     if declared.labels is None or not declared.labels.is_file():
         return
     recorded, names = bundle.manifest["labels"] or (), read_class_names(declared.labels)
@@ -107,7 +107,7 @@ def _other_names(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
 
 
 def _other_input(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
-    """What differs where a preprocessing is declared; without one it may be that of the model's file."""
+    """The differences from a declared preprocessing; without one, it may come from the model's file."""
     preprocessing = declared.preprocessing
     if preprocessing is None:
         return

@@ -1,4 +1,4 @@
-"""Judges whether a bundle computes its golden outputs on the device that somebody named."""
+"""Judges whether a bundle computes its golden outputs on a device that the user or the project names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LIMIT = "its golden outputs"
 
 
 def judge_device_outputs(bundle: Bundle, device: Device, called: str, step: Step | None = None) -> Verdict:
-    """The verdict on the golden samples, executed on the device; broken where it cannot run the bundle.
+    """The verdict on the golden samples, executed on the device; broken if the device cannot run the bundle.
 
     Args:
         bundle: The bundle.
-        device: What executes it.
+        device: The device that executes it.
         called: How the verdict names the device: its URL.
-        step: Told of what is done.
+        step: Called as samples are executed.
 
     Raises:
         InputError: The device cannot be reached.

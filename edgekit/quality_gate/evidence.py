@@ -1,22 +1,22 @@
-"""What a row of paired differences proves, whenever one looks at it.
+"""Bounds of the center of a sequence of paired differences, valid however often they are looked at.
 
 Whoever measures until the answer is clear looks again and again, and an ordinary confidence interval is wrong sooner or
-later if one looks often enough. These bounds are a *confidence sequence*: the chance that one of them is ever wrong,
-however long the row gets and whatever ends it, is at most :data:`ERROR`.
+later if one looks often enough. These bounds are a *confidence sequence*: the probability that a bound is ever wrong,
+however long the sequence gets and whatever ends it, is at most :data:`ERROR`.
 
-They rest on symmetry alone. Two models take turns in pairs, and a coin decides which one comes first. Where the one
-takes ``exp(c)`` times as long as the other, the coin makes the logarithm of the ratio of the two turns as likely to lie
+They rest on symmetry alone. Two models take turns in pairs, and a coin decides which one comes first. If one takes
+``exp(c)`` times as long as the other, the coin makes the logarithm of the ratio of the two turns as likely to lie
 above ``c`` by some amount as below it by that amount, whatever the machine did in the meantime: noise may have any
 distribution, may last over many pairs, may come in waves. No normal distribution and no independence is assumed.
 
-For each conceivable ``c`` somebody bets one unit that the truth is higher: on each difference ``d`` a share ``b`` of
-the fortune, at the score ``clip((d - c) / s, -1, 1)``, with the scale ``s`` from earlier differences alone. By the
-symmetry the bets are fair if ``c`` is the truth, so the fortune is a martingale, and exceeds ``1 / ERROR`` at any time
-with probability ``ERROR`` at most (J. Ville, Étude critique de la notion de collectif, 1939; the method of betting:
-A. Ramdas, P. Grünwald, V. Vovk and G. Shafer, Game-Theoretic Statistics and Safe Anytime-Valid Inference, Statistical
-Science 38, 2023). The lower bound is the greatest ``c`` that is refuted so, the upper bound the least one that is
-refuted from the other side.
-Clipping takes the force from outliers, as Huber's estimator does (P. J. Huber, Robust Estimation of a Location
+For each conceivable ``c``, a bettor starts with one unit and bets that the true center is higher: on each difference
+``d`` a share ``b`` of the fortune, at the score ``clip((d - c) / s, -1, 1)``, with the scale ``s`` from earlier
+differences alone. By symmetry the bets are fair if ``c`` is the true center. The fortune is then a martingale, and
+exceeds ``1 / ERROR`` at any time with probability ``ERROR`` at most (J. Ville, Étude critique de la notion de
+collectif, 1939; the method of betting: A. Ramdas, P. Grünwald, V. Vovk and G. Shafer, Game-Theoretic Statistics and
+Safe Anytime-Valid Inference, Statistical Science 38, 2023). The lower bound is the greatest ``c`` that is refuted in
+this way, the upper bound the least ``c`` that is refuted by bets that the center is lower.
+Clipping limits the influence of outliers, as Huber's estimator does (P. J. Huber, Robust Estimation of a Location
 Parameter, 1964).
 """
 
@@ -27,24 +27,25 @@ import math
 import numpy as np
 
 ERROR = 0.01
-"""The most by which each bound may ever be wrong."""
+"""The greatest probability that a bound is ever wrong, for each of the two bounds."""
 BETS = (0.1, 0.25, 0.5, 0.95)
-"""Shares of the fortune that are bet, side by side; their mean is the fortune. Small ones win where noise is great."""
+"""Shares of the fortune that separate bettors bet; the fortune is the mean of theirs. Small shares win if noise is
+great."""
 SCALING_PAIRS = 5
-"""The first differences, which tell the scale alone: no bet is made on them."""
+"""How many of the first differences only determine the scale: no bet is made on them."""
 CLIP = 2.0
 """The scale in medians of the absolute deviation: Huber's 1.345 standard deviations of a normal distribution."""
 PRECISION = 1e-5
-"""How exactly a bound is computed, in logarithms of ratios."""
+"""The precision of a computed bound, in logarithms of ratios."""
 
 _LEAST_SCALE = 1e-6
 _BETS = np.array(BETS)
 
 
 class ConfidenceSequence:
-    """Bounds of the centre of differences whose distribution is symmetric about it, each given those before.
+    """Bounds of the center of differences, each of which is distributed symmetrically about it, given those before.
 
-    Once refuted, a value stays refuted: the bounds only ever come nearer.
+    Once refuted, a value stays refuted: the bounds only get closer to each other.
     """
 
     def __init__(self) -> None:
@@ -55,7 +56,7 @@ class ConfidenceSequence:
 
     @property
     def estimate(self) -> float:
-        """The median of all differences; NaN where there are none."""
+        """The median of all differences; NaN if there are none."""
         return float(np.median(self._differences)) if self._differences else math.nan
 
     @property
@@ -65,18 +66,18 @@ class ConfidenceSequence:
 
     @property
     def contradictory(self) -> bool:
-        """Whether no centre at all is left: it moved while it was measured."""
+        """Whether every center is refuted: the center moved while it was measured."""
         return self.lower > self.upper
 
     def add(self, difference: float) -> None:
-        """Takes one more difference; :meth:`look` updates the bounds."""
+        """Adds a difference; :meth:`look` updates the bounds."""
         if self.count >= SCALING_PAIRS:
             deviations = np.abs(np.array(self._differences) - self.estimate)
             self._scales.append(max(CLIP * float(np.median(deviations)), _LEAST_SCALE))
         self._differences.append(difference)
 
     def look(self) -> None:
-        """Brings the bounds up to date."""
+        """Updates the bounds."""
         betted = np.array(self._differences[SCALING_PAIRS:])
         if betted.size == 0:
             return
@@ -86,9 +87,9 @@ class ConfidenceSequence:
 
 
 def _greatest_refuted(differences: np.ndarray, scales: np.ndarray) -> float:
-    """The greatest centre at which those who bet on a higher one have won enough; minus infinity where there is none.
+    """The greatest center that bets on a higher one refute; minus infinity if they refute none.
 
-    The higher the centre, the lower every score, and with it the fortune: bisection finds it.
+    The higher the center, the lower are all scores and the fortune, so bisection finds the greatest.
     """
     enough = -math.log(ERROR)
     low, high = float((differences - scales).min()), float(differences.max())

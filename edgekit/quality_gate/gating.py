@@ -30,57 +30,57 @@ class GateOrder:
     """Which bundles to judge, and what they are compared to."""
 
     bundles: tuple[Path, ...] = ()
-    """None stands for every bundle that the project declares."""
+    """The bundles to judge; empty for every bundle that the project declares."""
     config: Path | None = None
-    """The project file; None where there is none."""
+    """The project file; None if there is none."""
     baseline: Path | None = None
-    """Figures of an earlier build; None: those that the project file names."""
+    """The baseline file with figures of an earlier build; None: the file that the project file names."""
     against: Path | None = None
-    """An earlier bundle, or a folder that holds one for each, by its name."""
+    """An earlier bundle, or a folder that holds an earlier bundle for each, by the name of its folder."""
     update: bool = False
     """Write the bundles' figures to the baseline instead of comparing with it."""
     model: Path | None = None
-    """The ONNX model that the only bundle was made from."""
+    """The ONNX model that the bundle was made from, if ``bundles`` names a single one."""
     time_limit: float | None = None
     """Seconds that one measurement may take; None: as the project file says."""
     device: str | None = None
     """URL of the device that every bundle has to compute its golden outputs on, and where milliseconds and memory are
     measured; None: as the project file says, or this machine."""
     device_timeout: float | None = None
-    """Seconds that it may be silent; None: its own."""
+    """Seconds that the device may be silent; None: the device's default."""
     results: Path | None = None
-    """What a device wrote about the only bundle, where it is not reached from here."""
+    """The file of results that a device wrote about a single bundle, for a device that cannot be reached from here."""
     signers: Path | None = None
-    """Who may sign; None where no signature is asked for."""
+    """The file of those who may sign; None if no signature is asked for."""
     instruction_sets: tuple[str, ...] | None = None
-    """With which they have to compute their golden outputs; None where nothing is asked."""
+    """The instruction sets with which bundles have to compute their golden outputs; None for no sets."""
     data: Path | None = None
-    """Samples on which they are executed; None where nothing is asked."""
+    """Samples on which bundles are executed and judged; None for no samples."""
     output_dir: Path | None = None
-    """Where the declared bundles lie, each under its name; None: where the project file puts them."""
+    """The folder of the declared bundles, each under its name; None: where the project file puts them."""
 
 
 @dataclass(frozen=True)
 class GateResult:
-    """What became of every bundle."""
+    """The verdicts on all bundles."""
 
     machine: Machine
     bundles: tuple[Judged, ...]
     config: Path | None
     """The project file that holds the budgets."""
     baseline: Path | None
-    """The file of figures that was compared with, or written."""
+    """The baseline file that was compared with, or written."""
     updated: tuple[str, ...] = ()
-    """The names of the bundles whose figures were written to it."""
+    """The names of the bundles whose figures were written to the baseline."""
     declared_as: Mapping[str, str] = field(default_factory=dict)
-    """Under which name the project file declares each bundle: one for several targets."""
+    """The name in the project file by the bundle's name: bundles for several targets share one declaration."""
     changes: tuple[str, ...] = ()
     """How the figures that were written differ from those that they replace, a text for each bundle; and which
     bundles the file has that the project does not declare."""
 
     @property
     def passed(self) -> bool:
-        """Whether all of them may ship."""
+        """Whether all bundles may ship."""
         return all(judged.passed for judged in self.bundles)
 
     @property
@@ -90,7 +90,7 @@ class GateResult:
 
     @property
     def exit_code(self) -> int:
-        """What the command line ends with: the worst of all bundles."""
+        """The exit code of the command: the highest of all bundles' exit codes."""
         return max((judged.exit_code for judged in self.bundles), default=0)
 
     def as_record(self) -> dict[str, Any]:
@@ -115,22 +115,22 @@ class GateResult:
 
 
 class InterruptedGateError(KeyboardInterrupt):
-    """The gate was interrupted, which does not undo the verdicts so far."""
+    """The gate was interrupted; the verdicts until then are kept."""
 
     def __init__(self, told: str, result: GateResult, judged: int) -> None:
         super().__init__(told)
         self.result = result
-        """Of all bundles; those that were not judged have an error that says so."""
+        """The result for all bundles; a bundle that was not judged has an error that says so."""
         self.judged = judged
-        """How many of them were judged, the first ones."""
+        """How many bundles were judged, from the first on."""
 
 
 def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
-    """Judges bundles by their budgets, and writes the baseline where that is asked for.
+    """Judges bundles by their budgets, and writes the baseline if that is asked for.
 
     Args:
-        order: Which bundles, and what they are compared to.
-        progress: Told of the bundles and of the turns.
+        order: The bundles to judge, and what they are compared with.
+        progress: Reports the bundles, and the turns of measurements.
 
     Raises:
         InputError: There is nothing to judge, or nothing to judge by; or options contradict each other.
@@ -196,16 +196,18 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
 
 
 def _not_judged(candidate: Candidate, told: str) -> Judged:
-    """A bundle that the gate had not got to the end of when it was interrupted."""
+    """The result for a bundle that was not judged to the end when the gate was interrupted."""
     name = candidate.name or candidate.path.name
     return Judged(candidate.path, name, error=InputError("was not judged", subject=candidate.path, found=told))
 
 
 def _require_names_of_their_own(candidates: Sequence[Candidate]) -> None:
-    """Checks that no two bundles have one name, by which a baseline knows them; what is no bundle is told later.
+    """Checks that no two bundles have the same name, by which a baseline finds them.
+
+    A path that is no bundle is skipped: judging it reports the error.
 
     Raises:
-        InputError: Two have.
+        InputError: Two bundles have the same name.
     """
     named: dict[str, Path] = {}
     for candidate in candidates:
@@ -225,7 +227,7 @@ def _require_names_of_their_own(candidates: Sequence[Candidate]) -> None:
 
 
 def _require_earlier(against: Path) -> None:
-    """Raises InputError where ``--against`` is no bundle and holds none."""
+    """Raises InputError if ``--against`` is not a bundle, and not a folder with bundles."""
     if not against.exists():
         flaw = "is not there"
     elif any(
@@ -238,7 +240,7 @@ def _require_earlier(against: Path) -> None:
 
 
 def _baseline_file(order: GateOrder, settings: GateSettings) -> Path | None:
-    """The file to compare with, or to write; None where there is none."""
+    """The baseline file to compare with, or to write; None if there is none."""
     if order.against is not None and order.baseline is not None:
         raise InputError("are two things to compare with", subject="--against and --baseline", hint="give one of them")
     file = order.baseline or (settings.baseline if order.against is None or order.update else None)
@@ -265,7 +267,7 @@ def _require_bundles(order: GateOrder, project: Config | None) -> None:
 
 
 def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
-    """Refuses to let pass what nothing was asked of."""
+    """Raises InputError if nothing was judged: no bundle has an error, and no limit was checked."""
     asked = [each for one in judged for each in one.verdicts if each.budget != DECLARATION]
     if all(one.error is None for one in judged) and all(each.found.startswith(NO_EARLIER) for each in asked):
         alone = len(order.bundles) == 1
@@ -284,7 +286,7 @@ def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
 
 
 def _change(name: str, before: Figures, after: Figures) -> str:
-    """What of a bundle's figures changed, in words."""
+    """In words, how a bundle's figures changed."""
     if before.fingerprint == after.fingerprint and before == after:
         return f"{name}: as before"
     accuracy = ["no labels" if one.accuracy is None else f"{one.accuracy:.2%}" for one in (before, after)]
@@ -293,12 +295,12 @@ def _change(name: str, before: Figures, after: Figures) -> str:
 
 
 def _left(name: str, file: Path) -> str:
-    """What to do about a bundle that the baseline has and the project does not declare."""
+    """A hint for a bundle that the baseline has and the project does not declare."""
     return f"{name}: kept, but the project declares no such bundle: delete its entry in {file.name} if it is gone"
 
 
 def _updated(file: Path, candidates: Sequence[Candidate], judged: Sequence[Judged]) -> tuple[str, ...]:
-    """Writes the bundles that pass; their names."""
+    """Writes the bundles that pass to the baseline, and returns their names."""
     passing = {one.name: opened(candidate) for candidate, one in zip(candidates, judged, strict=True) if one.passed}
     if passing:
         write_baseline(file, passing)

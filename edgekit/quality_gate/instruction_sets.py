@@ -1,4 +1,4 @@
-"""Judges whether a bundle computes its golden outputs with each of some instruction sets."""
+"""Judges whether a bundle computes its golden outputs with each of several instruction sets."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LIMIT = "its golden outputs"
 
 
 def judge_instruction_sets(bundle: Bundle, names: Sequence[str], step: Step | None = None) -> Iterator[Verdict]:
-    """A verdict for each instruction set; not clear where nothing here executes the bundle with it.
+    """A verdict for each instruction set; inconclusive if nothing here executes the bundle with the set.
 
-    That of a device without a processor such as this one has none of them, and is not compared.
+    If no processor of this system executes the runtime of the bundle's device at all, the set is not compared.
     """
     for name in names:
         budget = f"outputs with {name}"

@@ -1,7 +1,7 @@
-"""Holds what apps rely on against an earlier build: inputs, outputs, sizes, states, classes and preprocessing.
+"""Compares what apps rely on with an earlier build: inputs, outputs, sizes, states, classes and preprocessing.
 
-None of it moves a figure: a model whose labels were swapped, or whose output has another name, is as accurate, as small
-and as fast as before, and every app that loads it is wrong or ends.
+A change of these does not show in any figure: a model whose labels were swapped, or whose output has another name, is
+as accurate, small and fast as before, but every app that loads it gives wrong results or fails.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from edgekit.target import Feature
 
 INTERFACE = "interface"
 _SHOWN = 3
-"""How many differences are told one by one."""
+"""Most differences that are listed one by one."""
 
 
 def judge_interface(bundle: Bundle, earlier: Earlier) -> Iterator[Verdict]:
-    """A broken verdict where an app would find another interface than in the earlier build; none where it is the same.
+    """A broken verdict if the interface for apps differs from that of the earlier build; none if it is the same.
 
     Args:
-        bundle: What is judged.
-        earlier: The earlier build; where its bundle is not at hand, the verdict is not clear and says why.
+        bundle: The bundle to judge.
+        earlier: The earlier build; if its bundle is missing, the verdict is inconclusive and says why.
     """
     limit = f"that of {earlier.whose} bundle"
     if isinstance(earlier.bundle, str):
@@ -59,7 +59,7 @@ def _differences(now: Bundle, before: Bundle) -> Iterator[str]:
 
 
 def _of_features(what: str, now: Sequence[Feature], before: Sequence[Feature]) -> Iterator[str]:
-    """Features that an app would not find where they were: as the model calls them, and as what was built does."""
+    """The features that changed, at each position: in the model's names and types, or in those of the build."""
     for one, other in zip_longest(now, before):
         if one != other:
             yield f"{what} {_feature_text(other)} is {_feature_text(one)}"
@@ -87,7 +87,7 @@ def _of_labels(now: Sequence[str] | None, before: Sequence[str] | None) -> Itera
 
 
 def _classes_text(classes: Mapping[str, Any]) -> str:
-    """The output that tells the class, and what its numbers are where that is known."""
+    """The output that tells the class, and what its numbers mean if that is known."""
     scores = classes["scores"]
     return f"output {classes['output']!r} (" + ("class numbers" if scores is None else str(scores)) + ")"
 

@@ -1,4 +1,4 @@
-"""Judges what a bundle's manifest says by its budget. What was not measured does not pass."""
+"""Judges the figures in a bundle's manifest by its budget. A figure that was not measured does not pass."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from edgekit.stages.verify import Verify
 from edgekit.units import bytes_texts, decibel_text
 
 GROWTH = Budget(size_growth=0.01, accuracy_fall=0.005, latency_growth=0.05)
-"""What a bundle may lose to its baseline where the project does not say: 1 % of size, half a point of accuracy, 5 % of
-latency."""
+"""How much worse than its baseline a bundle may be if the project sets no limit: 1 % in size, half a point in accuracy,
+5 % in latency."""
 
 _PIECE = 1 << 20
 
@@ -32,7 +32,7 @@ NO_UNITS = "not known: the bundle's check of operators does not tell"
 
 
 def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
-    """One verdict for each budget that the bundle's files tell of: not for latency, memory and growth."""
+    """One verdict for each limit that the bundle's files suffice to check: not for latency, memory and growth."""
     manifest = bundle.manifest
     task = manifest["accuracy"]["task"]
     evaluation = stage_record(manifest, Verify.name).get("evaluation")
@@ -89,7 +89,7 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
 
 
 def _by_metric(evaluation: Mapping[str, Any], most: float | None) -> Verdict:
-    """A verdict on what the project's own evaluation function found: told, and judged where a share may be lost."""
+    """A verdict on the result of the project's own evaluation function; it is kept if the budget sets no limit."""
     original, found = f"{evaluation['reference']:.5g}", f"{evaluation['built']:.5g}"
     if most is None:
         return verdict_on(evaluation["metric"], f"{original} of the original", found, kept=True)
@@ -112,7 +112,7 @@ def _deflated(file: Path) -> int:
 
 
 def judge_growth(figures: Figures, asked: Budget, earlier: Figures) -> Iterator[Verdict]:
-    """Verdicts on size and accuracy against those of an earlier build, by :data:`GROWTH` where ``asked`` is silent."""
+    """Verdicts on size and accuracy compared with an earlier build, by :data:`GROWTH` if ``asked`` sets no limit."""
     budget = asked.over(GROWTH)
     if budget.size_growth is not None:
         before, found = bytes_texts(earlier.size, figures.size)

@@ -1,8 +1,8 @@
-"""The verdicts as JUnit XML: a suite a bundle, a test case a budget.
+"""The verdicts as JUnit XML: a suite for each bundle, a test case for each budget.
 
-A ``failure`` is a budget that is broken, an ``error`` a bundle that cannot be judged; ``skipped`` is a measurement that
-is not clear, and that the project does not want to fail, or one that cannot be made. Each has its message as text too:
-GitLab shows the text (``lib/gitlab/ci/parsers/test/junit.rb``), Jenkins the attribute.
+A ``failure`` is a budget that is broken, an ``error`` a bundle that cannot be judged. ``skipped`` is an inconclusive
+measurement that the project does not count as a failure, or a comparison that cannot be made. Each has its message also
+as text: GitLab shows the text (``lib/gitlab/ci/parsers/test/junit.rb``), Jenkins the attribute.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bundle that a baseline keeps of an earlier build, or why there is none to compare with."""
+"""The bundle of an earlier build that a baseline keeps, or why there is none to compare with."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Unusable:
     """Why nothing can be compared with the bundle that the baseline keeps."""
 
     why: str
-    """In short, as the rows tell that would compare."""
+    """The reason in short, as shown in place of each comparison."""
     flaw: str | None
-    """What is wrong with the bundle, which fails; None where it is not at hand."""
+    """What is wrong with the kept bundle, which makes the verdict fail; None if the bundle is just missing."""
 
 
 def read_kept(file: Path, figures: Figures) -> Bundle | Unusable:
-    """The bundle of these figures that the baseline at ``file`` keeps."""
+    """The bundle of these figures that the baseline at ``file`` keeps, or why it cannot be used."""
     place = kept_bundle(file, figures)
     if not place.exists():
         return Unusable(f"the baseline's bundle is not at hand: {place} (--update writes it)", None)
@@ -51,16 +51,16 @@ def read_kept(file: Path, figures: Figures) -> Bundle | Unusable:
 def judge_kept(
     file: Path, known: Mapping[str, Figures], figures: Figures, kept: Bundle | Unusable
 ) -> Iterator[Verdict]:
-    """A verdict where the bundle cannot be read, or is not the one that the figures are of; else none.
+    """A broken verdict if the kept bundle cannot be read, or does not have the figures; none if it is right.
 
-    The latter is what a merge leaves that takes the file of one branch and the folder of another. Bundles of one
-    fingerprint share a place, where one of them lies.
+    Figures may differ after a merge that takes the file of one branch and the folder of another. They are not compared
+    if several bundles have the same fingerprint, since these share a folder that holds only one of them.
 
     Args:
         file: The baseline.
-        known: All figures in it, by the bundles' names.
-        figures: Those that the baseline has of the bundle.
-        kept: What :func:`read_kept` found of them.
+        known: All figures in the baseline, by the bundles' names.
+        figures: The baseline's figures of the bundle.
+        kept: What :func:`read_kept` returned for these figures.
     """
     if isinstance(kept, Unusable):
         if kept.flaw is not None:

@@ -1,4 +1,4 @@
-"""Judges a bundle's latency: measures it in pairs with what it is compared to, until every limit is settled."""
+"""Judges a bundle's latency: measures it in pairs with what it is compared with, until every limit is decided."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stopwatch:
     """How measurements are made."""
 
     seconds: float
-    """The most that one may take."""
+    """The most seconds that one measurement may take."""
     step: Step | None = None
 
     def ratio(self, built: Opening, other: Opening, clear: Clear) -> Ratio:
@@ -51,21 +51,21 @@ class Earlier:
     """An earlier build."""
 
     called: str
-    """How the limit names it."""
+    """How limits name the earlier build."""
     bundle: Bundle | str
     """The bundle, or why there is none."""
     accepting: str = "--update takes it over"
-    """What makes another interface that of the earlier build; empty where nothing does."""
+    """The hint how to accept a changed interface; empty if there is no way to."""
 
     @property
     def whose(self) -> str:
-        """How a limit calls what is the earlier build's."""
+        """The earlier build's name in the possessive, for limits."""
         return self.called if self.called.endswith("'s") else f"{self.called}'s"
 
 
 @dataclass(frozen=True)
 class Rivals:
-    """What a bundle's latency is compared to; None where it is not at hand."""
+    """The models that a bundle's latency is compared with; None for one that is not given."""
 
     original: Path | None = None
     """The float model, executed by ONNX Runtime."""
@@ -73,7 +73,7 @@ class Rivals:
 
 
 Way = Callable[[Clear], Ratio] | str
-"""Measures a ratio until it is clear enough; or says why it cannot be measured."""
+"""A function that measures a ratio until it is clear enough; or the reason why it cannot be measured."""
 
 
 def judge_latency(
@@ -82,11 +82,10 @@ def judge_latency(
     """A verdict for each limit of latency, and the ratios that were measured for them.
 
     Args:
-        bundle: What is judged.
-        asked: The budget. Where it does not tell the growth, that is judged by :data:`GROWTH` if it can be measured
-            here.
-        rivals: What it is compared to.
-        stopwatch: How it is measured.
+        bundle: The bundle to judge.
+        asked: The budget. If it sets no growth of latency, :data:`GROWTH` does, provided that it can be measured here.
+        rivals: The models that the bundle is compared with.
+        stopwatch: How latencies are measured.
 
     Raises:
         InputError: ``rivals.original`` is not the bundle's original.
@@ -120,7 +119,7 @@ def judge_latency(
 def _judge(
     budget: str, key: str, text: str, most: float, way: Way, verdicts: list[Verdict], ratios: list[Ratio]
 ) -> None:
-    """Adds a verdict on a ratio that may be ``most``, and the ratio where it is measured."""
+    """Adds a verdict on a ratio that may be at most ``most``, and the ratio itself if it can be measured."""
     if isinstance(way, str):
         verdicts.append(verdict_on(budget, text, way, False, Figure(key, "ratio", most)))
         return
@@ -133,7 +132,7 @@ def _judge(
 
 
 def same_model(bundle: Bundle, other: Bundle) -> bool:
-    """Whether the device loads the same for both, so that neither can be slower."""
+    """Whether the device loads the same files for both bundles, so that neither can be slower."""
     return bundle.profile_name == other.profile_name and bundle.loaded_files == other.loaded_files
 
 
@@ -168,7 +167,7 @@ def _ratio_to_bundle(bundle: Bundle, other: Bundle, stopwatch: Stopwatch, clear:
 
 
 def opening(bundle: Bundle) -> Opening:
-    """What opens the bundle to run its first golden sample."""
+    """A function that opens the bundle, and returns a function that runs its first golden sample."""
     feeds = _feeds(bundle)
     return lambda: partial(open_runner(bundle).run, feeds)
 
@@ -180,7 +179,7 @@ def _feeds(bundle: Bundle) -> Arrays:
 
 
 def ratio_text(ratio: Ratio) -> str:
-    """The ratio with its bounds, and what they come from."""
+    """The ratio with its bounds, and the number of pairs and seconds that they come from."""
     pairs = f"{ratio.pairs} pairs in {ratio.seconds:.1f} s"
     if ratio.contradictory:
         return f"{ratio.median:.3f}, changing while it was measured, {pairs}"

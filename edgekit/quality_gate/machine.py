@@ -1,4 +1,4 @@
-"""What machine this is, as far as a ratio of two models' times depends on it."""
+"""The kind of machine that this is, as far as the ratio of two models' times depends on it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ARM_PART = re.compile(r"^CPU (implementer|part)\s*:\s*(\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of machine: figures of one say nothing about another."""
+    """A kind of machine: latencies on one kind say nothing about another."""
 
     cpu: str
     processors: int
-    """That the system offers, hyperthreads counted."""
+    """The number of processors that the system offers, including hyperthreads."""
     system: str
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """The machine that executes this."""
+    """The machine that executes this process."""
     return Machine(_cpu_name(), os.cpu_count() or 1, f"{platform.system()} {platform.machine()}")
 
 
@@ -45,7 +45,7 @@ def _cpu_name() -> str:
 
 
 def cpu_of_linux(cpuinfo: str) -> str | None:
-    """The processor that ``/proc/cpuinfo`` tells of: by its name, on ARM by the codes of maker and part."""
+    """The processor in ``/proc/cpuinfo``: its name, or on ARM the codes of maker and part; None if there is neither."""
     name = _NAME.search(cpuinfo)
     if name is not None:
         return " ".join(name[1].split())

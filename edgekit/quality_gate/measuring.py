@@ -1,8 +1,8 @@
 """Measures the ratio of two models' times until it is clear on which side of a limit it lies.
 
-Both models are opened anew in every round, a coin decides which one first, and a round is one observation: where a
-session's tensors lie in memory, what was compiled for it and on which processor it began stays with it for good, and
-two sessions of one model differ by that. What one session has by luck, the next one does not.
+Both models are opened anew in every round, a coin decides which one first, and a round is one observation. The reason:
+where a session's tensors lie in memory, what was compiled for it and on which processor it began do not change during
+the session, so that two sessions of one model differ. The next session does not have the luck of the one before.
 """
 
 from __future__ import annotations
@@ -22,23 +22,26 @@ from edgekit.quality_gate.clock import waited_seconds
 from edgekit.quality_gate.evidence import ConfidenceSequence
 
 TURN_SECONDS = 0.02
-"""A turn runs one model for about this long, and :data:`TURN_RUNS` times at least."""
+"""A turn runs one model for about this long, and at least :data:`TURN_RUNS` times."""
 TURN_RUNS = 10
-"""Nearly always nothing interrupts one of 10 runs, even with four times the work that the machine can do at a time."""
+"""The least runs of a turn. At least one of 10 runs is nearly always free of interruptions, even with four times the
+work that the machine can do at a time."""
 LONGEST_TURN_SECONDS = 0.2
-"""A model that is so slow that its turn would take longer runs fewer times, and once at least."""
+"""If the turn of a slow model would take longer than this, it has fewer runs, but at least one."""
 SHORT_RUN_SECONDS = 1e-3
-"""Shorter runs are hardly ever interrupted, and asking for how long they were would add to them."""
+"""The waiting for a processor is not read for shorter runs: they are hardly ever interrupted, and reading it would make
+them longer."""
 WARM_UP_RUNS = 3
 OPENING_SHARE = 0.5
 """A round measures until opening took at most this share of its time."""
 MOST_PAIRS = 15
-"""More pairs tell little more about a round."""
+"""Most pairs of a round: more pairs add little to what a round shows."""
 SLOW_OPENING = 1 / 60
-"""Where opening both takes more than this share of the time limit, the first sessions are kept: fourteen rounds are
-the fewest that prove anything."""
+"""If opening both models takes more than this share of the time limit, the first sessions are kept: at least fourteen
+rounds are needed to prove anything."""
 _LOOKS_GROW_BY = 1.02
-"""Looking costs time: it is done after every round at first, then whenever the number of rounds grew by this factor."""
+"""Computing the bounds costs time: it is done after every round at first, then each time the number of rounds grew by
+this factor."""
 
 Run = Callable[[], object]
 Opening = Callable[[], Run]
@@ -52,59 +55,59 @@ class Limit:
     most: float
 
     def settled_by(self, ratio: Ratio) -> bool:
-        """Whether the bounds tell on which side of the limit the ratio lies."""
+        """Whether the bounds show on which side of the limit the ratio lies."""
         return self.kept_by(ratio) or self.broken_by(ratio)
 
     def kept_by(self, ratio: Ratio) -> bool:
-        """Whether the ratio surely is within the limit."""
+        """Whether the bounds prove that the ratio is within the limit."""
         return not ratio.contradictory and ratio.upper <= self.most
 
     def broken_by(self, ratio: Ratio) -> bool:
-        """Whether the ratio surely is above it."""
+        """Whether the bounds prove that the ratio is above the limit."""
         return not ratio.contradictory and ratio.lower > self.most
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as long one model takes as another, and what is proven of it."""
+    """How many times as long one model takes as another, with proven bounds."""
 
     median: float
-    """Over the rounds."""
+    """The median over the rounds."""
     lower: float
-    """0 where nothing is proven."""
+    """The lower bound; 0 if none is proven."""
     upper: float
-    """Infinity where nothing is proven."""
+    """The upper bound; infinity if none is proven."""
     pairs: int
-    """Of turns, in all rounds."""
+    """The number of pairs of turns in all rounds."""
     rounds: int
     seconds: float
-    """How long it was measured."""
+    """How long the measurement took."""
     budget: str | None = None
-    """The key of the budget that it was measured for."""
+    """The key of the budget that the ratio was measured for."""
 
     @property
     def contradictory(self) -> bool:
-        """Whether the ratio moved while it was measured, so that no bounds hold: its median lies outside."""
+        """Whether the median lies outside the bounds: the ratio moved while it was measured, and no bounds hold."""
         return not self.lower <= self.median <= self.upper
 
     @property
     def known(self) -> bool:
-        """Whether anything is proven: the ratio lies between two bounds."""
+        """Whether both bounds are proven, and the median lies between them."""
         return self.lower > 0 and math.isfinite(self.upper) and not self.contradictory
 
     @property
     def spread(self) -> float:
-        """How far the bounds lie from the median at most, relative to it."""
+        """The greatest distance of a bound from the median, as a factor minus 1."""
         return max(self.upper / self.median, self.median / self.lower if self.lower else math.inf) - 1
 
     def as_record(self) -> dict[str, Any]:
-        """Plain data for ``--json``; JSON has no infinity, so that an upper bound that is not there is null."""
+        """Plain data for ``--json``; an upper bound of infinity is null, since JSON has no infinity."""
         return {**asdict(self), "upper": self.upper if math.isfinite(self.upper) else None}
 
 
 @dataclass
 class _Model:
-    """One of the two."""
+    """One of the two models of a pair."""
 
     run: Run
     waited: Callable[[], float]
@@ -113,7 +116,7 @@ class _Model:
     short: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Warms it up."""
+        """Warms the model up, and decides how many runs a turn has."""
         fastest = math.inf
         for _ in range(WARM_UP_RUNS):
             fastest = max(min(fastest, self._time()), 1e-7)
@@ -124,9 +127,10 @@ class _Model:
         self.short = fastest < SHORT_RUN_SECONDS
 
     def turn(self) -> float:
-        """Seconds of the fastest of a turn's runs: whatever interrupts a run can only make it longer.
+        """Seconds of the fastest of a turn's runs: an interruption can only make a run longer.
 
-        One run goes before them that does not count: the other model's data are in the caches.
+        If a turn has several runs, one more goes before them and does not count: it finds the other model's data in the
+        caches.
         """
         if self.runs_a_turn > 1:
             self.run()
@@ -139,7 +143,7 @@ class _Model:
         return time.perf_counter() - start
 
     def _time_on_processor(self) -> float:
-        """Without the time for which others had the processors; the clock's readings lie around the waiting's."""
+        """Seconds of a run without the time of waiting for a processor, which is read inside the clock's readings."""
         start = time.perf_counter()
         waited = self.waited()
         self.run()
@@ -161,11 +165,11 @@ def measure_ratio(
     first, which is what the confidence sequence of :mod:`edgekit.quality_gate.evidence` rests on.
 
     Args:
-        built: Opens the one.
-        other: Opens the other.
-        clear: Whether what is known is enough.
-        seconds: When it ends although it is not.
-        step: Told of the pairs that are done.
+        built: Opens the model whose time is the numerator.
+        other: Opens the model whose time is the denominator.
+        clear: Whether the ratio is known well enough.
+        seconds: When the measurement ends although the ratio is not clear.
+        step: Called with the number of pairs that are done.
     """
     with closing(observe_rounds(built, other, seconds=seconds, step=step)) as rounds:
         return settle(rounds, clear, seconds=seconds)
@@ -178,9 +182,9 @@ class Round:
     difference: float
     """Logarithm of the ratio of the two models' times: the median over the round's pairs."""
     pairs: int
-    """Of turns."""
+    """The number of pairs of turns."""
     seconds: float
-    """That the round took, opening the models included."""
+    """How long the round took, including the opening of the models."""
     same_sessions: bool
     """Whether the models were not opened anew for it."""
 
@@ -191,10 +195,10 @@ def observe_rounds(
     """Rounds of pairs, for as long as they are asked for.
 
     Args:
-        built: Opens the one.
-        other: Opens the other.
-        seconds: How long all rounds may take; where opening takes too much of it, the first sessions are kept.
-        step: Told of the pairs that are done.
+        built: Opens the model whose time is the numerator.
+        other: Opens the model whose time is the denominator.
+        seconds: How long all rounds may take; if opening takes too much of it, the first sessions are kept.
+        step: Called with the number of pairs that are done.
     """
     with waited_seconds() as waited:
         start = time.perf_counter()
@@ -217,15 +221,15 @@ def observe_rounds(
 
 
 def settle(rounds: Iterable[Round], clear: Callable[[Ratio], bool], *, seconds: float = TIME_LIMIT) -> Ratio:
-    """What rounds prove, as soon as it is clear or they have taken too long.
+    """The ratio that rounds prove, as soon as it is clear or the time is over.
 
     Args:
-        rounds: The observations; as many as it takes.
-        clear: Whether what is known is enough.
-        seconds: That the rounds may take; the one that takes longer is the last.
+        rounds: The observations, which are read until the ratio is returned.
+        clear: Whether the ratio is known well enough.
+        seconds: How long the rounds may take; the round that exceeds it is the last.
 
     Raises:
-        ValueError: The rounds end before.
+        ValueError: The rounds end before the ratio is clear and before the time is over.
     """
     evidence = ConfidenceSequence()
     pairs, elapsed, next_look = 0, 0.0, 1
@@ -248,7 +252,7 @@ _coin = random.Random()
 
 
 def _opened(built: Opening, other: Opening, waited: Callable[[], float]) -> tuple[tuple[_Model, _Model], float]:
-    """Both models, opened in an order that a coin decides, and the seconds that it took."""
+    """Both models, opened in an order that a coin decides, and the seconds that opening them took."""
     start = time.perf_counter()
     if _coin.random() < 0.5:
         first, second = _Model(built(), waited), _Model(other(), waited)
@@ -258,7 +262,7 @@ def _opened(built: Opening, other: Opening, waited: Callable[[], float]) -> tupl
 
 
 def _difference(first: _Model, second: _Model) -> float:
-    """Logarithm of the ratio of one turn of each; a coin decides which comes first."""
+    """Logarithm of the ratio of the times of one turn of each model; a coin decides which model runs first."""
     if _coin.random() < 0.5:
         numerator, denominator = first.turn(), second.turn()
     else:

@@ -1,4 +1,4 @@
-"""Judges what a budget says of an earlier build where there is none to compare with: a limit that is set is told of."""
+"""Verdicts on limits that need an earlier build if there is none: a limit that is set never passes silently."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgekit.config import Budget
 from edgekit.quality_gate.verdict import Outcome, Verdict
 
 NO_EARLIER = "no earlier build to compare with"
-"""What the rows begin with that nothing was compared for."""
+"""How the verdicts begin for which nothing was compared."""
 UPDATING = "--update writes the baseline, and compares with none"
 
 
@@ -18,10 +18,10 @@ def judge_without_earlier(asked: Budget, *, updating: bool = False, folder: Path
 
     Args:
         asked: The budget.
-        updating: Whether the bundle becomes the baseline: nobody then expects a comparison. Else the answer is not
-            clear, and the project says what becomes of it.
-        folder: Where the earlier bundle was to be; its absence is a verdict of its own: the bundle is new, or was
-            renamed, and would else pass as if it had been compared.
+        updating: Whether the bundle becomes the baseline: no comparison is expected then. Otherwise the verdicts are
+            inconclusive, and the project decides whether that fails.
+        folder: The folder that should hold the earlier bundle. That it is missing there is a verdict of its own: the
+            bundle is new or was renamed, and would otherwise pass as if it had been compared.
     """
     outcome = Outcome.NOT_COMPARED if updating else Outcome.INCONCLUSIVE
     found = UPDATING if updating else f"{NO_EARLIER} (--baseline or --against names one)"

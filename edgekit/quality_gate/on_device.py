@@ -1,9 +1,10 @@
-"""Judges a bundle by what it costs on a device: milliseconds of a run, of the first one and of loading, and memory.
+"""Judges what a bundle costs on a device: milliseconds of a run, of the first run and of loading, and memory.
 
-Each start of the bundle is one observation, since runs of one process share its luck. What lies between two of the
-ordered observations holds the median of all starts with at least 95 % confidence (H. A. David and H. N. Nagaraja, Order
-Statistics, 2003, section 7.1): six of them prove something, and there are more until the answer is clear. There are six
-whatever the time limit, since a device that starts slowly would otherwise pass with every budget broken.
+Each start of the bundle is one observation, since all runs of one process depend on how that process happened to start.
+The interval between two of the ordered observations contains the median of all starts with at least 95 % confidence
+(H. A. David and H. N. Nagaraja, Order Statistics, 2003, section 7.1). At least six starts are needed to prove anything,
+and more are made until the answer is clear. Six are made whatever the time limit, since a device that starts slowly
+would otherwise pass with every budget broken.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.units import bytes_text
 
 LEAST_STARTS = 6
-"""Of fewer, even the least and the greatest hold the median in less than 95 % of all cases."""
+"""The least number of starts: with fewer, even the least and the greatest value enclose the median in less than 95 % of
+all cases."""
 WARM_UP_RUNS = 3
 TURN_SECONDS = 0.1
-"""The runs of one start take about this long, after the first ones."""
+"""About how long the runs of one start take, after the first run and the warm-up."""
 STAND_IN = "not measured: a stand-in for the device executes the bundle"
 NOT_TOLD = "not measured: the device does not tell"
 
@@ -40,19 +42,19 @@ class _Limit:
 
     budget: str
     key: str
-    """Of the project file."""
+    """The budget's key in the project file."""
     unit: str
     most: float
     text: Text
 
     def figure(self, value: float | None = None, bounds: tuple[float, float] | None = None) -> Figure:
-        """What was found, in numbers."""
+        """What was found, as numbers."""
         return Figure(self.key, self.unit, self.most, value, *(bounds or (None, None)))
 
 
 @dataclass
 class _Starts:
-    """What was observed, a value a start; nothing where the device does not tell."""
+    """What was observed, a value for each start; a list is empty if the device does not report the figure."""
 
     latency: list[float] = field(default_factory=list)
     first_run: list[float] = field(default_factory=list)
@@ -61,7 +63,7 @@ class _Starts:
     count: int = 0
 
     def add(self, session: Session, feeds: Arrays) -> None:
-        """One start: the first run, then as many as count."""
+        """Adds one start: its first run, and the median of the runs after the warm-up."""
         first = session.time(feeds, 1, 0)
         runs = max(1, min(1000, math.ceil(TURN_SECONDS * 1e3 / max(first.milliseconds[0], 1e-3))))
         timing = session.time(feeds, runs, WARM_UP_RUNS)
@@ -73,7 +75,7 @@ class _Starts:
         self.count += 1
 
     def add_recorded(self, session: Session, feeds: Arrays) -> None:
-        """What a device wrote that is not reached from here: a run a golden sample, and one loading."""
+        """Adds the results of a device that cannot be reached from here: a run for each golden sample, and one load."""
         timing = session.time(feeds, 1, 0)
         self.latency.append(median(timing.milliseconds))
         self.load.append(timing.load_ms)
@@ -86,9 +88,9 @@ class DeviceClock:
 
     device: Device
     called: str
-    """How the verdicts name it: its URL."""
+    """How the verdicts name the device: its URL."""
     seconds: float
-    """When it ends although the answer is not clear, :data:`LEAST_STARTS` being done."""
+    """When measuring ends although the answer is not clear, once :data:`LEAST_STARTS` are done."""
     step: Step | None = None
 
 
@@ -97,7 +99,7 @@ def judge_on_device(bundle: Bundle, budget: Budget, clock: DeviceClock) -> Itera
 
     Raises:
         InputError: The device cannot be reached.
-        RequirementError: It cannot run the bundle.
+        RequirementError: The device cannot run the bundle.
     """
     limits = _limits(budget)
     if not limits:
@@ -124,7 +126,7 @@ def judge_on_device(bundle: Bundle, budget: Budget, clock: DeviceClock) -> Itera
 
 
 def median_bounds(values: Sequence[float]) -> tuple[float, float] | None:
-    """Two of the values that hold the median of their distribution with at least 95 % confidence; None of fewer than 6.
+    """Two of the values that enclose their distribution's median with at least 95 % confidence; None for fewer than 6.
 
     With k - 1 values outside on either side, the confidence is 1 - 2 · P(Binomial(n, 1/2) < k).
     """
@@ -137,7 +139,7 @@ def median_bounds(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def _observe(bundle: Bundle, limits: Mapping[str, _Limit], clock: DeviceClock) -> _Starts | None:
-    """Starts the bundle until every limit is settled or the time is over; None where a stand-in executes it."""
+    """Starts the bundle until every limit is decided or the time is over; None if a stand-in executes it."""
     feeds, _ = next(bundle.golden())
     starts, begin = _Starts(), time.perf_counter()
     next_look = LEAST_STARTS
@@ -154,7 +156,7 @@ def _observe(bundle: Bundle, limits: Mapping[str, _Limit], clock: DeviceClock) -
         if starts.count >= LEAST_STARTS and time.perf_counter() - begin >= clock.seconds:
             return starts
         if starts.count >= next_look:
-            next_look *= 2  # each look may be wrong: there are few
+            next_look *= 2  # each look may be wrong, so there are few
             if all(_settled(getattr(starts, key), limit.most) for key, limit in limits.items()):
                 return starts
 
@@ -170,7 +172,7 @@ def _outcome(bounds: tuple[float, float] | None, most: float) -> Outcome:
 
 
 def _limits(budget: Budget) -> dict[str, _Limit]:
-    """What is asked, by the names of :class:`_Starts`."""
+    """The limits that the budget sets, by the names of the fields of :class:`_Starts`."""
     asked = {
         "latency": ("latency", "latency_ms", "ms", budget.latency_ms, _milliseconds),
         "first_run": ("first run", "first_run_ms", "ms", budget.first_run_ms, _milliseconds),

@@ -1,4 +1,4 @@
-"""Judges a bundle on samples: by the outputs that were recorded with them, by the original, or by their labels."""
+"""Judges a bundle on samples: by the outputs recorded in them, by the original model, or by their labels."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def judge_on_samples(
 ) -> Verdict:
     """The verdict on what the bundle computes on samples.
 
-    With ``model`` the samples' recorded outputs are first held against it, so that a broken verdict says whether the
-    export or the target is to blame; without it they are what the bundle is held against. Samples that have nothing
-    but labels are counted.
+    With ``model``, the outputs recorded in the samples are first compared with the original's, so that a broken verdict
+    says whether the export or the target is to blame. Without it, the bundle is compared with the recorded outputs. If
+    samples have only labels, the share of labels that the bundle finds is judged.
 
     Args:
         bundle: The bundle.
         data: The folder of samples, or the table.
-        model: The original, where it is at hand.
+        model: The original model's file; None if it is missing.
         least_accuracy: The share of labels that has to be found, between 0 and 1.
-        device: What executes the bundle; this machine where none is given.
-        step: Told of the samples that are done.
-        label: The column that holds the class, where the samples are the rows of a table.
+        device: The device that executes the bundle; None for this machine.
+        step: Called with the number of samples that are done.
+        label: The column that holds the class, if the samples are the rows of a table.
 
     Raises:
-        InputError: The samples do not fit the bundle, nothing tells what is right, or the device cannot be reached.
+        InputError: The samples do not fit the bundle, nothing says what is right, or the device cannot be reached.
     """
     try:
         declared = declared_for(model, data, None).preprocessing
@@ -81,7 +81,7 @@ def _on_labels(labels: LabelsFound, data: Path, least: float | None, there: str)
 
 
 def on_the_same_samples(verdict: Verdict, bundle: Bundle, earlier: Earlier) -> Verdict:
-    """The verdict; where it passes on a share that the earlier build found on other samples, it is not clear."""
+    """The verdict, made inconclusive if it passes on accuracy and the earlier build was measured on other samples."""
     if verdict.budget != ACCURACY_FALL or verdict.outcome is not Outcome.KEPT or isinstance(earlier.bundle, str):
         return verdict
     digests = [_measured_on(each) for each in (bundle, earlier.bundle)]
@@ -93,7 +93,7 @@ def on_the_same_samples(verdict: Verdict, bundle: Bundle, earlier: Earlier) -> V
 
 
 def _measured_on(bundle: Bundle) -> str | None:
-    """SHA-256 of the samples that the bundle's accuracy is of; None where the manifest does not tell."""
+    """SHA-256 of the samples that the bundle's accuracy was measured on; None if the manifest does not hold it."""
     recorded = bundle.manifest.get("samples") or {}
     digest: str | None = recorded.get("verify_data", recorded.get("data"))
     return digest

@@ -1,4 +1,4 @@
-"""What comes of holding one figure against one budget."""
+"""The result of comparing one figure with one budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Outcome(StrEnum):
-    """How a budget fared."""
+    """The outcome for one budget."""
 
     KEPT = "kept"
     BROKEN = "broken"
@@ -17,12 +17,12 @@ class Outcome(StrEnum):
     INCONCLUSIVE = "inconclusive"
     """Measured, and the answer is not clear."""
     NOT_COMPARED = "not compared"
-    """Nobody asked for it, and it cannot be compared; people are told why."""
+    """The comparison was not asked for and cannot be made; the verdict says why."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What a verdict says in words, in numbers for programs."""
+    """The numbers of a verdict, for programs."""
 
     key: str
     """The budget's key in the project file."""
@@ -30,13 +30,13 @@ class Figure:
     """``bytes``, ``ms``, ``dB``, ``pieces``; ``share`` for 0 to 1, ``ratio`` for a multiple of another model's time."""
     limit: float
     value: float | None = None
-    """What was found; None where nothing was measured."""
+    """What was found; None if nothing was measured."""
     lower: float | None = None
-    """Where the value surely lies above; None where that is not known."""
+    """The proven lower bound of the value; None if there is none."""
     upper: float | None = None
 
     def as_record(self) -> dict[str, Any]:
-        """Plain data for ``--json``, which has no infinity: a bound that is not there is null, and decibels a text."""
+        """Plain data for ``--json``, which has no infinity: an infinite bound is null, an infinite value a text."""
         numbers = {name: value for name, value in asdict(self).items() if name not in ("key", "unit")}
         return {
             "key": self.key,
@@ -53,14 +53,14 @@ def _plain(number: float | None, *, as_text: bool) -> float | str | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One budget, held against what was found."""
+    """One budget, compared with what was found."""
 
     budget: str
     limit: str
     found: str
     outcome: Outcome
     figure: Figure | None = None
-    """The same in numbers; None where there are none."""
+    """The verdict's numbers; None if there are none."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for ``--json``."""
