@@ -13,7 +13,7 @@ from edgekit.features.vocabularies import are_texts, as_numbers
 from edgekit.model import ValueSpec
 
 _MOST_SHOWN = 80
-"""Characters of a value that an error shows."""
+"""Most characters of a value that an error shows."""
 _WHOLE = {"bool": (0, 1)} | {
     f"{sign}int{bits}": (int(np.iinfo(f"{sign}int{bits}").min), int(np.iinfo(f"{sign}int{bits}").max))
     for sign in ("", "u")
@@ -69,7 +69,7 @@ def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
 
 
 def _type_hint(array: np.ndarray, dtype: str) -> str:
-    """A hint how to convert an array to the input's type, which warns of casts that cut off fractions."""
+    """A hint how to convert an array to the input's type; a cast to integers makes zeros of sounds from -1 to 1."""
     cast = f"array.astype({dtype!r})"
     fractions = array.dtype.kind == "f" and "int" in dtype and bool((np.isfinite(array) & (array % 1 != 0)).any())
     if not fractions:
@@ -107,7 +107,7 @@ def _narrows(array: np.ndarray) -> bool:
 
 
 def _converted(value: Any, spec: ValueSpec, subject: str) -> np.ndarray:
-    """Python's own numbers in the input's type."""
+    """Python's own numbers as an array of the input's type."""
     given = _plain(value, subject, spec)
     if given.dtype.kind in "US":
         raise _unfit(value, subject, spec)

@@ -45,7 +45,7 @@ ROWS_HINT = (
 _DIGITS = 18
 """Most digits of the number of a class."""
 NAMES_HINT = "`edgekit package` and `quantize` take the names of the classes, with --labels FILE"
-"""Only a command that has the option, or a bundle that was packaged with it, knows names: all others want numbers."""
+"""A hint for unknown names: only commands with ``--labels`` and bundles packaged with it know names, others numbers."""
 
 
 def read_class_names(file: Path) -> tuple[str, ...]:

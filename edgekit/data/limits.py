@@ -1,4 +1,4 @@
-"""What a graph tells of the values that its inputs take."""
+"""What a graph shows about the values that its inputs take."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgekit.model import Model
 FLAG_LIMIT = 2
 """Integers stay below this number where the graph does not tell their range: most such inputs are masks of 0 and 1."""
 DIVISORS = (1, 2, 3)
-"""Numbers for inputs that integers are divided by: runtimes refuse to divide integers by zero, or stop."""
+"""Numbers for inputs that integers are divided by: a division of integers by zero is an error, or ends the process."""
 _OVERLAP = 3
 """Index of the input of NonMaxSuppression that holds how much boxes may overlap (``iou_threshold``)."""
 _KEY_COUNTS = 5
@@ -49,7 +49,7 @@ floating-point numbers of an interval, or that are not negative; texts of some w
 
 
 def index_limits(model: Model) -> dict[str, Limit]:
-    """What the graph tells of the values that its inputs take, for the inputs of which it tells something.
+    """What values inputs take, by name, for the inputs about which the graph shows something.
 
     - Token ids stay below the number of rows of the smallest embedding that they are looked up in. Where each column of
       an input has an embedding of its own, each column stays below the number of rows of that embedding.
@@ -113,7 +113,7 @@ def with_sampled_integers(limits: Limits, model: Model) -> Limits:
 
 
 def _with_columns(below: Mapping[int, int], of_all: int | None) -> Columns:
-    """The limits of some columns, and of the others."""
+    """Limits by column: those of single columns, and ``of_all`` for the other columns, else FLAG_LIMIT."""
     most = math.inf if of_all is None else of_all
     return Columns({place: int(min(limit, most)) for place, limit in below.items()}, of_all or FLAG_LIMIT)
 
@@ -152,7 +152,7 @@ def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int
 
 
 def _full_masks(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
-    """The inputs whose sums tell GroupQueryAttention of ``com.microsoft`` how many keys there are (``seqlens_k``)."""
+    """The inputs whose sums give GroupQueryAttention of ``com.microsoft`` the number of keys (``seqlens_k``)."""
     for node in model.graph.all_nodes():
         is_told = node.op_type == "GroupQueryAttention" and len(node.inputs) > _KEY_COUNTS
         counts = node.inputs[_KEY_COUNTS] if is_told else None
@@ -238,7 +238,8 @@ _ORDERS = {
     "Less": (False, False),
     "LessOrEqual": (False, True),
 }
-"""Operators that compare by order: whether the second input is the lower bound of the first, and may equal it."""
+"""Operators that compare by order: whether the second input is a lower bound of the first, and whether the first may
+equal it."""
 
 
 _ARITHMETIC: Mapping[str, Callable[[float, np.ndarray], float]] = {

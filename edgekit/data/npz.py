@@ -229,7 +229,7 @@ def _headers(file: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
 
 @contextmanager
 def _damage_named(file: Path) -> Iterator[None]:
-    """Turns what a damaged file raises into an error that names it."""
+    """Turns every exception that a damaged file causes into an error that names the file."""
     try:
         yield
     except InputError:

@@ -28,7 +28,7 @@ class PictureSizes:
 
     @property
     def agreed(self) -> tuple[int, int] | None:
-        """The one size of all pictures; None where there are several, or no pictures."""
+        """The one size of all pictures; None if there are several sizes, or no pictures."""
         return next(iter(self.counts)) if len(self.counts) == 1 else None
 
     @property
@@ -54,7 +54,7 @@ def sizes_of_pictures(files: Sequence[Path]) -> PictureSizes:
 def picture_size(
     inputs: Sequence[ValueSpec], preprocessing: Preprocessing | None, *folders: Path | None
 ) -> PictureSize | None:
-    """The height and the width of a model's only input that leaves them free; None where nothing tells them.
+    """The height and the width for a model's only input, if it leaves them free; None if they are not known.
 
     Args:
         inputs: The model's inputs.
@@ -142,5 +142,5 @@ def _size_of(file: Path) -> tuple[int, int] | None:
         with open_regular(file, SAMPLE_BYTES) as content, Image.open(content, formats=FORMATS) as opened:
             turned = opened.getexif().get(_ORIENTATION) in _TURNED
             return (opened.width, opened.height) if turned else (opened.height, opened.width)
-    except Exception:  # reading the sample tells what is wrong with it
+    except Exception:  # reading the sample later reports the error
         return None

@@ -52,7 +52,7 @@ class Sample:
     feeds: dict[str, np.ndarray]
     label: int | None = None
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """What the framework that the model was exported from computed, by output name or position; often nothing."""
+    """The outputs as the model's framework computed them, by name or position; empty if they were not recorded."""
 
 
 class Samples(Protocol):
@@ -91,7 +91,7 @@ _OTHER_PICTURES = {".heic", ".heif", ".avif", ".gif", ".dng"}
 """Suffixes of pictures that nothing here reads; phones write some of them."""
 
 Read = Callable[[Path], dict[str, np.ndarray]]
-"""What a file feeds to the model; a label may be among the arrays."""
+"""Reads a file, and returns the arrays to feed to the model; a label may be among them."""
 
 
 class FolderSamples:
@@ -132,7 +132,7 @@ class FolderSamples:
         return self._labels is not None or self._labels_inside
 
     def completed(self, complete: Callable[[Path, dict[str, np.ndarray]], dict[str, np.ndarray]]) -> FolderSamples:
-        """The samples with further arrays, which are worked out from a file's name and its own arrays."""
+        """The samples with further arrays, which ``complete`` computes from a file's name and arrays."""
 
         def read(file: Path) -> dict[str, np.ndarray]:
             return complete(file.relative_to(self._folder), self._read(file))
@@ -407,7 +407,7 @@ def _config_hint(folder: Path) -> str:
 
 
 def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocessing | None, folder: Path) -> Read:
-    """Reads pictures or sounds for the model's only input."""
+    """A function that reads pictures or sounds for the model's only input."""
     from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing, only_input
 
     spec = only_input(inputs, "a folder of pictures" if kind == "image" else "a folder of WAV files")
@@ -433,7 +433,7 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
 def _read_without(
     left_out: Collection[str], nan_inputs: Collection[str], inputs: Sequence[ValueSpec], file: Path
 ) -> dict[str, np.ndarray]:
-    """The arrays of a file but those that are left out, with the numbers of words where the model takes them."""
+    """The arrays of a file without those in ``left_out``; texts become numbers of words if the model takes these."""
     arrays = {name: array for name, array in read_npz(file, nan_inputs).items() if name not in left_out}
     for spec in inputs:
         if spec.vocabulary is not None and spec.name in arrays:

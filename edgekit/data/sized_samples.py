@@ -120,7 +120,7 @@ def _longest_raised(lengths: np.ndarray, size: int) -> np.ndarray:
 
 
 def _made(arrays: Sequence[np.ndarray], sizes: Mapping[int, int]) -> np.ndarray:
-    """An array of the wanted sizes, by axis, out of those of several samples."""
+    """The arrays of several samples as one array with the size ``sizes`` along each of the axes there."""
     if not sizes:
         return arrays[0]
     joined, *repeated = sizes

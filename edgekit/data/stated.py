@@ -98,7 +98,7 @@ def _literal(text: str) -> Any:
 
 
 def preprocessing(metadata: Mapping[str, str], inputs: Sequence[ValueSpec]) -> ImagePreprocessing | None:
-    """How pictures become the model's only input, resolved for it; None where the file does not state it."""
+    """How pictures become the model's only input, resolved for this input; None if the file does not state it."""
     wanted = task(metadata)
     if wanted is None or len(inputs) != 1 or not inputs[0].dtype.startswith("float"):
         return None

@@ -43,7 +43,7 @@ class Column:
     def converted(self, cells: Cells) -> np.ndarray:
         """The cells in the input's element type, of the same shape.
 
-        Numbers become the input's type where it holds them: a float may be rounded to its next neighbour, an integer
+        Numbers become the input's type where it holds them: a float may be rounded to its next neighbor, an integer
         is never changed. True and False are 1 and 0. A missing value becomes NaN if the input takes NaN.
 
         Raises:
@@ -112,7 +112,7 @@ class Column:
         raise self._unfit(row, repr(text[:80]), comma)
 
     def _number(self, value: Any, row: int) -> Any:
-        """The number that a Python object is."""
+        """The number in a cell that is a Python object; NaN for a missing value."""
         if type(value).__name__ in _NO_VALUES:
             return math.nan
         if isinstance(value, int) and abs(value) > _GREATEST:

@@ -26,7 +26,7 @@ from edgekit.model import ValueSpec
 from edgekit.suggestions import near_names
 
 _MOST_NAMES = 12
-"""Names of columns that an error lists."""
+"""Most names of columns that an error lists."""
 _MATRIX_RANK = 2
 
 
@@ -159,7 +159,7 @@ def _joined(parts: Sequence[np.ndarray], spec: ValueSpec, table: Table) -> np.nd
 
 
 def _of_rows(spec: ValueSpec, rows: int) -> str:
-    """The shape that an array of all rows needs, for a hint."""
+    """A hint with the shape that an array of all rows needs."""
     sizes = None if spec.shape is None else (rows, *(size if isinstance(size, int) else "?" for size in spec.shape[1:]))
     shape = "" if sizes is None else f", so that its shape is {'×'.join(map(str, sizes))} here"
     return f"an array's first axis counts samples{shape}"
@@ -207,7 +207,7 @@ def _columns_of(
 
 
 def _width(spec: ValueSpec) -> int | None:
-    """How many values a sample has; None where the model does not tell."""
+    """How many values a sample has; None if the model leaves a size free."""
     taken = spec.of_texts if spec.vocabulary is not None else spec
     sizes = (taken.shape or (None, None))[1:]
     return (

@@ -1,8 +1,8 @@
 """Tables: many samples in one file or one object, a row a sample.
 
-- ``.csv`` and ``.tsv``: a first line of names, then a line a row. Cells are separated by commas where the first line
-  has one, else by semicolons or tabs; those of ``.tsv`` by tabs where it has one. What a cell means is decided by the
-  input that takes it.
+- ``.csv`` and ``.tsv``: a first line of names, then a line a row. Cells are separated by commas if the first line has
+  one, else by semicolons or tabs; in ``.tsv`` files by tabs if the first line has one. The input that takes a cell
+  decides what it means.
 - ``.parquet``, where the package ``pyarrow`` is installed.
 - ``.npy``: one array whose first axis counts samples, for a model with a single input.
 - ``.npz``: an array for each input, whose first axis counts samples.
@@ -226,7 +226,7 @@ def _from_parquet(file: Path) -> dict[str, Cells]:
             table = parquet.read_table(stream)
     except InputError:
         raise
-    except Exception as error:  # pyarrow has exceptions of its own
+    except Exception as error:  # pyarrow raises exceptions of its own classes
         raise InputError(f"the table cannot be read: {error}", subject=file, expected="a Parquet file") from error
     names = list(table.column_names)
     _require_different(names, str(file))

@@ -44,15 +44,15 @@ _TAKES_LINES = {"RegexFullMatch", "StringSplit", "Tokenizer"}
 
 @dataclass(frozen=True)
 class Words:
-    """What texts an input takes."""
+    """The texts that an input takes."""
 
     columns: tuple[tuple[int | None, tuple[str, ...]], ...]
     """The words by column, the place along the last axis; those by None are for columns that are not told apart."""
     in_lines: bool = False
-    """Whether texts are lines of words."""
+    """Whether each text is a line of several words."""
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        """Texts of a shape."""
+        """Draws an array of texts of a shape."""
         drawn = np.empty(shape, object)
         for place in np.ndindex(*shape):
             words = self._words(place[-1] if place else None)

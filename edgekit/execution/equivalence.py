@@ -1,4 +1,4 @@
-"""Tells whether a changed model still computes what it computed before, by executing both on the same inputs."""
+"""Whether a changed model still computes what the original computes: both are executed on the same inputs."""
 
 from __future__ import annotations
 

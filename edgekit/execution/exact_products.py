@@ -13,7 +13,7 @@ from edgekit.instruction_sets import WITHOUT_VNNI, own_set
 from edgekit.model import Model
 
 BLOCK_PRODUCT = "MatMulNBits", "com.microsoft"
-"""A product with weights in blocks of a few bits, and its domain."""
+"""The operator for products with weights of a few bits in blocks, and its domain."""
 _ACCURACY = "accuracy_level"
 _IN_FLOATS = 1
 """The value of ``accuracy_level`` for a product in float32. The attribute is the least accuracy that is enough: with 4,

@@ -1,4 +1,4 @@
-"""The reference that everything is compared with: a model executed by ONNX Runtime on the CPU, as it stands."""
+"""The reference that everything is compared with: a model executed by ONNX Runtime on the CPU, as it is written."""
 
 from __future__ import annotations
 

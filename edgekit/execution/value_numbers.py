@@ -41,7 +41,7 @@ class Claim:
     before: Side
     after: Side
     firm: bool
-    """Whether the value is an output, or something uses it in both graphs alike: then its name means the same."""
+    """Whether the value is an output, or an equal node uses it in both graphs: then its name means the same value."""
 
     @property
     def leaf_numbers(self) -> frozenset[int]:
@@ -148,7 +148,7 @@ class _Numbered:
         return self._by_number[number]
 
     def place(self, value: ir.Value) -> int:
-        """Where in the graph's order a value is made."""
+        """The place, in the graph's order, of the node that computes a value; after all nodes if there is none."""
         producer = value.producer()
         return len(self._places) if producer is None else self._places[producer]
 
@@ -239,7 +239,7 @@ def _uses(value: ir.Value) -> set[tuple[str, str, str | None, int]]:
 
 
 def _constant(value: ir.Value) -> ir.TensorProtocol | None:
-    """The tensor of an initializer or a Constant node. Passes note tensors at other values too: those are guesses."""
+    """The tensor of an initializer or a Constant node; None for other values, whose noted tensors may be wrong."""
     producer = value.producer()
     if value.is_initializer():
         return value.const_value

@@ -1,1 +1,1 @@
-"""From a model file to what ships: the stages in their order, and which form of the model holds what is asked of it."""
+"""From a model file to what ships: runs the stages in order, until a form of the model meets the requirements."""

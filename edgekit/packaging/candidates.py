@@ -42,7 +42,7 @@ from edgekit.units import bytes_texts
 
 STORED_INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 FLOAT = "float"
-"""The name of a float model whose precision is the target's choice."""
+"""The name of a float model whose precision the target chooses."""
 _MEASURED = ("curve", "failed")
 COUNTED = {"accuracy": "labels", "agreement": "decisions"}
 """What a metric counts, for metrics whose name does not say it."""
@@ -387,7 +387,7 @@ def _in_place_of(before: Candidate, form: Candidate, error: Exception) -> str:
 
 
 def _told(form: Candidate, error: Exception) -> str:
-    """What happened to a candidate, for people."""
+    """In words, what happened to a candidate."""
     name = _quoted(_name(form, error))
     if isinstance(error, InaccurateError):
         subject = str(error.subject or "")

@@ -1,4 +1,4 @@
-"""Single steps of packaging on a model file: inspect, fix, extract and check, each with what it found."""
+"""Single steps of packaging on a model file: inspect, fix, extract and check, each with its result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DynamicDimension:
     dimension: Dim
     """The dimension's name, or None if it has none."""
     fix: str
-    """The option of the command line that would fix it."""
+    """The command-line option that would fix the dimension."""
 
 
 @dataclass(frozen=True)

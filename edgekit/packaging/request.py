@@ -61,7 +61,7 @@ class PackageRequest:
     floor_db: float | None = None
     """The SQNR in dB that outputs have to reach over all samples; None: a floor that suits the form that is built."""
     accept: bool = False
-    """Whether a model that misses its floors ships, marked as such."""
+    """Whether a model that misses its floors still ships, marked as such in the manifest."""
     smallest: bool = False
     """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
     max_bytes: int | None = None
@@ -161,7 +161,7 @@ class PackageRequest:
         for key, folder in (("data", self.data), ("verify_data", self.verify_data)):
             files |= {f"{key}/{name}": file for name, file in (data_files(folder) if folder else {}).items()}
         if self.labels is not None:
-            read_class_names(self.labels)  # tells what is wrong with the file
+            read_class_names(self.labels)  # raises an error if the file is wrong
             files["labels"] = self.labels
         if self.evaluation is not None and self.evaluation.file is not None:
             files["metric"] = self.evaluation.file

@@ -1,4 +1,4 @@
-"""Tables in place of folders of samples: each becomes a folder with a file a row, for as long as it is needed."""
+"""Tables in place of folders of samples: each becomes a temporary folder with a file for each row."""
 
 from __future__ import annotations
 

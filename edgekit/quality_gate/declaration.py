@@ -115,7 +115,7 @@ def _other_input(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
     try:
         resolve_preprocessing(preprocessing, inputs)
     except InputError as error:
-        if not declared.shares_preprocessing:  # one for all bundles is left out where it does not fit
+        if not declared.shares_preprocessing:  # a declaration for all bundles is ignored if it does not fit
             yield f"preprocessing does not fit the bundle: {error.message}"
         return
     recorded = bundle.manifest["preprocessing"] or {}
@@ -123,7 +123,7 @@ def _other_input(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
     if recorded.get("kind") != asked["kind"]:
         yield _other("preprocessing", recorded.get("kind"), asked["kind"])
         return
-    for key, value in asked.items():  # what is left out follows from the model's input
+    for key, value in asked.items():  # settings that are omitted follow from the model's input
         if recorded.get(key) != value:
             yield _other(f"preprocessing {key}", recorded.get(key), value)
 

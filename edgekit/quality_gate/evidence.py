@@ -34,7 +34,7 @@ great."""
 SCALING_PAIRS = 5
 """How many of the first differences only determine the scale: no bet is made on them."""
 CLIP = 2.0
-"""The scale in medians of the absolute deviation: Huber's 1.345 standard deviations of a normal distribution."""
+"""The scale, in median absolute deviations: about Huber's 1.345 standard deviations for a normal distribution."""
 PRECISION = 1e-5
 """The precision of a computed bound, in logarithms of ratios."""
 

@@ -99,7 +99,7 @@ def _by_metric(evaluation: Mapping[str, Any], most: float | None) -> Verdict:
 
 
 def download_size(bundle: Bundle) -> int:
-    """Bytes of what the device loads, each file compressed with Deflate, as app packages and web servers do."""
+    """Bytes of the files that the device loads, each compressed with Deflate, as app packages and web servers do."""
     return sum(_deflated(bundle.path / name) for name in bundle.loaded_files)
 
 

@@ -33,7 +33,7 @@ SHORT_RUN_SECONDS = 1e-3
 them longer."""
 WARM_UP_RUNS = 3
 OPENING_SHARE = 0.5
-"""A round measures until opening took at most this share of its time."""
+"""A round measures until opening the models took at most this share of its time, or :data:`MOST_PAIRS` are done."""
 MOST_PAIRS = 15
 """Most pairs of a round: more pairs add little to what a round shows."""
 SLOW_OPENING = 1 / 60
@@ -45,7 +45,7 @@ this factor."""
 
 Run = Callable[[], object]
 Opening = Callable[[], Run]
-"""Opens a model anew; the result runs it."""
+"""Opens a model anew, and returns a function that runs it."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Round:
     seconds: float
     """How long the round took, including the opening of the models."""
     same_sessions: bool
-    """Whether the models were not opened anew for it."""
+    """Whether the models were not opened anew for this round."""
 
 
 def observe_rounds(

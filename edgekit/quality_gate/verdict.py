@@ -15,7 +15,7 @@ class Outcome(StrEnum):
     BROKEN = "broken"
     """Broken, or not shown to be kept because nothing was measured."""
     INCONCLUSIVE = "inconclusive"
-    """Measured, and the answer is not clear."""
+    """Measured, but not clearly kept or broken."""
     NOT_COMPARED = "not compared"
     """The comparison was not asked for and cannot be made; the verdict says why."""
 
@@ -74,5 +74,5 @@ class Verdict:
 
 
 def verdict_on(budget: str, limit: str, found: str, kept: bool, figure: Figure | None = None) -> Verdict:
-    """A verdict that is clear."""
+    """A verdict that is either kept or broken."""
     return Verdict(budget, limit, found, Outcome.KEPT if kept else Outcome.BROKEN, figure)

@@ -72,7 +72,7 @@ class FurtherBuild:
     candidates: Sequence[Mapping[str, Any]]
     stages: Sequence[Mapping[str, Any]]
     testified: bool = False
-    """Whether a witness executed it too."""
+    """Whether a witness executed the build as well."""
 
 
 class WriteBundle(Stage[Measured]):
@@ -212,7 +212,7 @@ class WriteBundle(Stage[Measured]):
     def _build_record(
         self, target: Target, profile: Profile, given: Verified, stages: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        """What was built for one device, and how accurate it is."""
+        """The manifest's record of a build for one device, with its accuracy and size."""
         artifact, rows = given.artifact, table_rows(given.model.graph)
         size, source_size = loaded_bytes(artifact), sum(file["bytes"] for file in self._source_files())
         return {

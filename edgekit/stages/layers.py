@@ -1,4 +1,4 @@
-"""Measures the single layers of the graph that was built: their time, and their error where it was quantized."""
+"""Measures each layer of the graph that was built: its time, and its error if the graph was quantized."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Quantized(StageResult):
 
     @property
     def candidate(self) -> str:
-        """What to call this form of the model."""
+        """The name of this form of the model."""
         return str(self.record.get("chosen") or self.record["scheme"])
 
     def in_float(self) -> Quantized:
@@ -394,7 +394,7 @@ def timed_threads() -> int:
 
 
 def refused(target: Target, profile: Profile) -> Mapping[str, str]:
-    """The schemes of a quantizer that the device cannot take, and why."""
+    """The schemes of a quantizer that the device cannot take, each with the reason."""
     reasons: Mapping[str, str] = target.placement(profile).get("refuses", {})
     return reasons
 

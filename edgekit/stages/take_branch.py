@@ -234,7 +234,7 @@ def _is_read(value: ir.Value) -> bool:
 
 
 def _differ(node: ir.Node) -> bool:
-    """Whether the outputs of the two branches have different shapes, as far as they are known."""
+    """Whether the outputs of the two branches differ in a shape that is known in both."""
     yes, no = (node.attributes[name].as_graph().outputs for name in _BRANCHES.values())
     return any(
         one.shape is not None

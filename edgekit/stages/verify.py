@@ -69,7 +69,7 @@ class Verify(Stage[Built]):
         max_drop: The accuracy that may be lost, as a fraction; None for the default.
         progress: Called with the number of samples that are done.
         calibrated_on_same: Whether the samples are those that a quantizer was calibrated on.
-        evaluation: The project's own measure of quality, of which ``max_drop`` may be lost as well.
+        evaluation: The project's own measure of quality, of which the share ``max_drop`` may be lost, too.
         floor_db: The SQNR that outputs have to reach over all samples; None for the default.
         accept: Whether outputs that miss their floors are accepted, unless they are broken
             (:meth:`edgekit.comparison.acceptance.accuracy.Accuracy.is_broken`).

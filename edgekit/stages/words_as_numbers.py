@@ -135,7 +135,7 @@ def _where_to_cut(given: Model) -> str:
 
 
 def _told(found: WordInputs, given: Model) -> list[str]:
-    """What has changed at the model's inputs."""
+    """Warnings that say what has changed at the model's inputs."""
     told = []
     for name, words in found.vocabularies.items():
         if name in found.tokens:
@@ -158,7 +158,7 @@ def _told(found: WordInputs, given: Model) -> list[str]:
 
 
 def _told_of_words(name: str, tokens: Tokens, words: Vocabulary) -> str:
-    """What an input takes in place of a text that is cut into words."""
+    """A warning that says what an input takes in place of texts that the model cut into words."""
     cut = ", then ".join(f"of up to {rule.count} words ({rule})" for rule in tokens)
     known = "one word" if len(words) == 1 else f"{len(words)} words"
     return (
