@@ -1,4 +1,4 @@
-"""What a device computes where an app leaves out the settings that a build was verified with."""
+"""Checks whether a build stays accurate if an app leaves out the settings that the build was verified with."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from edgekit.target import Pinned
 
 MOST_SAMPLES = 8
 LEAST_DB = 20.0
-"""What builds in less than float32 have to reach over all samples."""
+"""The SQNR in dB, over all samples, below which a loss is reported: the floor of builds below float32."""
 LOSS_DB = 6.0
-"""How much less than with the settings counts: what is verified may itself be near the floor."""
+"""The least drop of the SQNR, in dB, that is reported: the verified build may itself be near the floor."""
 
 
 def lost_by_default(
     samples: Samples, original: Executor, built: Executor, settings: Mapping[str, str], outputs: tuple[str, ...]
 ) -> list[str]:
-    """Texts about outputs that are other ones without the settings, on this machine.
+    """Returns warnings of outputs that lose accuracy without the settings on this machine.
 
     Args:
         samples: What to run on; the first 8 are taken.
         original: The float model.
         built: What was built from it, executed with the settings.
-        settings: Those that an app has to set, by the runtime's own names.
+        settings: The settings that an app has to set, by the runtime's own names.
         outputs: The original's outputs that are judged by their signal, in order.
     """
     other = built.by_default() if settings and isinstance(built, Pinned) else None
@@ -44,7 +44,7 @@ def lost_by_default(
         with_settings.add(wanted, kept_answer)
         try:
             without.add(wanted, other.run(sample.feeds))
-        except RequirementError as error:  # a loop that ends on a decision took other turns, or it does not run
+        except RequirementError as error:  # a loop ran another number of turns, or the model does not run
             found = "" if error.found is None else f" ({error.found} for {error.expected})"
             return [f"{asked}{other.executed_by}, {error.subject}: {error.message}{found}"]
     return [

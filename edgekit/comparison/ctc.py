@@ -1,7 +1,7 @@
 """Text that a recognizer spells: the most probable class of every step, without repetitions and blanks (CTC).
 
-Connectionist temporal classification, Graves et al. 2006: a step's class is a character or the blank, repetitions of a
-class are one character, and blanks are none.
+Connectionist temporal classification, Graves et al. 2006: a step's class is a character or the blank; repetitions of a
+class count as one character, and blanks as none.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from edgekit.model import Arrays, ValueSpec
 FEWEST_STEPS = 4
 FEWEST_CLASSES = 10
 LEAST_BLANKS = 0.2
-"""Of how many steps at least the class is the blank, which is more than any other's."""
+"""The least share of the steps whose class is the blank; no other class may be more frequent."""
 MOST_OFF_ONE = 1e-2
 LEAST_SURE = 0.5
-"""The probability that half of the characters have to have at least. A recognizer is sure of what it spells; of the
-states of phones, which an acoustic model tells apart at every step, several are probable at once."""
+"""The least median probability of the characters. A recognizer is sure of what it spells; an acoustic model, which
+tells the states of phones apart at every step, gives several states a high probability at once."""
 NAMES_OF_BLANKS = frozenset({"", "-", "_", "blank", "blk", "ctc", "eps", "epsilon", "pad", "ε", "∅"})
 """What vocabularies call the blank, without brackets and in small letters: ``<blank>``, ``[PAD]``, ``ε``."""
 _TOKENS = ("int32", "int64")
@@ -32,24 +32,25 @@ class Recognizer:
 
     output: str
     blank: int
-    """The class that stands for no character."""
+    """The class that means no character."""
 
     def read(self, outputs: Arrays) -> list[int]:
-        """The characters of a sample, as numbers of classes."""
+        """Returns the characters of a sample, as class indices."""
         return spelled(_steps(outputs[self.output]), self.blank)
 
 
 def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], names: Sequence[str] = ()) -> Recognizer | None:
-    """How the text of a model is read; None where it spells none, as far as can be seen.
+    """Returns how a model's text is read, or None if no output looks like a recognizer's.
 
-    The first or the last class is the blank, and the characters are probable (:data:`LEAST_SURE`). Without a picture
-    among the inputs the output has to hold probabilities or their logarithms, or the blank has the name of one, since
-    a step of anything may have classes. Samples may have different numbers of steps: sounds are of any length.
+    The blank has to be the first or the last class. Unless the blank's name is one of :data:`NAMES_OF_BLANKS`, the
+    characters have to be probable (:data:`LEAST_SURE`), and without a picture among the inputs the output has to hold
+    probabilities or their logarithms, since any sequence may have classes at its steps. Samples may have different
+    numbers of steps: sounds are of any length.
 
     Args:
         answers: The model's outputs on a few samples.
         inputs: The model's inputs.
-        names: What the classes are called; empty where that is not known.
+        names: The names of the classes; empty if unknown.
     """
     if not answers or any(spec.dtype in _TOKENS and len(spec.shape or ()) > 1 for spec in inputs):
         return None
@@ -74,26 +75,26 @@ def recognised(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], names: Se
 
 
 def _may_be_steps(array: np.ndarray, classes: tuple[int, ...]) -> bool:
-    """Whether it holds steps of one sample, each with so many classes."""
+    """Whether an array is (1, steps, classes) or (steps, 1, classes), with the given last axis."""
     return array.ndim == 3 and 1 in array.shape[:2] and array.shape[-1:] == classes and array.shape[0] > 0
 
 
 def _are_probabilities(steps: np.ndarray) -> bool:
-    """Whether each step's numbers add up to 1, or those do of which they are the logarithms, as LogSoftmax has it."""
+    """Whether each step's numbers add up to 1, or are logarithms, as LogSoftmax gives them, of numbers that do."""
     wide = steps.astype(np.float64)
     shares = np.exp(wide) if wide.max(initial=0.0) <= 0 else wide
     return bool((np.abs(shares.sum(axis=1) - 1) <= MOST_OFF_ONE).all())
 
 
 def _is_sure(steps: Sequence[np.ndarray], blank: int) -> bool:
-    """Whether half of the steps that spell a character give it most of the probability."""
+    """Whether the median probability of the characters is at least :data:`LEAST_SURE`; true without any characters."""
     spelling = [each[each.argmax(axis=1) != blank] for each in steps]
     largest = np.concatenate([_probabilities(each).max(axis=1) for each in spelling])
     return not largest.size or float(np.median(largest)) >= LEAST_SURE
 
 
 def _probabilities(steps: np.ndarray) -> np.ndarray:
-    """What steps hold, or the softmax of it where that is no probabilities."""
+    """Returns the steps' numbers if they are probabilities, else their softmax."""
     wide = steps.astype(np.float64)
     if wide.min(initial=0.0) >= 0 and _are_probabilities(steps):
         return wide
@@ -106,14 +107,14 @@ def _steps(array: np.ndarray) -> np.ndarray:
 
 
 def spelled(steps: np.ndarray, blank: int) -> list[int]:
-    """The characters of scores (steps, classes)."""
+    """Returns the characters that scores (steps, classes) spell, as class indices."""
     classes = steps.argmax(axis=1)
     starts = np.append(True, classes[1:] != classes[:-1])
     return [int(each) for each in classes[starts] if each != blank]
 
 
 def edits(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many characters have to be put in, left out or exchanged to make one text the other (Levenshtein)."""
+    """Returns the Levenshtein distance of two texts: the least number of insertions, deletions and replacements."""
     costs = np.arange(len(other) + 1)
     letters = np.asarray(other)
     for count, letter in enumerate(one, 1):

@@ -32,20 +32,20 @@ from edgekit.errors import EdgeKitError, InputError
 from edgekit.model import Arrays
 
 _LARGEST = 1e100
-"""What such a number and shares of it are in the manifest stays finite."""
+"""The largest magnitude of a result: such a number, and shares of it, stay finite in the manifest."""
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evaluation function. It is kept by its name, so that other processes can be handed it and find it too.
+    """An evaluation function, kept by its name, so that other processes can import it, too.
 
     Args:
         name: ``MODULE:FUNCTION``.
         folder: Where modules are looked for first; by default the working directory, as by ``python -m MODULE``.
 
     Raises:
-        InputError: The name has another form, nothing can be imported under it, or it takes other arguments.
+        InputError: The name has another form, nothing can be imported under it, or the function takes other arguments.
     """
 
     name: str
@@ -53,10 +53,11 @@ class Evaluation:
 
     @classmethod
     def of(cls, function: Callable[[Run, Samples], float]) -> Evaluation:
-        """The evaluation by a function that a module holds by its name.
+        """Returns the evaluation by a function that is defined at the top level of a module.
 
         Raises:
-            InputError: It is a lambda, or stands inside another function, so that it has no such name.
+            InputError: The function is a lambda, or defined inside another function, so that it cannot be imported by a
+                name.
         """
         module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
         if module is None or not name.isidentifier():
@@ -78,10 +79,10 @@ class Evaluation:
         return None if module.__file__ is None else Path(module.__file__)
 
     def __call__(self, run: Run, samples: Samples) -> float:
-        """What the function finds.
+        """Returns what the function computes.
 
         Raises:
-            InputError: It fails, or its result is no finite number or larger than 1e100.
+            InputError: The function fails, or its result is not a finite number of a magnitude up to 1e100.
         """
         _, function = _function(self.name, self.folder)
         with _first_in(self.folder):
@@ -89,7 +90,7 @@ class Evaluation:
                 value = function(run, samples)
             except EdgeKitError:
                 raise
-            except (Exception, SystemExit) as error:  # foreign code: whatever it raises is told under its name
+            except (Exception, SystemExit) as error:  # foreign code: whatever it raises is reported under its name
                 raise InputError(
                     "the evaluation function failed", subject=self.name, found=_what_happened(error, function)
                 ) from error
@@ -98,17 +99,17 @@ class Evaluation:
             raise _no_number(self.name, "a coroutine: the function is an `async def`")
         try:
             number = float(value)
-        except Exception as error:  # foreign code as well: of a class that defines what float() does
+        except Exception as error:  # foreign code as well: the value's class may define what float() does
             raise _no_number(self.name, f"a value of type {type(value).__name__}") from error
         if not abs(number) <= _LARGEST:
             raise _no_number(self.name, str(number))
         return number
 
     def of_original(self, run: Run, samples: Samples) -> float:
-        """What the function finds of the float model, of which others lose a share.
+        """Returns what the function computes for the float model; what built models lose is a share of this value.
 
         Raises:
-            InputError: It fails, or gives 0, of which there is no share.
+            InputError: The function fails, or gives 0, of which no share can be computed.
         """
         value = self(run, samples)
         if abs(value) < 1 / _LARGEST:
@@ -137,7 +138,7 @@ def share_lost(original: float, value: float) -> float:
 
 @functools.cache
 def _function(name: str, folder: Path) -> tuple[ModuleType, Callable[[Run, Samples], Any]]:
-    """The function of that name, and its module."""
+    """Returns the module and the function that a name refers to."""
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
         raise InputError("is no evaluation function", subject=name, expected="MODULE:FUNCTION, such as scores:f1")
@@ -177,7 +178,7 @@ def _function(name: str, folder: Path) -> tuple[ModuleType, Callable[[Run, Sampl
 
 @contextmanager
 def _first_in(folder: Path) -> Iterator[None]:
-    """Lets imports find the folder's modules, as where Python runs one of them."""
+    """Lets imports find the folder's modules first, as if Python ran a script of that folder."""
     sys.path.insert(0, str(folder))
     try:
         yield
@@ -186,7 +187,7 @@ def _first_in(folder: Path) -> Iterator[None]:
 
 
 def _what_happened(error: BaseException, function: Callable[..., Any]) -> str:
-    """The error, and the last line of the function's own file that it went through."""
+    """Returns the error's text, with the last line of the function's own file in the traceback."""
     code = inspect.unwrap(function).__code__ if inspect.isfunction(inspect.unwrap(function)) else None
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]

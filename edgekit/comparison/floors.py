@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Kind(StrEnum):
-    """What the accuracy of a built model is judged as."""
+    """The kind of a built model, by which its accuracy is judged."""
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
@@ -19,7 +19,7 @@ class Kind(StrEnum):
 SQNR_FLOOR_DB = {Kind.FLOAT32: 50.0, Kind.FLOAT16: 20.0, Kind.QUANTIZED: 20.0}
 """The SQNR that an output has to reach, in dB."""
 WEAKEST_BELOW_DB = 10.0
-"""How much less a single sample has to reach than all together."""
+"""How many dB lower the floor of a single sample is than that of all samples together."""
 MAX_DROP = 0.01
 """The share of the labels that may be lost."""
 MAX_DISAGREEMENT = 0.05
@@ -28,16 +28,16 @@ MAX_DISAGREEMENT = 0.05
 
 @dataclass(frozen=True)
 class Floors:
-    """What has to be reached."""
+    """The floors that a built model has to reach."""
 
     sqnr_db: float
     agreement: float | None
-    """Share of equal decisions that also does; None where the SQNR alone decides."""
+    """The share of equal decisions with which an output passes, too; None if the SQNR alone decides."""
     max_drop: float | None
     """Share of the samples whose labels may be lost; None without labels that prove something."""
     exact_integers: bool
     weakest_db: float | None = None
-    """What a single sample has to reach; None where :attr:`sqnr_db` is asked of every sample."""
+    """The SQNR in dB that a single sample has to reach; None if :attr:`sqnr_db` is asked of every sample."""
     asked: bool = False
     """Whether the user asked for :attr:`sqnr_db`."""
 
@@ -48,8 +48,8 @@ class Floors:
         Args:
             kind: What was built.
             labelled: Whether the samples have labels that prove something.
-            max_drop: What the user allows, as a fraction; None where nothing was said.
-            floor_db: The SQNR that the user asks for; None where nothing was said.
+            max_drop: The loss that the user allows, as a fraction; None if not given.
+            floor_db: The SQNR in dB that the user asks for; None if not given.
         """
         reduced = kind is not Kind.FLOAT32
         sqnr_db = SQNR_FLOOR_DB[kind] if floor_db is None else floor_db

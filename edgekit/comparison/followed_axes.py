@@ -1,7 +1,7 @@
-"""Where an axis of a tensor lies in an output, behind the nodes that stand between.
+"""Follows an axis of a tensor through the nodes behind the tensor to an output.
 
-Networks for pictures have their channels along the second axis, as a convolution's output has them; one that was
-exported from TensorFlow turns them to the end.
+Networks for pictures have their channels along the second axis, as a convolution's output has them; a network that was
+exported from TensorFlow moves them to the last axis.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FORMS = frozenset(
         "Unsqueeze",
     }
 )
-"""Operators that hand on all numbers of their first input, in another form."""
+"""Operators that pass on all numbers of their first input in another shape, layout or type."""
 SIZES = frozenset({"Resize", "Upsample"})
 """Operators that give a map another height and width."""
 BY_ELEMENT = frozenset({"Add", "Clip", "Div", "Mul", "Sub", "Tanh", "Where"})
-"""Operators that scale and bound numbers where they stand."""
+"""Elementwise operators that scale or bound numbers."""
 _IN_PLACE = (
     SIZES
     | BY_ELEMENT
@@ -47,23 +47,26 @@ _IN_PLACE = (
         "Softplus",
     }
 )
-"""Operators behind which every axis has the place that it had before."""
+"""Operators that leave every axis at its place."""
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv"})
 _CHANNELS = 1
-"""The axis of the channels that a convolution gives."""
+"""The axis of the channels in a convolution's output."""
 
 
 def is_computed(value: ir.Value | None) -> bool:
-    """Whether a node other than a constant makes it."""
+    """Whether a node other than a Constant computes the value."""
     node = None if value is None else value.producer()
     return node is not None and node.op_type != "Constant"
 
 
 def channel_axis(output: ir.Value) -> int | None:
-    """Along which axis of an output the channels of the convolution lie that it comes from; None where none is near.
+    """Returns the axis of an output that holds the channels of the convolution before it, or None if none is near.
+
+    Only nodes of :data:`FORMS`, and nodes that leave axes at their places, may lie between the convolution and the
+    output.
 
     Args:
-        output: Of a graph whose shapes are inferred.
+        output: An output of a graph whose shapes are inferred.
     """
     way: list[ir.Node] = []
     value: ir.Value | None = output
@@ -79,12 +82,13 @@ def channel_axis(output: ir.Value) -> int | None:
 
 
 def axis_behind(value: ir.Value, axis: int, way: Sequence[ir.Node]) -> int | None:
-    """Which axis of an output an axis of a tensor has become; None where that is not known.
+    """Returns the axis of an output that an axis of a tensor has become, or None if that is not known.
 
     Args:
         value: The tensor.
         axis: The axis, counted from 0.
-        way: The nodes behind it, the last one first: each of :data:`FORMS`, or of those that leave axes in place.
+        way: The nodes from the tensor to the output, the last one first; each one is of :data:`FORMS`, or leaves axes
+            at their places.
     """
     shape = value.shape
     for mover in reversed(way):

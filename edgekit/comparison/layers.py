@@ -1,6 +1,6 @@
 """How far the results of a graph's layers are from another graph's.
 
-ONNX Runtime executes both on the CPU, node by node, whatever the graph is built for.
+ONNX Runtime executes both graphs on the CPU, node by node, whatever target a graph is built for.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 
 MOST_BYTES = 2**28
-"""How much of the results is compared; where there is more, the largest are left out."""
+"""How many bytes of results are compared; if there are more, the largest values are left out."""
 AT_ONCE_BYTES = 2**27
-"""How much of them each model keeps in memory at a time; a larger one is alone."""
+"""How many bytes of results each model keeps in memory at a time; a larger value is computed alone."""
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 
 
 @dataclass(frozen=True)
 class LayerErrors:
-    """How far results are from the float model's."""
+    """How far the results of layers are from the float model's."""
 
     sqnr_db: Mapping[str, float]
     """By the name of the value; infinite where both are equal."""
     left_out: int
-    """How many values both graphs compute, and were not compared because there is too much of them."""
+    """How many of the values that both graphs compute were not compared, because of :data:`MOST_BYTES`."""
 
 
 def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray]) -> LayerErrors:
@@ -41,7 +41,7 @@ def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray])
 
     Args:
         original: The float model.
-        built: What became of it. Values whose shapes cannot be worked out, or differ, are not compared.
+        built: The model that was built from it. Values whose shapes cannot be worked out, or differ, are not compared.
         feeds: One sample.
 
     Raises:
@@ -77,7 +77,7 @@ def _shared_floats(original: Model, built: Model) -> dict[str, int]:
 
 
 def within(sizes: Mapping[str, int], most: int) -> dict[str, int]:
-    """The values without the largest, so that they are ``most`` bytes at most together."""
+    """Returns the values without the largest ones, so that all together take at most ``most`` bytes."""
     kept: set[str] = set()
     total = 0
     for name, size in sorted(sizes.items(), key=lambda item: item[1]):
@@ -89,7 +89,7 @@ def within(sizes: Mapping[str, int], most: int) -> dict[str, int]:
 
 
 def portions(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
-    """The names in groups of ``most`` bytes at most; a larger value is alone."""
+    """Yields the names in groups of at most ``most`` bytes; a value that is larger is a group alone."""
     group: list[str] = []
     total = 0
     for name, size in sizes.items():
@@ -103,7 +103,7 @@ def portions(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
 
 
 def with_outputs(model: Model, names: Sequence[str]) -> Model:
-    """The model with values as its outputs; names that it does not have are left out."""
+    """Returns the model with the named values as its outputs; names that the model does not have are left out."""
     copy = model.graph_model.clone()
     values = ir.convenience.create_value_mapping(copy.graph, include_subgraphs=False)
     copy.graph.outputs[:] = [values[name] for name in names if name in values]
@@ -111,5 +111,5 @@ def with_outputs(model: Model, names: Sequence[str]) -> Model:
 
 
 def showing(file: Path, names: Sequence[str]) -> Model:
-    """The model of an ONNX file with values inside it as its outputs; names that it does not have are left out."""
+    """Returns the model of an ONNX file with inner values as its outputs; names that it does not have are left out."""
     return with_outputs(infer_shapes(Model(ir.load(file), file), strict=False), names)

@@ -1,10 +1,10 @@
 """What outputs tell beyond numbers, where that is known: a detector's boxes, a recognizer's text, an encoder's angles.
 
-Of a detector whose anchors the app holds the confident anchors are compared.
+Of a detector whose anchors the app holds, the confident anchors are compared.
 
-Two models are as near to each other as what people take from their outputs. A detector's boxes may be those of the
-neighbouring cell, and are the same after suppression; its coordinates are hundreds of times as large as its scores, so
-that no ratio of powers sees what becomes of those. Embeddings are compared by their angle.
+Two models are as near to each other as what users take from their outputs. A box of the built model may come from the
+neighboring cell and still be the same after suppression. A detector's coordinates are hundreds of times as large as its
+scores, so that a ratio of powers does not show errors of the scores. Embeddings are compared by their angle.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
 
 SEEN = 8
-"""On how many samples outputs are looked at."""
+"""On how many samples the meaning of outputs is looked for."""
 
 
 class Meaning(Protocol):
@@ -45,11 +45,11 @@ class Meaning(Protocol):
         """What the samples so far say."""
 
     def anew(self) -> Meaning:
-        """The same without samples."""
+        """Returns a new object of the same settings, without samples."""
 
 
 Partners = Callable[[Boxes, Boxes], tuple[int, list[tuple[int, int, float]]]]
-"""Which boxes of a model the other one has too: see :func:`edgekit.comparison.boxes.matching.partners`."""
+"""Finds which boxes of a model the other model has too: see :func:`edgekit.comparison.boxes.matching.partners`."""
 
 
 class FoundBoxes:
@@ -66,10 +66,11 @@ class FoundBoxes:
         """Takes one more sample.
 
         Args:
-            ours: The original's.
-            theirs: The built model's.
-            partners_of: Tells which of one's boxes the other has.
-            told: (rows, columns): what the original tells beside all rows; None where that is nothing.
+            ours: The original's boxes.
+            theirs: The built model's boxes.
+            partners_of: Finds which of one model's boxes the other model has.
+            told: (rows, columns): further numbers of all rows of the original, such as key points; None if there are
+                none.
         """
         self._known = ours.known_classes
         self._shown.update(ours.classes[ours.scores >= CONFIDENT].tolist())
@@ -84,12 +85,12 @@ class FoundBoxes:
 
     @property
     def overlap(self) -> float | None:
-        """Intersection over union of the boxes that both have, on average; None without any."""
+        """The mean intersection over union of the boxes that both models have; None without any."""
         return sum(self._overlaps) / len(self._overlaps) if self._overlaps else None
 
     @property
     def beside(self) -> BesideAccuracy | None:
-        """How near what stands beside these is; None without any."""
+        """How near the further numbers, such as key points, of boxes of both models are; None without any."""
         return self._beside.result()
 
     def result(
@@ -101,7 +102,8 @@ class FoundBoxes:
             kind: What is counted.
             reading: How outputs are read.
             boxes: How programs read the boxes; None for anchors.
-            names: How many classes have names; None where none have. Counts where the outputs do not tell.
+            names: How many classes have names; None if none have. Used if the outputs do not show how many classes
+                there are.
         """
         known = names if self._known is None else self._known
         return MeaningAccuracy(
@@ -134,14 +136,14 @@ class BoxMeaning:
 
     @property
     def placing(self) -> tuple[str, ...]:
-        """The outputs that hold coordinates, of which the largest decides nothing."""
+        """The outputs that hold coordinates, of which the largest is no decision."""
         return self._detector.placing
 
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
         """See :class:`Meaning`."""
         ours, theirs = self._detector.read(dict(reference)), self._detector.read(dict(built))
         told = None if self._detector.beside is None else self._detector.beside.of(dict(reference))
-        told = None if told is None else told[told.any(axis=1)]  # zeros stand behind the last box
+        told = None if told is None else told[told.any(axis=1)]  # zeros follow the last box
         self._found.add(ours, theirs, partners, told)
 
     def result(self) -> MeaningAccuracy:
@@ -159,7 +161,10 @@ class BoxMeaning:
         run: Callable[[Mapping[str, np.ndarray]], Arrays],
         inputs: Sequence[ValueSpec],
     ) -> BoxMeaning:
-        """The same, anew, where a few samples show where boxes lie; see :mod:`edgekit.comparison.boxes.mirroring`."""
+        """Returns the meaning with the order or origin of the boxes' coordinates, as far as mirrored pictures show it.
+
+        See :mod:`edgekit.comparison.boxes.mirroring`.
+        """
         picture = detectors.picture_among(inputs)
         if picture is None:
             return self
@@ -180,7 +185,7 @@ class AnchorMeaning:
 
     @property
     def placing(self) -> tuple[str, ...]:
-        """The outputs that hold offsets, of which the largest decides nothing."""
+        """The outputs that hold offsets, of which the largest is no decision."""
         return self._reading.placing
 
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
@@ -249,7 +254,7 @@ class EmbeddingMeaning:
 
 
 def choice_beside(meaning: Meaning | None, choice: ClassChoice | None) -> ClassChoice:
-    """What is known of the output that tells the class where outputs may be embeddings, whose numbers are no scores."""
+    """Returns what is known of the output that tells the class, without embeddings, which are no scores."""
     embeddings = meaning.outputs if isinstance(meaning, EmbeddingMeaning) else ()
     return replace(choice or ClassChoice(), embeddings=frozenset(embeddings))
 
@@ -262,15 +267,15 @@ def meaning_of(
     graph: ir.Graph | None = None,
     names: Sequence[str] = (),
 ) -> Meaning | None:
-    """What a model's outputs tell; None where that is not known.
+    """Returns what a model's outputs mean, or None if that is not known.
 
     Args:
         answers: The original's outputs on a few samples.
-        inputs: Its inputs.
-        classes: How many classes it has, where that is known.
+        inputs: The model's inputs.
+        classes: How many classes the model has; None if unknown.
         declared: What the user says of the outputs.
-        graph: The model's graph, which tells embeddings; None where it is not at hand.
-        names: What the classes are called, which tells the blank of a text; empty where that is not known.
+        graph: The model's graph, which shows embeddings; None if it is not at hand.
+        names: The names of the classes, which show the blank of a text; empty if unknown.
 
     Raises:
         InputError: The user names outputs that are not read as boxes, or that are no embeddings.
@@ -283,11 +288,13 @@ def meaning_of(
 
 
 def as_shown(inputs: Sequence[ValueSpec], shown: Sequence[Mapping[str, np.ndarray]]) -> tuple[ValueSpec, ...]:
-    """The inputs with the shapes that all samples have, where these are one: the file may leave sizes free.
+    """Returns the inputs, each with the shape that it has in all samples, or unchanged if samples differ in it.
+
+    The file may leave sizes open.
 
     Args:
-        inputs: The model's.
-        shown: What samples feed.
+        inputs: The model's inputs.
+        shown: The inputs of samples, by name.
     """
     shapes = {spec.name: {feeds[spec.name].shape for feeds in shown if spec.name in feeds} for spec in inputs}
     return tuple(
@@ -296,12 +303,12 @@ def as_shown(inputs: Sequence[ValueSpec], shown: Sequence[Mapping[str, np.ndarra
 
 
 def text_among(answers: Sequence[Arrays], inputs: Sequence[ValueSpec], names: Sequence[str] = ()) -> TextMeaning | None:
-    """How a model's text is compared; None where it spells none, as far as can be seen.
+    """Returns how a model's text is compared, or None if no output looks like a recognizer's.
 
     Args:
         answers: The original's outputs on a few samples.
-        inputs: Its inputs.
-        names: What the classes are called; empty where that is not known.
+        inputs: The model's inputs.
+        names: The names of the classes; empty if unknown.
     """
     recognizer = ctc.recognised(answers, inputs, names) if _are_finite(answers) else None
     return None if recognizer is None else TextMeaning(recognizer)
@@ -313,11 +320,11 @@ def embeddings_among(
     declared: DeclaredOutputs | None,
     graph: ir.Graph | None,
 ) -> EmbeddingMeaning | None:
-    """How a model's embeddings are compared; None where it has none, as far as is known.
+    """Returns how a model's embeddings are compared, or None if no output is known to be one.
 
     Args:
         answers: The original's outputs on a few samples.
-        classes: How many classes it has, where that is known: such a model is a classifier.
+        classes: How many classes the model has; None unless it is known to be a classifier.
         declared: What the user says of the outputs.
         graph: The model's graph.
 

@@ -1,4 +1,4 @@
-"""What a built model tells against what the original tells, as counts: boxes, anchors, characters, vectors."""
+"""Compares what a built model finds with what the original finds, as counts: boxes, anchors, characters, vectors."""
 
 from __future__ import annotations
 
@@ -14,88 +14,92 @@ ANCHORS = "anchors"
 BOXES = "boxes"
 TEXT = "characters"
 LEAST_OVERLAP = 0.75
-"""What boxes that both models find have to overlap on average."""
+"""The least intersection over union, on average, of the boxes that both models find."""
 FEWEST = 20
-"""How many boxes or characters prove something: of fewer, one is more than the 5 % that may differ."""
+"""The least number of boxes or characters to judge by: of fewer, one is more than the 5 % that may differ."""
 FEWEST_KEPT = 5
-"""How many objects tell something where both models find all of them, and no others: a detector that loses every other
-object keeps five once in 32 times."""
+"""The least number of objects to judge by if both models find exactly the same: a detector that loses half of all
+objects keeps five by chance once in 32 times."""
 ENOUGH_CLASSES = 5
-"""Boxes of as many classes say something of the others: a detector's classes share all layers but the last."""
+"""Boxes of this many classes say something of the other classes: a detector's classes share all layers but the last."""
 
 
 @dataclass(frozen=True)
 class MeaningAccuracy:
-    """What a built model tells against what the original tells, over all samples."""
+    """What a built model finds against what the original finds, over all samples."""
 
     kind: str
     """What is counted: ``anchors``, ``boxes``, ``characters`` or ``embeddings``."""
     outputs: tuple[str, ...]
-    """The outputs that tell it."""
+    """The outputs that hold what is counted."""
     read_as: str
-    """How they are read, for people."""
+    """How the outputs are read, in words."""
     count: int
-    """Boxes or anchors that count, of both models; characters of the original; vectors."""
+    """The number of boxes or anchors that count, of both models together; of the original's characters; or of
+    vectors."""
     wrong: int
-    """Boxes or anchors that one of the models lacks; characters to put in, leave out or exchange; lost vectors."""
+    """Boxes or anchors that one of the models lacks; characters to insert, delete or replace; lost vectors."""
     overlap: float | None
-    """Intersection over union of the boxes, or of those of the anchors, that both have, on average; None for others."""
+    """The mean intersection over union of boxes, or of anchors' boxes, that both models find; None for other kinds."""
     boxes: Mapping[str, Any] | None = None
-    """How programs read the boxes: :meth:`edgekit.comparison.boxes.reading.Detector.as_record`; None for others."""
+    """How programs read the boxes: :meth:`edgekit.comparison.boxes.reading.Detector.as_record`; None for other
+    kinds."""
     angles: Angles | None = None
-    """How near embeddings are; None for others."""
+    """How near embeddings are to the original's; None for other kinds."""
     beside: BesideAccuracy | None = None
-    """How near key points, masks or angles of the boxes are that both models find; None without any."""
+    """How near the key points, masks or angles of boxes that both models find are to the original's; None without
+    any."""
     of_original: int | None = None
-    """Boxes or anchors of :attr:`count` that are the original's; None for others."""
+    """How many of the boxes or anchors in :attr:`count` are the original's; None for other kinds."""
     shown_classes: int | None = None
-    """Of how many classes these are; None for others, and where it is not known how many there are."""
+    """To how many classes the original's boxes or anchors belong; None for other kinds, and without
+    :attr:`known_classes`."""
     known_classes: int | None = None
-    """Of how many classes boxes or anchors may be; None for others, and where that is not known."""
+    """To how many classes boxes or anchors may belong; None for other kinds, and if that is not known."""
 
     @property
     def agreement(self) -> float:
-        """The share that is right, or that of the angles; less than 0 where a text is longer than the original's."""
+        """The share that is right, or the angles' agreement; below 0 if more characters are wrong than there are."""
         if self.angles is not None:
             return self.angles.agreement
         return 1 - self.wrong / self.count if self.count else 1.0
 
     @property
     def proves(self) -> bool:
-        """Whether the original tells enough on these samples to judge by it, however much of it is lost."""
+        """Whether the original finds enough on these samples to judge by, whatever the built model finds."""
         if self.angles is not None:
             return self.angles.tells
         return (self.count if self.of_original is None else 2 * self.of_original) >= FEWEST
 
     @property
     def keeps_few(self) -> bool:
-        """Whether few boxes are found, and all of them by both models, where they belong."""
+        """Whether the original finds few boxes, 5 to 9, and both models find exactly these, at the same places."""
         if self.of_original is None or self.proves or self.of_original < FEWEST_KEPT:
             return False
         return self.wrong == 0 and self.shortfall(1.0) is None
 
     @property
     def judges(self) -> bool:
-        """Whether a build is judged by it."""
+        """Whether a build is judged by these counts."""
         return self.proves or self.keeps_few
 
     @property
     def too_few(self) -> str | None:
-        """What to do where too few boxes are found for them to count; None where there are enough, and for others."""
+        """Advice if too few boxes or anchors are found to judge by; None if there are enough, and for other kinds."""
         if self.kind not in (ANCHORS, BOXES) or self.proves:
             return None
         return f"{self._few_found}: {self.kind} are judged as numbers; give samples that show more"
 
     @property
     def few_kept(self) -> str | None:
-        """What people should know of boxes that pass though they are few; None of others."""
+        """A remark if boxes pass although they are few (:attr:`keeps_few`); else None."""
         if not self.keeps_few:
             return None
         return f"{self._few_found}: all of them are kept, which proves little; give samples that show more"
 
     @property
     def few_classes(self) -> str | None:
-        """What people should know of boxes that are of few classes, and of half of them at most; None of others."""
+        """A remark if the boxes are of fewer than 5 classes, and of at most half of the known ones; else None."""
         shown, known = self.shown_classes, self.known_classes
         if not shown or shown >= ENOUGH_CLASSES or known is None or known < 2 * shown:
             return None
@@ -114,7 +118,7 @@ class MeaningAccuracy:
         )
 
     def shortfall(self, least_agreement: float) -> str | None:
-        """What is not reached, in words; None where it is near enough.
+        """Returns which floor is missed, in words, or None if none is.
 
         Args:
             least_agreement: The share that has to be right.
@@ -131,7 +135,7 @@ class MeaningAccuracy:
         return None if self.beside is None else self.beside.flaw
 
     def counted(self) -> dict[str, Any]:
-        """What was counted alone, as plain data."""
+        """Returns the counts alone, as plain data."""
         return {"kind": self.kind, "count": self.count, "wrong": self.wrong, "agreement": self.agreement}
 
     def as_record(self) -> dict[str, Any]:

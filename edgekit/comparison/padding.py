@@ -1,13 +1,14 @@
-"""Positions that are padding: what a model gives there means nothing, so that nothing is judged by it.
+"""Finds positions that are padding: what a model gives there means nothing, and is not compared.
 
-Texts of several lengths are filled up to one, and a mask of ones and zeros says which positions count. What stands at
-the others is whatever the layers make of a pad, and an app reads none of it. Of sentences that were filled up to 512
-tokens, nineteen positions in twenty may be such.
+Texts of several lengths are padded to one length, and a mask of ones and zeros says which positions count. The outputs
+at the other positions are whatever the layers make of a padding token, and an app does not read them. In sentences that
+were padded to 512 tokens, 19 of 20 positions may be padding.
 
-No name tells what a mask is. An input is one where the original shows it: while it is 0 at some positions, other inputs
-may change there, and nothing changes at the positions that have a 1; with ones throughout, something does. A flag that
-means something else at each position does not do that. At the other positions the output follows what stands there, or
-is one number throughout: values that a model fills in, where some are missing, are neither.
+Names do not tell which input is a mask; the original's behavior does. While a mask is 0 at some positions, other inputs
+may change at these positions, and no output changes at the positions with a 1; with ones throughout, outputs do change
+at the latter. An input that means something else at each position does not behave so. At the positions with a 0, the
+output depends on what the inputs hold there, or is one number throughout: values that a model fills in for missing ones
+are neither.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from edgekit.errors import EdgeKitError
 from edgekit.model import Arrays, Model
 
 _MOST_READ = 256
-"""Among how many samples some with padding are looked for."""
+"""How many samples are searched for samples with padding."""
 _SHOWN = 2
-"""On how many of these a mask has to show what it is."""
+"""On how many samples with padding, at most, an input has to behave as a mask."""
 _SAME = 1e-4
-"""How much of the greatest number of an output may change by rounding."""
+"""By which share of its greatest magnitude an output may change through rounding."""
 _MASK_RANK = 2
 
 
@@ -46,7 +47,7 @@ class Padding:
     """Which positions of which outputs are padding."""
 
     mask: str
-    """The input that is 0 there, of the shape batch × positions."""
+    """The input that is 0 at padding, of the shape batch × positions."""
     outputs: tuple[str, ...]
     """The outputs with a vector for each position, or a number that is a class or says yes or no, whose first two axes
     are those of the mask."""
@@ -56,9 +57,9 @@ class Padding:
         return {"mask": self.mask, "outputs": list(self.outputs)}
 
     def without(self, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs for a sample, of which those with padding are 1 × positions that count × whatever follows.
+        """Returns a sample's outputs without padding: :attr:`outputs` become 1 × positions that count × further axes.
 
-        What has another form than the original's is left as it is.
+        An output whose first two axes are not those of the mask stays as it is.
         """
         counts = np.asarray(feeds[self.mask]) != 0
         kept = dict(outputs)
@@ -70,7 +71,7 @@ class Padding:
 
 
 def padding_on(samples: Samples, original: _Executor, model: Model) -> Padding | None:
-    """The padding in samples, as far as the original shows it; None where there is none.
+    """Returns the padding in samples, as far as the original shows it, or None if there is none.
 
     Args:
         samples: What to look at.
@@ -83,7 +84,7 @@ def padding_on(samples: Samples, original: _Executor, model: Model) -> Padding |
         shown = list(itertools.islice(_with_zeros(samples, mask), _SHOWN))
         try:
             found = [_shown_by(feeds, mask, original, model) for feeds in shown]
-        except EdgeKitError:  # it does not run on what was changed
+        except EdgeKitError:  # the model does not run on the changed inputs
             continue
         names = [name for name in found[0] if all(name in each for each in found)] if found else []
         if names:
@@ -92,7 +93,7 @@ def padding_on(samples: Samples, original: _Executor, model: Model) -> Padding |
 
 
 def _with_zeros(samples: Samples, mask: str) -> Iterator[Mapping[str, np.ndarray]]:
-    """What samples feed whose rows have ones in one piece, and zeros before it or behind it."""
+    """Yields the inputs of samples whose mask has one run of ones in each row, and at least one 0."""
     for sample in itertools.islice(samples, _MOST_READ):
         array = sample.feeds.get(mask)
         if array is None or array.ndim != _MASK_RANK or array.dtype.kind not in "biuf":
@@ -106,7 +107,7 @@ def _with_zeros(samples: Samples, mask: str) -> Iterator[Mapping[str, np.ndarray
 
 
 def _shown_by(feeds: Mapping[str, np.ndarray], mask: str, original: _Executor, model: Model) -> list[str]:
-    """The outputs with padding, if a sample shows the input to be a mask; none where not."""
+    """Returns the outputs with padding if a sample shows that the input is a mask, else an empty list."""
     counts = feeds[mask] != 0
     changed = _changed(feeds, mask, model)
     if changed is None:
@@ -117,14 +118,14 @@ def _shown_by(feeds: Mapping[str, np.ndarray], mask: str, original: _Executor, m
     found, answers = [], yes_or_no_outputs(model)
     for name, array in before.items():
         form = np.asarray(array)
-        # Of one number a position the largest may be what is asked, wherever it stands: where an answer begins.
+        # With one number for each position an app may ask for the largest, wherever it is: where an answer begins.
         alone = form.ndim > _MASK_RANK or form.dtype.kind in "iub" or name in answers
         if not alone or form.dtype.kind not in "fiub":
             continue
         if not all(_has_positions(each[name], counts.shape) for each in (before, after, open_before, open_after)):
             continue
         at_padding = np.asarray(array)[~counts]
-        # A model may give zeros for its pads, and the same for all of them.
+        # A model may give zeros, or another constant, at all padding.
         says_nothing = not _same(after[name], array, ~counts) or bool((at_padding == at_padding[:1]).all())
         mixes = not _same(open_after[name], open_before[name], counts)
         if says_nothing and mixes and _same(after[name], array, counts):
@@ -133,7 +134,7 @@ def _shown_by(feeds: Mapping[str, np.ndarray], mask: str, original: _Executor, m
 
 
 def _changed(feeds: Mapping[str, np.ndarray], mask: str, model: Model) -> dict[str, np.ndarray] | None:
-    """The same with other numbers where the mask is 0; None where no input has numbers at its positions."""
+    """Returns the inputs with other numbers where the mask is 0, or None if no input has numbers at those positions."""
     counts, limits = feeds[mask] != 0, index_limits(model)
     changed = dict(feeds)
     for name, array in feeds.items():
@@ -153,12 +154,12 @@ def _changed(feeds: Mapping[str, np.ndarray], mask: str, model: Model) -> dict[s
 
 
 def _has_positions(array: Any, shape: tuple[int, ...]) -> bool:
-    """Whether there is a vector or a number at each position."""
+    """Whether an array has a vector or a number at each position of the mask."""
     return bool(np.shape(array)[:_MASK_RANK] == shape)
 
 
 def _same(one: Any, other: Any, where: np.ndarray) -> bool:
-    """Whether two outputs are the same at some positions, but for rounding."""
+    """Whether two outputs are the same, apart from rounding, at the positions of ``where``."""
     first, second = (np.asarray(array)[where].astype(np.float64) for array in (one, other))
     scale = float(np.abs(first[np.isfinite(first)]).max(initial=0.0))
     return bool(np.allclose(first, second, rtol=0.0, atol=_SAME * scale, equal_nan=True))

@@ -1,4 +1,4 @@
-"""Runs an original and what was built of it on the same samples, and gathers what their outputs say."""
+"""Runs an original and the model built from it on the same samples, and compares their outputs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def compare(
     choice: ClassChoice | None = None,
     padding: Padding | None = None,
 ) -> tuple[tuple[OutputAccuracy, ...], TaskAccuracy | None]:
-    """Runs both models on all samples; to models with states, they are the steps of one sequence.
+    """Runs both models on all samples, and compares their outputs; with states, samples are the steps of one sequence.
 
     Args:
         samples: What to run them on.
@@ -75,19 +75,21 @@ def compare(
         outputs: The original's outputs, in order.
         step: Told how many samples are done.
         meaning: Gathers what the outputs tell; see :func:`meaning_on`.
-        ranked: Puts rows where the original has the same ones; see :func:`ranked_on`.
-        decisions: What decides in outputs of which the graph tells it; see :mod:`edgekit.comparison.decisions.told`.
-        quantized: The outputs of quantized numbers; see :mod:`edgekit.comparison.numbers.quantized_outputs`.
+        ranked: Reorders rows to match the original's; see :func:`ranked_on`.
+        decisions: What counts as a decision in the outputs of which the graph tells it; see
+            :mod:`edgekit.comparison.decisions.told`.
+        quantized: The outputs that hold quantized numbers; see :mod:`edgekit.comparison.numbers.quantized_outputs`.
         choice: What is known of the output that tells the class.
         padding: Positions that are not compared; see :func:`edgekit.comparison.padding.padding_on`.
 
     Returns:
-        One accuracy an output, and the share of labels found where the samples have labels and an output tells the
-        class (see :func:`edgekit.comparison.decisions.label_accuracy.class_output`).
+        The accuracy of each output, and the shares of labels found, or None unless the samples have labels and an
+        output tells the class (see :func:`edgekit.comparison.decisions.label_accuracy.class_output`).
 
     Raises:
         edgekit.errors.RequirementError: The built model lacks an output.
-        edgekit.comparison.numbers.metrics.OtherFormError: An output has another shape or dtype; it knows the sample.
+        edgekit.comparison.numbers.metrics.OtherFormError: An output has another shape or dtype; the error holds the
+            sample.
         edgekit.errors.InputError: A sample cannot be read, or its label is no class.
     """
     rows = () if ranked is None else ranked.outputs
@@ -142,7 +144,7 @@ def compare(
 
 
 def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | None:
-    """What a model's outputs tell, as far as that is seen on the first samples; None where it is not known.
+    """Returns what a model's outputs mean, as seen on the first samples, or None if that is not known.
 
     Args:
         samples: What to look at.
@@ -168,13 +170,13 @@ def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | 
 
 
 def unread_boxes(samples: Samples, original: Executor, model: Model, meaning: MeaningAccuracy | None) -> list[str]:
-    """What people should know of boxes that are not read, or not whole; empty where there is nothing.
+    """Returns warnings of boxes that are not read, or whose order of coordinates is unknown; else an empty list.
 
     Args:
         samples: What was compared on.
         original: Executes the model.
         model: The float model.
-        meaning: What the outputs tell, where that is known.
+        meaning: What the outputs tell; None if that is not known.
     """
     if meaning is not None:
         return [NO_ORDER] if meaning.boxes is not None and meaning.boxes.get("order", "xy") is None else []
@@ -187,7 +189,7 @@ def unread_boxes(samples: Samples, original: Executor, model: Model, meaning: Me
 
 
 def ranked_on(samples: Samples, original: Executor, model: Model, kind: Kind) -> RankedRows | None:
-    """How rows by falling score are put in order, as far as is seen on the first samples; None where there are none.
+    """Returns how rows by falling score are matched, as seen on the first samples, or None if there are none.
 
     Args:
         samples: What to look at.

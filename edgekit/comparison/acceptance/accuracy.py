@@ -1,47 +1,50 @@
-"""What accuracy is asked of a built model, and whether it has it.
+"""What accuracy is asked of a built model, and whether the model reaches it.
 
 The built model's outputs are compared with those of the original float model. A float32 build tests the conversion:
-every floating-point output needs 50 dB SQNR on every sample, and all other outputs are equal, but for pictures and
-quantized numbers of 8 bits, which may differ by one count in 1 % of their elements. One rule holds for whatever was
-built in less, half precision or integers. An output passes
+every floating-point output needs 50 dB SQNR on every sample, and all other outputs have to be equal. Pictures and
+quantized numbers of 8 bits, though, may differ by one count in 1 % of their elements. One rule holds for all builds of
+less precision, half precision or integers. An output passes
 
-- by the labels, where the samples have some and it tells the class: the share found may fall by ``max_drop`` (1 %).
-  Where nearly all samples are of one class, its probabilities have to rank them as well: 10 dB of what varies;
-- by what it tells, where that is known and the samples hold 20 of it or more
-  (:mod:`edgekit.comparison.meaning`): at most 5 % of a detector's boxes are one model's alone, or of a recognizer's
-  characters others, and boxes of both overlap by 0.75 on average. Numbers and decisions of such outputs do not count.
-  Of 5 to 9 objects of the original all have to be kept; else the numbers count;
-- by its angles, where it is an embedding: the rank correlation of cosines is 0.95, 90 % of the variance is explained,
-  and at most 5 % of the vectors are lost (:mod:`edgekit.comparison.embeddings.angles`);
-- by its decisions, where an axis holds scores or it says yes or no (:mod:`edgekit.comparison.decisions.shared`): at
-  most 5 % of them change, and no class is lost;
-- by its signal: 20 dB SQNR over all samples, and 10 dB on each, whose noise is held against its own power or a tenth of
-  an average sample's. So a quiet sample may have the noise that an average one may have;
-- as other numbers, where at most 5 % of the elements differ.
+- by the labels, if the samples have labels and the output tells the class: the share of labels found may fall by
+  ``max_drop`` (1 %). If nearly all samples are of one class, the class's probabilities have to rank the samples as
+  well: 10 dB of what varies;
+- by its meaning, if that is known and the samples show 20 items or more (:mod:`edgekit.comparison.meaning`): at most
+  5 % of a detector's boxes are found by one model alone, or at most 5 % of a recognizer's characters differ, and boxes
+  of both models overlap by 0.75 on average. Numbers and decisions of such outputs do not count. If the original finds 5
+  to 9 objects, all of them have to be kept; else the numbers count;
+- by its angles, if it is an embedding: the rank correlation of cosines is at least 0.95, at least 90 % of the variance
+  is explained, and at most 5 % of the vectors are lost (:mod:`edgekit.comparison.embeddings.angles`);
+- by its decisions, if an axis holds scores or the output says yes or no (:mod:`edgekit.comparison.decisions.shared`):
+  at most 5 % of them change, no class is lost, and the SQNR is at least 3 dB;
+- by its signal: 20 dB SQNR over all samples, and 10 dB on each sample, whose noise is compared with its own power or
+  with a tenth of an average sample's power, whichever is more. So a quiet sample may have as much noise as an average
+  one;
+- as other numbers, if at most 5 % of the elements differ.
 
-Classes that the graph tells do not pass by their signal where less than 5 % was asked for (``max_drop``), and more
-decisions change than that, and than luck may explain.
+If the user asks for less than 5 % (``max_drop``), an output of classes that the graph declares fails in spite of its
+signal if more decisions change than that, and than chance may explain.
 
-Labels count whatever was built. Those of which the original finds no more than a guess would find prove nothing, and
-count as none. Without labels a ``max_drop`` that was asked for bounds the share of changed decisions, boxes and
-characters in place of the 5 %, and what a rank correlation may lack of 1: no more labels can be lost. A class that the
-graph tells by a Softmax or an ArgMax, and that is lost, never passes where no labels judge; neither does an output that
-no longer follows its input, or is infinite or NaN where the original's is not. ``--floor`` asks for another SQNR, which
-decisions, boxes, text and angles do not make up for; ``--accept`` takes what misses its floors.
+Labels count for every kind of build. If the original finds no more labels than a guess would find, the labels prove
+nothing, and are ignored. Without labels, a ``max_drop`` that was asked for replaces the 5 % of changed decisions, boxes
+and characters, and bounds how far a rank correlation may be below 1: no more labels than that can be lost. If no labels
+judge, an output never passes that loses a class which the graph declares by a Softmax or an ArgMax. With or without
+labels, an output never passes that no longer depends on its input, or that is infinite or NaN where the original's is
+not. ``--floor`` asks for another SQNR, which decisions, boxes, text and angles cannot replace; ``--accept`` takes a
+build that misses its floors.
 
-Some outputs are not determined to 50 dB on some inputs: a score of 1e-7, say, that a sigmoid computes as a difference
-of larger numbers. ONNX Runtime itself gives another one as soon as it optimizes the graph, or once inputs and weights
-are moved by half a unit in the last place (:mod:`edgekit.comparison.acceptance.conditioning`). What executions of the
-original agree on, less :data:`SELF_MARGIN_DB`, is all that is asked of such an output, on each sample of a float32
-build and over all samples of others, and never less than 10 dB. Only where all samples of a float32 build together
-reach the 20 dB that are asked of other builds may a single one be below that: one logit near zero may be as far off as
-a large one. A file that multiplies integers rounds at every layer, and a heat map of 8 bits has several greatest
-values: where its executions agree over all samples on less, that less :data:`SELF_MARGIN_DB` takes the place of the 20
-dB, and never less than 10; of pictures and quantized numbers of 8 bits that is asked, too, and 20 dB at least. Of
-integers twice the share that differs between executions of the original may differ in a float32 build, and 25 % at
-most: what is cut to an integer changes by one where rounding does, and a code that stands for a sound's remainder
-changes all that follow it. Rows by falling score are compared wherever they stand
-(:mod:`edgekit.comparison.numbers.ranked`).
+Some outputs are not determined to 50 dB on some inputs, such as a score of 1e-7 that a sigmoid computes as a difference
+of larger numbers. ONNX Runtime itself gives another score when it optimizes the graph, or when inputs and weights are
+moved by half a unit in the last place (:mod:`edgekit.comparison.acceptance.conditioning`). Such an output only has to
+reach the SQNR between executions of the original, less :data:`SELF_MARGIN_DB` and never less than 10 dB: on each sample
+of a float32 build, and over all samples of other builds. A single sample of a float32 build may be below 10 dB only if
+all samples together reach the 20 dB that are asked of other builds: one logit near zero may have as large an error as a
+large logit. A file that multiplies integers rounds at every layer, and a heat map of 8 bits has several greatest
+values. If executions of such a file agree to less over all samples, that agreement less :data:`SELF_MARGIN_DB`, and
+never less than 10 dB, replaces the 20 dB; pictures and quantized numbers of 8 bits have to reach it, too, and at least
+20 dB. In outputs of integers, a float32 build may differ in twice the share of elements that differs between executions
+of the original, and in 25 % at most: a number that is cut to an integer changes by one where rounding changes it, and a
+code for the remainder of a sound changes all codes that follow it. Rows by falling score are compared wherever they
+stand (:mod:`edgekit.comparison.numbers.ranked`).
 """
 
 from __future__ import annotations
@@ -62,20 +65,20 @@ from edgekit.comparison.numbers.ranked import RankedAccuracy
 from edgekit.comparison.padding import Padding
 
 LEAST_DB = 10.0
-"""What is asked of an output at least, however little the original agrees with itself."""
+"""The least SQNR in dB that any output has to reach, however little executions of the original agree."""
 MOST_EXCHANGED = 4
-"""How many labels that are answered as others are named."""
+"""The largest number of exchanged labels that a message names."""
 DECISION_DB = 3.0
-"""What decisions that stay the same need beside them: less, and half of an output's power is error."""
+"""The SQNR in dB that an output needs to pass by its decisions: below it, more than half of its power is error."""
 ONE_COUNT_SHARE = 0.01
-"""What of a picture's elements may differ by one count where numbers halfway between two are rounded."""
+"""The share of a picture's elements that may differ by one count, where numbers halfway between two are rounded."""
 SELF_MARGIN_DB = 6.0
-"""How much farther from the original a build may be than the original's executions are from each other: twice the
+"""How many dB farther from the original a build may be than the original's executions are from each other: twice the
 error."""
 SELF_MARGIN = 2
-"""The same of shares of unequal elements."""
+"""A float32 build may differ in this many times the share of elements in which the original's executions differ."""
 MOST_UNDETERMINED = 0.25
-"""The share of unequal elements that is never taken, however many differ between the original's own executions."""
+"""The largest share of unequal elements that passes, however many differ between the original's own executions."""
 
 
 @dataclass(frozen=True)
@@ -114,26 +117,26 @@ class Accuracy:
     task: TaskAccuracy | None
     """None without labels."""
     self_agreement_db: Mapping[str, float] = field(default_factory=dict)
-    """Least SQNR between executions of the original, of the outputs on which that limits what can be asked: on the
-    worst sample for a float32 build, over all samples for others."""
+    """The least SQNR in dB between executions of the original, for the outputs whose floor it limits: on the worst
+    sample for a float32 build, over all samples for other builds."""
     in_single_db: Mapping[str, float] = field(default_factory=dict)
-    """SQNR on the worst sample of an original that computes in float64 when it computes in float32, of the outputs that
-    miss their floor then; only where a float32 build misses one, too."""
+    """The SQNR in dB, on the worst sample, of an original that computes in float64 when it is executed in float32, for
+    the outputs that miss their floor then. Measured only if a float32 build misses a floor, too."""
     pooled_agreement_db: Mapping[str, float] = field(default_factory=dict)
-    """Least SQNR between executions of an original that multiplies integers, over all samples: of the same outputs, and
-    of pictures of 8-bit integers; only of a float32 build."""
+    """The least SQNR in dB, over all samples, between executions of an original that multiplies integers, for the
+    outputs of :attr:`self_agreement_db` and for pictures of 8-bit integers; only for a float32 build."""
     self_mismatch: Mapping[str, float] = field(default_factory=dict)
-    """Greatest share of unequal elements between executions of the original, of the outputs of other than floats on
-    which a float32 build is not equal: what is cut to an integer changes by one where rounding does."""
+    """The greatest share of unequal elements between executions of the original, for outputs other than floats in which
+    a float32 build differs: a number that is cut to an integer changes by one where rounding changes it."""
     vanished: tuple[str, ...] = ()
-    """Outputs between 0 and 1 that are 0 in the original, or that it does not determine either, and that differ by
-    rounding of 1 alone: a detector's probabilities where there is nothing to find."""
+    """Outputs between 0 and 1 that are 0 in the original, or that the original does not determine, and that differ by
+    no more than the rounding of 1: a detector's probabilities where there is nothing to find."""
     accepted: tuple[str, ...] = ()
-    """The floors that are missed, where the user takes it all the same."""
+    """The missed floors of a build that the user accepts nevertheless."""
     sizes: tuple[SizeAccuracy, ...] = ()
-    """At each size that was tried of the open dimensions; empty where there are none."""
+    """The accuracy at each size of the open dimensions that was tried; empty without open dimensions."""
     meaning: MeaningAccuracy | None = None
-    """What outputs tell, where that is known: boxes, text or embeddings."""
+    """How near boxes, text or embeddings are to the original's; None if outputs are not known to hold any."""
     ranked: RankedAccuracy | None = None
     """Which rows of a list by falling score both models give; None without such a list."""
     padding: Padding | None = None
@@ -141,13 +144,13 @@ class Accuracy:
 
     @property
     def worst_db(self) -> float | None:
-        """The least SQNR of a floating-point output on any sample; None where all outputs are others, or vanished."""
+        """The least SQNR of a floating-point output on any sample; None if there is none, apart from vanished ones."""
         compared = [output for output in self.outputs if output.name not in self.vanished]
         return min((output.worst_sample_db for output in compared if output.worst_sample_db is not None), default=None)
 
     @property
     def others_behind_labels(self) -> list[str]:
-        """Texts about scores that find the labels, and are no longer the original's."""
+        """Warnings of scores that find the labels although their numbers are no longer the original's."""
         if self.task is None or self.floors.max_drop is None:
             return []
         return [
@@ -221,7 +224,7 @@ class Accuracy:
         )
 
     def shortfalls(self) -> list[str]:
-        """What is not reached, a text each; empty where the built model passes."""
+        """Returns a text for each floor that is missed; empty if the built model passes."""
         flaws = [flaw for output in self.outputs for flaw in self._flaws(output)]
         if self.task is not None and self.floors.max_drop is not None and not self.task.drop <= self.floors.max_drop:
             lost = self.task.drop * self.samples
@@ -236,7 +239,7 @@ class Accuracy:
         return flaws + self._flaws_of_ranks() + self._flaws_of_meaning()
 
     def _flaws_of_order(self) -> list[str]:
-        """Flaws of probabilities that give nearly all samples one class: they have to rank samples beside."""
+        """Returns flaws of probabilities that give nearly all samples one class: they also have to rank the samples."""
         if self.floors.agreement is None or self.floors.asked:
             return []
         ranking = [output for output in self.outputs if output.are_shares and self._is_labelled(output)]
@@ -259,7 +262,7 @@ class Accuracy:
         )
 
     def misses_a_signal(self) -> bool:
-        """Whether a floor is missed that may be more than the original determines."""
+        """Whether a missed floor may be higher than what the original determines."""
         if self.floors.agreement is None:
             return bool(self.shortfalls())
         return any(
@@ -269,23 +272,23 @@ class Accuracy:
 
     @property
     def _judged_by_meaning(self) -> Collection[str]:
-        """The outputs that are judged by what they tell."""
+        """The outputs that are judged by their boxes, text or embeddings; empty if the numbers are judged."""
         meaning, floors = self.meaning, self.floors
         counts = meaning is not None and meaning.judges and floors.agreement is not None and not floors.asked
         return meaning.outputs if meaning is not None and counts else ()
 
     @property
     def few_boxes_kept(self) -> str | None:
-        """What people should know of few boxes by which a reduced build passes; None where it does not."""
+        """A remark if a reduced build is judged by few boxes, and keeps them all; else None."""
         return self.meaning.few_kept if self.meaning is not None and self._judged_by_meaning else None
 
     @property
     def few_classes_shown(self) -> str | None:
-        """What people should know of the classes of boxes by which a reduced build passes; None where nothing."""
+        """A remark if a reduced build is judged by boxes of few of the known classes; else None."""
         return self.meaning.few_classes if self.meaning is not None and self._judged_by_meaning else None
 
     def _flaws_of_meaning(self) -> list[str]:
-        """Flaws of what outputs tell."""
+        """Returns flaws of the boxes, text or embeddings that a reduced build is judged by."""
         meaning, agreement = self.meaning, self.floors.agreement
         if meaning is None or agreement is None or not self._judged_by_meaning:
             return []
@@ -293,12 +296,12 @@ class Accuracy:
         return [] if flaw is None else [f"{_named(meaning.outputs)}: {flaw}"]
 
     def _flaws_of_ranks(self) -> list[str]:
-        """Flaws of a list by falling score; of other than float32 builds its numbers tell enough."""
+        """Returns flaws of a list by falling score in a float32 build; in other builds its numbers alone are judged."""
         flaw = None if self.ranked is None or self.floors.agreement is not None else self.ranked.shortfall()
         return [] if flaw is None or self.ranked is None else [f"{_named(self.ranked.outputs)}: {flaw}"]
 
     def _flaws(self, output: OutputAccuracy) -> list[str]:
-        """What is wrong with an output, in one text; nothing where it passes."""
+        """Returns a list with one text that says what is wrong with an output; empty if the output passes."""
         subject = f"output {output.name!r}"
         if output.name in self.vanished and not output.mismatch:
             return []
@@ -313,7 +316,7 @@ class Accuracy:
         return [] if flaw is None else [f"{subject}: {flaw}"]
 
     def _missed_by_float32(self, output: OutputAccuracy, pooled_db: float) -> str | None:
-        """What an output of floats misses in a float32 build, where every single sample counts."""
+        """Returns what a floating-point output misses in a float32 build, sample by sample; None if it passes."""
         floor = self.float_floor(output.name)
         reached = output.worst_sample_db if output.worst_sample_db is not None else pooled_db
         if reached >= floor or self._is_as_determined(output.name, pooled_db, reached):
@@ -323,7 +326,7 @@ class Accuracy:
         return f"SQNR {reached:.1f} dB on its worst sample (at least {floor:.0f} dB)"
 
     def _missed_by_reduced(self, output: OutputAccuracy, pooled_db: float) -> str | None:
-        """What an output of floats misses in a build of less precision, where nothing else judges it."""
+        """Returns what a floating-point output misses in a reduced build; None if it passes or is judged otherwise."""
         if output.name in self._judged_by_meaning or (self._is_labelled(output) and not self.floors.asked):
             return None
         lost = _lost_class(output)
@@ -339,7 +342,7 @@ class Accuracy:
         return missed + self._changed_besides(output)
 
     def changed_too_often(self, output: OutputAccuracy) -> str | None:
-        """How many decisions are others, where less than :data:`MAX_DISAGREEMENT` is asked and more change surely."""
+        """Returns how many decisions changed if they surely exceed a bound below :data:`MAX_DISAGREEMENT`, or None."""
         floors = self.floors
         if output.agreement is None or floors.agreement is None or floors.asked or self._is_labelled(output):
             return None
@@ -350,7 +353,7 @@ class Accuracy:
         return _changed(output, floors.agreement) if surely > (1 - floors.agreement) * count else None
 
     def _changed_besides(self, output: OutputAccuracy) -> str:
-        """How many decisions are others, told behind what the signal misses; empty where they do not count."""
+        """Returns how many decisions changed, to follow a message about the signal; empty if decisions do not count."""
         if output.agreement is None or self.floors.agreement is None or self.floors.asked:
             return ""
         told = f", and {_changed(output, self.floors.agreement)}"
@@ -358,20 +361,21 @@ class Accuracy:
         return f"{told}; {worst}" if worst is not None and worst.is_lost else told
 
     def _is_labelled(self, output: OutputAccuracy) -> bool:
-        """Whether labels that prove something are counted by the output."""
+        """Whether the output is judged by labels that prove something."""
         return self.task is not None and self.task.output == output.name and self.floors.max_drop is not None
 
     def _decides_the_same(self, output: OutputAccuracy, pooled_db: float) -> bool:
-        """Whether the decisions of a reduced build stay, and its numbers follow the original's at all."""
+        """Whether a reduced build keeps its decisions and classes, and reaches :data:`DECISION_DB`."""
         if output.agreement is None or self.floors.agreement is None or self.floors.asked:
             return False
         keeps_classes = output.worst_class is None or not output.worst_class.is_lost
         return pooled_db >= DECISION_DB and output.agreement >= self.floors.agreement and keeps_classes
 
     def _missed_variation(self, output: OutputAccuracy) -> str | None:
-        """How far an output of quantities is from following what varies between samples; None where it does.
+        """Returns how an output of quantities misses the SQNR of what varies between samples; None if it does not.
 
-        Where the original determines it to less, what it determines is asked, as of other signals.
+        If executions of the original agree to less, their agreement less :data:`SELF_MARGIN_DB` is asked, as of other
+        signals.
         """
         if output.centred_db is None or output.sqnr_db is None or (self.seeded and output.is_field):
             return None
@@ -389,7 +393,7 @@ class Accuracy:
         )
 
     def _missed_signal(self, output: OutputAccuracy) -> str | None:
-        """How far the signal of a reduced build is from its floors; None where it reaches them."""
+        """Returns which SQNR floor the signal of a reduced build misses, in words; None if it reaches both."""
         pooled = output.sqnr_db if output.sqnr_db is not None else math.inf
         weakest = pooled if output.weakest_db is None else output.weakest_db
         floor = self.float_floor(output.name)
@@ -403,7 +407,7 @@ class Accuracy:
         return None
 
     def _flaws_of_integers(self, output: OutputAccuracy, subject: str) -> list[str]:
-        """Flaws of an output of other than floats."""
+        """Returns flaws of an output that does not hold floats."""
         if output.picture_db is not None:
             if self.floors.exact_integers:
                 if (output.max_abs_error or 0) <= 1 and output.mismatch <= self.integer_floor(output):
@@ -442,7 +446,7 @@ class Accuracy:
         return follows and not self.floors.asked
 
     def _tells_the_same(self, output: str) -> bool:
-        """Whether what an output tells is what the original's tells: boxes, a text, or places of an embedding."""
+        """Whether an output's boxes, text or embeddings are the original's, by the floors of a reduced build."""
         meaning = self.meaning
         if meaning is None or not meaning.proves or self.floors.asked or output not in meaning.outputs:
             return False
@@ -450,14 +454,14 @@ class Accuracy:
 
     @property
     def judged_otherwise(self) -> set[str]:
-        """Outputs whose signal says little: of boxes, and of rows by falling score, which change places, say."""
+        """Outputs whose signal says little: undetermined ones, boxes, and rows by falling score, which may move."""
         told = () if self.meaning is None else self.meaning.outputs
         ranked = () if self.ranked is None else self.ranked.outputs
         return {*self.undetermined, *told, *ranked}
 
     @property
     def undetermined(self) -> Mapping[str, float]:
-        """Outputs that the original determines too little to compare anything by, and to how many dB it does."""
+        """Outputs that the original determines too little to compare, with the SQNR in dB between its executions."""
         return {name: own for name, own in self.self_agreement_db.items() if own - SELF_MARGIN_DB < LEAST_DB}
 
     def float_floor(self, output: str) -> float:
@@ -466,7 +470,7 @@ class Accuracy:
         return min(self.floors.sqnr_db, max(limit, LEAST_DB))
 
     def integer_floor(self, output: OutputAccuracy) -> float:
-        """The share of a float32 build's elements, of other than floats, that may differ."""
+        """Returns the share of elements that may differ in a float32 build's output that does not hold floats."""
         own = (
             0.0 if self.floors.asked else min(SELF_MARGIN * self.self_mismatch.get(output.name, 0.0), MOST_UNDETERMINED)
         )
@@ -478,13 +482,13 @@ def _named(outputs: Collection[str]) -> str:
 
 
 def _lost_class(output: OutputAccuracy) -> str | None:
-    """What is missing of a class that the graph tells; None where every class is kept."""
+    """Returns in words which class that the graph declares is lost; None if every such class is kept."""
     worst = output.worst_class
     return str(worst) if worst is not None and worst.told and worst.is_lost else None
 
 
 def _lost_column(output: OutputAccuracy) -> str | None:
-    """Which number of several quantities no longer follows its own; None where all do."""
+    """Returns in words which of several quantities no longer follows the original's; None if all do."""
     column = output.worst_column
     if (
         column is None
@@ -497,13 +501,13 @@ def _lost_column(output: OutputAccuracy) -> str | None:
 
 
 def _lost_order(output: OutputAccuracy) -> str | None:
-    """How many rows of quantities are out of order; None where few are."""
+    """Returns in words how many rows of quantities are out of order; None if at most :data:`MAX_BROKEN` of them are."""
     order = output.order
     return f"{order} ({allowed_text(MAX_BROKEN, order.rows)})" if order is not None and order.is_lost else None
 
 
 def _changed(output: OutputAccuracy, least_agreement: float) -> str:
-    """How many decisions are others, and how many may be."""
+    """Returns in words how many decisions changed, and how many may change."""
     agreement, count = output.agreement or 0.0, output.decisions or 0
     changed = round((1 - agreement) * count)
     return f"{changed} of {count} decisions changed ({allowed_text(round(1 - least_agreement, 9), count)})"

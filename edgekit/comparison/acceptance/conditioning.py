@@ -1,9 +1,9 @@
-"""How exactly a model determines its own outputs: what rounding its inputs and weights once more does to them.
+"""How exactly a model determines its own outputs: how far they move when inputs and weights are rounded once more.
 
-Inputs and weights are moved by half a unit in the last place on average, a few times. A correct execution rounds no
-less: it may add in another order, or fuse what others compute in steps. What the model makes of such moves is its
-conditioning, and no conversion can be asked for more (N. J. Higham, Accuracy and Stability of Numerical Algorithms,
-2nd edition, 2002, chapter 1).
+Inputs and weights are moved by half a unit in the last place on average, a few times. A correct execution rounds at
+least as much: it may add in another order, or fuse operations that others compute in steps. How far the outputs move is
+the model's conditioning, and no conversion can be asked for more (N. J. Higham, Accuracy and Stability of Numerical
+Algorithms, 2nd edition, 2002, chapter 1).
 """
 
 from __future__ import annotations
@@ -29,31 +29,34 @@ from edgekit.model import Arrays, Model
 from edgekit.progress import Step
 
 LARGEST_BYTES = 1 << 30
-"""Of larger models the inputs alone are moved: a second copy of their weights costs too much memory."""
+"""In models with more bytes of weights only the inputs are moved: a second copy of the weights costs too much
+memory."""
 
 LARGEST_KEPT_BYTES = 1 << 27
-"""Of larger models each execution is opened anew for other samples: all at once would take too much memory."""
+"""With more bytes of weights each execution is opened again for other samples: all at once would take too much
+memory."""
 
 MOST_KNOWN = 16
-"""Of how many pairs of a model and samples the conditioning is kept: open dimensions have samples for each size."""
+"""For how many pairs of a model and samples the conditioning is kept: open dimensions have samples for each size."""
 
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What executions of the original agree on, of each output."""
+    """How far executions of the original agree, for each output."""
 
     sqnr_db: Mapping[str, float] = field(default_factory=dict)
-    """The least of any sample and any two executions, of floating-point outputs."""
+    """The least SQNR in dB on any sample between the original and another execution, for floating-point outputs."""
     pooled_db: Mapping[str, float] = field(default_factory=dict)
-    """The least of any two executions over all samples, of floats, and of pictures and quantized numbers of 8 bits."""
+    """The least SQNR in dB over all samples between the original and another execution, for floats, and for pictures
+    and quantized numbers of 8 bits."""
     mismatch: Mapping[str, float] = field(default_factory=dict)
-    """The greatest share of unequal elements, of other outputs."""
+    """The greatest share of unequal elements, for outputs other than floats."""
     lost_rows: float = 0.0
     lost_scores: float = 0.0
     """See :class:`edgekit.comparison.numbers.ranked.RankedAccuracy`."""
 
     def joined(self, other: Conditioning) -> Conditioning:
-        """The worse of the two for each output."""
+        """Returns the worse of the two for each output."""
         unequal = {*self.mismatch, *other.mismatch}
         return Conditioning(
             _least(self.sqnr_db, other.sqnr_db),
@@ -79,19 +82,19 @@ def conditioning(
     padding: Padding | None = None,
     executions: Executions | None = None,
 ) -> Conditioning:
-    """How far executions of a model are apart that differ by rounding alone.
+    """Returns how far executions of a model that differ by rounding alone are apart.
 
-    One lets ONNX Runtime rewrite the graph; the others execute it node by node on moved inputs and weights. Where an
-    operator rounds activations to 8 bits inside, one computes it in
-    float32 (:mod:`edgekit.execution.float_activations`).
+    One execution lets ONNX Runtime rewrite the graph; the others execute the graph node by node on moved inputs and
+    weights. If an operator rounds activations to 8 bits inside, a further execution computes it in float32
+    (:mod:`edgekit.execution.float_activations`).
 
     Args:
         original: The float model.
         samples: What to execute it on.
-        ranked: How rows by falling score are put in order; see :func:`edgekit.comparison.side_by_side.ranked_on`.
+        ranked: How rows by falling score are matched; see :func:`edgekit.comparison.side_by_side.ranked_on`.
         step: Told how many samples of all executions are done.
         padding: Positions that are not compared.
-        executions: What executes it, which a caller with further samples keeps.
+        executions: The model's executions, which a caller with further samples keeps; None opens them.
 
     Raises:
         NotRunnableError: The model does not run on a sample.
@@ -113,7 +116,7 @@ def conditioning(
         except NotRunnableError:
             if execution not in executions.on_moved_weights:
                 raise
-            continue  # a size that is computed from what was moved
+            continue  # a size that is computed from moved weights
         found = found.joined(agreed)
     return found
 
@@ -122,11 +125,11 @@ _Execution = Callable[[], "Original | _Moved"]
 
 
 class Executions:
-    """What executes a model in ways that differ by rounding alone; each is opened where it is asked for.
+    """Executions of a model that differ by rounding alone; each is opened when it is asked for.
 
     Args:
         original: The float model.
-        keep: Whether each stays open for the next samples.
+        keep: Whether each execution stays open for the next samples.
     """
 
     def __init__(self, original: Model, *, keep: bool = False) -> None:
@@ -135,18 +138,18 @@ class Executions:
 
         in_floats = with_activations_in_floats(original)
         self.reference = opened_by(functools.partial(reference_of, original))
-        """The original as it is."""
+        """Opens the original, unchanged."""
         self.on_moved_weights = [opened_by(functools.partial(_moved, original, seed)) for seed in range(PERTURBATIONS)]
         self.others = [opened_by(functools.partial(reference_of, original, fast=True)), *self.on_moved_weights]
-        """What is held against it."""
+        """Open the executions that are compared with :attr:`reference`."""
         if in_floats is not original:
             self.others.append(opened_by(functools.partial(reference_of, in_floats)))
 
 
 class KnownConditioning:
-    """What executions of an original agree on, which are executed once for the same samples.
+    """Keeps how far executions of an original agree, so that they run once for the same samples.
 
-    Several forms of a model are held against one original, each of them with several instruction sets, and with open
+    Several forms of a model are compared with one original, each of them with several instruction sets, and with open
     dimensions at several sizes.
     """
 
@@ -162,7 +165,7 @@ class KnownConditioning:
         step: Step | None = None,
         padding: Padding | None = None,
     ) -> Conditioning:
-        """See :func:`conditioning`; what hangs on rows by falling score is found anew.
+        """Returns the :func:`conditioning`, computed anew only for other samples, or if ``ranked`` is given.
 
         Raises:
             NotRunnableError: The model does not run on a sample.
@@ -190,7 +193,7 @@ def _moved(original: Model, seed: int) -> _Moved:
 
 
 class _Moved:
-    """Executes a model on moved inputs."""
+    """Executes a model on inputs that are moved by rounding."""
 
     def __init__(self, executor: Original, seed: int) -> None:
         self._executor = executor

@@ -1,4 +1,4 @@
-"""What people should know of outputs that pass by their decisions alone, and whose numbers are far off."""
+"""Warnings of outputs that pass by their decisions alone, and whose numbers are far off."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from edgekit.comparison.numbers.metrics import OutputAccuracy
 
 
 def decided_alone(accuracy: Accuracy, decisions: Mapping[str, Decision | None]) -> list[str]:
-    """Warnings of such outputs: thresholds may have to move, or the numbers may be no scores at all.
+    """Returns warnings of outputs that pass by their decisions alone.
 
-    Of classes that a Softmax, an ArgMax or names tell there is nothing to say.
+    Thresholds may have to move, or the numbers may be no scores at all. Classes that a Softmax, an ArgMax or names
+    declare need no warning.
 
     Args:
-        accuracy: As measured.
-        decisions: What decides in outputs of which the graph tells it; see :mod:`edgekit.comparison.decisions.told`.
+        accuracy: The measured accuracy.
+        decisions: What counts as a decision in the outputs of which the graph tells it; see
+            :mod:`edgekit.comparison.decisions.told`.
     """
     return [text for output in accuracy.by_decisions if (text := _told(output, decisions)) is not None]
 

@@ -1,12 +1,12 @@
 """Compares a sequence in which original and built model are each fed their own states.
 
-Samples of a streaming model hold the states as the original had them, so that each tells of one step alone. What a
-state carries from step to step shows only where both go on with their own: an app does nothing else.
+Samples of a streaming model hold the states as the original had them, so that each tests one step alone. Errors that a
+state carries from step to step show only if both models are fed their own states, as in an app.
 
-A sequence is judged where the samples show that it is one: the states that they hold are those that the original gives.
-Each output has to reach 10 dB over all steps, or its decisions have to stay; less is asked than of a single step, since
-the error of each adds to that of the next. Nothing is asked where the original itself, its states moved by one unit in
-the last place in each step, departs about as far.
+A sequence is judged only if the samples show that they are one: they hold the states that the original gives. Each
+output has to reach 10 dB over all steps, or its decisions have to stay; less is asked than of a single step, since the
+errors of the steps add up. Nothing is asked if the original itself departs about as far when its states are moved by
+one unit in the last place in each step.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from edgekit.progress import Step
 from edgekit.target import Runner
 
 MOST_STEPS = 1024
-"""The comparison takes as long again as that of so many samples."""
+"""The most steps that are compared; the comparison takes as long as that of as many samples."""
 FEWEST_STEPS = 64
-"""Of fewer steps the first and the last quarter tell nothing of a trend."""
+"""With fewer steps, the first and the last quarter show no trend."""
 SAFE_DB = 40.0
-"""An error of a hundredth is far from any floor, whichever way it goes."""
+"""The SQNR in dB above which a growing error is not reported: an error of a hundredth is far from any floor."""
 RECORDED_DB = 20.0
-"""How near the states in the samples have to be to those that the original gives, to be its own."""
+"""The SQNR in dB with which the states in the samples count as those that the original gives."""
 
 _NO_SEQUENCE = (
     "; the states in the samples are not those that the original gives from step to step: where the samples are no "
@@ -55,15 +55,17 @@ class Sequel:
     worst: str
     """The output that is farthest from the original's, of those that are no states."""
     sqnr_db: float
-    """Of that output, over all steps."""
+    """The SQNR of :attr:`worst` in dB, over all steps."""
     recorded: bool
     """Whether the states in the samples are those that the original gives: they are the steps of a sequence."""
     early_db: float | None = None
-    """Of the same output, over the first quarter of the steps; None of fewer than :data:`FEWEST_STEPS`."""
+    """The SQNR of :attr:`worst` in dB, over the first quarter of the steps; None with fewer than
+    :data:`FEWEST_STEPS`."""
     late_db: float | None = None
-    """Over the last quarter."""
+    """The SQNR of :attr:`worst` in dB, over the last quarter of the steps; None with fewer than
+    :data:`FEWEST_STEPS`."""
     flaws: tuple[str, ...] = ()
-    """What is missed, of a sequence that the samples show and that the original determines."""
+    """The floors that are missed, if the samples are a sequence that the original determines; else empty."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
@@ -84,7 +86,7 @@ class Sequel:
         return f"{self.steps} steps, {fed}"
 
     def warnings(self, floors: Floors) -> list[str]:
-        """What people should know of it.
+        """Returns warnings of a departure from the original, and of one that grows from step to step.
 
         Args:
             floors: What a single step has to reach.
@@ -107,10 +109,10 @@ class Sequel:
 
 
 def carried_states(inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec]) -> dict[str, str]:
-    """The inputs that an app feeds with an output of the run before, each with that output.
+    """Returns the inputs that an app feeds with an output of the run before, each with that output.
 
-    Those are floats of one fixed shape behind the first input and the first output, in their order, where as many
-    inputs as outputs have that shape; the first two are the signal and what becomes of it.
+    States are floats of a fixed shape that as many inputs as outputs have, paired in their order. The first input and
+    the first output are left out: they are the signal and what becomes of it.
     """
     found: dict[str, str] = {}
     given, returned = ([spec for spec in specs[1:] if _may_be_state(spec)] for specs in (inputs, outputs))
@@ -140,13 +142,14 @@ def compare_fed_back(
         reference: Executes the original.
         runner: Executes what was built.
         model: The original.
-        decisions: What decides in its outputs; see :mod:`edgekit.comparison.decisions.told`.
+        decisions: What counts as a decision in its outputs; see :mod:`edgekit.comparison.decisions.told`.
         floors: What a single step has to reach.
         step: Told of the steps that are done.
 
     Returns:
-        None where there is no sequence: of a model that keeps its states itself, without states, that does not take its
-        own outputs, or of one sample. A sequence ends where samples have states of another shape.
+        How near the built model stays, or None if there is no sequence: the model keeps its states itself, has no
+        states or does not take its own outputs, or there is one sample. A sequence ends before the first sample whose
+        states have another shape.
     """
     if model.states or len(model.inputs) < 2 or len(samples) < 2:
         return None
@@ -160,7 +163,7 @@ def compare_fed_back(
     loop = _Loop(states, tuple(numbers), decisions, samples)
     try:
         loop.run(reference, runner.run, step)
-    except NotRunnableError:  # what has a state's shape is none: the original does not take it
+    except NotRunnableError:  # a value with a state's shape is no state: the original does not take it
         return None
     sequel = loop.result()
     if sequel is None or not sequel.recorded:
@@ -231,7 +234,7 @@ class _Loop:
                 step("step with its own states", self._steps, self._length)
 
     def result(self) -> Sequel | None:
-        """What was found; None of fewer than two steps, and without a figure."""
+        """Returns what was found, or None with fewer than two steps or without an SQNR."""
         figures = (
             {each.name: each.sqnr_db for each in self._whole.results() if each.sqnr_db is not None}
             if self._steps
@@ -245,14 +248,14 @@ class _Loop:
         return Sequel(self._states, self._steps, worst, figures[worst], recorded, early, late)
 
     def shortfalls(self, floors: Floors) -> tuple[str, ...]:
-        """What the outputs miss over all steps."""
+        """Returns the floors that the outputs miss over all steps."""
         asked = floors.sqnr_db - WEAKEST_BELOW_DB if floors.asked else LEAST_DB
         usual = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None)
         least = replace(usual, sqnr_db=asked, weakest_db=-math.inf, asked=floors.asked)
         return tuple(Accuracy("", "", False, self._steps, least, self._whole.results(), None).shortfalls())
 
     def _sequence(self) -> Iterator[Sample]:
-        """The samples up to the first with states of another shape: one of another number of rows, say."""
+        """Yields the samples before the first one whose states have another shape, such as another number of rows."""
         shapes: list[tuple[int, ...]] = []
         for sample in islice(self._samples, MOST_STEPS):
             found = [sample.feeds[name].shape for name in self._states]
@@ -262,9 +265,9 @@ class _Loop:
             yield sample
 
     def _starts(self) -> frozenset[int]:
-        """Where sequences begin: samples with the states of the first one, unless most have these.
+        """Returns where sequences begin: the samples whose states equal the first one's, unless most samples have them.
 
-        Where most have them, no states were recorded.
+        If most samples have them, no states were recorded, and all samples are one sequence.
         """
         first = next(self._sequence()).feeds
         same = [
@@ -285,7 +288,7 @@ def _sqnr_of(output: str, comparison: Comparison) -> float | None:
 
 
 def _as_they_are(specs: Sequence[ValueSpec], arrays: Mapping[str, np.ndarray]) -> list[ValueSpec]:
-    """The specifications with the shapes of arrays; without what is no tensor."""
+    """Returns the specifications with the shapes of the arrays, without values that are no tensors."""
     given = ((one, arrays.get(one.name)) for one in specs)
     return [ValueSpec(one.name, one.dtype, array.shape) for one, array in given if isinstance(array, np.ndarray)]
 

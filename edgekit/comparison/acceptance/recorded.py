@@ -1,4 +1,4 @@
-"""Holds an exported model against what its framework computed, so that the export is not taken for the truth."""
+"""Compares an exported model with what its framework computed, so that errors of the export are found."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ExportError(RequirementError):
 
 
 class Recording:
-    """Samples with recorded outputs, and what stands in for whoever computed them.
+    """Samples with recorded outputs, and an executor that returns these outputs.
 
     Args:
         samples: The samples.
@@ -58,7 +58,7 @@ class Recording:
             yield sample
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
-        """What was recorded with the sample that the iteration is at."""
+        """Returns what was recorded with the sample that the iteration has reached."""
         return dict(self._current)
 
     def names(self) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class Recording:
 
     @staticmethod
     def _typed(array: np.ndarray, spec: ValueSpec) -> np.ndarray:
-        """The array in the output's type where that is another one of the same kind: frameworks widen some."""
+        """Returns the array in the output's type if only the width differs: frameworks widen some types."""
         same_kind = array.dtype.name != spec.dtype and spec.dtype.rstrip("0123456789") == array.dtype.name.rstrip(
             "0123456789"
         )
@@ -106,10 +106,11 @@ class ExportCheck:
 
 
 def check_export(original: Model, reference: Executor, samples: Samples) -> ExportCheck | None:
-    """Holds the exported model, executed by the reference, against the outputs that the samples hold.
+    """Compares the exported model, executed by the reference, with the outputs that the samples hold.
 
-    Every floating-point output has to reach what a float32 build has to, or what the model's conditioning leaves; other
-    outputs have to be equal.
+    Every floating-point output has to reach the floor of a float32 build (of a float16 build if the model has half
+    floats), or what the model's conditioning allows. In other outputs no larger share of elements may differ than
+    between executions of the model.
 
     Args:
         original: The exported model.
@@ -117,11 +118,11 @@ def check_export(original: Model, reference: Executor, samples: Samples) -> Expo
         samples: Samples with recorded outputs.
 
     Returns:
-        How near they are; None where nothing was recorded.
+        How near the outputs are; None if nothing was recorded.
 
     Raises:
         ExportError: The export computes something else.
-        InputError: A recorded output is none of the model's.
+        InputError: The model has no output of a recorded name.
     """
     recording = Recording(samples, original.returned_outputs)
     names = recording.names()

@@ -30,11 +30,11 @@ class InaccurateError(RequirementError):
         self.worst_samples = worst_samples
         """On which samples outputs are farthest from the original's, counted from 0."""
         self.too_few = too_few
-        """Of what too little is found on the samples to judge by it, and what to do; None where there is enough."""
+        """What the samples show too little of to judge by, and what to do; None if they show enough."""
 
 
 def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
-    """Says in an error that the target is to blame, where the export computes what was recorded.
+    """Adds to an error's hint that the target is at fault, if the export computes the recorded outputs.
 
     Args:
         error: Why what was built is refused.
@@ -46,10 +46,10 @@ def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
 
 
 def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:
-    """Refuses what is not accurate enough.
+    """Refuses a build that is not accurate enough.
 
     Args:
-        accuracy: As measured.
+        accuracy: The measured accuracy.
         kind: What was built.
         precision: The precision that it was built in.
         subject: What to call it in the error.
@@ -72,17 +72,17 @@ def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: ob
 
 
 def require_sequel(sequel: Sequel | None, accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:
-    """Refuses what departs from the original where both go on with their own states.
+    """Refuses a build that departs from the original where each is fed its own states.
 
     Args:
-        sequel: How near it stays; None where there is no sequence.
+        sequel: How near the build stays to the original; None if there is no sequence.
         accuracy: How near single steps are.
         kind: What was built.
         precision: The precision that it was built in.
         subject: What to call it in the error.
 
     Raises:
-        InaccurateError: It departs too far.
+        InaccurateError: The build departs too far.
     """
     if sequel is not None and sequel.flaws:
         raise InaccurateError(

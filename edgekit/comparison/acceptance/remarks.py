@@ -1,4 +1,4 @@
-"""What people should know of an accuracy that was measured, beside its figures."""
+"""Warnings about a measured accuracy, in addition to its figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgekit.model import Model
 
 
 def remarks_on(accuracy: Accuracy) -> list[str]:
-    """Warnings of outputs hardly determined, numbers out of order, lost columns and classes, and labels in doubt."""
+    """Returns warnings of hardly determined outputs, disorder, lost columns or classes, and doubtful labels."""
     remarks = [
         f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
         "original agree whose inputs and weights differ by half a unit in the last place"
@@ -65,9 +65,9 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
 
 
 def _of_one_answer(accuracy: Accuracy) -> list[str]:
-    """Warnings of outputs whose other answers no sample shows, so that whatever becomes of them passes.
+    """Returns warnings of outputs that give one answer on all samples, so that errors in other answers would pass.
 
-    Random inputs have one answer often. Boxes and the like are judged otherwise.
+    Random inputs often give one answer, and are left out, as are outputs that are judged otherwise, such as boxes.
     """
     if accuracy.seeded:
         return []
@@ -87,10 +87,10 @@ def _of_one_answer(accuracy: Accuracy) -> list[str]:
 
 
 def unproven(accuracy: Accuracy, model: Model, samples: Samples) -> list[str]:
-    """Warnings of what samples prove nothing of: outputs that are the same for all, and branches that none takes.
+    """Returns warnings of what samples do not test: outputs that are the same for all, and branches that none takes.
 
     Args:
-        accuracy: As measured on the samples; random inputs are told of by :func:`told_nothing`.
+        accuracy: The accuracy measured on the samples; for random inputs see :func:`told_nothing`.
         model: The original.
         samples: What the accuracy was measured on.
     """
@@ -98,7 +98,7 @@ def unproven(accuracy: Accuracy, model: Model, samples: Samples) -> list[str]:
 
 
 def _unvaried(accuracy: Accuracy, model: Model) -> list[str]:
-    """Warnings of outputs that depend on the inputs, and are the same for all: whatever becomes of them passes."""
+    """Returns warnings of outputs that depend on the inputs but are the same for all: errors in them would pass."""
     outputs = {output.name: output for output in accuracy.outputs}
     return [
         f"the original's output {value.name!r} is the same in all of the samples, which prove nothing of it: give "
@@ -113,7 +113,7 @@ def _unvaried(accuracy: Accuracy, model: Model) -> list[str]:
 
 
 def lost_rows(accuracy: Accuracy) -> list[str]:
-    """A warning of rows by falling score that are others than the original's, whose scores are equal at the cut-off."""
+    """Returns a warning if rows by falling score are not the original's because scores are equal at the cut-off."""
     ranked = accuracy.ranked
     if ranked is None or ranked.lost_rows <= FEW_LOST:
         return []
@@ -124,7 +124,7 @@ def lost_rows(accuracy: Accuracy) -> list[str]:
 
 
 def told_nothing(reference: Executor, samples: Samples) -> list[str]:
-    """Warnings of outputs that random inputs tell nothing of: all gave the same, or zeros and ones alone."""
+    """Returns warnings of outputs that random inputs do not test: all are the same, or hold zeros and ones alone."""
     seen: dict[str, list[np.ndarray]] = {}
     for sample in samples:
         for name, array in reference.run(sample.feeds).items():

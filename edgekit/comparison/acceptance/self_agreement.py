@@ -1,4 +1,4 @@
-"""How far executions of the original agree with each other, where what was built misses its floors."""
+"""Measures how far executions of the original agree with each other if a built model misses its floors."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def with_self_agreement(
     step: Step | None = None,
     known: KnownConditioning | None = None,
 ) -> Accuracy:
-    """The same, with how far the original agrees with itself where an output misses its floor.
+    """Returns the accuracy, with how far executions of the original agree if an output misses its floor.
 
     Args:
-        accuracy: As measured.
+        accuracy: The measured accuracy.
         original: The float model.
-        samples: What it was measured on.
-        ranked: How rows by falling score were put in order.
-        step: Told how far it is.
-        known: What was found of the original before.
+        samples: The samples that the accuracy was measured on.
+        ranked: How rows by falling score were matched.
+        step: Told how many samples of all executions are done.
+        known: The conditioning that is known already.
     """
     silent = {output.name for output in accuracy.outputs if output.sqnr_db == -math.inf}
     accuracy = replace(accuracy, vanished=_vanished(accuracy, silent, original))
@@ -72,7 +72,7 @@ def with_self_agreement(
 
 
 def _in_single_db(accuracy: Accuracy, original: Model, samples: Samples, step: Step | None) -> dict[str, float]:
-    """How near the original is to itself in float32, of the outputs that miss their floor then too."""
+    """Returns the SQNR of the original executed in float32, for the outputs that miss their floor then, too."""
     single = in_single_precision(original.graph_model, {ir.DataType.DOUBLE})
     if single is original.graph_model or not accuracy.shortfalls():
         return {}
@@ -80,7 +80,7 @@ def _in_single_db(accuracy: Accuracy, original: Model, samples: Samples, step: S
     try:
         outputs, _ = compare(samples, reference_of(original), reference_of(original.with_graph(single)), names, step)
     except NotRunnableError:
-        return {}  # an operator that has float64 alone: the floor that is missed is told as it is
+        return {}  # an operator exists in float64 only: the missed floor is reported as it is
     missed = replace(accuracy, outputs=outputs).shortfalls()
     return {
         output.name: output.worst_sample_db
@@ -90,7 +90,7 @@ def _in_single_db(accuracy: Accuracy, original: Model, samples: Samples, step: S
 
 
 def _vanished(accuracy: Accuracy, names: Collection[str], original: Model) -> tuple[str, ...]:
-    """Those of some outputs that lie between 0 and 1 and differ by rounding of 1 alone."""
+    """Returns those of the named outputs that lie between 0 and 1 and differ by no more than the rounding of 1."""
     bounded = bounded_outputs(original) if names else frozenset()
     return tuple(
         output.name

@@ -8,11 +8,11 @@ from typing import Any
 from edgekit.units import decibel_text
 
 SHARES = ("accuracy", "agreement", "explained", "boxes", "anchors", "characters", "embeddings")
-"""Metrics whose values are shares; others are of the project's own."""
+"""Metrics whose values are shares; other metrics are a project's own."""
 _HEADS = ("candidate", "metric", "value", "float", "lost", "SQNR", "times as fast", "weights")
 _SMALL_LOSS = 5e-5
 _TEXTS = 2
-"""How many columns hold text, which stands at the left."""
+"""How many of the first columns hold text, and are left-aligned."""
 
 
 def value_text(metric: str, value: float) -> str:
@@ -21,18 +21,18 @@ def value_text(metric: str, value: float) -> str:
 
 
 def loss_text(drop: float) -> str:
-    """A share, say of what was lost, in percent: two decimals, and two digits where those would hide that it is one."""
+    """Returns a share in percent: with two decimals, or with two significant digits where two decimals would show 0."""
     return f"{drop:.2%}" if drop == 0 or abs(drop) >= _SMALL_LOSS else f"{100 * drop:.2g}%"
 
 
 def lost_text(point: Mapping[str, Any]) -> str:
-    """What is lost of the metric, or of several heads by the one that loses the most, which is named then."""
+    """Returns the loss of the metric; with several heads, the loss and the name of the head that loses the most."""
     head = point.get("head")
     return loss_text(point["drop"]) if head is None else f"{loss_text(1 - point['heads'][head]['kept'])} of {head}"
 
 
 def curve_lines(points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The candidates, aligned: a line each under a line of heads.
+    """Returns the candidates as lines of an aligned table: a header, then a line for each candidate.
 
     Args:
         points: The record's ``curve``.

@@ -17,9 +17,10 @@ _BRANCHES = {True: "then_branch", False: "else_branch"}
 
 
 def untaken_branches(model: Model, samples: Samples) -> list[str]:
-    """Warnings of the branches that hold layers, by which a condition on values of the inputs chooses, and none does.
+    """Returns warnings of If branches that hold layers and that no sample takes.
 
-    Conditions on sizes alone are the same in every run of a bundle with these sizes. Inner branches are not looked at.
+    Only conditions that depend on values of the inputs count: conditions on sizes alone are the same in every run of a
+    bundle with these sizes. Inner branches are not looked at.
 
     Args:
         model: The original; it is executed once more, if it has such branches.
@@ -43,7 +44,7 @@ def untaken_branches(model: Model, samples: Samples) -> list[str]:
 
 
 def _described(node: ir.Node, model: Model) -> str:
-    """The condition, and the input that it follows, if it is one of several."""
+    """Returns the condition, and the input that it depends on, if that is one of the model's several."""
     condition = node.inputs[0]
     assert condition is not None  # an If has one
     name = str(condition.name)
@@ -54,7 +55,7 @@ def _described(node: ir.Node, model: Model) -> str:
 
 
 def _taken(model: Model, names: set[str], samples: Samples) -> set[tuple[str, bool]]:
-    """The conditions by name, and what they are on samples."""
+    """Returns the values that conditions, by their names, have on the samples."""
     reference = reference_of(_with_conditions(model, names))
     found: set[tuple[str, bool]] = set()
     for sample in samples:
@@ -66,7 +67,7 @@ def _taken(model: Model, names: set[str], samples: Samples) -> set[tuple[str, bo
 
 
 def _with_conditions(model: Model, names: set[str]) -> Model:
-    """The model with conditions as further outputs."""
+    """Returns the model with the conditions as further outputs."""
     copy = model.graph_model.clone()
     values = ir.convenience.create_value_mapping(copy.graph, include_subgraphs=False)
     for name in sorted(names):

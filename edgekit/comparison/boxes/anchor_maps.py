@@ -2,11 +2,12 @@
 
 What is known:
 
-- YOLOv3 to 7 without their last layer: a few anchors a cell, of each four numbers of the box, one that says whether
-  there is anything, then one a class, all logits. Anchors are taken to be as large as their cells; they are larger.
-- YOLOv8 to 11 without theirs: for each cell 16 logits of each of four distances, whose mean by softmax is the distance
-  of a side from the cell (GFL: Li et al., 2020, arXiv:2006.04388), and a score or a logit a class, in one map or in
-  two, perhaps with the sum of the scores in a third.
+- YOLOv3 to 7 without their last layer: a few anchors for each cell, and for each anchor four numbers of the box, one
+  that says whether there is an object, then one for each class, all logits. Anchors are assumed to be as large as their
+  cells, though they are larger.
+- YOLOv8 to 11 without their last layer: for each cell 16 logits for each of four distances, whose softmax-weighted mean
+  is the distance of a side from the cell (GFL: Li et al., 2020, arXiv:2006.04388), and a score or a logit for each
+  class, in one map or in two, perhaps with the sum of the scores in a third.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from edgekit.comparison.boxes.tables import are_scores, is_sparse
 from edgekit.model import Arrays
 
 ANCHORS_OF_A_CELL = (3, 5, 6, 9)
-"""How many anchors a cell of a grid has: 3 of YOLOv3 and later, 5 of YOLOv2."""
+"""The possible numbers of anchors of a grid's cell: 3 in YOLOv3 and later, 5 in YOLOv2."""
 LEAST_LOGITS = CORNERS + 2
-"""What is told of an anchor at least: a box, whether there is anything, and a class."""
+"""The least numbers for each anchor: four of a box, one that says whether there is an object, and one of a class."""
 BINS = 16
-"""How many logits tell a distance (``reg_max`` of YOLOv8 to 11)."""
+"""How many logits encode a distance (``reg_max`` of YOLOv8 to 11)."""
 
 
 @dataclass(frozen=True)
 class AnchorMaps:
-    """A map a grid, with several anchors a cell."""
+    """One map for each grid, with several anchors for each cell."""
 
     maps: tuple[str, ...]
     anchors: int
-    """Of a cell."""
+    """The number of anchors of each cell."""
     numbers: int
-    """What is told of an anchor: box, whether there is anything, and classes, all logits."""
+    """The numbers for each anchor: box, whether there is an object, and classes, all logits."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -66,12 +67,12 @@ class AnchorMaps:
 
 
 class DistanceMap(NamedTuple):
-    """What is told of a grid."""
+    """The maps of one grid."""
 
     distances: str
     """The map whose first channels are the logits of distances."""
     scores: str
-    """The map of classes; the same one where they stand behind the distances."""
+    """The map of classes; the same map if classes follow the distances in its channels."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class DistanceMaps:
     grids: tuple[DistanceMap, ...]
     classes: int
     are_logits: bool
-    """Whether the logistic function makes scores of the classes' numbers."""
+    """Whether the classes' numbers are logits, which the logistic function turns into scores."""
     sums: tuple[str, ...] = ()
     """Maps with one channel, the sums of scores."""
 
@@ -114,7 +115,7 @@ class DistanceMaps:
 
 
 def maps_of_grids(answers: Sequence[Arrays], size: tuple[int, int]) -> AnchorMaps | DistanceMaps | None:
-    """How maps of two grids of the picture or more are read; None where there are none.
+    """Returns how maps of at least two grids of the picture are read, or None if there are none.
 
     Args:
         answers: The model's outputs on a few samples, of equal shapes.
@@ -135,7 +136,7 @@ def _anchor_maps(answer: Arrays, size: tuple[int, int], anchors: int) -> AnchorM
 
 
 def _distance_maps(answers: Sequence[Arrays], size: tuple[int, int]) -> list[DistanceMaps]:
-    """The readings that shapes allow; of two maps with as many channels either may be that of the distances."""
+    """Returns the readings that the shapes allow; of two maps with 64 channels either may be the distances."""
     by_stride: dict[int, dict[str, int]] = defaultdict(dict)
     for name, array in answers[0].items():
         form = _form(array, 1, size)
@@ -159,11 +160,11 @@ def _distance_maps(answers: Sequence[Arrays], size: tuple[int, int]) -> list[Dis
 
 
 def _distance_map(numbers: dict[str, int], place: int) -> tuple[DistanceMap, int, tuple[str, ...]] | None:
-    """Which maps of a grid are which, how many classes there are, and the maps of sums; None of others.
+    """Returns the maps of a grid, the number of classes and the maps of sums, or None if the channels do not fit.
 
     Args:
         numbers: How many channels each map has.
-        place: Which one of the maps that may be distances is, where there are several.
+        place: Which of the maps that may hold the distances is assumed to do so, counted from 0.
     """
     bins = CORNERS * BINS
     sums = tuple(name for name, count in numbers.items() if count == 1 and len(numbers) > 2)
@@ -181,15 +182,11 @@ class _Form(NamedTuple):
     stride: int
     """Pixels from cell to cell."""
     numbers: int
-    """What is told of an anchor."""
+    """The numbers for each anchor."""
 
 
 def _form(array: np.ndarray, anchors: int, size: tuple[int, int]) -> _Form | None:
-    """What a map tells of each anchor of a cell; None where it is none of a grid of the picture.
-
-    Maps are (1, anchors × numbers, height, width), (1, height, width, anchors × numbers), (1, anchors, height, width,
-    numbers) or (1, height, width, anchors, numbers).
-    """
+    """Returns the stride and the numbers for each anchor of a map, or None if it is no map of a grid of the picture."""
     shape = array.shape
     forms: tuple[tuple[tuple[int, ...], int], ...] = ()
     if len(shape) == len("NCHW"):
@@ -208,7 +205,7 @@ def _form(array: np.ndarray, anchors: int, size: tuple[int, int]) -> _Form | Non
 
 
 def _rows(array: np.ndarray, anchors: int, numbers: int) -> np.ndarray:
-    """(height × width × anchors, numbers) float64 of a map."""
+    """Returns a map as float64 rows, (height × width × anchors, numbers)."""
     told = array.astype(np.float64)
     if array.ndim == len("NCHW") and array.shape[1] == anchors * numbers:
         told = np.moveaxis(told, 1, -1)

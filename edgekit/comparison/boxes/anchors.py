@@ -2,15 +2,17 @@
 
 What is known:
 
-- a table of four offsets or more an anchor, and one of its scores (SSD: Liu et al., 2016, arXiv:1512.02325; RetinaFace,
-  MediaPipe); further tables with a row an anchor are told of it too, key points say;
+- a table with four or more offsets for each anchor, and a table with the anchor's scores (SSD: Liu et al., 2016,
+  arXiv:1512.02325; RetinaFace, MediaPipe); further tables with a row for each anchor hold more about it, such as key
+  points;
 - maps of two or more grids of the picture (:mod:`edgekit.comparison.boxes.anchor_maps`).
 
-No box can be placed in the picture by these. Two models' boxes of one anchor overlap by as much wherever the anchor
-lies, though, where sizes are in the unit of the offsets (MediaPipe). Other offsets are shares of the anchor's size,
-and sizes logarithms of such, scaled by factors that the app holds (SSD's variances). An anchor that is trained to
-find something overlaps it by a half or so: its box is not moved by more than half its size, and is not twice or half
-as large. The largest factors with which that holds of confident anchors make errors look large rather than small.
+These numbers do not place a box in the picture. But if sizes are in the unit of the offsets (MediaPipe), two models'
+boxes of one anchor overlap equally wherever the anchor lies. Other offsets are shares of the anchor's size, and sizes
+are logarithms of such shares, both scaled by factors that the app holds (SSD's variances). An anchor is trained to find
+objects that it overlaps by about a half: its box is moved by at most half its size, and is at most twice or half as
+large. The largest factors with which this holds for confident anchors are used: they make errors look large rather than
+small.
 """
 
 from __future__ import annotations
@@ -39,32 +41,33 @@ from edgekit.comparison.boxes.tables import (
 from edgekit.model import Arrays, ValueSpec
 
 FARTHEST = 0.5
-"""By how much of its size a box is moved from an anchor that finds it."""
+"""How far a box is moved at most from the anchor that finds it, as a share of its size."""
 LARGEST_GROWTH = math.log(2)
-"""The logarithm of how many times as large as an anchor that finds it a box is."""
+"""The logarithm of how many times as large as the anchor that finds it a box is at most."""
 LARGEST_WIDTH = 64
-"""How many numbers a row with key points has, at most."""
+"""Rows with key points have fewer numbers than this."""
 PLACES, SIZES = (slice(2), FARTHEST), (slice(2, CORNERS), LARGEST_GROWTH)
-"""The columns of offsets and of sizes, and up to which number they need no factor."""
+"""The columns of offsets and of sizes, each with the largest number that needs no factor."""
 
 
 class AnchorReading(Reading, Protocol):
     """How anchors are read from outputs."""
 
     def read(self, outputs: Arrays) -> Boxes:
-        """The boxes of all anchors of a sample, each beside its own anchor."""
+        """Returns the boxes of all anchors of a sample, each relative to its own anchor."""
 
 
 @dataclass(frozen=True)
 class AnchorRows:
-    """A row an anchor, in outputs with offsets and one of scores; or such outputs for each of several grids."""
+    """Outputs with a row for each anchor, one with offsets and one with scores; or such outputs for each of several
+    grids."""
 
     grids: tuple[Rows, ...]
     """How offsets of boxes and scores are read."""
     others: tuple[tuple[Columns, ...], ...]
-    """What is told of an anchor beside that, for each grid the same."""
+    """The columns of further numbers of each anchor, the same ones for each grid."""
     factors: tuple[float, float] | None = None
-    """Of offsets and of the logarithms of sizes; None where sizes are as they are."""
+    """The factors of offsets and of the logarithms of sizes; None if sizes are no logarithms."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -97,7 +100,7 @@ class AnchorRows:
         return replace(boxes, beside=np.concatenate(beside)) if beside else boxes
 
     def measured(self, answers: Sequence[Arrays]) -> AnchorRows:
-        """The same with factors that confident anchors tell."""
+        """Returns the reading with the factors that confident anchors show."""
         told = [
             grid.coordinates.of(answer)[grid.all_scores(answer).max(axis=1) >= CONFIDENT]
             for answer in answers
@@ -111,14 +114,17 @@ class AnchorRows:
 
 
 def anchors_of_both(one: Boxes, other: Boxes) -> tuple[int, list[tuple[int, int, float]]]:
-    """Which of the anchors that count the other model has too, see :func:`edgekit.comparison.boxes.matching.partners`.
+    """Returns which of one model's anchors that count the other model has, too.
+
+    See :func:`edgekit.comparison.boxes.matching.partners`.
 
     Args:
         one: The boxes of all anchors of a model.
-        other: Those of the other one.
+        other: The boxes of all anchors of the other model.
 
     Returns:
-        How many anchors of ``one`` count; of these that are the other's too the place, twice, and the overlap.
+        How many anchors of ``one`` count; and for each of them that the other model has, too, its index, twice, and the
+        overlap.
     """
     counted = np.flatnonzero(one.scores >= CONFIDENT)
     ours, theirs = one.at(counted), other.at(counted)
@@ -130,7 +136,7 @@ def anchors_of_both(one: Boxes, other: Boxes) -> tuple[int, list[tuple[int, int,
 
 
 def anchors_among(answers: Sequence[Arrays], inputs: Sequence[ValueSpec]) -> AnchorReading | None:
-    """How anchors are read from the outputs of a model with one picture as its input; None where there are none.
+    """Returns how anchors are read from the outputs of a model with one picture as its input, or None without anchors.
 
     Args:
         answers: The model's outputs on a few samples, of equal shapes.
@@ -143,9 +149,9 @@ def anchors_among(answers: Sequence[Arrays], inputs: Sequence[ValueSpec]) -> Anc
 
 
 def _anchor_rows(answers: Sequence[Arrays]) -> AnchorRows | None:
-    """Rows of scores of which few are confident, beside rows of four numbers that are no boxes by themselves.
+    """Finds rows of scores, few of them confident, beside rows of four numbers that are no boxes themselves.
 
-    Behind the four numbers pairs may stand, key points; the score is one number a row then (MediaPipe).
+    Pairs of numbers, key points, may follow the four; then each row has a single score (MediaPipe).
     """
     by_rows: dict[int, dict[str, list[np.ndarray]]] = defaultdict(dict)
     for name, found in tables_of(answers).items():
@@ -163,7 +169,7 @@ def _anchor_rows(answers: Sequence[Arrays]) -> AnchorRows | None:
 def _grid(
     group: Mapping[str, Sequence[np.ndarray]], answers: Sequence[Arrays]
 ) -> tuple[Rows, tuple[Columns, ...], list[np.ndarray]] | None:
-    """Of tables with as many rows how they are read, what stands beside, and all samples' scores; None of others."""
+    """Returns how tables with equally many rows are read, their further columns and all samples' scores, or None."""
     by_likelihood = sorted(group, key=lambda name: not all(map(are_scores, group[name])))
     for name, found in group.items():
         width = found[0].shape[1]

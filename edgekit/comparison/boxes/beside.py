@@ -1,10 +1,10 @@
 """What a detector tells of each box beside its class: key points, coefficients of a mask, the angle of a turned box.
 
-Boxes that two models both find say nothing of these. Key points are near by the object keypoint similarity of COCO
-(https://cocodataset.org/#keypoints-eval): the mean of ``exp(-d² / (2 s² k²))`` over the points of a box, with the
+That two models both find a box says nothing of these numbers. Key points are near by the object keypoint similarity of
+COCO (https://cocodataset.org/#keypoints-eval): the mean of ``exp(-d² / (2 s² k²))`` over the points of a box, with the
 distance ``d`` of a point in the two models and the object's area ``s²``, which is 0.53 of the box's area on average
 (Ultralytics, ``kpt_iou``). ``k`` is twice the standard deviation of people who place the same point: 0.067 on average
-over the 17 points of COCO. Other numbers are near as far as their differences are less than they vary over all rows.
+over the 17 points of COCO. Other numbers are near if their differences are small against their variance over all rows.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from edgekit.comparison.embeddings.angles import LEAST_EXPLAINED
 AREA_OF_BOX = 0.53
 POINT_DEVIATION = 0.067
 VISIBLE = 0.5
-"""From which confidence on a point of the original counts; the other model's is there from half of it on."""
+"""The confidence from which on a point of the original counts; a built model has a point from half of it on."""
 LEAST_SIMILARITY = 0.75
-"""What points have to be alike on average, as boxes have to overlap."""
+"""The least mean similarity of key points, the same share as boxes have to overlap by."""
 INSIDE = 0.9
-"""The share of points that lie in their box, or half its size beside it, before pairs of numbers are points."""
+"""Pairs of numbers are points if at least this share of them lies in the box, or up to half its size beside it."""
 REACH = 1.0
 """How far from the middle of a box its points lie at most, in sizes of the box."""
 
@@ -33,29 +33,29 @@ Kind = Literal["key points", "angle", "numbers"]
 
 @dataclass(frozen=True)
 class BesideAccuracy:
-    """How near what stands beside the boxes is that both models find."""
+    """How near the further numbers are of the boxes that both models find."""
 
     kind: Kind
     columns: int
-    """How many numbers a box has."""
+    """How many further numbers a box has."""
     boxes: int
     """How many boxes were compared."""
     kept: float
-    """Of key points the similarity, 0 to 1, on average; of others 1 - power of the difference / variance."""
+    """For key points the mean similarity, 0 to 1; for other kinds 1 - power of the difference / variance."""
 
     @property
     def least(self) -> float:
-        """What has to be kept."""
+        """The least :attr:`kept` that passes."""
         return LEAST_SIMILARITY if self.kind == "key points" else LEAST_EXPLAINED
 
     @property
     def flaw(self) -> str | None:
-        """What is not reached, in words; None where it is near enough."""
+        """Which floor is missed, in words; None if enough is kept."""
         return None if self.kept >= self.least else f"boxes of both models: {self} (at least {self.least})"
 
     @property
     def named(self) -> str:
-        """What stands there, in words."""
+        """What the numbers are, in words."""
         if self.kind == "numbers":
             return f"{self.columns} other numbers"
         return self.kind if self.kind == "key points" else "angles"
@@ -84,9 +84,9 @@ class BesideBoxes:
         """Takes the boxes of one more sample.
 
         Args:
-            reference: The original's.
-            built: The built model's.
-            pairs: The places of boxes that both find, in each of them.
+            reference: The original's boxes.
+            built: The built model's boxes.
+            pairs: For each box that both find, its index in ``reference`` and in ``built``.
             rows: (rows, columns): the original's numbers of all rows.
         """
         if reference.beside is None or built.beside is None:
@@ -100,7 +100,7 @@ class BesideBoxes:
         self._rows += len(rows)
 
     def result(self) -> BesideAccuracy | None:
-        """What the samples so far say; None where no box is both models', or nothing stands beside."""
+        """Returns the figures so far, or None if no box is found by both models, or none has further numbers."""
         if not self._rows or not sum(map(len, self._corners)):
             return None
         corners, reference, built = map(np.concatenate, (self._corners, self._reference, self._built))
@@ -121,13 +121,13 @@ class BesideBoxes:
 
 
 def _similarities(corners: np.ndarray, reference: np.ndarray, built: np.ndarray, step: int) -> np.ndarray | None:
-    """The similarity of every box's points; None where the numbers are no points.
+    """Returns the similarity of the points of each box that shows any, or None if the numbers are no points.
 
     Args:
         corners: (boxes, 4) of the original.
         reference: (boxes, columns): x and y, and a confidence where ``step`` is 3.
         built: The same of the built model.
-        step: Numbers of a point.
+        step: How many numbers a point has.
     """
     boxes, columns = reference.shape
     if columns % step or columns < 2 * step:

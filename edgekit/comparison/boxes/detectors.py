@@ -1,19 +1,19 @@
-"""Recognises a detector by the shapes and values of its outputs.
+"""Recognizes a detector by the shapes and values of its outputs.
 
 What is known, for a model with one picture as its input:
 
-- one output with a row a box and all that is known of it in columns, or the other way round: centre and size, then a
-  score a class (YOLOv8, 11), or one that says whether there is anything and then one a class (YOLOv5, 7, and X
-  where the model decodes its boxes), then more;
-- the same as YOLOX's own export has it: a row a cell of the picture's grids, one grid after the other, with the offset
-  of the centre and the logarithms of the size;
-- the same after suppression: corners, score and class, perhaps more behind them by falling score, or image, class,
-  score and corners (SSD);
-- boxes, scores and perhaps classes as outputs of their own, with a row a box (SSD, DETR, torchvision);
-- the same, and for each of several grids of the picture: offsets from a cell of the grid (YuNet, SCRFD, FCOS), or
-  shares of each of several distances (PicoDet).
+- one output with a row for each box and its numbers in columns, or the transpose: center and size, then a score for
+  each class (YOLOv8, 11), or a score that says whether there is an object and then one for each class (YOLOv5, 7, and X
+  if the model decodes its boxes), then further numbers;
+- such an output of YOLOX's own export: a row for each cell of the picture's grids, one grid after the other, with the
+  offset of the center and the logarithms of the size;
+- one output after suppression: corners, score and class, perhaps further numbers if rows are in the order of falling
+  scores, or image, class, score and corners (SSD);
+- separate outputs of boxes, scores and perhaps classes, with a row for each box (SSD, DETR, torchvision);
+- separate outputs for each of several grids of the picture, too: offsets from a cell of the grid (YuNet, SCRFD, FCOS),
+  or probabilities of several distances (PicoDet).
 
-A detector finds little in many places: outputs whose scores are large in most rows are something else.
+A detector finds few objects in many places: outputs whose scores are large in most rows are something else.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays, ValueSpec
 
 FEWEST_ROWS = 100
-"""Rows that tell of boxes before suppression, where their columns are not those of the classes that are known."""
+"""The least number of rows of boxes before suppression, unless the number of columns fits the known classes."""
 ROWS_OF_QUERIES = 1000
-"""Detectors with queries (DETR) have fewer rows, and no score that says whether there is anything."""
+"""Detectors with queries (DETR) have at most this many rows, and no score that says whether there is an object."""
 LARGEST_SHARE = 2.0
-"""Up to which coordinate boxes are shares of the picture, over which they reach a little; a box of 2 pixels is none."""
+"""Coordinates up to this value are shares of the picture, whose edges boxes exceed a little; in pixels they are
+larger."""
 UNDECLARED = DeclaredOutputs()
 
 
@@ -58,14 +59,14 @@ def recognised(
     classes: int | None = None,
     declared: DeclaredOutputs = UNDECLARED,
 ) -> Detector | None:
-    """How the boxes of a model are read; None where it is no detector, as far as can be seen.
+    """Returns how the boxes of a model are read, or None if its outputs do not look like a detector's.
 
     Args:
         answers: The model's outputs on a few samples.
         inputs: The model's inputs.
         classes: How many classes there are, where that is known.
-        declared: What the user says. Outputs that are named need not look like a detector's: there may be few rows, or
-            large scores in most of them.
+        declared: What the user declares. Named outputs need not look like a detector's: they may have few rows, or
+            large scores in most rows.
     """
     picture = picture_among(inputs)
     if (picture is None and not declared.boxes) or not answers or declared.are_none:
@@ -74,7 +75,7 @@ def recognised(
         answers = [{name: answer[name] for name in declared.boxes} for answer in answers]
     size = None if picture is None else size_of(picture)
     known: tuple[Callable[[], Detector | None], ...] = (
-        lambda: after_suppression(answers, declared),  # first: a class is a share too, where it is 0 or 1
+        lambda: after_suppression(answers, declared),  # first: classes that are 0 or 1 look like scores, too
         lambda: in_one(answers, size, classes, declared),
         lambda: None if size is None else on_grids(answers, size),
         lambda: side_by_side(answers, classes, declared),
@@ -93,7 +94,7 @@ def recognised(
 
 
 def picture_among(inputs: Sequence[ValueSpec]) -> ValueSpec | None:
-    """The only input that is a picture: (1, channels, height, width) or (1, height, width, channels)."""
+    """Returns the only picture among inputs, (1, channels, height, width) or (1, height, width, channels), or None."""
     pictures = [spec for spec in inputs if _is_picture(spec)]
     return pictures[0] if len(pictures) == 1 else None
 
@@ -106,7 +107,7 @@ def _is_picture(spec: ValueSpec) -> bool:
 
 
 def size_of(picture: ValueSpec) -> tuple[int, int]:
-    """Height and width."""
+    """Returns a picture's height and width."""
     sizes = [size for size in picture.shape or () if isinstance(size, int)]
     return (sizes[2], sizes[3]) if sizes[1] in (1, 3) else (sizes[1], sizes[2])
 
@@ -118,14 +119,14 @@ def in_one(
     declared: DeclaredOutputs,
     fewest: int = FEWEST_ROWS,
 ) -> Rows | None:
-    """How an output with a row or a column a box is read; None where there is none.
+    """Returns how an output with a row or a column for each box is read, or None if there is none.
 
     Args:
         answers: The model's outputs on a few samples.
         size: The picture's height and width, where that is known.
         classes: How many classes there are, where that is known.
         declared: What the user says.
-        fewest: How many rows tell of boxes, at least, where their columns are not those of the classes.
+        fewest: The least number of rows of boxes, unless the number of columns fits the classes.
     """
     for name, tables in tables_of(answers).items():
         turned = is_turned(tables, classes)
@@ -162,7 +163,7 @@ def in_one(
 
 
 def after_suppression(answers: Sequence[Arrays], declared: DeclaredOutputs) -> Detector | None:
-    """How an output of boxes that are suppressed already is read; None where there is none."""
+    """Returns how an output of boxes after suppression is read, or None if there is none."""
     forms = {6: (0, 4, 5), 7: (3, 2, 1)}
     for name, tables in tables_of(answers).items():
         rows = np.concatenate(tables)
@@ -185,9 +186,9 @@ def after_suppression(answers: Sequence[Arrays], declared: DeclaredOutputs) -> D
 
 
 def _have_sides(rows: np.ndarray, first: int, score: int) -> bool:
-    """Whether four columns are corners: of all rows with a score, and of nearly all others.
+    """Whether four columns are corners in all rows with a score above :data:`SLACK`, and in nearly all rows.
 
-    A detector that gives a fixed number of rows (YOLOv10, YOLO26) fills them up with what no training has seen to.
+    A detector that gives a fixed number of rows (YOLOv10, YOLO26) fills the rest with numbers that were not trained.
     """
     have: np.ndarray = np.all(rows[:, first + 2 : first + CORNERS] >= rows[:, first : first + 2], axis=1)
     return bool(have[rows[:, score] > SLACK].all() and have.mean() > NEARLY_ALL)
@@ -196,7 +197,7 @@ def _have_sides(rows: np.ndarray, first: int, score: int) -> bool:
 def side_by_side(
     answers: Sequence[Arrays], classes: int | None, declared: DeclaredOutputs, fewest: int = FEWEST_ROWS
 ) -> Rows | None:
-    """How boxes and scores that are outputs of their own are read, see :func:`in_one`; None where there are none."""
+    """Returns how boxes and scores in separate outputs are read, see :func:`in_one`, or None if there are none."""
     tables = tables_of(answers)
     fours = [found for found in tables.items() if found[1][0].shape[1] == CORNERS]
     forms = {name: are_corners(found, declared) for name, found in fours if not all(map(are_shares, found))}
@@ -231,19 +232,19 @@ def scored(
     have_corners: bool,
     turned: bool = False,
 ) -> tuple[Rows, list[np.ndarray]]:
-    """Boxes whose scores or logits are an output of their own; and all samples' scores, without the background."""
+    """Returns boxes whose scores or logits are a separate output, and all samples' scores without the background."""
     width = found[0].shape[0 if turned else 1]
     scores = Columns(name, width, 0, width, turned)
     are_logits = not are_scores(np.concatenate(found))
     whole = Rows(coordinates, have_corners, scores, "logistic" if are_logits else "none", order=None)
     detector = replace(whole, background=background_of([whole.all_scores(answer) for answer in answers]))
     if are_logits and detector.background is not None:
-        detector = replace(detector, activation="softmax")  # nothing is a class among others: they add up to one
+        detector = replace(detector, activation="softmax")  # the background is a class among others: they add up to one
     return detector, [detector.all_scores(answer) for answer in answers]
 
 
 def _with_classes(boxes: Columns, rows: int, answers: Sequence[Arrays], *, have_corners: bool) -> Rows | None:
-    """Boxes after suppression: scores and classes stand in vectors."""
+    """Returns how boxes after suppression with scores and classes in vectors are read, or None without such vectors."""
     flat = {
         name: np.concatenate([answer[name].ravel() for answer in answers])
         for name, array in answers[0].items()

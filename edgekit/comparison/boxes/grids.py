@@ -1,6 +1,7 @@
-"""Recognises boxes that are told as offsets from the cells of several grids of the picture.
+"""Recognizes boxes that are given as offsets from the cells of several grids of the picture.
 
-Each grid has outputs of its own (YuNet, SCRFD, FCOS, PicoDet), or the cells of all are rows of one (YOLOX).
+Each grid has outputs of its own (YuNet, SCRFD, FCOS, PicoDet), or the cells of all grids are rows of one output
+(YOLOX).
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from edgekit.comparison.boxes.tables import NEARLY_ALL, SLACK, are_scores, is_sp
 from edgekit.model import Arrays
 
 LEAST_ALIKE = 0.5
-"""The correlation, in the mean of both axes, from which on centres of boxes follow the cells of a grid. That of offsets
-may be below zero: they point at what is found."""
+"""The correlation, as the mean of both axes, from which on centers of boxes follow the cells of a grid. The correlation
+of offsets may be below zero, since offsets point towards the object."""
 STRIDES = (4, 8, 16, 32, 64, 128)
 LARGEST_OFFSET = 20.0
-"""Of a centre from its cell, in cells, and of the logarithm of a size: pixels are more."""
+"""The largest offset of a center from its cell, in cells, and the largest logarithm of a size; pixels are larger."""
 MOST_ANCHORS = 3
 BINS = range(8, 33)
-"""How many numbers tell a distance, where it is a mean of several: 8 of PicoDet, 17 of GFL."""
+"""How many numbers may encode a distance that is their mean: 8 in PicoDet, 17 in GFL."""
 
 
 def on_grids(answers: Sequence[Arrays], size: tuple[int, int]) -> Detector | None:
-    """How the boxes of outputs for each of several grids are read; None where there are none."""
+    """Returns how boxes in separate outputs for each of several grids are read, or None if there are none."""
     tables = tables_of(answers)
     by_rows: dict[int, dict[str, list[np.ndarray]]] = defaultdict(dict)
     for name, found in tables.items():
@@ -59,16 +60,16 @@ def _grid(rows: int, group: dict[str, list[np.ndarray]], size: tuple[int, int]) 
 
 
 def _bins(width: int) -> int:
-    """How many numbers of a row tell each of four offsets; 0 where they tell none."""
+    """Returns how many numbers of a row encode each of four offsets; 0 if the width does not fit."""
     bins, rest = divmod(width, CORNERS)
     return bins if rest == 0 and (bins == 1 or bins in BINS) else 0
 
 
 def cells_of_offsets(tables: Sequence[np.ndarray], size: tuple[int, int]) -> tuple[Cells, ...] | None:
-    """The grids from whose cells the first columns tell offsets, a row a cell, the finest grid first as in YOLOX.
+    """Returns the grids whose cells rows are if their first columns are offsets, the finest grid first as in YOLOX.
 
-    Centres of boxes lie near their cells, so that both grow together from row to row; offsets do not. Empty where the
-    columns are neither, and None where they are no offsets, or rows are no cells.
+    Centers of boxes lie near their cells, so that both grow together from row to row; offsets do not. Empty if the
+    columns are neither centers nor offsets, and None if they are centers, or if rows are no cells.
     """
     if len({len(table) for table in tables}) > 1:
         return None
@@ -87,10 +88,13 @@ def cells_of_offsets(tables: Sequence[np.ndarray], size: tuple[int, int]) -> tup
 
 
 def _may_be_offsets(numbers: np.ndarray) -> bool:
-    """Whether four columns may be offsets of a centre, in cells, and logarithms of sizes: no shares, and not large."""
+    """Whether four columns may be offsets of a center, in cells, and logarithms of sizes: no scores, and not large."""
     return bool(np.abs(numbers).max() <= LARGEST_OFFSET) and not any(map(are_scores, numbers.T))
 
 
 def orders_of_grids(detector: Rows) -> list[Rows]:
-    """The finest grid first or last, as rows do not tell; where it is right, the cells of an object tell one box."""
+    """Returns the detector with the finest grid first, and with it last, since rows do not show which is right.
+
+    With the right order the cells of an object give one box.
+    """
     return [detector, *([replace(detector, cells=detector.cells[::-1])] if detector.cells else [])]

@@ -1,4 +1,4 @@
-"""Boxes that a detector finds: which of them two models find both."""
+"""Boxes that a detector finds, and which of them two models both find."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 CONFIDENT = 0.25
 """The score from which on a box counts, as detectors' own tools have it (Ultralytics' ``conf``)."""
 DOUBTFUL = CONFIDENT / 2
-"""The score from which on a box may be the other model's: one of 0.26 that becomes 0.24 was found by both."""
+"""The score from which on a box may match the other model's: one whose 0.26 becomes 0.24 is found by both."""
 SAME_OBJECT = 0.5
 """The overlap from which on two boxes are of one object (PASCAL VOC)."""
 MOST_BEFORE = 1000
@@ -19,7 +19,7 @@ MOST_AFTER = 300
 
 @dataclass(frozen=True)
 class Boxes:
-    """What was found in one sample."""
+    """The boxes that were found in one sample."""
 
     corners: np.ndarray
     """(n, 4) float64: left, top, right, bottom, in whatever unit."""
@@ -28,28 +28,26 @@ class Boxes:
     classes: np.ndarray
     """(n,) integers."""
     beside: np.ndarray | None = None
-    """(n, columns): what else is told of each; None where that is nothing."""
+    """(n, columns): further numbers of each box; None if there are none."""
     known_classes: int | None = None
-    """Of how many classes a box may be; None where the outputs do not tell."""
+    """How many classes there are; None if the outputs do not show that."""
 
     def __len__(self) -> int:
         return len(self.scores)
 
     def at(self, places: np.ndarray) -> Boxes:
-        """Those at these places."""
+        """Returns the boxes at the given indices."""
         beside = None if self.beside is None else self.beside[places]
         return Boxes(self.corners[places], self.scores[places], self.classes[places], beside, self.known_classes)
 
     def without_weak(self, least: float = DOUBTFUL) -> Boxes:
-        """Those with such a score or more, the largest first; one without an area shows nothing."""
+        """Returns the boxes that have an area and a score of at least ``least``, the largest score first."""
         order = np.argsort(-self.scores, kind="stable")
         counts = (self.scores >= least) & (self.corners[:, 2:] > self.corners[:, :2]).all(axis=1)
         return self.at(order[counts[order]][:MOST_BEFORE])
 
     def suppressed(self, least: float = DOUBTFUL, most: float = SAME_OBJECT) -> Boxes:
-        """Of boxes of a class that overlap by more than ``most`` the one with the largest score.
-
-        Non-maximum suppression, greedy and by class.
+        """Returns, of boxes of a class that overlap by more than ``most``, the one with the largest score.
 
         Args:
             least: The score from which on a box counts.
@@ -71,7 +69,7 @@ def overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def overlap_by_row(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Intersection over union of boxes in the same place: corners (..., 4) each, broadcast, to (...)."""
+    """Intersection over union of boxes with the same index: corners (..., 4) each, broadcast, to (...)."""
     low, high = np.maximum(one[..., :2], other[..., :2]), np.minimum(one[..., 2:], other[..., 2:])
     shared = np.clip(high - low, 0, None).prod(axis=-1)
     areas = [np.clip(each[..., 2:] - each[..., :2], 0, None).prod(axis=-1) for each in (one, other)]
@@ -81,16 +79,18 @@ def overlap_by_row(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def partners(one: Boxes, other: Boxes) -> tuple[int, list[tuple[int, int, float]]]:
-    """Which of the boxes that count the other model has too.
+    """Returns which of one model's boxes that count the other model has, too.
 
-    A box has a partner where one of its class overlaps it by :data:`SAME_OBJECT`, each being that of one box only.
+    The partner of a box is a box of the same class that overlaps it by :data:`SAME_OBJECT`; no two boxes share a
+    partner.
 
     Args:
         one: Boxes of a model, the largest score first.
-        other: Boxes of the other one.
+        other: Boxes of the other model.
 
     Returns:
-        How many boxes of ``one`` count; of these that have a partner the place, the partner's place, and the overlap.
+        How many boxes of ``one`` count; and for each of them with a partner its index, the partner's index, and the
+        overlap.
     """
     overlaps = overlap(one.corners, other.corners) * (one.classes[:, None] == other.classes[None])
     counted, found = 0, []

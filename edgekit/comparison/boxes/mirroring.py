@@ -1,7 +1,7 @@
-"""Where a detector's boxes lie, as far as shapes and numbers do not tell it, seen by showing it mirrored pictures.
+"""Finds where a detector's boxes lie by showing it mirrored pictures, if shapes and numbers do not tell.
 
-A box of a picture mirrored left to right lies mirrored in x and stays where it is in y. TensorFlow's detectors put y
-first, others x; distances begin at the corner of a grid's cell, or in its middle.
+A box of a picture that is mirrored left to right lies mirrored in x and stays where it is in y. TensorFlow's detectors
+put y first, others x; distances begin at the corner of a grid's cell, or in its middle.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from edgekit.model import Arrays, ValueSpec
 ORIGINS = (0.0, 0.5)
 """The corner of a cell and its middle, as shares of its side."""
 CLEARLY = 2
-"""How many times as many boxes as of the other order have to lie where one of the orders puts them."""
+"""One order is chosen if more than this many times as many boxes lie where it puts them as with the other order."""
 
 
 Mirrored = Iterable[tuple[Arrays, Arrays, float]]
-"""Of each sample the model's answer, its answer to the mirrored picture, and the picture's width in pixels."""
+"""For each sample the model's answer, its answer to the mirrored picture, and the picture's width in pixels."""
 
 
 def mirrored_answers(
@@ -33,10 +33,10 @@ def mirrored_answers(
     run: Callable[[Mapping[str, np.ndarray]], Arrays],
     picture: ValueSpec,
 ) -> Iterator[tuple[Arrays, Arrays, float]]:
-    """What a model tells of pictures and of the same mirrored left to right; it is executed where boxes are found.
+    """Runs a model on pictures mirrored left to right, for the samples in which boxes are found.
 
     Args:
-        detector: How its boxes are read.
+        detector: How the model's boxes are read.
         shown: Inputs of a few samples.
         answers: The model's outputs on them.
         run: Executes the model.
@@ -54,7 +54,7 @@ def mirrored_answers(
 
 
 def with_order(detector: Rows, mirrored: Mirrored) -> Rows:
-    """The detector with its order of coordinates; as it is where that is known, or cannot be seen."""
+    """Returns the detector with its order of coordinates; unchanged if the order is known, or cannot be seen."""
     if detector.order is not None:
         return detector
     found: dict[Order, int] = {"xy": 0, "yx": 0}
@@ -68,7 +68,7 @@ def with_order(detector: Rows, mirrored: Mirrored) -> Rows:
 
 
 def with_origin(detector: OnGrids, mirrored: Mirrored) -> OnGrids:
-    """The detector with the place in a cell where distances begin: its corner where nothing tells it."""
+    """Returns the detector with the place in a cell where distances begin: the corner if nothing shows it."""
     if not detector.are_distances:
         return detector
     forms = [replace(detector, origin=origin) for origin in ORIGINS]

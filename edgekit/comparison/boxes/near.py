@@ -41,11 +41,11 @@ class NearMiss:
 
     outputs: tuple[str, ...]
     why: str
-    """What tells that they are none, in words."""
+    """Why the outputs are not read as boxes, in words."""
     found: bool = True
-    """Whether something was found on the samples; without it, outputs that are named are not read as boxes either."""
+    """Whether an object was found on the samples; if not, outputs that the user names are not read as boxes either."""
     decoded: bool = True
-    """Whether boxes can be read from the outputs alone; else they are offsets from anchors that the app holds."""
+    """Whether boxes can be read from the outputs alone; if not, they are offsets from anchors that the app holds."""
 
     def __str__(self) -> str:
         names = ", ".join(f'"{name}"' for name in self.outputs)
@@ -69,13 +69,13 @@ def nearly_recognised(
     classes: int | None = None,
     declared: DeclaredOutputs = UNDECLARED,
 ) -> NearMiss | None:
-    """What looks like boxes in a model that is not recognised as a detector; None where nothing does.
+    """Returns what looks like boxes in a model that is not recognized as a detector, or None if nothing does.
 
     Args:
         answers: The model's outputs on a few samples.
         inputs: The model's inputs.
         classes: How many classes there are, where that is known.
-        declared: What the user says; nothing is looked for once that is something of boxes or embeddings.
+        declared: What the user declares; the result is None if that concerns boxes or embeddings.
     """
     picture = picture_among(inputs)
     if picture is None or not answers or declared.boxes is not None or declared.embeddings:
@@ -110,7 +110,7 @@ def nearly_recognised(
 
 
 def _is_full(detector: Rows, classes: int | None) -> bool:
-    """Whether all that stands behind the boxes of an output is scores."""
+    """Whether all columns behind the boxes of an output are scores."""
     scores = detector.scores
     return classes is not None or scores.first + scores.count == scores.width
 

@@ -23,15 +23,15 @@ class Reading(Protocol):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The outputs that tell of what it finds."""
+        """The outputs that describe what the detector finds."""
 
     @property
     def placing(self) -> tuple[str, ...]:
-        """Those that hold coordinates, or offsets."""
+        """The outputs that hold coordinates, or offsets."""
 
     @property
     def read_as(self) -> str:
-        """What they are, for people."""
+        """What the outputs hold, in words."""
 
 
 class Detector(Reading, Protocol):
@@ -39,13 +39,13 @@ class Detector(Reading, Protocol):
 
     @property
     def beside(self) -> Columns | None:
-        """What is told of each box beside its place, scores and class; None where that is nothing."""
+        """The columns of a box's further numbers, beside its place, scores and class; None if there are none."""
 
     def read(self, outputs: Arrays, least: float = DOUBTFUL, overlap: float = SAME_OBJECT) -> Boxes:
-        """The boxes of a sample, suppressed, the largest score first; in the outputs' own unit and order of axes.
+        """Returns a sample's suppressed boxes, the largest score first, in the outputs' own unit and order of axes.
 
         Args:
-            outputs: By name.
+            outputs: The outputs by name.
             least: The score from which on a box counts.
             overlap: Of boxes of a class that overlap by more, the one with the largest score is kept.
         """
@@ -63,7 +63,7 @@ def table_of(array: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Columns:
-    """Neighbouring columns of the table that an output is."""
+    """Adjacent columns of an output that is a table."""
 
     output: str
     width: int
@@ -74,7 +74,7 @@ class Columns:
     """Whether the output holds column after column in place of row after row."""
 
     def of(self, outputs: Arrays) -> np.ndarray:
-        """(rows, count) float64."""
+        """Returns the columns as (rows, count) float64."""
         numbers = outputs[self.output].astype(np.float64)
         table = numbers.reshape(self.width, -1).T if self.turned else numbers.reshape(-1, self.width)
         return table[:, self.first : self.first + self.count]
@@ -82,7 +82,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Cells:
-    """A grid of the picture whose cells are neighbouring rows, line by line."""
+    """A grid of the picture whose cells are consecutive rows, line by line."""
 
     stride: int
     """Pixels from cell to cell."""
@@ -91,31 +91,31 @@ class Cells:
     height: int
 
     def places(self) -> np.ndarray:
-        """(rows, 2) int64: x and y of each cell, in cells."""
+        """Returns x and y of each cell, in cells: (rows, 2) int64."""
         return np.indices((self.height, self.width))[::-1].reshape(2, -1).T
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A row a box, in one output or in the same row of several."""
+    """Boxes with a row each, in one output or in the same row of several."""
 
     coordinates: Columns
     have_corners: bool
-    """Left, top, right and bottom; else centre and size."""
+    """Whether coordinates are left, top, right and bottom; else they are center and size."""
     scores: Columns
-    """One a class; a single one where :attr:`classes` tells the class."""
+    """One score for each class; a single score if :attr:`classes` tells the class."""
     activation: Activation = "none"
-    """What makes scores from 0 to 1 of the numbers: the logistic function of each, or softmax over a row's."""
+    """What turns the numbers into scores from 0 to 1: the logistic function of each, or softmax over a row."""
     background: int | None = None
-    """The class that stands for nothing, which is left out before the others are counted."""
+    """The class that means no object, which is removed before the other classes are numbered."""
     objectness: Columns | None = None
-    """Whether there is anything: a factor of all scores."""
+    """Whether there is an object: a factor of all scores."""
     classes: Columns | None = None
     """The class of each box after suppression; None before it, where the largest score tells the class."""
     are_shares: bool = False
     """Whether coordinates are shares of the input's width and height; else they are its pixels."""
     order: Order | None = "xy"
-    """Which coordinate comes first; None where that is not known."""
+    """Which coordinate comes first; None if unknown."""
     cells: tuple[Cells, ...] = ()
     """The grids whose cells the rows are, one grid after the other: then coordinates are the offset of the centre from
     the cell and the logarithms of the size, in cells (YOLOX: Ge et al., 2021, arXiv:2107.08430)."""
@@ -133,7 +133,7 @@ class Rows:
 
     @property
     def beside(self) -> Columns | None:
-        """See :class:`Detector`: the columns behind all others, where they stand in one output."""
+        """See :class:`Detector`: the columns behind all others, if there is one output."""
         parts = [part for part in (self.coordinates, self.scores, self.classes) if part is not None]
         first = max(part.first + part.count for part in parts)
         if len(self.outputs) > 1 or first >= self.scores.width:
@@ -158,7 +158,7 @@ class Rows:
         return f"{placed} and {classes} of each box, {place}"
 
     def all_scores(self, outputs: Arrays) -> np.ndarray:
-        """(rows, classes) 0 to 1, without the background."""
+        """Returns the scores, (rows, classes) from 0 to 1, without the background."""
         found = self.scores.of(outputs)
         if self.activation == "logistic":
             found = 1 / (1 + np.exp(-found))
@@ -181,14 +181,14 @@ class Rows:
         return Boxes(placed, scores[:, 0], kinds, beside).without_weak(least)
 
     def _in_pixels(self, offsets: np.ndarray) -> np.ndarray:
-        """Centre and size of offsets from cells."""
+        """Returns center and size in pixels for offsets from cells."""
         cells, strides = self.cells_of_rows()
         size = np.exp(np.clip(offsets[:, 2:], -LARGEST_EXPONENT, LARGEST_EXPONENT))
         placed: np.ndarray = np.hstack([cells + offsets[:, :2], size]) * strides
         return placed
 
     def cells_of_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """The cell of each row (rows, 2), x first, in cells, and its stride (rows, 1), in pixels."""
+        """Returns the cell of each row (rows, 2), x first, in cells, and the cell's stride (rows, 1), in pixels."""
         places = [grid.places() for grid in self.cells]
         strides = [np.full((len(each), 1), grid.stride) for each, grid in zip(places, self.cells, strict=True)]
         return np.concatenate(places), np.concatenate(strides)
@@ -226,22 +226,22 @@ class Grid:
     width: int
     """Cells in a row."""
     anchors: int
-    """Boxes a cell."""
+    """The number of boxes of each cell."""
     boxes: str
     scores: tuple[str, ...]
-    """Outputs whose geometric mean is the score: one a class, one that says whether there is anything."""
+    """Outputs whose geometric mean is the score: one with the classes, one that says whether there is an object."""
     bins: int = 1
-    """How many numbers tell each of the four offsets. Of several, softmax makes shares of the distances 0, 1, 2 and so
-    on, whose mean is the offset (GFL: Li et al., 2020, arXiv:2006.04388)."""
+    """How many numbers encode each of the four offsets. If there are several, their softmax gives the probabilities of
+    the distances 0, 1, 2 and so on, whose mean is the offset (GFL: Li et al., 2020, arXiv:2006.04388)."""
 
     def read(self, outputs: Arrays, *, are_distances: bool, origin: float, least: float | None = None) -> Boxes:
-        """The boxes in pixels: a cell tells distances of their sides, or an offset and the logarithm of their size.
+        """Returns the boxes in pixels, from distances of their sides, or from an offset and logarithms of a size.
 
         Args:
-            outputs: By name.
+            outputs: The outputs by name.
             are_distances: Whether the four numbers are distances.
             origin: See :attr:`OnGrids.origin`.
-            least: The score of a class from which on a box is given; None gives all.
+            least: The least score of any class with which a box is returned; None returns all boxes.
         """
         scores = np.ones(1)
         for name in self.scores:
@@ -259,7 +259,7 @@ class Grid:
         return best_class(corners * self.stride, scores[rows])
 
     def _offsets(self, table: np.ndarray) -> np.ndarray:
-        """(rows, 4)."""
+        """Returns the four offsets of each row, (rows, 4)."""
         return table if self.bins == 1 else mean_distances(table, self.bins)
 
 
@@ -293,7 +293,7 @@ class OnGrids:
         return f"offsets from {len(self.grids)} grids of the picture"
 
     def all_of(self, outputs: Arrays, least: float | None = None) -> Boxes:
-        """The boxes before suppression; with ``least``, those of which a class has such a score or more."""
+        """Returns the boxes before suppression; with ``least``, only boxes with a class of at least that score."""
         return joined(
             [
                 grid.read(outputs, are_distances=self.are_distances, origin=self.origin, least=least)
@@ -317,7 +317,7 @@ class OnGrids:
 
 
 def detector_of(record: Mapping[str, Any]) -> Detector:
-    """How boxes are read, as a manifest tells it: see :meth:`Detector.as_record`.
+    """Returns how boxes are read, from a manifest's record: see :meth:`Detector.as_record`.
 
     Raises:
         ValueError: The record is of a form that is not known.
@@ -343,13 +343,13 @@ def detector_of(record: Mapping[str, Any]) -> Detector:
 
 
 def best_class(corners: np.ndarray, scores: np.ndarray) -> Boxes:
-    """A box a row, of the class with the largest score: corners (n, 4) and scores (n, classes)."""
+    """Returns a box for each row, of the class with the largest score: corners (n, 4) and scores (n, classes)."""
     classes = scores.argmax(axis=1)
     return Boxes(corners, scores[np.arange(len(scores)), classes], classes, known_classes=scores.shape[1])
 
 
 def mean_distances(logits: np.ndarray, bins: int) -> np.ndarray:
-    """(n, 4) of (n, 4 × bins): of the distances 0, 1, 2 and so on the mean by the shares that softmax makes."""
+    """Returns distances (n, 4) of (n, 4 × bins): the softmax-weighted mean of the distances 0, 1, 2 and so on."""
     numbers = logits.reshape(-1, CORNERS, bins)
     powers = np.exp(numbers - numbers.max(axis=2, keepdims=True))
     found: np.ndarray = powers @ np.arange(bins) / powers.sum(axis=2)
@@ -357,7 +357,7 @@ def mean_distances(logits: np.ndarray, bins: int) -> np.ndarray:
 
 
 def corners_of(centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Left, top, right and bottom (n, 4) of centres and sizes, (n, 2) each."""
+    """Returns left, top, right and bottom (n, 4) of centers and sizes, (n, 2) each."""
     return np.hstack([centres - sizes / 2, centres + sizes / 2])
 
 

@@ -1,8 +1,8 @@
-"""Non-maximum suppression as nodes of the model: what :mod:`edgekit.comparison.boxes.reading` does with outputs.
+"""Non-maximum suppression as nodes of the model, equal to what :mod:`edgekit.comparison.boxes.reading` computes.
 
-The nodes are standard ones, and all shapes behind NonMaxSuppression are fixed. Boxes of several classes go through it
-together: each class lies beside the others, as far away as all coordinates reach (``batched_nms`` of torchvision), so
-that boxes of two classes overlap nowhere.
+The nodes are standard ones, and all shapes behind NonMaxSuppression are fixed. Boxes of all classes go through it
+together: the boxes of each class are shifted beyond the reach of the other classes' coordinates (``batched_nms`` of
+torchvision), so that boxes of two classes never overlap.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from edgekit.graph.building import NodeBuilder
 from edgekit.model import Arrays, Model
 
 OUTPUT = "detections"
-"""What the output is called; underscores follow where the model has an output of that name."""
+"""The name of the output; underscores are appended if the model has a value of that name."""
 SCORE, CLASS, BESIDE = CORNERS, CORNERS + 1, CORNERS + 2
-"""The columns behind the corners: score, class, and what else is told of a box."""
+"""The columns behind the corners: score, class, and the first of a box's further numbers."""
 
 
 def output_name(model: Model) -> str:
-    """What the suppressed boxes' output is to be called: a name that no value of the model has."""
+    """Returns a name for the output of suppressed boxes that no value of the model has."""
     taken = {value.name for value in (*model.graph.inputs, *model.graph.outputs, *model.graph.initializers.values())}
     taken |= {value.name for node in model.graph.all_nodes() for value in node.outputs}
     name = OUTPUT
@@ -36,14 +36,14 @@ def output_name(model: Model) -> str:
 
 @dataclass(frozen=True)
 class Companion:
-    """What outputs of their own tell of each box, such as key points: an output of all rows, or one of each grid."""
+    """Separate outputs with further numbers of each box, such as key points: one of all rows, or one for each grid."""
 
     outputs: tuple[str, ...]
     columns: int
 
 
 def companions(detector: Detector, answer: Arrays) -> tuple[Companion, ...]:
-    """The outputs beside a detector's own that have a row for each box.
+    """Returns the outputs that have a row for each box and that the detector does not read.
 
     Args:
         detector: How boxes are read.
@@ -64,12 +64,12 @@ def companions(detector: Detector, answer: Arrays) -> tuple[Companion, ...]:
 
 
 def suppressed_rows(detector: Detector, output: str, beside: Sequence[Companion] = ()) -> Rows:
-    """How the boxes of a model with suppression are read.
+    """Returns how the boxes of a model with suppression are read.
 
     Args:
-        detector: How those of the model without are read.
+        detector: How the boxes of the model without suppression are read.
         output: The output that holds them.
-        beside: What outputs of their own tell of each box.
+        beside: Separate outputs with further numbers of each box.
     """
     width = BESIDE + (0 if detector.beside is None else detector.beside.count) + sum(each.columns for each in beside)
     return Rows(
@@ -90,20 +90,20 @@ def with_suppression(
     output: str,
     beside: Sequence[Companion] = (),
 ) -> Model:
-    """The model with its boxes suppressed, in place of the outputs that told them; other outputs stay behind these.
+    """Returns the model with an output of suppressed boxes in place of the outputs that held boxes, before all others.
 
     The new output is float32, [1, boxes, columns]: left, top, right and bottom in the detector's own unit, score,
-    class, then what else the detector tells of a box; the largest score first, and zeros behind the last box. A class
-    that stands for nothing counts where it has a name, too.
+    class, then further numbers of a box; the largest score first, and zeros behind the last box. The class that means
+    no object is counted, too, if it has a name.
 
     Args:
         model: A model that tells one picture's boxes.
-        detector: How they are read; not suppressed yet.
-        rows: How many boxes there are, by each output that holds coordinates.
+        detector: How the boxes are read; not suppressed yet.
+        rows: How many boxes each output that holds coordinates has.
         asked: What suppression keeps.
-        output: What the new output is called.
-        beside: What outputs of their own tell of each box: they become columns. Pairs of grids are points, offsets from
-            their cell, and become pixels (YuNet, SCRFD).
+        output: The name of the new output.
+        beside: Separate outputs with further numbers of each box, which become columns. With grids, pairs of numbers
+            are points, as offsets from their cell, and are converted to pixels (YuNet, SCRFD).
     """
     graph_model = model.graph_model.clone()
     graph = graph_model.graph
@@ -129,7 +129,7 @@ class _Reading:
     Args:
         build: Makes the nodes.
         outputs: The model's outputs by name, float32.
-        rows: How many boxes there are, by each output that holds coordinates.
+        rows: How many boxes each output that holds coordinates has.
         names: How many classes have names.
     """
 
@@ -142,7 +142,7 @@ class _Reading:
         self._names = names
 
     def of(self, detector: Detector) -> tuple[ir.Value, ir.Value, ir.Value | None]:
-        """Corners [rows, 4], x first; scores [rows, classes], 0 to 1; what else is told of a box [rows, columns]."""
+        """Returns corners [rows, 4], x first; scores [rows, classes], 0 to 1; further columns [rows, columns]."""
         if isinstance(detector, OnGrids):
             parts = [self._grid(grid, detector) for grid in detector.grids]
             corners, scores = (self._build("Concat", *each, axis=0) for each in zip(*parts, strict=True))
@@ -153,7 +153,7 @@ class _Reading:
         return self._corners(detector), self._scores(detector), beside
 
     def companion(self, detector: Detector, beside: Companion) -> ir.Value:
-        """What outputs of their own tell of each box: [rows, columns]."""
+        """Returns the further numbers of each box in separate outputs: [rows, columns]."""
         build = self._build
         tables = [build("Reshape", self._outputs[name], [-1, beside.columns]) for name in beside.outputs]
         if not isinstance(detector, OnGrids):
@@ -164,7 +164,7 @@ class _Reading:
         return build("Concat", *tables, axis=0)
 
     def _points(self, grid: Grid, offsets: ir.Value, origin: float) -> ir.Value:
-        """Offsets from cells in pixels."""
+        """Converts offsets from cells to pixels."""
         build, rows = self._build, self._rows[grid.boxes]
         height = rows // (grid.width * grid.anchors)
         pairs = build("Reshape", offsets, [height, grid.width, grid.anchors, -1, 2])
@@ -236,7 +236,7 @@ class _Reading:
         return build("Mul", corners, np.float32(grid.stride)), score
 
     def _offsets(self, grid: Grid) -> ir.Value:
-        """Four for each row; those of several bins are a mean of distances."""
+        """Returns four offsets for each row; with several bins each of them is a mean of distances."""
         build, output = self._build, self._outputs[grid.boxes]
         if grid.bins == 1:
             return output
@@ -254,7 +254,7 @@ class _Reading:
         return build("Sub", centre, half), build("Add", centre, half)
 
     def _exponential(self, logarithms: ir.Value) -> ir.Value:
-        """Sizes of their logarithms, of those that are no overflow."""
+        """Returns sizes of their logarithms, which are clipped so that they do not overflow."""
         least, most = (np.float32(sign * LARGEST_EXPONENT) for sign in (-1, 1))
         return self._build("Exp", self._build("Clip", logarithms, least, most))
 
@@ -275,7 +275,7 @@ def _suppressed(
     placed = build("Gather", corners, places, axis=0)
     kind = build.unsqueeze(build("Gather", kinds, places, axis=0), [1])
 
-    # A box of no account may have any size, and would take the digits of the others where classes lie side by side.
+    # A box with a low score may have any size, which would widen the shift of classes and cost other boxes digits.
     counts = build.unsqueeze(build("Greater", sure, np.float32(asked.score)), [1])
     counted = build("Where", counts, placed, np.float32(0))
     reach = build("Sub", *(build.reduce(each, counted, [0, 1]) for each in ("ReduceMax", "ReduceMin")))
@@ -288,8 +288,8 @@ def _suppressed(
         np.array([asked.iou], np.float32),
         np.array([asked.score], np.float32),
     )
-    # How many boxes are selected only a run tells. They are marked among the candidates and one more, which is always
-    # marked, so that no tensor is without elements.
+    # Only a run shows how many boxes are selected. They are marked in a vector with one more entry than there are
+    # candidates, which is always marked, so that no tensor is without elements.
     chosen = build("Concat", build("Reshape", build.slice(selected, [2], [3], [1]), [-1]), [count], axis=0)
     marks = build("Expand", np.ones(1, np.float32), build("Shape", chosen))
     stays = build("ScatterElements", np.zeros(count + 1, np.float32), chosen, marks, axis=0)

@@ -12,21 +12,22 @@ from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.model import Arrays
 
 MOST_CONFIDENT = 0.3
-"""Of how many rows at most a detector is confident before suppression."""
+"""The largest share of rows with a confident score before suppression."""
 LEAST_AT_ANCHORS = 0.9
-"""Of how many rows the box lies over its anchor where an app holds the anchors."""
+"""If the app holds the anchors, boxes lie over their anchors in more than this share of the rows."""
 LEAST_BEFORE_ANCHORS = 0.1
-"""Of how many of these the centre lies to the left of its anchor, and of how many above it."""
+"""If the app holds the anchors, more than this share of the centers lies left of the anchor, and more than this
+above."""
 SLACK = 1e-3
-"""What scores may lie outside of 0 to 1, and sizes below 0 as a share of the largest coordinate."""
+"""How far scores may lie outside of 0 to 1, and sizes below 0 as a share of the largest coordinate."""
 NEARLY_ALL = 0.99
 MOST_OFF_ONE = 1e-2
 LEAST_OF_SHARES = 0.9
-"""What is left of shares that add up to one when small ones are rounded off."""
+"""The least median of sums of probabilities of which quantization rounds small ones to 0."""
 
 
 def tables_of(answers: Sequence[Arrays]) -> dict[str, list[np.ndarray]]:
-    """The floating-point outputs that are tables with rows in them and as many columns, by name, of all samples."""
+    """Returns the floating-point outputs, by name, that are tables with rows and the same columns in all samples."""
     floats = [name for name, array in answers[0].items() if array.dtype.kind == "f"]
     found = {name: [table_of(answer[name]) for answer in answers] for name in floats}
     return {
@@ -58,16 +59,16 @@ def are_classes(numbers: np.ndarray) -> bool:
 
 
 def are_shares(table: np.ndarray) -> bool:
-    """Whether rows or columns add up to one, as what Softmax gives: a class each, and no box.
+    """Whether rows or columns add up to one, as Softmax gives them: probabilities of classes, and no boxes.
 
-    Where the sums are quantized, small shares are rounded off: rows add up to less then, most of them a little.
+    If the numbers are quantized, small probabilities are rounded to 0, so that most rows add up to a little less.
     """
     sums = (table.sum(axis=axis) for axis in (0, 1))
     return any(bool((each < 1 + MOST_OFF_ONE).all() and np.median(each) > LEAST_OF_SHARES) for each in sums)
 
 
 def are_corners(tables: Sequence[np.ndarray], declared: DeclaredOutputs) -> bool | None:
-    """Whether four columns are corners; False for centre and size, None where they are neither."""
+    """Whether four columns are corners; False if they are center and size, None if they are neither."""
     if declared.coordinates is not None:
         return declared.coordinates == "corners"
     numbers = np.concatenate(tables)
@@ -80,24 +81,24 @@ def are_corners(tables: Sequence[np.ndarray], declared: DeclaredOutputs) -> bool
 
 
 def _surround_nought(numbers: np.ndarray) -> bool:
-    """Whether (n, 4) are centre and size beside an anchor: nearly all boxes hold the point 0, from either side.
+    """Whether (n, 4) are center and size relative to an anchor: nearly all boxes hold the point 0, from either side.
 
-    Of boxes in a picture only those in its corner do.
+    Of boxes in a picture only those in its corner hold the point 0.
     """
     hold = (np.abs(numbers[:, :2]) <= numbers[:, 2:] / 2).all(axis=1).mean() > LEAST_AT_ANCHORS
     return bool(hold and ((numbers[:, :2] < 0).mean(axis=0) > LEAST_BEFORE_ANCHORS).all())
 
 
 def is_map(table: np.ndarray, size: tuple[int, int]) -> bool:
-    """Whether there is a number for each pixel of the picture, or of one with a fraction of its height and width."""
+    """Whether a table has a number for each pixel of the picture, or of the picture reduced by a whole factor."""
     (height, more), (width, beyond) = (divmod(whole, part) for whole, part in zip(size, table.shape, strict=True))
     return height == width and not (more or beyond)
 
 
 def is_turned(tables: Sequence[np.ndarray], classes: int | None) -> bool:
-    """Whether a column is a box: as the number of classes tells, else where there are more columns than rows.
+    """Whether a column is a box: as the number of classes shows, else if there are more columns than rows.
 
-    Tables of as many columns, a sample each: where one has more rows than another, a row is a box.
+    Each sample has a table with the same number of columns. If the numbers of rows differ, a row is a box.
     """
     table = tables[0]
     if any(len(other) != len(table) for other in tables):
@@ -109,12 +110,12 @@ def is_turned(tables: Sequence[np.ndarray], classes: int | None) -> bool:
 
 
 def widths(classes: int | None) -> tuple[int, ...]:
-    """How many columns stand behind a box where so many classes are known."""
+    """Returns how many columns of scores may follow a box; empty if the number of classes is unknown."""
     return () if classes is None else (classes, 1 + classes)
 
 
 def columns_of_scores(tables: Sequence[np.ndarray]) -> int:
-    """How many columns behind the box hold shares, in all samples."""
+    """Returns how many columns behind the box, up to the first other column, lie from 0 to 1 in all samples."""
     low = np.min([each.min(axis=0) for each in tables], axis=0)[CORNERS:]
     high = np.max([each.max(axis=0) for each in tables], axis=0)[CORNERS:]
     fits = (low >= -SLACK) & (high <= 1 + SLACK)
@@ -122,7 +123,7 @@ def columns_of_scores(tables: Sequence[np.ndarray]) -> int:
 
 
 def background_of(scores: Sequence[np.ndarray]) -> int | None:
-    """The class that most rows belong to; None where there is none."""
+    """Returns the class that most rows belong to with a score above 0.5, or None if there is none."""
     numbers = np.concatenate(scores)
     if numbers.shape[1] < 2:
         return None

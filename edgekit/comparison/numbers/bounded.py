@@ -1,4 +1,4 @@
-"""Outputs whose numbers an operator keeps between 0 and 1, so that a difference says something by itself."""
+"""Outputs whose numbers an operator keeps between 0 and 1, so that an absolute difference has a meaning."""
 
 from __future__ import annotations
 
