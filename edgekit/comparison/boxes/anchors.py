@@ -59,8 +59,7 @@ class AnchorReading(Reading, Protocol):
 
 @dataclass(frozen=True)
 class AnchorRows:
-    """Outputs with a row for each anchor, one with offsets and one with scores; or such outputs for each of several
-    grids."""
+    """Outputs with a row for each anchor, of offsets and of scores; or such outputs for each of several grids."""
 
     grids: tuple[Rows, ...]
     """How offsets of boxes and scores are read."""

@@ -10,11 +10,12 @@ from edgekit.comparison.boxes.matching import SAME_OBJECT
 from edgekit.comparison.meaning_accuracy import LEAST_OVERLAP
 
 FEWEST = 20
-"""How many answers, or positions of a class, prove something: of fewer, one is more than the 5 % that may differ."""
+"""The least number of answers, or positions of a class, to judge by: of fewer, one is more than the 5 % that may
+differ."""
 CROSSING = 0.5
 """The probability from which on the answer is yes."""
 UNSURE = (0.25, 0.75)
-"""Between these a probability tells neither yes nor no: the quarters about a half."""
+"""Between these two probabilities an answer is neither surely yes nor surely no: the quarters about a half."""
 
 
 @dataclass(frozen=True)
@@ -22,30 +23,31 @@ class ClassAccuracy:
     """The class that two models agree on the least, of those with :data:`FEWEST` positions or more in the original."""
 
     number: int
-    """Its place along the axis, or the number that stands for it."""
+    """The index along the axis of classes, or the class's number in an output of class numbers."""
     places: int
     """How many positions have it in the original."""
     kept: int
-    """How many of these have it in the built model too."""
+    """How many of :attr:`places` have the class in the built model, too."""
     overlap: float
-    """``kept`` over the positions that have it in one of the models."""
+    """:attr:`kept` over the positions that have the class in at least one of the models."""
     told: bool = False
     """Whether the graph, names or the original's values tell that it is a class."""
     is_map: bool = False
-    """Whether its positions are those of a map where a probability of its own is more than a half."""
+    """Whether the class has a map of probabilities of its own, and its positions are those with more than a half."""
 
     @property
     def least(self) -> float:
-        """The overlap that is asked: that of boxes of one object, or of a map that of boxes on average.
+        """The least overlap that passes: that of boxes of one object; for a map the mean overlap of boxes.
 
-        A map holds all objects. Where fewer than :data:`FEWEST` positions changed, that of one object is asked.
+        A map holds all objects of a class. If fewer than :data:`FEWEST` positions changed, the overlap of one object is
+        asked.
         """
         changed = round(self.kept / self.overlap) - self.kept if self.overlap else self.places
         return LEAST_OVERLAP if self.is_map and changed >= FEWEST else SAME_OBJECT
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is another class, as boxes that overlap as little are not of the same object."""
+        """Whether the class is lost: boxes that overlap as little are not of the same object."""
         return self.overlap < self.least
 
     def as_record(self) -> dict[str, Any]:
@@ -63,7 +65,7 @@ class ClassAccuracy:
 def overlaps(
     in_reference: Mapping[int, int], in_built: Mapping[int, int], in_both: Mapping[int, int], told: bool
 ) -> Iterator[ClassAccuracy]:
-    """How much the positions of each class overlap that has enough of them in the original."""
+    """Yields the overlap of the positions of each class that has at least :data:`FEWEST` of them in the original."""
     for number, places in in_reference.items():
         if places >= FEWEST:
             kept = in_both.get(number, 0)

@@ -27,9 +27,10 @@ class Classes:
 
 
 def classes_of(model: Model, answers: Sequence[Arrays], embeddings: Collection[str] = ()) -> Classes | None:
-    """What tells the class of a sample; None where nothing does.
+    """Returns the output that tells the class of a sample, or None if no output does.
 
-    Scores tell it if the model's own label is that of the greatest one.
+    Beside a label of the model's own, scores tell the class only if the label is that of the greatest score, or if the
+    label follows from the scores and these are probabilities.
 
     Args:
         model: The original.
@@ -56,9 +57,10 @@ def classes_of(model: Model, answers: Sequence[Arrays], embeddings: Collection[s
 
 
 def _has_probabilities(model: Model, label: str, scores: str, answers: Sequence[Arrays]) -> bool:
-    """Whether scores beside a label are probabilities, in an order of the classes that their names or numbers tell.
+    """Whether scores beside a label are probabilities, and the order of their classes is known.
 
-    Margins of two classes are none of which softmax makes probabilities.
+    The order is not known if labels are numbers of the model's own, and classes have no names. Margins between two
+    classes are not probabilities, and softmax does not turn them into any.
     """
     if model.class_choice.numbers.get(label) and not model.class_names:
         return False
@@ -89,7 +91,7 @@ def require_class_output(model: Model) -> None:
 
 
 def ambiguity(model: Model, *, labelled: bool) -> str | None:
-    """What to tell where several outputs fit the classes and nobody says which tells them; None where it is clear.
+    """Returns a warning if several outputs may tell the class and the user names none of them; None if it is clear.
 
     Args:
         model: The original, its sizes known.

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 LEAST_SAMPLES = 3
 LEAST_SHARE = 0.8
-"""Of a label's samples that one other class answers: less is a confusion of the model's."""
+"""The least share of a label's samples that are answered as one other class; less is confusion of the model's own."""
 
 
 @dataclass(frozen=True)
 class Exchanged:
-    """A label in whose place the original answers another one."""
+    """A label whose samples the original answers as another class."""
 
     label: int
     answered: int
     count: int
-    """How many samples of the label are answered so."""
+    """How many samples of the label are answered as that class."""
     samples: int
     """How many samples have the label."""
 
@@ -27,13 +27,14 @@ class Exchanged:
 
 
 def exchanged_labels(answers: Mapping[tuple[int, int | None], int]) -> tuple[Exchanged, ...]:
-    """Labels that are answered as each other, in a circle: a pair, or more in turn.
+    """Returns labels that are answered as each other in a cycle: a pair, or more.
 
-    Names of sub-folders in the order of the alphabet, say, where the model has another one. A model that is bad at a
-    class answers it as one that it finds; here no class of the circle is found.
+    A cause is sub-folders in alphabetical order where the model's classes have another order. A model that is bad at a
+    class answers it as a class that it finds; of a cycle, the model finds no class.
 
     Args:
-        answers: How many samples of a label, the first number, the original answers as the second; None is no class.
+        answers: How many samples there are for each pair of a label and the class that the original answers; None is no
+            class.
 
     Returns:
         The labels, in order; empty where none are exchanged.
@@ -53,7 +54,7 @@ def exchanged_labels(answers: Mapping[tuple[int, int | None], int]) -> tuple[Exc
 
 
 def _returns(label: int, others: Mapping[int, Exchanged]) -> bool:
-    """Whether one comes back to a label by going from answer to answer."""
+    """Whether following the answers from a label leads back to it."""
     place = label
     for _ in others:
         if place not in others:

@@ -1,4 +1,4 @@
-"""How often the original and the built model find a sample's label, and in which output they tell it."""
+"""How often the original and the built model find a sample's label, and which output tells the class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
 
 TWO = 2
-"""Classes of which one is told by a single probability, and which scores rank."""
+"""The number of classes that a single probability tells apart, and of which scores rank the samples."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class TaskAccuracy:
     numbered: str | None = None
     """How classes were numbered, in words, where nothing but the order of names told it."""
     worst_class: ClassLoss | None = None
-    """The class whose loss is evidence of the most; None where none is found less often."""
+    """The class whose losses are the strongest evidence of a regression; None if no class lost samples."""
     exchanged: tuple[Exchanged, ...] = ()
-    """Labels in whose place the original answers another one, in a circle."""
+    """Labels that the original answers as each other, in a cycle."""
     areas: tuple[float, float] | None = None
-    """Of two classes, the area under the ROC curve of the original's scores and of the built model's
-    (:mod:`edgekit.comparison.decisions.ranking`); None of others."""
+    """With two classes, the area under the ROC curve of the original's scores and of the built model's
+    (:mod:`edgekit.comparison.decisions.ranking`); else None."""
     listed: int | None = None
-    """Of how many classes a list is in which labels are found; None where one class is told."""
+    """How many classes the list has in which labels are searched; None if the output tells one class."""
 
     @property
     def drop(self) -> float:
@@ -50,10 +50,10 @@ class TaskAccuracy:
         return self.reference - self.built
 
     def is_chance(self, samples: int) -> bool:
-        """Whether the original finds no more of the labels of these samples than who guesses among the classes.
+        """Whether the original finds no more of the labels of these samples than a guess among the classes would.
 
         A guess finds ``n·p`` of ``n`` labels on average, with a standard deviation of ``√(n·p·(1-p))``, where ``p`` is
-        one in the number of classes (binomial distribution). Up to two deviations above the average are chance.
+        one over the number of classes (binomial distribution). Up to two deviations above the average are chance.
         """
         if self.classes is None:
             return self.reference == 0
@@ -79,7 +79,7 @@ class LabelCount:
 
     Args:
         output: The output that a class is read from; see :func:`class_output`.
-        numbers: What the output calls the classes, in their order; empty where it counts them from 0.
+        numbers: The numbers that the output gives for the classes, in their order; empty if it counts from 0.
     """
 
     def __init__(self, output: str, numbers: Sequence[int] = ()) -> None:
@@ -88,13 +88,13 @@ class LabelCount:
         self.classes: int | None = None
         """How many classes there are; None where no scores stand beside a class number, or before the first sample."""
         self.listed: int | None = None
-        """How many classes a sample's list has; None where one class is told."""
+        """How many classes a sample's list has; None if the output tells one class."""
         self.by_class: Counter[int] = Counter()
         """How many samples of each class are found."""
         self.answers: Counter[tuple[int, int | None]] = Counter()
-        """How many samples of a label, its first number, are answered as the second; None is no class."""
+        """How many samples there are for each pair of a label and the class that is answered; None is no class."""
         self.ranking = Ranking()
-        """Of two classes, how the scores rank the samples."""
+        """With two classes, how the scores rank the samples."""
         self._samples = self._found = 0
 
     def add(self, label: int, outputs: Mapping[str, np.ndarray], sample: str) -> None:
@@ -151,14 +151,19 @@ class LabelCount:
 
 
 def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | None:
-    """The output that tells a sample's class.
+    """Returns the output that tells a sample's class, or None if there is none: the first of these that exists.
 
-    That of ``choice``; else a single integer that is called the label (:func:`is_label`), which is the model's own
-    decision: the greatest of the scores beside it may be another class's, such as the distance from the farthest
-    cluster. Else the first output that holds a score a class, floats along the only axis that is longer than one, of as
-    many classes as there are where that is known, and no state where there are others, nor logits beside their softmax;
-    else a single integer, which is the number of a class; else scores of 8-bit integers; else a list of TopK's; else a
-    single probability, which says yes or no. Embeddings tell no class, nor do scores that TopK puts in order.
+    - the output that ``choice`` names;
+    - a single integer that is called the label (:func:`is_label`), which is the model's own decision: the greatest of
+      the scores beside it may be another class's, such as the distance from the farthest cluster;
+    - the first output with a score for each class: floats along the only axis that is longer than one, of as many
+      classes as there are if that is known, no state if there are other outputs, and no logits beside their softmax;
+    - a single integer, the number of a class;
+    - scores of 8-bit integers;
+    - a list of TopK's;
+    - a single probability, which says yes or no.
+
+    Embeddings tell no class, nor do scores that TopK puts in order.
     """
     choice = choice or ClassChoice()
     if choice.output in outputs:
@@ -177,7 +182,7 @@ def class_output(outputs: Arrays, choice: ClassChoice | None = None) -> str | No
 
 
 def _is_answer(array: np.ndarray) -> bool:
-    """Whether an output may be one probability, of yes."""
+    """Whether an output may be one probability, that of yes."""
     return array.size == 1 and array.dtype.kind == "f"
 
 
@@ -187,17 +192,17 @@ def is_label(output: str) -> bool:
 
 
 def class_index(number: int, numbers: Sequence[int]) -> int:
-    """The class's index of a number that a model gives for it.
+    """Returns the index of the class for which a model gives a number; -1 if ``numbers`` lacks it.
 
     Args:
         number: What the model gives.
-        numbers: What it calls the classes, in their order; empty where it counts them from 0.
+        numbers: The model's numbers of the classes, in their order; empty if it counts from 0.
     """
     return numbers.index(number) if number in numbers else -1 if numbers else number
 
 
 def _scores_beside(label: str, outputs: Mapping[str, np.ndarray]) -> str | None:
-    """The scores that stand beside a label; None where there are none, or where the output is no label."""
+    """Returns the output with the scores beside a label, or None if there is none, or the output is no label."""
     others = {name: np.asarray(array) for name, array in outputs.items() if name != label}
     scores = class_output(others) if is_label(label) else None
     return None if scores is None or others[scores].size == 1 else scores

@@ -1,8 +1,8 @@
-"""What each map of probabilities finds, as networks for segmentation give one for each class.
+"""Compares what maps of probabilities find, as segmentation networks give one for each class.
 
-A map is a class's where the original is sure of it: nearly 0 and nearly 1 stand beside each other, and few numbers lie
-between. A picture's colours, a depth or a heat map have as many numbers about a half as above, and whether one of them
-is more than a half decides nothing: rounding moves it across. Names tell it, too.
+A map is a class's if the original is sure of it: its numbers are nearly 0 or nearly 1, and few numbers lie between. A
+picture's colors, a depth or a heat map have as many numbers about a half as above, and whether one of them is more than
+a half is no decision: rounding changes it. A map is also a class's if classes have names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MapCount:
         self._counts = self._counts + counts
 
     def worst(self, *, named: bool) -> ClassAccuracy | None:
-        """The map with the least overlap, a lost one that is a class's first; None where none has enough positions.
+        """Returns the map with the least overlap, lost maps of classes first, or None if none has enough positions.
 
         Args:
             named: Whether the maps have the names of classes.

@@ -1,9 +1,9 @@
-"""What a single class loses of its labels, where the share over all samples cannot tell.
+"""How many of its labels a single class loses, which the share over all samples cannot show.
 
-Where one sample in 200 is a fraud, a model that never says so finds 99.5% of the labels: it loses half of a budget of
-1%. A budget therefore holds for each class too, as far as its samples tell. Of ``k`` samples of a class that the
-original finds, a model that loses each with the probability ``p`` loses ``l`` or more with that of the binomial tail,
-``P(X ≥ l)``. The least ``p`` for which that is no surprise is what the loss is evidence of.
+If one sample in 200 is a fraud, a model that never says so finds 99.5% of the labels: it loses half of a budget of 1%.
+A budget therefore holds for each class, too, as far as its samples prove anything. If the original finds ``k`` samples
+of a class, a model that loses each of them with the probability ``p`` loses ``l`` or more with the probability of the
+binomial tail, ``P(X ≥ l)``. A loss is evidence of the least ``p`` for which it is not improbable.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 SURPRISE = 0.01
-"""Probability below which a loss in one class is no chance; it is shared among the classes that are looked at."""
+"""The probability below which a loss in one class is not chance; it is divided among the classes that are looked at."""
 _STEPS = 40
-"""Halvings of an interval from 0 to 1: twelve digits."""
+"""The number of halvings of the interval from 0 to 1: twelve digits."""
 
 
 @dataclass(frozen=True)
 class ClassLoss:
-    """The class whose loss is evidence of the most."""
+    """The class whose losses are the strongest evidence of a regression."""
 
     index: int
     found: int
@@ -28,7 +28,7 @@ class ClassLoss:
     lost: int
     """How many fewer the built model finds."""
     drop: float
-    """The least share of labels lost, 0 to 1, that explains it."""
+    """The least share of labels lost, 0 to 1, that explains the class's loss."""
 
     def __str__(self) -> str:
         return (
@@ -42,11 +42,11 @@ class ClassLoss:
 
 
 def worst_class(original: Mapping[int, int], built: Mapping[int, int]) -> ClassLoss | None:
-    """The class whose loss is evidence of the most; None where none is found less often.
+    """Returns the class whose losses are the strongest evidence of a regression, or None if no class lost samples.
 
     Args:
         original: How many samples of each class the original finds.
-        built: How many the built model finds.
+        built: How many samples of each class the built model finds.
     """
     classes = sum(found > 0 for found in original.values())
     losses = [
@@ -58,10 +58,10 @@ def worst_class(original: Mapping[int, int], built: Mapping[int, int]) -> ClassL
 
 
 def explaining_drop(found: int, lost: int, classes: int) -> float:
-    """The least share of labels lost by which a class loses so many of its samples by chance.
+    """Returns the least share of labels lost with which a class loses ``lost`` of ``found`` samples by chance.
 
     Args:
-        found: How many of its samples the original finds.
+        found: How many samples of the class the original finds.
         lost: How many of these are lost; 1 or more.
         classes: How many classes are looked at.
     """

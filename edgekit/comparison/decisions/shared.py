@@ -1,20 +1,20 @@
-"""What in an output is a decision, how many of them two models share, and which class loses the most.
+"""What in an output is a decision, how many decisions two models share, and which class loses the most.
 
 A decision is a class at a position: of a picture, of each of its pixels, of a token. Where one class has most
 positions, the share of equal decisions says little of the others: a class with one pixel in a hundred may vanish, and
-99 % are equal. So each class counts by itself too, by the overlap of its positions in both models: intersection over
+99 % are equal. So each class also counts alone, by the overlap of its positions in both models: intersection over
 union, which is what segmentation is measured by (Everingham et al., The PASCAL Visual Object Classes Challenge, 2010).
 
-Where nothing tells that numbers are scores, they may be a regression's, such as the coordinates of key points. The
-largest of those is often the same one in every sample, and stays so whatever the others become. Such decisions count if
-the numbers may be scores, and if to give the most frequent answer everywhere would not be right nearly everywhere.
+If nothing shows that numbers are scores, they may be a regression's, such as the coordinates of key points. The largest
+of such numbers often has the same index in every sample, whatever becomes of the others. Their decisions count only if
+the numbers may be scores, and if giving the most frequent answer everywhere would not be right nearly everywhere.
 
-Of tags that do not exclude each other the largest says little: it stays the largest when all are halved, and then none
-is found any more. So each of them is a yes or no as well. Where both models are sure that none is there, the largest
-one decides nothing, and such positions do not count.
+Of tags that do not exclude each other the largest says little: it stays the largest when all are halved, and then no
+tag is found any more. So each tag is a yes-or-no decision as well. At positions where both models are sure that no tag
+applies, the largest is no decision, and does not count.
 
-A map for each class, as of organs that overlap, has most of its power in the class that is everywhere: a lesion of
-0.1 % of the pixels has less than the error that 20 dB allow.
+Maps of each class, as of organs that overlap, have most of their power in the class that is everywhere: a lesion of
+0.1 % of the pixels has less power than the error that 20 dB allow.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ LARGEST_RANK_WITH_CLASSES = 3
 """Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures, unless the
 graph tells along which axis classes lie."""
 NEARLY_ALL = 0.95
-"""The share of decisions that may be the same one before nothing but that one is told: what has to stay the same."""
+"""The share of equal answers from which on they say nothing: they only show what has to stay the same."""
 PAIR = 2
-"""Classes of which one's probability ranks samples."""
+"""The number of classes at which one class's probability ranks samples."""
 SUM_TOLERANCE = 1e-2
-"""How far from 1 a sum of probabilities may be that are quantized, or half precision."""
+"""How far from 1 a sum of probabilities may be that are quantized, or of half precision."""
 
 
 ONE_SIDED = 1.645
-"""Standard deviations below which a count lies once in 20 times."""
+"""A count is more than this many standard deviations below its mean once in 20 times."""
 
 
 def beyond_luck(changed: float) -> float:
-    """How many decisions change at least but once in 20 times, where so many were counted (Poisson's deviation)."""
+    """Returns the counted changes less what luck explains in 19 of 20 cases, by Poisson's standard deviation."""
     return max(0.0, changed - ONE_SIDED * math.sqrt(changed))
 
 
 def may_be_there(*models: np.ndarray) -> np.ndarray:
-    """At which positions one of the models is not sure that none of several tags is there.
+    """Returns the positions at which at least one of the models is not sure that no tag applies.
 
     Args:
         models: Probabilities of each model, ``[..., tags]`` of one shape.
@@ -68,12 +68,12 @@ class DecidedBy(StrEnum):
     CROSSING = "crossing"
     """Whether an entry is more than a half."""
     NUMBER = "number"
-    """The entry: the number of a class."""
+    """The entry itself: the number of a class."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What decides in an output."""
+    """What counts as a decision in an output."""
 
     by: DecidedBy = DecidedBy.LARGEST
     axis: int = -1
@@ -82,29 +82,29 @@ class Decision:
     """Whether the graph tells the classes, by a Softmax or an ArgMax; else the output's shape suggests them."""
     are_scores: bool = False
     """Whether the numbers are known to be scores. Others that are never negative are amounts, unless they add up to 1:
-    coordinates, distances, depths, of which the largest decides nothing."""
+    coordinates, distances, depths, of which the largest is no decision."""
     independent: bool = False
-    """Whether each number is a probability of its own, as a Sigmoid gives it. Several classes may be there at once, or
-    none: beside the largest, what decides is whether each is more than a half."""
+    """Whether each number is a probability of its own, as a Sigmoid gives it. Several classes may apply at once, or
+    none, so that whether each number is more than a half is a decision, as well as which one is the largest."""
     named: bool = False
-    """Whether the numbers of :attr:`independent` ones are those of the classes that have names."""
+    """Whether :attr:`independent` numbers are those of the classes that have names."""
     is_map: bool = False
-    """Whether :attr:`independent` ones are maps, one for each entry of :attr:`axis`: what a picture's pixels show, or
-    its colours. Then what each map finds is told of, and never makes up for the signal."""
+    """Whether :attr:`independent` numbers are maps, one for each entry of :attr:`axis`: what a picture's pixels show,
+    or its colors. What each map finds is reported, and never makes up for the signal."""
     are_channels: bool = False
     """Whether :attr:`axis` holds the channels of a convolution for pictures or volumes, and nothing tells what they
-    are: logits of classes, or colours, or a flow. The largest decides nothing; that it changes where the original is
-    sure of it is told (:mod:`edgekit.comparison.decisions.sure_classes`)."""
+    are: logits of classes, or colours, or a flow. The largest channel is no decision; changes of it where the original
+    is sure are reported (:mod:`edgekit.comparison.decisions.sure_classes`)."""
     one_each: bool = False
-    """Whether there is one number for each position of a sequence. Where sequences have several lengths, these are no
-    classes, and which position has the largest number decides nothing."""
+    """Whether there is one number for each position of a sequence. If sequences have several lengths, the numbers are
+    no classes, and which position has the largest one is no decision."""
 
 
 class DecisionCount:
     """Counts the decisions that two models share.
 
     Args:
-        decision: What decides, as far as the output's shape allows; None where nothing does.
+        decision: What counts as a decision, as far as the output's shape allows; None if nothing does.
         quantized: Whether the output's 8-bit integers are numbers that were quantized, and not labels, say.
     """
 
@@ -161,12 +161,12 @@ class DecisionCount:
             self._add_classes(*largest)
 
     def shared(self) -> tuple[float | None, int | None]:
-        """The share of decisions that are the same, and their number; None without any.
+        """Returns the share of decisions that are the same, and their number; None twice without decisions.
 
-        Of yes and no those count that are rarer in the original: each model's, as with boxes, from 20 on, or where the
-        original alone has 10, whatever becomes of them. Where there are few of them, to say nothing but the other would
-        be right nearly everywhere. Of independent classes the largest ones
-        count, or what each of them says, whichever stays the less.
+        Of yes and no the answer counts that is rarer in the original, as boxes do: how often both models together give
+        it, if that is at least 20 times, or at least 10 times in the original. If it is rare, always giving the other
+        answer would be right nearly everywhere. Of independent classes the lower of two shares counts: of the largest
+        ones, or of what each class says.
         """
         shares = [(self._same / self._count, self._count)] if self._decides() else []
         rarer = int(self._answers.sum(axis=1).argmin())
@@ -178,7 +178,8 @@ class DecisionCount:
         return min(shares, default=(None, None))
 
     def worst_class(self) -> ClassAccuracy | None:
-        """The class with the least overlap, a lost one that is told first; None where none has enough positions."""
+        """Returns the class with the least overlap, lost ones that are told first; None if none has enough
+        positions."""
         if self._decision is None:
             return None
         if self._decision.is_map:
@@ -194,14 +195,14 @@ class DecisionCount:
 
     @property
     def may_decide(self) -> bool:
-        """Whether the original's numbers are scores, or may be some."""
+        """Whether the original's numbers are, or may be, scores."""
         if self._count == 0 or self._decision is None or (self._decision.one_each and len(self._lengths) > 1):
             return False
         return self._decision.told or self._decision.are_scores or self._add_up or not self._may_be_amounts
 
     @property
     def tells_one(self) -> bool:
-        """Whether the original decides nearly always alike, and nothing else says that its numbers are scores."""
+        """Whether nearly all of the original's decisions are the same, and nothing else shows scores."""
         if self._decision is None or self._decision.told or self._decision.are_scores or self._count < FEWEST:
             return False
         return self.answers_one
@@ -215,16 +216,16 @@ class DecisionCount:
     def says_little(self) -> bool:
         """Whether there are no decisions, or nearly all are the same one of two classes that exclude each other.
 
-        Of two classes any bound may be asked of one's probability, of more the largest is.
+        With two classes an app may compare a probability with any bound; with more it takes the largest.
         """
         independent = self._decision is not None and self._decision.independent
         return self.shared()[0] is None or (self.answers_one and not independent and self._classes == PAIR)
 
     @property
     def only_answer(self) -> int | None:
-        """What the original decides at all of :data:`FEWEST` positions or more, where the graph tells that it does.
+        """What the original decides at all positions, :data:`FEWEST` or more, if the graph shows decisions.
 
-        A class, or 1 for yes and 0 for no; None where there are several answers, or fewer positions.
+        A class, or 1 for yes and 0 for no; None if there are several answers, or fewer positions.
         """
         if self._decision is None:
             return None
@@ -236,7 +237,7 @@ class DecisionCount:
 
     @property
     def tells_classes(self) -> bool:
-        """Whether the graph tells the classes that it counts."""
+        """Whether the graph declares the classes that are counted."""
         return self._decision is not None and self._decision.told and self._count > 0
 
     def _decides(self) -> bool:
@@ -244,7 +245,7 @@ class DecisionCount:
 
     @property
     def _is_one_of_few(self) -> bool:
-        """Whether fewer than :data:`FEWEST` decisions are all the same one, of numbers that may be no scores."""
+        """Whether fewer than :data:`FEWEST` decisions are all the same, of numbers that need not be scores."""
         known = self._decision is not None and (self._decision.told or self._decision.are_scores)
         return not known and self._count < FEWEST and len(self._in_reference) == 1
 

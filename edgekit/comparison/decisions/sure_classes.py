@@ -2,10 +2,9 @@
 
 Most networks for segmentation end in logits, one channel for each class, and the largest one tells what a pixel or a
 voxel shows. A flow or a picture has channels as well, of which the largest says nothing: where two are nearly equal,
-rounding decides. So a position counts only where the original is sure of it. Logits are where the largest one is ahead
-by ln 3, three times the probability of the next. And it has to be ahead by more than the error of the whole output
-explains: what still changes there is a place at which the error is far larger than elsewhere, as in a rare organ that
-integers lose.
+rounding decides. So a position counts only if the original is sure of it: its largest logit is ahead of the next by ln
+3, three times the probability, and by more than the error of the whole output explains. A position that still changes
+has a far larger error than others, as in a rare organ that integers lose.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from edgekit.comparison.decisions.class_overlap import ClassAccuracy, overlaps
 SURE = math.log(3)
 """By how much a logit is ahead whose class has three times the probability of the next one."""
 FAR = 3 * math.sqrt(2)
-"""The same in root mean squares of an output's error: three standard deviations of a difference of two channels."""
+"""By how many root mean squares of an output's error a logit has to be ahead: three standard deviations of a difference
+of two channels."""
 
 
 class SureClassCount:

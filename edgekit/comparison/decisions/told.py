@@ -1,12 +1,12 @@
-"""Which outputs the graph says to hold classes, and along which axis.
+"""Finds the outputs that hold classes according to the graph, and the axis of the classes.
 
-A Softmax, one that is written out too, an ArgMax or a Sigmoid tells it, and so does an axis as long as the list of the
-classes' names: a tagger's logits for each token are classes as a Softmax's are. A vector may be scores or a regression,
-and is judged by its values (:mod:`edgekit.comparison.decisions.shared`). A table of several rows is scores where a
-product with a matrix gives each row as it is, as in language models; a convolution's rows are places of a grid with
-whatever stands there. What a further product reads are features that another output is made of. What has the shape of
-an input is a signal or a state, as that was: a heartbeat that was restored, whose largest number is the place of a
-peak. Other channels of a convolution for pictures or volumes may be logits of classes without names.
+A Softmax (also one that is written out), an ArgMax or a Sigmoid shows classes, and so does an axis as long as the list
+of the classes' names: a tagger's logits for each token are classes as a Softmax's are. A vector may be scores or a
+regression, and is judged by its values (:mod:`edgekit.comparison.decisions.shared`). A table of several rows holds
+scores if each row is a product with a matrix, as in language models; the rows of a convolution are places of a grid
+with any numbers. An output that a further product reads holds features, of which another output is made. An output with
+the shape of an input is a signal or a state, as the input is: in a heartbeat that was restored, the largest number is
+the place of a peak. Other channels of a convolution for pictures or volumes may be logits of classes without names.
 
 Networks for pictures have their classes along the second axis (batch, classes, height, width), where the largest entry
 of the last axis would be a column of the picture.
@@ -26,17 +26,17 @@ from edgekit.model import Model
 _SOFTMAX = {"LogSoftmax", "Softmax"}
 _INDEPENDENT = {"HardSigmoid", "Sigmoid"}
 _PRODUCTS = ("Einsum", "Gemm", "MatMul")
-"""What the names of products with a matrix hold, fused and quantized ones too."""
+"""What the names of matrix products contain, also of fused and quantized ones."""
 _CONVOLUTIONS = ("Conv", "QLinearConv")
 _ML_DOMAIN = "ai.onnx.ml"
 _ALONG_ONE_AXIS = 13
-"""From which operator set on Softmax goes along one axis; before, along that and all behind it."""
+"""The operator set from which on Softmax works along one axis; before, it works along that axis and all behind it."""
 
 
 def decisions_of(model: Model) -> dict[str, Decision | None]:
-    """What decides in the outputs of which the graph, or the names of the classes, tell something; by name.
+    """Returns what counts as a decision in the outputs for which the graph or the names of the classes show it.
 
-    None stands for outputs in which nothing does.
+    None marks outputs without decisions.
     """
     graph = model.graph
     answers = yes_or_no_outputs(model)
@@ -64,7 +64,7 @@ def decisions_of(model: Model) -> dict[str, Decision | None]:
 
 
 def _form(value: ir.Value) -> tuple[str, ...] | None:
-    """The shape of a tensor of floats, to compare; None of others, of a single number, and where sizes are unknown."""
+    """Returns the shape of floats of rank 2 or more, to compare; None for others, single numbers and unknown sizes."""
     shape = value.shape
     if shape is None or value.dtype is None or not value.dtype.is_floating_point() or all(size == 1 for size in shape):
         return None
@@ -73,13 +73,13 @@ def _form(value: ir.Value) -> tuple[str, ...] | None:
 
 
 def _has_rows(output: ir.Value) -> bool:
-    """Whether it holds several vectors a sample."""
+    """Whether an output holds several vectors for each sample."""
     shape = output.shape
     return shape is not None and len(shape) > 2 and any(size != 1 for size in list(shape)[1:-1])
 
 
 def _is_linear(output: ir.Value) -> bool:
-    """Whether each row is a product with a matrix, which may be scaled and bounded."""
+    """Whether each row of an output is a product with a matrix, perhaps scaled and bounded."""
     width = None if output.shape is None else output.shape[-1]
     value: ir.Value | None = output
     while value is not None and (node := value.producer()) is not None:
@@ -93,7 +93,7 @@ def _is_linear(output: ir.Value) -> bool:
 
 
 def _is_multiplied_on(output: ir.Value) -> bool:
-    """Whether a product or a convolution reads it: features that a further output is made of."""
+    """Whether a product or a convolution reads an output: it holds features that a further output is made of."""
     return any(
         node.op_type in _CONVOLUTIONS or any(product in node.op_type for product in _PRODUCTS)
         for node, _ in output.uses()
@@ -101,7 +101,7 @@ def _is_multiplied_on(output: ir.Value) -> bool:
 
 
 def _channels(output: ir.Value) -> Decision | None:
-    """What may decide in the channels of a convolution for pictures or volumes; None in other outputs."""
+    """Returns the decision in the channels of a convolution for pictures or volumes, or None for other outputs."""
     axis = None if _is_multiplied_on(output) else channel_axis(output)
     if axis is None or output.shape is None or len(output.shape) <= LARGEST_RANK_WITH_CLASSES:
         return None
@@ -109,7 +109,7 @@ def _channels(output: ir.Value) -> Decision | None:
 
 
 def _is_one_each(output: ir.Value) -> bool:
-    """Whether it holds what a product with one column gives, without the axis of size 1."""
+    """Whether an output is a product with a matrix of one column, without the axis of size 1."""
     node, _ = _maker(output)
     made = None if node is None else node.outputs[0].shape
     if output.shape is None or made is None or len(made) <= len(output.shape) or made[-1] != 1:
@@ -137,7 +137,7 @@ def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
 
 
 def _maker(output: ir.Value) -> tuple[ir.Node | None, list[ir.Node]]:
-    """The node that made an output's numbers, and those behind it that hand them on, the last one first."""
+    """Returns the node that made an output's numbers, and the nodes behind it that pass them on, the last one first."""
     way: list[ir.Node] = []
     node = output.producer()
     while node is not None and node.op_type in FORMS | SIZES and not node.domain and node.inputs[0] is not None:
@@ -147,13 +147,13 @@ def _maker(output: ir.Value) -> tuple[ir.Node | None, list[ir.Node]]:
 
 
 def _axis_of_written(node: ir.Node, axis: int, way: list[ir.Node]) -> int | None:
-    """As :func:`_axis_behind`, of a Softmax that is written out along an axis."""
+    """Returns the output's axis of the classes of a Softmax that is written out along ``axis``; None if unknown."""
     shape = node.outputs[0].shape
     return None if shape is None else axis_behind(node.outputs[0], axis % len(shape), way)
 
 
 def _axis_behind(node: ir.Node, way: list[ir.Node], graph: ir.Graph) -> int | None:
-    """Along which axis of the output the classes of a Softmax lie; None where that is not known."""
+    """Returns the output's axis of the classes of a Softmax, or None if that is unknown."""
     shape = node.outputs[0].shape
     if shape is None:
         return None

@@ -1,9 +1,9 @@
 """Outputs that answer a question with yes or no at every position: whether a word begins here, whether somebody speaks.
 
-A Sigmoid makes one probability a position, and whoever uses it asks whether it is more than a half. Along the last
-axis of such an output lies the sequence, where a squeeze has taken the axis of size 1 away, so that its largest entry
-decides nothing. Several probabilities a position are none of these: they may be classes, of which the largest counts,
-or a mask.
+A Sigmoid gives one probability for each position, and an app asks whether it is more than a half. If a Squeeze has
+removed the axis of size 1, the sequence lies along the last axis of such an output, so that its largest entry is no
+decision. Several probabilities for each position are not such answers: they may be classes, of which the largest
+counts, or a mask.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 
 _FORMS = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-"""Operators that hand on all numbers of their first input, in another form."""
+"""Operators that pass on all numbers of their first input in another shape, layout or type."""
 
 
 def yes_or_no_outputs(model: Model) -> frozenset[str]:
-    """The outputs that a Sigmoid makes of one number a position, as far as the graph tells."""
+    """Returns the outputs that a Sigmoid makes of one number for each position, as far as the graph shows it."""
     if not any(_sigmoid_behind(value) for value in model.graph.outputs):
         return frozenset()
     graph = infer_shapes(model, strict=False).graph
@@ -42,7 +42,7 @@ def _answers(output: ir.Value) -> bool:
 
 
 def _forms_of(value: ir.Value) -> Iterator[ir.Value]:
-    """The value, and those behind it that hold the same numbers."""
+    """Yields the value, and the values before it that hold the same numbers."""
     yield value
     node = value.producer()
     while node is not None and node.op_type in _FORMS and not node.domain and node.inputs[0] is not None:

@@ -1,17 +1,17 @@
-"""How near embeddings are to the original's: by their angles, and by the order of neighbours.
+"""How near embeddings are to the original's: by their angles, and by the order of neighbors.
 
-Who uses an encoder compares vectors: which of two is nearer, and whether they are nearer than a bound. Vectors of one
-encoder share much: the cosine of any two may be above 0.9, and then a model that always gives the mean vector has a
-cosine of 0.95 to each of the original's. What tells:
+An app with an encoder compares vectors: which of two is nearer, and whether they are nearer than a bound. Vectors of
+one encoder share much: the cosine of any two may be above 0.9, and then a model that always gives the mean vector has a
+cosine of 0.95 to each of the original's. Two figures show such errors:
 
-- the order of neighbours: for every vector the rank correlation (Spearman 1904) between the cosines of the built vector
-  to the original vectors of all *other* samples, and the cosines of its original; the mean of these. A built vector is
-  searched among those of the original, as one that a device computes is in an index that a server made; a vector turned
-  or permuted finds nothing there. Rank correlations of cosines are what benchmarks of sentence encoders report (STS in
-  MTEB, Muennighoff et al. 2023);
-- what is explained: 1 - Σ|built - original|² / Σ|original - mean|², by which the mean vector explains nothing. Lengths
-  count in it, since inner products and distances go by them, but little: vectors of 1.1 times the length are an error
-  of 1 % of the power.
+- the order of neighbors: the rank correlation (Spearman 1904) between the cosines of a built vector to the original
+  vectors of all *other* samples, and the cosines of its original to these; the mean over all vectors. A built vector is
+  searched among the original vectors, as one that a device computes is in an index that a server made; a vector that is
+  turned or permuted finds nothing there. Rank correlations of cosines are what benchmarks of sentence encoders report
+  (STS in MTEB, Muennighoff et al. 2023);
+- the share that is explained: 1 - Σ|built - original|² / Σ|original - mean|², which is 0 for the mean vector. Lengths
+  count in it, since inner products and distances depend on them, but little: vectors of 1.1 times the length are an
+  error of 1 % of the power.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ import numpy as np
 from edgekit.comparison.embeddings.encoders import rows_of
 
 FEWEST_RANKED = 8
-"""Vectors of which each has 7 neighbours, whose order tells something; of fewer, what is explained counts."""
+"""The least number of vectors whose neighbors are ranked, 7 of each; with fewer, the explained share counts."""
 FEWEST_VECTORS = 2
 MOST_RANKED = 512
-"""Of more vectors, as many evenly among them have their neighbours ranked."""
+"""Of more vectors, only this many, evenly among them, have their neighbors ranked."""
 LEAST_EXPLAINED = 0.9
-"""What of the variance has to be explained over all samples: 10 dB."""
+"""The least share of the variance that has to be explained over all samples: 10 dB."""
 LOST = 0.5
-"""What share of an average vector's variance is error in one that is lost: 3 dB."""
+"""A vector is lost if its error is more than this share of an average vector's variance: 3 dB."""
 MOST_LOST = 0.05
 SAME = 1e-4
-"""Vectors that vary by less than this part of their power are the same vector for all samples."""
+"""Vectors that vary by at most this share of their power are the same vector for all samples."""
 DIGITS = 6
-"""Decimals of a cosine that single precision determines."""
+"""The number of decimals of a cosine that single precision determines."""
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,25 @@ class Angles:
 
     vectors: int
     lost: int
-    """Vectors of which half is error, see :data:`LOST`."""
+    """How many vectors are lost, see :data:`LOST`."""
     rank: float | None
-    """Rank correlation of cosines, from -1 to 1; None of fewer than :data:`FEWEST_RANKED` vectors."""
+    """Rank correlation of cosines, from -1 to 1; None with fewer than :data:`FEWEST_RANKED` vectors."""
     cosine: float
     """Cosine to the original's vector, on average."""
     worst_cosine: float
     explained: float
-    """Share of the variance; negative where more is error."""
+    """The share of the variance that is explained; negative if the error is larger than the variance."""
     tells: bool
     """Whether there are enough vectors, which differ, to judge by."""
 
     @property
     def agreement(self) -> float:
-        """The rank correlation; of too few vectors for one the share that is explained."""
+        """The rank correlation; with too few vectors for one, the share that is explained."""
         return self.explained if self.rank is None else self.rank
 
     @property
     def flaw(self) -> str | None:
-        """What no order of neighbours makes up for; None without."""
+        """Which floor is missed whatever the order of neighbors is, in words; None if none is."""
         if not self.explained >= LEAST_EXPLAINED:
             return f"explains {self.explained:.1%} of what tells vectors apart (at least {LEAST_EXPLAINED:.0%})"
         if self.lost > MOST_LOST * self.vectors:
@@ -79,7 +79,7 @@ class VectorPairs:
         self._got: list[np.ndarray] = []
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
-        """Takes the output for one more sample; what has another shape, or is infinite or NaN, is a vector of zeros."""
+        """Takes the output for one more sample; another shape becomes zeros, and so do infinite or NaN elements."""
         wanted, got = rows_of(reference), np.asarray(built)
         fits = got.shape == reference.shape
         self._wanted.append(wanted.astype(np.float32))
@@ -110,7 +110,7 @@ class VectorPairs:
 
 
 def worst_of(found: Mapping[str, Angles]) -> tuple[tuple[str, ...], Angles]:
-    """The outputs that tell something, and the least of their figures; all outputs where none tells anything."""
+    """Returns the outputs that can be judged, and the worst of their figures; all outputs if none can be judged."""
     names = tuple(name for name, each in found.items() if each.tells) or tuple(found)
     told: Sequence[Angles] = [found[name] for name in names]
     ranks = [each.rank for each in told if each.rank is not None]
@@ -132,9 +132,9 @@ def _directions(vectors: np.ndarray) -> np.ndarray:
 
 
 def _rank_correlation(wanted: np.ndarray, got: np.ndarray) -> float | None:
-    """Spearman's, between cosines of a vector to the originals of other samples; the mean of all vectors'.
+    """Returns Spearman's rank correlation between cosines to other samples' originals, as a mean over vectors.
 
-    None where all cosines of each original are the same.
+    None if all cosines of each original are the same.
     """
     places = np.linspace(0, len(wanted) - 1, min(len(wanted), MOST_RANKED)).round().astype(int)
     originals, built = _directions(wanted[places]), _directions(got[places])
@@ -149,7 +149,7 @@ def _rank_correlation(wanted: np.ndarray, got: np.ndarray) -> float | None:
 
 
 def _ranks(numbers: np.ndarray) -> np.ndarray:
-    """The place of each number in their order, counted from the middle; that of equal ones is the mean of theirs."""
+    """Returns the rank of each number, counted from the middle; equal numbers get the mean of their ranks."""
     _, inverse, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     places: np.ndarray = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
     places -= places.mean()

@@ -1,14 +1,14 @@
-"""Recognises an encoder: which of a graph's outputs are embeddings, vectors that are compared by their angle.
+"""Recognizes an encoder: which of a graph's outputs are embeddings, vectors that are compared by their angle.
 
-An output is one
+An output is an embedding if
 
-- that the graph divides by its length (L2 normalization): ``LpNormalization``, ``x / ReduceL2(x)``, ``x / sqrt(Σ x²)``
-  or ``x · rsqrt(Σ x²)``, whatever keeps the divisor from 0, as exporters of PyTorch, Keras and TensorFlow write it;
-- that is the mean of a sequence's vectors under a mask, ``Σ x·m / Σ m``: sentence encoders that do not normalize;
-- whose name is one that exporters of encoders give by convention.
+- the graph divides it by its length (L2 normalization): ``LpNormalization``, ``x / ReduceL2(x)``, ``x / sqrt(Σ x²)`` or
+  ``x · rsqrt(Σ x²)``, whatever keeps the divisor from 0, as exporters of PyTorch, Keras and TensorFlow write it;
+- it is the mean of a sequence's vectors under a mask, ``Σ x·m / Σ m``: sentence encoders that do not normalize;
+- its name is one that exporters of encoders give by convention.
 
-It is a vector of :data:`FEWEST_NUMBERS` numbers or more. Scores are none: what a Softmax or a Sigmoid gives, and
-the outputs of a model whose classes are known.
+An embedding is a vector of :data:`FEWEST_NUMBERS` numbers or more. Scores are no embeddings: what a Softmax or a
+Sigmoid gives, and the outputs of a model whose classes are known.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FORM = (
     "DequantizeLinear",
 )
 _GUARDS = ("Max", "Clip", "Add", "Expand", "Where")
-"""What keeps a divisor from 0, and gives it the vector's shape."""
+"""Operators that keep a divisor from 0, or give it the vector's shape."""
 _SCORES = ("Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid", "Hardmax")
 _MASKS = (ir.DataType.BOOL, ir.DataType.INT64, ir.DataType.INT32, ir.DataType.UINT8, ir.DataType.INT8)
 _SQUARE, _ROOT = 2.0, 0.5
@@ -75,7 +75,7 @@ def _found(graph: ir.Graph, answers: Sequence[Arrays]) -> Iterator[str]:
 
 
 def _is_vector(array: np.ndarray) -> bool:
-    """Whether these are vectors of floats: (vectors, numbers), or one vector among axes of 1."""
+    """Whether an output holds vectors of floats: (vectors, numbers), or one vector among axes of 1."""
     if array.dtype.kind != "f" or array.ndim < 2:
         return False
     alone = max(array.shape) == array.size
@@ -99,7 +99,7 @@ def _is(node: ir.Node | None, *op_types: str) -> bool:
 
 
 def _behind_form(value: ir.Value) -> ir.Value:
-    """The value whose numbers these are, in another form."""
+    """Returns the value before nodes that only change its shape or type."""
     while True:
         node = value.producer()
         joins_nothing = _is(node, "Concat", "Sum") and node is not None and len(node.inputs) == 1
@@ -109,7 +109,7 @@ def _behind_form(value: ir.Value) -> ir.Value:
 
 
 def _normalized(node: ir.Node) -> ir.Value | None:
-    """What the node divides by its own length; None where it does something else."""
+    """Returns the value that the node divides by its own length, or None if it does something else."""
     if _is(node, "LpNormalization"):
         return node.inputs[0] if node.attributes.get_int("p", 2) == 2 else None
     if _is(node, "Div"):
@@ -124,7 +124,7 @@ def _normalized(node: ir.Node) -> ir.Value | None:
 
 
 def _inverse(value: ir.Value) -> ir.Value | None:
-    """What the value is the inverse of."""
+    """Returns the value that another is the inverse of, a power of -0.5 itself, or None."""
     node = _behind_guards(value).producer()
     if _is(node, "Reciprocal") and node is not None:
         return node.inputs[0]
@@ -136,7 +136,7 @@ def _inverse(value: ir.Value) -> ir.Value | None:
 
 
 def _if_length(vector: ir.Value | None, divisor: ir.Value | None) -> ir.Value | None:
-    """The vector, where the divisor is its length."""
+    """Returns the vector if the divisor is its length, else None."""
     if vector is None or divisor is None:
         return None
     measured = _measured(divisor)
@@ -144,7 +144,7 @@ def _if_length(vector: ir.Value | None, divisor: ir.Value | None) -> ir.Value | 
 
 
 def _measured(length: ir.Value) -> ir.Value | None:
-    """The vector that a value is the length of."""
+    """Returns the vector whose length a value is, or None."""
     node = _behind_guards(length).producer()
     if node is None:
         return None
@@ -157,7 +157,7 @@ def _measured(length: ir.Value) -> ir.Value | None:
 
 
 def _squared(total: ir.Value) -> ir.Value | None:
-    """The vector that a value is the sum of squares of."""
+    """Returns the vector whose sum of squares a value is, or None."""
     node = _behind_guards(total).producer()
     if node is None or node.inputs[0] is None:
         return None
@@ -177,7 +177,7 @@ def _squared(total: ir.Value) -> ir.Value | None:
 
 
 def _behind_guards(value: ir.Value) -> ir.Value:
-    """The value that is kept from 0, and broadcast."""
+    """Returns the value before nodes that keep it from 0, or broadcast it."""
     while True:
         value = _behind_form(value)
         node = value.producer()

@@ -1,15 +1,16 @@
-"""Outputs that hold quantities of their own side by side: an offset in pixels beside a price.
+"""Outputs whose columns are different quantities, such as an offset in pixels beside a price.
 
-The power of the largest column is that of the whole output, however wrong the others are. What an output explains,
-``1 - Σ (built - reference)² / Σ (reference - mean)²``, is therefore asked of each column where columns have different
-scales: scores of classes, probabilities and embeddings have one, and are judged as a whole.
+The power of the largest column is nearly that of the whole output, however wrong the others are. What an output
+explains, ``1 - Σ (built - reference)² / Σ (reference - mean)²``, is therefore asked of each column if columns have
+different scales. Scores of classes, probabilities and embeddings have one scale, and are judged as a whole.
 
-Quantities may also vary little around a large number: a temperature in kelvin, a load of 300 kWh give or take 10. The
-power of such an output is that of the number, and an error of three standard deviations is 20 dB below it. Where one
-number stands alone, the same one of several is the largest in all samples, as the highest of some quantiles is, or the
-numbers decide nothing at all, as those of a forecast, no class is told, and what counts is the power of what varies.
-So it is with shares: a probability of 30 % give or take 2 ranks nothing any more where the error is 3, which is 20 dB.
-And so it is with tables, such as quantiles for each hour of a day, unless they are shares, which may be a map.
+Quantities may also vary little around a large number: a temperature in kelvin, or a load of 300 kWh plus or minus 10.
+The power of such an output is that of the large number, and an error of three standard deviations is 20 dB below it.
+What counts then is the power of what varies, provided that the output tells no class: it is a single number, the same
+one of several is the largest in all samples, as the highest of some quantiles is, or the numbers are no decision, as
+those of a forecast. The same holds for numbers between 0 and 1: a probability of 30 plus or minus 2 % no longer ranks
+samples if the error is 3 %, which is 20 dB. It holds for tables, too, such as quantiles for each hour of a day, unless
+their numbers lie between 0 and 1, which may be a map.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from edgekit.comparison.embeddings.angles import LEAST_EXPLAINED
 MOST_COLUMNS = 16
 """Longer vectors are scores of classes, embeddings or curves; longer rows of a table are scores or features."""
 LONGEST_CURVE = 4096
-"""Of longer vectors and tables no means are kept."""
+"""For vectors and tables with more numbers no means are kept."""
 MOST_AXES = 3
-"""A table has up to this many: a batch, steps and what is told of each. Others are maps and pictures."""
+"""A table has at most this many axes: a batch, steps and the numbers of each step. Others are maps and pictures."""
 FEWEST_SAMPLES = 16
 """On fewer samples the variances of two columns of one scale may be far apart by chance."""
 APART = 100.0
-"""How many times the variance of one column has to be that of another: ten times its scale."""
+"""How many times the variance of one column has to be that of another for their scales to differ: ten times the
+scale."""
 SHARES_VARY = 10 * 2.0**-11
-"""The standard deviation from which on shares tell samples apart: ten times the spacing of half-precision numbers below
-1. Those of a Sigmoid that is sure of all samples vary less, and rounding is much of that."""
+"""The standard deviation from which on numbers between 0 and 1 tell samples apart: ten times the spacing of
+half-precision numbers below 1. Those of a Sigmoid that is sure of all samples vary less, and rounding is much of
+that."""
 SAME = 1e-10
 """What varies by less than this share of its power is the same for all samples: rounding makes up the rest."""
 
@@ -52,12 +55,12 @@ class ColumnAccuracy:
 
     @property
     def is_lost(self) -> bool:
-        """Whether so little is left of it that people are told, as of embeddings."""
+        """Whether the column explains less than :data:`LEAST_EXPLAINED`, so that people are told."""
         return not self.explained >= LEAST_EXPLAINED
 
     @property
     def tells_nothing(self) -> bool:
-        """Whether to give its mean for every sample would be no farther from the original."""
+        """Whether giving the column's mean for every sample would be no farther from the original."""
         return not self.explained > 0
 
 
@@ -66,9 +69,9 @@ class ColumnError:
     """By how much one number of an output is off, in its own unit."""
 
     mean: float
-    """On average over the samples, without signs."""
+    """The absolute error, on average over the samples."""
     most: float
-    """On the worst sample."""
+    """The absolute error on the worst sample."""
     deviation: float
     """The standard deviation of the original's number over the samples."""
 
@@ -118,7 +121,7 @@ class Columns:
         self._errors, self._most = self._errors + error, np.maximum(self._most, error)
 
     def worst(self) -> ColumnAccuracy | None:
-        """The column that is explained the least; None where columns have one scale, or too few samples tell."""
+        """Returns the column that is explained the least, or None if columns have one scale or samples are too few."""
         if not self._tells or self._are_shares or not self._is_short:
             return None
         variance = self._variance
@@ -130,12 +133,12 @@ class Columns:
         return ColumnAccuracy(int(told[least]), len(variance), float(explained[least]))
 
     def centred_db(self, *, decides: bool = True, shares_decide: bool = True) -> float | None:
-        """SQNR of what varies between samples, in dB; None where a class may be told, or too few samples tell.
+        """Returns the SQNR in dB of what varies between samples; None if a class may be told or samples are too few.
 
         Args:
-            decides: Whether the largest number may tell a class; not that of amounts, say.
-            shares_decide: The same of shares; not those by which nearly all samples are of one class, whose order is
-                all that is left to tell.
+            decides: Whether the largest number may tell a class; that of amounts, say, does not.
+            shares_decide: Whether the largest of numbers between 0 and 1 may tell a class. It does not if nearly all
+                samples are of one class: then only the order of the samples counts.
         """
         decides = shares_decide if self._are_shares else decides and (len(self._largest) > 1 or not self._is_short)
         if not self._tells or decides or (self._are_shares and not self._is_vector):
@@ -148,11 +151,11 @@ class Columns:
         return math.inf if noise == 0 else 10 * math.log10(float(variance[told].sum()) / noise)
 
     def errors(self, *, decides: bool = True, shares_decide: bool = True) -> tuple[ColumnError, ...]:
-        """By how much each number is off, of a short output of quantities; empty for others.
+        """Returns by how much each number is off, for a short output of quantities; empty for other outputs.
 
         Args:
             decides: See :meth:`centred_db`.
-            shares_decide: The same.
+            shares_decide: See :meth:`centred_db`.
         """
         if not self._is_short or self.centred_db(decides=decides, shares_decide=shares_decide) is None:
             return ()
@@ -162,7 +165,7 @@ class Columns:
 
     @property
     def is_vector(self) -> bool:
-        """Whether one axis alone is longer than 1."""
+        """Whether only one axis is longer than 1."""
         return self._is_vector
 
     @property

@@ -3,10 +3,11 @@
 Such a field may vary little around a large number, as a flow does that is mostly a shift, or a temperature in kelvin.
 The power of the output is that of the number then: a shift of 3 voxels give or take 0.4 has 20 dB although one of the
 three components is zero throughout. What counts is the power of what varies about each channel's mean, over places and
-samples. It is told where the whole has more than :data:`AROUND` times that power; of other fields the signal asks for
-as much. More channels than quantities have are features, or the cells of a detector.
+samples. It is asked only if the whole output has more than :data:`AROUND` times that power; for other fields the floor
+of the signal asks for as much. Outputs with more channels than quantities have hold features, or the cells of a
+detector.
 
-Of channels with scales of their own the one that is explained the least is told, as of columns
+If channels have different scales, the one that is explained the least is reported, as for columns
 (:mod:`edgekit.comparison.numbers.columns`).
 """
 
@@ -19,14 +20,15 @@ import numpy as np
 from edgekit.comparison.numbers.columns import APART, MOST_COLUMNS, SAME, ColumnAccuracy
 
 AROUND = 10.0
-"""How many times the power of what varies that of the whole has to be: 20 dB of the one are 10 dB of the other then."""
+"""The whole has to have more than this many times the power of what varies: 20 dB of the former are then 10 dB of the
+latter."""
 
 
 class Fields:
     """Gathers what each channel of one output keeps of the original's, sample by sample.
 
     Args:
-        axis: Along which axis channels lie; None of an output that is no field.
+        axis: The axis of the channels; None if the output is no field.
     """
 
     def __init__(self, axis: int | None) -> None:
@@ -59,7 +61,7 @@ class Fields:
         self._noise = self._noise + ((found - wide) ** 2).sum(axis=0)
 
     def centred_db(self) -> float | None:
-        """SQNR of what varies, in dB; None where the signal has little more, nothing varies, or channels are many."""
+        """Returns the SQNR in dB of what varies; None if that is nothing, or nearly all, or with many channels."""
         told = self._told
         if len(self._power) > MOST_COLUMNS:
             return None
@@ -70,7 +72,7 @@ class Fields:
         return math.inf if noise == 0 else 10 * math.log10(variance / noise)
 
     def worst(self) -> ColumnAccuracy | None:
-        """The channel that is explained the least; None where channels have one scale, or there are many."""
+        """Returns the channel that is explained the least, or None if channels have one scale, or are many."""
         told = self._told
         variance = self._variance
         if not 2 <= len(told) <= MOST_COLUMNS or variance[told].max() < APART * variance[told].min():

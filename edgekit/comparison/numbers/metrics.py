@@ -21,24 +21,24 @@ from edgekit.comparison.numbers.orders import OrderAccuracy, OrderCount
 from edgekit.errors import RequirementError
 
 QUIET_SAMPLE = 1e-3
-"""A sample whose mean power is below this share of the output's mean power is measured against that share: what is
-left of an output that is nearly silent there, say a detector's on an empty picture, is rounding."""
+"""A sample whose mean power is below this share of the output's mean power is measured against that share: if an output
+is nearly silent on a sample, as a detector's is on an empty picture, its numbers are rounding."""
 
 TYPICAL_SHARE = 0.1
-"""What of an average sample's power a sample's noise is held against where the sample itself has less."""
+"""The least share of an average sample's power that a sample's noise is compared with."""
 
 PICTURE_RANK = 3
-"""Outputs of 8-bit integers with this many axes or more are taken for pictures, with brightness for values."""
+"""Outputs of 8-bit integers with this many axes or more are assumed to be pictures, whose values are brightness."""
 
 LARGEST = Decision()
-"""What decides where nothing is known: the largest entry of the last axis."""
+"""The decision if nothing is known: the largest entry along the last axis."""
 
 STUCK = 2.0**-9
 """An output that is the same for all samples is stuck when the original's varies by more than this share of its
 greatest magnitude: four times the spacing of half-precision numbers, below which it may vanish in rounding."""
 
 ENOUGH_TO_VARY = 8
-"""From so many samples on an output that depends on the inputs is expected to differ between them."""
+"""From this many samples on, an output that depends on the inputs is expected to differ between samples."""
 
 
 def decibels(signal: float, noise: float) -> float:
@@ -64,52 +64,54 @@ class OutputAccuracy:
     exact: bool
     """Whether every element of every sample is equal; NaN equals NaN."""
     max_abs_error: float | None
-    """None for outputs that are no numbers, and where one side only is infinite or NaN."""
+    """None for outputs that are not numbers, and if one side only is infinite or NaN."""
     sqnr_db: float | None
-    """Over all samples; None for other than floats."""
+    """SQNR in dB over all samples; None for outputs other than floats."""
     worst_sample_db: float | None
-    """The least SQNR of a single sample, see :data:`QUIET_SAMPLE`."""
+    """The least SQNR in dB of a single sample, see :data:`QUIET_SAMPLE`."""
     worst_sample: int | None
-    """Which one that is, counted from 0."""
+    """The sample with :attr:`worst_sample_db`, counted from 0."""
     weakest_db: float | None
-    """The least SQNR of a sample, whose noise is held against its own power or :data:`TYPICAL_SHARE` of an average
-    one's, whichever is more; None for other than floats."""
+    """The least SQNR in dB of a sample, whose noise is compared with its own power or :data:`TYPICAL_SHARE` of an
+    average sample's, whichever is more; None for outputs other than floats."""
     picture_db: float | None
-    """SQNR over all samples of 8-bit integers that are pictures or quantized numbers; None for others."""
+    """SQNR in dB over all samples of 8-bit integers that are pictures or quantized numbers; None for other outputs."""
     cosine: float | None
     agreement: float | None
-    """The share of positions at which both models decide for the same class, or of yes or no, whichever is rarer, that
-    both say (:mod:`edgekit.comparison.decisions.shared`); None without decisions."""
+    """The share of positions at which both models decide for the same class; for yes or no, the share of the answer
+    that is rarer in the original that both models give (:mod:`edgekit.comparison.decisions.shared`); None without
+    decisions."""
     decisions: int | None
-    """At how many positions, or how often both models say so; None without decisions."""
+    """How many positions there are, or how often both models together give the rarer answer; None without decisions."""
     mismatch: float
-    """The share of unequal elements; of a floating-point output, those where one side only is infinite or NaN."""
+    """The share of unequal elements; for a floating-point output, of those where one side only is infinite or NaN."""
     stuck: bool
     """Whether the built output is the same for all samples although the original's is not, see :data:`STUCK`."""
     worst_column: ColumnAccuracy | None = None
-    """Of columns that have different scales the one that keeps the least; None for others."""
+    """The column that keeps the least, if columns have different scales; else None."""
     worst_class: ClassAccuracy | None = None
-    """Of the classes of its decisions the one that keeps the least; None without classes that have enough positions."""
+    """The class of the output's decisions that keeps the least; None if no class has enough positions."""
     centred_db: float | None = None
-    """SQNR of what varies between samples, of quantities, or of a vector or table that decides nothing; None for others
-    (:mod:`edgekit.comparison.numbers.columns`)."""
+    """SQNR in dB of what varies between samples, for quantities, or for a vector or table without decisions; None for
+    other outputs (:mod:`edgekit.comparison.numbers.columns`)."""
     errors: tuple[ColumnError, ...] = ()
-    """By how much each number of quantities is off, in its own unit; empty for others, and for curves."""
+    """By how much each of several quantities is off, in its own unit; empty for other outputs, and for curves."""
     is_curve: bool = False
-    """Whether :attr:`centred_db` is that of a table or a longer vector, of which less is asked."""
+    """Whether :attr:`centred_db` is that of a table or a longer vector, for which less is asked."""
     is_field: bool = False
-    """Whether it is that of what varies over the places of a picture or a volume, of which less is asked, too."""
+    """Whether :attr:`centred_db` is that of what varies over the places of a picture or a volume, for which less is
+    asked."""
     are_shares: bool = False
-    """Whether it is that of numbers between 0 and 1, of which less is asked, too."""
+    """Whether :attr:`centred_db` is that of numbers between 0 and 1, for which less is asked."""
     tells_classes: bool = False
-    """Whether its decisions are about classes by the graph, by a Softmax or an ArgMax."""
+    """Whether the graph declares the output's decisions to be classes, by a Softmax or an ArgMax."""
     only_answer: int | None = None
     """The one class that the original tells at all positions, where the graph says that it tells classes, or the one
-    answer of a probability: 1 for yes, 0 for no. None where there are several, or fewer than 20 positions."""
+    answer of a probability: 1 for yes, 0 for no. None if there are several, or fewer than 20 positions."""
     is_constant: bool = False
     """Whether the original gives the same floating-point numbers for all samples, of which there are 8 or more."""
     order: OrderAccuracy | None = None
-    """Of quantities that stand in order in every sample, how far they still do; None for others."""
+    """How far quantities that are in order in every sample of the original still are; None for other outputs."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest (``output_accuracy`` in its schema)."""
@@ -135,11 +137,11 @@ class OtherFormError(RequirementError):
     """A built model's output has another shape or element type than the original's."""
 
     sample: int = 0
-    """On which sample, counted from 0; whoever walks the samples sets it."""
+    """The sample with the other form, counted from 0; the caller that iterates over the samples sets it."""
 
 
 def _element_type(array: np.ndarray) -> np.dtype:
-    """An array's element type; one for all texts, which runtimes hand out as objects or at a fixed length."""
+    """Returns an array's element type; one type for all texts, which runtimes give as objects or at a fixed length."""
     return np.dtype(object) if array.dtype.kind == "U" else array.dtype
 
 
@@ -148,8 +150,8 @@ class OutputComparison:
 
     Args:
         name: The output.
-        decision: What decides, as far as its shape allows; None where nothing does.
-        quantized: Whether its 8-bit integers are numbers that were quantized, and not labels, say.
+        decision: What counts as a decision, as far as the output's shape allows; None if nothing does.
+        quantized: Whether the output's 8-bit integers are numbers that were quantized, and not labels, say.
     """
 
     def __init__(self, name: str, decision: Decision | None = LARGEST, *, quantized: bool = False) -> None:
@@ -203,7 +205,7 @@ class OutputComparison:
             self._compare_exactly(reference, built)
 
     def result(self) -> OutputAccuracy:
-        """What the samples so far say; at least one has been added."""
+        """Returns the figures of the samples so far; at least one has been added."""
         floats = self._is_float
         agreement, decisions = self._decisions.shared()
         by_sample = self._db_by_sample(QUIET_SAMPLE) if floats else []
@@ -291,7 +293,7 @@ class OutputComparison:
         return decibels(sum(signal for signal, _ in self._powers), sum(noise for _, noise in self._powers))
 
     def _db_by_sample(self, share: float) -> list[float]:
-        """SQNR by sample; each one's noise is held against its own power or a share of an average sample's."""
+        """Returns each sample's SQNR, its noise compared with its own power or a share of an average sample's."""
         mean_signal = sum(signal for signal, _ in self._powers) / len(self._powers)
         return [decibels(max(signal, share * mean_signal), noise) for signal, noise in self._powers]
 
@@ -309,8 +311,9 @@ class Comparison:
 
     Args:
         names: The original's outputs, in order.
-        decisions: What decides in those where it is not the largest entry of the last axis, or where more is known.
-        quantized: Those whose 8-bit integers are numbers that were quantized.
+        decisions: What counts as a decision in the outputs where it is not the largest entry of the last axis, or where
+            more is known.
+        quantized: The outputs whose 8-bit integers are numbers that were quantized.
     """
 
     def __init__(
@@ -341,10 +344,10 @@ class Comparison:
             output.add(reference[name], built[name])
 
     def results(self) -> tuple[OutputAccuracy, ...]:
-        """One result an output, in order."""
+        """Returns one result for each output, in order."""
         return tuple(output.result() for output in self._outputs.values())
 
 
 def _sum_of_products(one: np.ndarray, other: np.ndarray) -> float:
-    """The sum of the products; the same with any number of threads, which a BLAS library's is not."""
+    """Returns the sum of the products; the same with any number of threads, which a BLAS library's is not."""
     return float(np.sum(one * other))

@@ -1,8 +1,8 @@
-"""Numbers that stand in order in every sample, as quantiles of a forecast do, and whether what was built keeps it.
+"""Numbers that are in order in every sample, as quantiles of a forecast are, and whether a build keeps the order.
 
 The tenth percentile is below the median, and a chance to survive falls from year to year. Numbers that are near the
-original's may be out of that order where two of them are near each other: quantiles cross. Rows along the last axis are
-looked at. Two numbers count where they are farther apart in the original than rounding to half precision moves them.
+original's may be out of order where two of them are near each other: quantiles cross. Rows along the last axis are
+looked at. Two numbers count if they are farther apart in the original than rounding to half precision moves them.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ FEWEST_SAMPLES = 16
 MAX_BROKEN = 0.05
 """The share of rows that may be out of order, as of decisions that may change."""
 ROUNDING = 2.0**-11
-"""How near numbers are, as a share of the largest one of their row, that half precision may not tell apart."""
+"""Half precision may not tell numbers apart whose difference is at most this share of the largest one in their row."""
 
 
 @dataclass(frozen=True)
 class OrderAccuracy:
-    """Of how many rows of an output what was built keeps the order."""
+    """How many rows of an output are out of order in the built model."""
 
     rows: int
-    """How many there are along the last axis, over all samples."""
+    """How many rows there are along the last axis, over all samples."""
     broken: int
-    """In how many of them two numbers have changed their order."""
+    """How many of the rows have two numbers that have changed their order."""
 
     @property
     def is_lost(self) -> bool:
-        """Whether more of them are out of order than may be."""
+        """Whether more rows are out of order than :data:`MAX_BROKEN` allows."""
         return self.broken > MAX_BROKEN * self.rows
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class OrderCount:
         self._rises = self._falls = True
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
-        """Looks at the output for one more sample, of one shape; other than rows of 2 to 16 floats are in no order."""
+        """Takes the output for one more sample, of one shape; only rows of 2 to 16 floats have an order."""
         if reference.dtype.kind != "f" or not reference.ndim or not 1 < reference.shape[-1] <= MOST_NUMBERS:
             self._rises = self._falls = False
         if not (self._rises or self._falls):
@@ -64,7 +64,7 @@ class OrderCount:
         self._falling += int(((steps < -least) & (found > 0)).any(axis=1).sum())
 
     def result(self) -> OrderAccuracy | None:
-        """What became of the order; None where the original's numbers are in none, or too few samples tell."""
+        """Returns how far the order is kept, or None if the original's numbers have none, or with too few samples."""
         if self._rises == self._falls or self._samples < FEWEST_SAMPLES:
             return None
         return OrderAccuracy(self._rows, self._rising if self._rises else self._falling)

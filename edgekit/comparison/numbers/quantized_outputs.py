@@ -1,6 +1,6 @@
 """Outputs whose integers stand for other numbers by a scale and a zero point, as those of TensorFlow Lite's INT8 files.
 
-A count more or less is rounding there, as in a picture, and their largest entry is that of the numbers.
+In such outputs a difference of one count is rounding, as in a picture, and the largest integer is the largest number.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from edgekit.model import Model
 
 _FORMS = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-"""Operators that hand on all numbers of their first input, in another form."""
+"""Operators that pass on all numbers of their first input in another shape or layout."""
 
 
 def quantized_outputs(model: Model) -> frozenset[str]:

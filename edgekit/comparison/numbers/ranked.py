@@ -1,23 +1,23 @@
 """Rows in the order of a score: which of them two models both give, wherever they stand.
 
-A detector that ends in TopK or in non-maximum suppression gives its boxes by falling score. Where scores are equal but
-for rounding, rounding decides the order, and which of the candidates is the last one to be taken. On a picture without
-objects these are most rows: a sigmoid of 1e-6 is computed in steps of 6e-8, so that dozens of scores are the same
+A detector that ends in TopK or in non-maximum suppression gives its boxes by falling score. If scores are equal apart
+from rounding, rounding decides their order, and which candidate is the last one that is taken. On a picture without
+objects most rows are such: a sigmoid of 1e-6 is computed in steps of 6e-8, so that dozens of scores are the same
 number, and one candidate more or less moves all rows behind it. What the model determines is the scores, place by
 place, and the set of rows.
 
-So rows change places, and only with rows of the same score, before outputs are compared as all others are. Scores stay
-where they are, and so does a row whose place has another score, which counts as lost: another order is another list.
-Two scores are the same where they differ by less than the SQNR that is asked leaves of them, or by what executions of a
-sigmoid differ by. Two rows are the same where their scores and whole numbers (classes) are, and where the rest differs
-by no more than that SQNR leaves of an average row.
+So rows change places, and only with rows of the same score, before outputs are compared as usual. Scores stay where
+they are, and so does a row whose place has another score in the built model, which counts as lost: another order is
+another list. Two scores are the same if they differ by less than the noise that the asked SQNR allows, or by less than
+executions of a sigmoid differ. Two rows are the same if their scores and whole numbers (classes) are the same, and the
+other numbers differ by no more than the noise that this SQNR allows in an average row.
 
-In a float32 build a row at the cut-off, which has the score of the list's last one, may be another candidate. It is
-left out of the comparison then, and counted: rows that are one model's alone may be :data:`FEW_LOST` of a sample's list
-and of the sum of its scores, or twice of what executions of the original lose
-(:mod:`edgekit.comparison.acceptance.conditioning`).
-The sum of the scores sees a single object that is lost among hundreds of rows of background. Every element of a batch
-has a list of its own. Items that a recommender gives by falling logits or cosines are such rows, too.
+In a float32 build a row at the cut-off, which has the score of the list's last one, may be another candidate. Such a
+row is left out of the comparison, and counted: rows that only one model has may be :data:`FEW_LOST` of a sample's list
+and of the sum of its scores, or twice what executions of the original lose
+(:mod:`edgekit.comparison.acceptance.conditioning`). The sum of the scores shows a single object that is lost among
+hundreds of rows of background. Every element of a batch has a list of its own. Items that a recommender gives by
+falling logits or cosines are such rows, too.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from edgekit.comparison.numbers.metrics import Comparison, json_number
 from edgekit.model import Arrays
 
 FEW_LOST = 0.01
-"""What of a list may be one model's alone where the original determines all of it: as of a picture's elements that may
-be rounded otherwise, it is a share, since a score may happen to lie at the cut-off."""
+"""The share of a list that only one model may have if the original determines all of it. As with a picture's elements
+that may be rounded otherwise, it is not 0, since a score may happen to lie at the cut-off."""
 LOST_FACTOR = 2.0
-"""How many times as much as between executions of the original may be lost: twice the error, as of numbers."""
+"""How many times the loss between executions of the original may be lost: twice the error, as with numbers."""
 FEWEST_STEPS = 16
-"""From how many rows to the next a column has to fall before it is believed to be in order: by chance it does so once
-in 2**16 times."""
+"""The least number of steps from row to row over which a column has to fall to count as in order: by chance it does so
+once in 2**16 times."""
 MOST_ROWS = 1000
-"""Rows of longer lists are compared by their places: every one is held against every other."""
+"""Rows of longer lists are compared place by place: to match rows, every row is compared with every other."""
 _DECIDES_ORDER = {"NonMaxSuppression", "TopK"}
 
 
@@ -55,19 +55,20 @@ class RankedAccuracy:
     outputs: tuple[str, ...]
     """The outputs that hold the rows."""
     lost_rows: float
-    """The share of a list's rows that are one model's alone, on the worst sample."""
+    """The share of a list's rows that only one model has, on the worst sample."""
     lost_scores: float
-    """The share of the sum of a list's scores that these rows have, on the worst sample; 0 with scores below 0."""
+    """The share of the sum of a list's scores in rows that only one model has, on the worst sample; 0 with scores below
+    0."""
     by_place_db: Mapping[str, float] = field(default_factory=dict)
-    """The least SQNR of a sample where rows are compared by their places, of floating-point outputs."""
+    """The least SQNR in dB of a sample if rows are compared place by place, for floating-point outputs."""
     by_place_mismatch: Mapping[str, float] = field(default_factory=dict)
-    """The share of elements that are not equal then, of other outputs."""
+    """The share of unequal elements if rows are compared place by place, for other outputs."""
     own_lost_rows: float = 0.0
     own_lost_scores: float = 0.0
-    """The same between executions of the original; 0 where that was not asked."""
+    """:attr:`lost_rows` and :attr:`lost_scores` between executions of the original; 0 if they were not measured."""
 
     def shortfall(self) -> str | None:
-        """What of a float32 build is not the original's, in words; None where it is near enough."""
+        """Returns which share of a float32 build is not the original's, in words, or None if it is near enough."""
         for what, lost, own in (
             ("rows", self.lost_rows, self.own_lost_rows),
             ("sum of scores", self.lost_scores, self.own_lost_scores),
@@ -91,19 +92,19 @@ class _Rows:
     axis: int
     """The axis of the rows; those before it have the size 1."""
     numbers: tuple[int, ...]
-    """The columns that are compared by how far they are apart."""
+    """The columns that are compared by their distance."""
     names: tuple[int, ...]
-    """Those that have to be equal: whole numbers, such as classes."""
+    """The columns that have to be equal: whole numbers, such as classes."""
     score: int | None = None
-    """The one that the rows are ordered by; None where another output has it."""
+    """The column that the rows are ordered by; None if another output has it."""
 
     def table(self, array: np.ndarray) -> np.ndarray:
-        """(rows, columns)."""
+        """Returns the array as (rows, columns)."""
         return _table(array, self.axis)
 
 
 class RankedRows:
-    """Puts a model's rows where the original has the same ones, and counts those that it does not have.
+    """Reorders a built model's rows to match the original's, and counts the rows that the original does not have.
 
     Args:
         rows: How each output holds the rows.
@@ -131,11 +132,11 @@ class RankedRows:
         return tuple(self._rows)
 
     def anew(self) -> RankedRows:
-        """The same without samples."""
+        """Returns a new object of the same settings, without samples."""
         return RankedRows(self._rows, self._asked_db, leaves_out=self._leaves_out, in_batches=self._in_batches)
 
     def result(self) -> RankedAccuracy:
-        """What the samples so far say; at least one has been added."""
+        """Returns the figures of the samples so far; at least one has been added."""
         by_place = self._by_place.results()
         return RankedAccuracy(
             self.outputs,
@@ -146,9 +147,9 @@ class RankedRows:
         )
 
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> Arrays:
-        """The built model's outputs on one more sample, their rows where the original has the same ones.
+        """Returns the built model's outputs on one more sample, with their rows where the original has the same ones.
 
-        Outputs that cannot be compared, for want of an output or for their shapes, stay as they are.
+        The outputs stay as they are if one is missing, or if shapes or types differ.
         """
         if any(
             name not in reference or name not in built or _form(built[name]) != _form(reference[name])
@@ -189,7 +190,7 @@ class RankedRows:
 
     @property
     def _share(self) -> float:
-        """What of a power the SQNR that is asked leaves to noise."""
+        """The share of a power that the asked SQNR leaves to noise."""
         return float(10 ** (-self._asked_db / 10))
 
     def _are_same(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -207,9 +208,9 @@ class RankedRows:
             self._lost_scores = max(self._lost_scores, float(scores[lost].sum()) / total)
 
     def _distances(self, wanted: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> np.ndarray:
-        """How far each row is from each of the other model's, as a share of an average row's power.
+        """Returns how far each row is from each of the other model's, as a share of an average row's power.
 
-        Of several outputs the farthest counts; rows that differ in whole numbers are infinitely far apart.
+        With several outputs the farthest counts; rows that differ in whole numbers are infinitely far apart.
         """
         count = len(next(iter(wanted.values())))
         apart = np.zeros((count, count))
@@ -223,7 +224,7 @@ class RankedRows:
 
 
 def _lists(outputs: Mapping[str, np.ndarray], names: Collection[str]) -> list[Arrays]:
-    """The outputs for each element of a batch; none where they have batches of several sizes."""
+    """Returns the outputs for each element of a batch; empty if outputs have batches of several sizes."""
     arrays = {name: outputs[name] for name in names if name in outputs}
     sizes = {array.shape[:1] for array in arrays.values()}
     if len(sizes) != 1 or () in sizes:
@@ -237,7 +238,7 @@ def _form(array: np.ndarray) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _apart(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Squared distances of rows, as a share of the mean power of ``one``'s rows."""
+    """Returns squared distances of rows, as a share of the mean power of ``one``'s rows."""
     powers = np.square(one).sum(axis=1)
     with np.errstate(all="ignore"):
         squares = powers[:, None] + np.square(other).sum(axis=1)[None] - 2 * one @ other.T
@@ -248,9 +249,9 @@ def _apart(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _partners(distances: np.ndarray, may_move: np.ndarray) -> np.ndarray:
-    """For each row the place of the other model's that it is held against: the nearest ones first, each only once.
+    """Returns for each row the index of the other model's row to compare it with: nearest pairs first, each row once.
 
-    Rows without one get what is left, in order.
+    Rows without a partner get the rows that are left, in order.
     """
     rows, places = np.nonzero(np.isfinite(distances) & may_move[:, None] & may_move)
     found = np.where(may_move, -1, np.arange(len(distances)))
@@ -269,15 +270,11 @@ def _partners(distances: np.ndarray, may_move: np.ndarray) -> np.ndarray:
 def ranked_rows(
     answers: Sequence[Mapping[str, np.ndarray]], graph: ir.Graph, asked_db: float, *, leaves_out: bool
 ) -> RankedRows | None:
-    """How a model's rows are put in order; None where it gives none by falling score, as far as is seen.
-
-    Rows are those of all outputs that follow from a TopK or a NonMaxSuppression and have the same number of rows in
-    every answer, or in every element of a batch. The score is a column that never grows from a row to the next: one
-    from 0 to 1 where there is one, else an output of its own, of logits, cosines or products of vectors.
+    """Returns how a model's rows are matched, or None if it is not seen to give any by falling score.
 
     Args:
         answers: The original's outputs on a few samples.
-        graph: Its graph.
+        graph: The original's graph.
         asked_db: The SQNR that is asked of what was built.
         leaves_out: Whether other candidates at the cut-off are left out of the comparison.
     """
@@ -290,7 +287,7 @@ def ranked_rows(
 
 
 def _rows_by_score(answers: Sequence[Mapping[str, np.ndarray]], ordered: Sequence[str]) -> dict[str, _Rows] | None:
-    """How outputs hold the rows of a list by falling score; None where none do."""
+    """Returns how outputs hold the rows of a list by falling score, or None if none do."""
     if not answers:
         return None
     lists: dict[tuple[int, ...], dict[str, int]] = defaultdict(dict)
@@ -343,12 +340,12 @@ def _axis_of_rows(shapes: Sequence[tuple[int, ...]]) -> int | None:
 
 
 def _table(array: np.ndarray, axis: int) -> np.ndarray:
-    """(rows, columns); there may be no rows."""
+    """Returns an array as (rows, columns); there may be no rows."""
     return array.reshape(array.shape[axis], math.prod(array.shape[axis + 1 :]))
 
 
 def _score_among(tables: Mapping[str, Sequence[np.ndarray]]) -> tuple[str, int] | None:
-    """The output and the column of the score: of those that fall, one from 0 to 1, with the most different numbers."""
+    """Returns the output and the column of the score: a falling one, from 0 to 1 if possible, with the most values."""
     found: dict[tuple[str, int], tuple[bool, int]] = {}
     for name, parts in tables.items():
         if parts[0].dtype.kind != "f" or len({part.shape[1] for part in parts}) != 1:
@@ -364,7 +361,7 @@ def _score_among(tables: Mapping[str, Sequence[np.ndarray]]) -> tuple[str, int] 
 
 
 def _columns(axis: int, parts: Sequence[np.ndarray], score: int | None) -> _Rows:
-    """Which columns are names: those of integers, and of floats those that are whole, unless all of several are."""
+    """Returns which columns are names: integers, and whole floats unless all of several columns are whole."""
     others = [column for column in range(parts[0].shape[1]) if column != score]
     if parts[0].dtype.kind != "f":
         return _Rows(axis, (), tuple(others), score)
