@@ -1,4 +1,4 @@
-"""Makes a model one that a device takes: asks the target, rewrites what it refuses, and asks again."""
+"""Adapts a model to a device: asks the target, rewrites what it refuses, and asks again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from edgekit.target import NodeVerdict, Profile, Support, Target
 
 Converted = TypeVar("Converted")
 MOST_NUMBERS = 64
-"""Of a constant that tells what a node does, such as the axes of a reduction; larger ones are weights."""
+"""The most numbers of a constant that tells what a node does, such as the axes of a reduction; larger ones are
+weights."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Adaptation:
 
 
 def adapted(model: Model, target: Target, profile: Profile, rewrites: Sequence[Rewrite]) -> Adaptation:
-    """The model with the nodes replaced that the profile's device refuses, as far as there are rewrites for them."""
+    """Returns the model with the nodes replaced that the profile's device refuses, as far as there are rewrites."""
     verdicts: list[NodeVerdict] = []
 
     def refusals(candidate: Model) -> Collection[str]:
@@ -55,7 +56,7 @@ class Adapter:
         self._last: dict[str, tuple[Model, Adaptation]] = {}
 
     def adapted(self, model: Model, target: Target, profile: Profile) -> Adaptation:
-        """The model with the nodes replaced that the device refuses, as far as there are rewrites for them."""
+        """Returns the model with the nodes replaced that the device refuses, as far as there are rewrites for them."""
         last = self._last.get(profile.name)
         if last is None or last[0] is not model:
             last = self._last[profile.name] = model, adapted(model, target, profile, self._rewrites)
@@ -63,9 +64,10 @@ class Adapter:
 
 
 def _refused(model: Model, verdicts: Sequence[NodeVerdict]) -> Collection[str]:
-    """The nodes that are refused, and those that differ from one of them in nothing that a device looks at.
+    """Returns the refused nodes, and nodes that differ from a refused one in nothing that a device looks at.
 
-    Where a node is refused, what is behind it is often not looked at: of many layers alike, the first one is told.
+    A target that refuses a node often does not look at the nodes behind it: of many equal layers it names the first
+    one.
     """
     refused = {verdict.node for verdict in verdicts if verdict.support is Support.UNSUPPORTED}
     if not refused:
@@ -75,7 +77,7 @@ def _refused(model: Model, verdicts: Sequence[NodeVerdict]) -> Collection[str]:
 
 
 def _kind(node: ir.Node) -> Hashable:
-    """Operator and attributes of a node, and of each input its type, sizes, and numbers where it is constant."""
+    """Returns a node's operator, its attributes, and each input's type, sizes, and numbers if it is constant."""
     attributes = frozenset((name, str(attribute.value)) for name, attribute in node.attributes.items())
     given = tuple(
         None if value is None else (value.dtype, str(value.shape), _numbers(value.const_value)) for value in node.inputs
@@ -84,7 +86,7 @@ def _kind(node: ir.Node) -> Hashable:
 
 
 def _numbers(constant: ir.TensorProtocol | None) -> Hashable:
-    """The numbers of a small constant, and how many a large one has."""
+    """Returns the numbers of a small constant, how many a large one has, or None for other values."""
     if constant is None or constant.size > MOST_NUMBERS:
         return None if constant is None else constant.size
     return constant.numpy().tobytes()
@@ -114,10 +116,10 @@ def in_known_opset(model: Model) -> Model:
 
 
 def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Sequence[Rewrite]) -> Converted:
-    """What ``convert`` makes of the model; of a rewritten one where it refuses some nodes.
+    """Returns what ``convert`` makes of the model, or of a rewritten one if it refuses some nodes.
 
     Raises:
-        UnsupportedOpsError: It refuses nodes for which there is no rewrite; the nodes of the model as it was given.
+        UnsupportedOpsError: It refuses nodes for which there is no rewrite; the error names nodes of the given model.
     """
     random = random_gaps(model)
     try:
@@ -163,27 +165,27 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
 
 
 def _is_mended(gap: OpGap, outcome: Rewritten, left: Sequence[OpGap]) -> bool:
-    """Whether a node was replaced by others, of which none is refused, while others of the model still are."""
+    """Whether a node was replaced by nodes of which none is refused, while other nodes of the model still are."""
     refused = {rest.node for rest in left}
     made = _made_of(gap.node, outcome.model)
     return bool(left) and any(each.node == gap.node for each in outcome.applied) and not made & refused
 
 
 def _made_of(name: str, model: Model) -> set[str]:
-    """The nodes that rewrites made of a node, and of those again."""
+    """Returns the nodes that rewrites made of a node, and those made of the latter."""
     made = (node for node in model.graph.all_nodes() if origin_of(node) is not None)
     return {node_name(node) for node in made if origin_of(node) == name or node_name(node).startswith(f"{name}/")}
 
 
 def _found_later(refusal: UnsupportedOpsError, outcome: Rewritten, left: Sequence[OpGap]) -> list[OpGap]:
-    """The nodes of the model itself that are refused now, and were not looked at while others were in the way."""
+    """Returns gaps of the model's own nodes that were not looked at while other refused nodes were in the way."""
     known = {gap.node for gap in refusal.gaps}
     origins = {node_name(node): origin_of(node) for node in outcome.model.graph.all_nodes()}
     return [gap for gap in left if gap.node not in known and origins.get(gap.node, "") is None]
 
 
 def _explained(gap: OpGap, outcome: Rewritten, left: Sequence[OpGap]) -> OpGap:
-    """The gap with why rewriting its node did not help."""
+    """Returns the gap with the reason why rewriting its node did not help."""
     if gap.node in outcome.dropped:
         return replace(gap, reason=f"{gap.reason}; {outcome.dropped[gap.node]}")
     made = _made_of(gap.node, outcome.model)

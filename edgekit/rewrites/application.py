@@ -32,7 +32,7 @@ ROUNDS = 8
 """What a rewrite gives may itself be refused and rewritten, this many times."""
 
 OPSET_OF_PURE_MODELS = 18
-"""Version of the standard operators that a model gets which imports none yet."""
+"""The version of the standard operators that a model gets if it imports none yet."""
 
 Refusals = Callable[[Model], Collection[str]]
 """The names of the nodes that a target refuses."""
@@ -45,9 +45,9 @@ class Application:
     rewrite: str
     node: str
     op_type: str
-    """With the domain in front where that is not the standard one."""
+    """With the domain in front, unless that is the standard one."""
     nodes: int
-    """How many stand in its place."""
+    """How many nodes replace it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Rewritten:
     model: Model
     applied: tuple[Application, ...] = ()
     dropped: Mapping[str, str] = field(default_factory=dict)
-    """By node: why rewrites that fitted were not kept."""
+    """For each node, why rewrites that fitted it were not kept."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
@@ -70,16 +70,16 @@ class Rewritten:
 
 
 def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> Rewritten:
-    """The model with the nodes replaced that a target refuses, as far as rewrites take them and prove right.
+    """Returns the model with the nodes replaced that a target refuses, if rewrites take them and prove right.
 
     Args:
         model: The model; it is not changed.
-        refusals: Asks the target.
-        rewrites: What there is, the first choice first.
+        refusals: Returns the names of the nodes that the target refuses in a model.
+        rewrites: The available rewrites, the first choice first.
     """
     refused = refusals(model)
     applied: list[Application] = []
-    dropped: dict[str, dict[str, str]] = {}  # of the host's own rewrites the last reason alone: it came nearest
+    dropped: dict[str, dict[str, str]] = {}  # of the host's own rewrites only the last reason: that one came nearest
     failed: set[tuple[str, str]] = set()
     current = model
     proof: Proof | None = None
@@ -115,7 +115,7 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
 
 @dataclass(frozen=True)
 class _Changed:
-    """What became of a model."""
+    """A model after rewrites that held."""
 
     model: Model
     made: list[Application]
@@ -138,9 +138,9 @@ class _Failed:
 
 
 def _attempts(model: Model, plans: Iterable[Mapping[str, Rewrite]], proof: Proof) -> Iterator[_Changed | _Failed]:
-    """Rewrites the nodes of each plan at once; where that does not prove right, those of its halves.
+    """Rewrites all nodes of each plan at once; if that does not prove right, the nodes of each half of the plan.
 
-    Each step is a sign of progress.
+    Each attempt is reported as progress.
     """
     waiting = deque(plan for plan in plans if plan)
     while waiting:
@@ -166,7 +166,7 @@ def _plan(
 ) -> dict[str, Rewrite]:
     """The first rewrite for each refused node, by name.
 
-    A node that only holds what is refused stands for the nodes in its bodies, once nothing is left to do with itself.
+    If no rewrite is left for a refused node, all nodes in its bodies count as refused in its place.
     """
 
     def first_for(node: ir.Node) -> Rewrite | None:
@@ -180,11 +180,11 @@ def _plan(
 def _planned(
     nodes: Iterable[ir.Node], refused: Collection[str] | None, first_for: Callable[[ir.Node], Rewrite | None]
 ) -> Iterator[tuple[str, Rewrite]]:
-    """The names of the outermost nodes that a rewrite is left for, with it.
+    """Yields the names of the outermost nodes that a rewrite is left for, each with that rewrite.
 
     Args:
-        nodes: Those of a graph.
-        refused: Names; None: all of them are.
+        nodes: The nodes of a graph.
+        refused: The names of the refused nodes; None if all are refused.
         first_for: The first rewrite that is left for a node.
     """
     for node in nodes:
@@ -204,9 +204,9 @@ def _fits(rewrite: Rewrite, node: ir.Node, version: int) -> bool:
 
 
 def _applied(model: Model, plan: Mapping[str, Rewrite], proof: Proof) -> _Changed | dict[str, str] | str:
-    """The model with the nodes replaced; by node why rewrites do not apply, else why it does not hold."""
+    """Returns the changed model, or by node why rewrites do not apply, or why the changed model is not right."""
     copy = model.with_graph(model.graph_model.clone())
-    name_nodes(copy.graph_model)  # passes below would name those that have none otherwise than the plan does
+    name_nodes(copy.graph_model)  # the passes below would give nodes without a name other names than the plan does
     if not copy.opset:
         copy.graph_model.opset_imports[""] = OPSET_OF_PURE_MODELS
     made = []
@@ -267,7 +267,7 @@ def _replace(node: ir.Node, rewrite: Rewrite, model: Model) -> Application:
 
 
 def origin_of(node: ir.Node) -> str | None:
-    """The name of the node that a rewrite replaced by this one and others; None for one that no rewrite made."""
+    """Returns the name of the node that a rewrite replaced by this one, or None if no rewrite made this one."""
     origin = node.metadata_props.get(ORIGIN)
     return None if origin is None else origin.rpartition(" ")[2]
 
@@ -275,9 +275,7 @@ def origin_of(node: ir.Node) -> str | None:
 def with_origins(
     model: Model, verdicts: Sequence[NodeVerdict], dropped: Mapping[str, str] | None = None
 ) -> list[NodeVerdict]:
-    """The verdicts with what rewrites have to do with them.
-
-    A node that a rewrite made is decomposed, not plainly supported; a refusal tells why rewrites were not kept.
+    """Returns the verdicts with what rewrites changed about them.
 
     Args:
         model: The model.

@@ -19,7 +19,7 @@ MOST_CUMULATED = 4096
 MASK_IS_BOOLEAN = 10
 """Since this opset the mask of Dropout holds true and false, and no numbers of the input's type."""
 MASK_KEEPS = 12
-"""Since this opset it is true where an element is kept."""
+"""Since this opset the mask of Dropout is true where an element is kept."""
 EQUAL_TAKES_FLOATS = 11
 """Since this opset Equal takes floats."""
 VECTOR = 16
@@ -30,7 +30,7 @@ def shape_of(value: ir.Value | None) -> tuple[int, ...]:
     """A value's sizes.
 
     Raises:
-        InapplicableError: They are not fixed.
+        InapplicableError: The sizes are not fixed.
     """
     if value is None or value.shape is None or not value.shape.is_static():
         raise InapplicableError("the shape of its input is not fixed")
@@ -41,7 +41,7 @@ def rank_of(value: ir.Value | None) -> int:
     """How many axes a value has.
 
     Raises:
-        InapplicableError: That is not known.
+        InapplicableError: The number of axes is not known.
     """
     if value is None or value.shape is None:
         raise InapplicableError("how many axes its input has is not known")
@@ -52,7 +52,7 @@ def size_along(value: ir.Value | None, axis: int) -> int:
     """A value's size along one axis, where those along others may be open.
 
     Raises:
-        InapplicableError: It is not fixed.
+        InapplicableError: The size along the axis is not fixed.
     """
     rank = rank_of(value)
     assert value is not None
@@ -64,7 +64,7 @@ def size_along(value: ir.Value | None, axis: int) -> int:
 
 
 def kept_sizes(value: ir.Value | None, axes: Iterable[int]) -> list[int]:
-    """What ``Reshape`` takes for leading axes that it keeps: their sizes, and 0, the one that is there, for open ones.
+    """Returns what ``Reshape`` takes to keep leading axes: their sizes, and for open ones 0, which keeps the size.
 
     Raises:
         InapplicableError: How many axes the value has is not known.
@@ -94,12 +94,12 @@ class FloatRemainder(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("Mod",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Floating-point numbers, and the divisor's sign."""
+        """Whether numbers are floating-point, and the result has the divisor's sign."""
         value = node.inputs[0]
         return value is not None and value.dtype in _FLOATS and node.attributes.get_int("fmod", 0) == 0
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """By the exact remainder of C, moved by the divisor where the signs differ."""
+        """Builds the exact remainder of C, plus the divisor where the signs differ."""
         x, y = node.inputs
         assert x is not None
         assert x.dtype is not None
@@ -125,7 +125,7 @@ class CumulativeProduct(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("CumProd",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Along a constant axis of a known size."""
+        """For a constant axis of a known size."""
         x, axis = node.inputs[0], constant_input(node, 1)
         if x is None or axis is None or x.dtype is None:
             raise InapplicableError("its axis is computed")
@@ -150,13 +150,13 @@ class CumulativeProduct(Rewrite):
 
 
 class SignedShift(Rewrite):
-    """``BitShift`` of signed integers by way of unsigned ones; shifts by the width or more leave the sign alone."""
+    """``BitShift`` of signed integers as products and quotients; right shifts by the width or more leave the sign."""
 
     name: ClassVar[str] = "shift of signed integers by unsigned ones"
     op_types: ClassVar[Sequence[str]] = ("BitShift",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Signed integers of 32 or 64 bits."""
+        """Whether integers are signed, of 32 or 64 bits."""
         value = node.inputs[0]
         return value is not None and value.dtype in (ir.DataType.INT32, ir.DataType.INT64)
 
@@ -175,7 +175,7 @@ class SignedShift(Rewrite):
         is_negative = build("Less", x, zero)
         if node.attributes.get_string("direction", "") == "LEFT":
             return [build("Where", is_inside, build("Mul", x, factor), zero)]
-        # -x - 1 turns all bits: what comes in from the left is then zero
+        # -x - 1 inverts all bits: zeros then come in from the left
         turned = build("Where", is_negative, build("Sub", build("Neg", x), one), x)
         last = build("Equal", bounded, most)  # the factor is negative there
         halves = build("Where", last, zero, build("Div", turned, build("Where", last, one, factor)))
@@ -190,12 +190,12 @@ class NarrowArithmetic(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("Abs", "Add", "Sub", "Mul", "Div", "Neg", "BitShift")
 
     def matches(self, node: ir.Node) -> bool:
-        """Integers of 8 bits."""
+        """Whether integers have 8 bits."""
         value = node.inputs[0]
         return value is not None and value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """The low 8 bits of what 32 bits hold; a shift by 8 or more leaves none."""
+        """Builds the low 8 bits of what 32 bits hold; a shift by 8 or more gives zero."""
         operands = [build.cast(value, ir.DataType.INT32) for value in node.inputs]
         _, dtype = typed(node.inputs[0])
         if node.op_type == "BitShift":
@@ -209,18 +209,18 @@ class NarrowArithmetic(Rewrite):
 
 
 class ChosenByThreshold(Rewrite):
-    """``Shrink`` and ``ThresholdedRelu`` by choices, which infinite numbers pass: times zero they are NaN."""
+    """``Shrink`` and ``ThresholdedRelu`` by choices, which keep infinite numbers: a product with zero would be NaN."""
 
     name: ClassVar[str] = "threshold by a choice"
     op_types: ClassVar[Sequence[str]] = ("Shrink", "ThresholdedRelu")
 
     def matches(self, node: ir.Node) -> bool:
-        """Floating-point numbers."""
+        """Whether numbers are floating-point."""
         value = node.inputs[0]
         return value is not None and value.dtype in _FLOATS
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Zero for what lies within the threshold, and for NaN."""
+        """Builds choices that give zero within the threshold, and for NaN."""
         x, dtype = typed(node.inputs[0])
 
         def number(value: float) -> np.ndarray:
@@ -237,13 +237,13 @@ class ChosenByThreshold(Rewrite):
 
 
 class WholeBias(Rewrite):
-    """``LRN`` whose bias is 1: what is divided by a power of the bias can be divided first or last."""
+    """``LRN`` with a bias of 1, whose result is multiplied by a power of the original bias."""
 
     name: ClassVar[str] = "local response normalization with a bias of 1"
     op_types: ClassVar[Sequence[str]] = ("LRN",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Another bias: of 1 nothing would change."""
+        """Whether the bias is not 1; else nothing would change."""
         return node.attributes.get_float("bias", 1.0) != 1
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
@@ -265,12 +265,12 @@ class StableLogSumExp(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("ReduceLogSumExp",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Over constant axes of numbers that are there."""
+        """Whether numbers are floating-point, and there are any."""
         value = node.inputs[0]
         return value is not None and value.dtype in _FLOATS and 0 not in (value.shape or ())
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """An infinite greatest number is left out of the subtraction."""
+        """Builds the sum; an infinite greatest number is not subtracted."""
         x = node.inputs[0]
         assert x is not None
         assert x.dtype is not None
@@ -293,7 +293,7 @@ class SummedReduction(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("ReduceL1", "ReduceL2", "ReduceLogSum")
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Over constant axes; over none, what is done to each element is left."""
+        """Builds the sum over constant axes; over no axes, only what is done to each element."""
         x = node.inputs[0]
         assert x is not None
         axes, keeps_all = _constant_axes(node, x)
@@ -307,7 +307,7 @@ class SummedReduction(Rewrite):
 
 
 class DividedByLength(Rewrite):
-    """``LpNormalization`` as a division by the vector's length, or by 1 where that is 0."""
+    """``LpNormalization`` as a division by the vector's length, or by 1 where the length is 0."""
 
     name: ClassVar[str] = "division by the length"
     op_types: ClassVar[Sequence[str]] = ("LpNormalization",)
@@ -327,10 +327,10 @@ class DividedByLength(Rewrite):
 
 
 def _constant_axes(node: ir.Node, x: ir.Value) -> tuple[list[int], bool]:
-    """The axes of a reduction, and whether there are none and that means that nothing is reduced.
+    """Returns the axes of a reduction, and whether there are none and nothing is reduced.
 
     Raises:
-        InapplicableError: They are computed, or all of an unknown number of axes are meant.
+        InapplicableError: The axes are computed, or all of an unknown number of axes are meant.
     """
     given = constant_input(node, 1)
     if given is None and len(node.inputs) > 1 and node.inputs[1] is not None:
@@ -350,7 +350,7 @@ class GreatestOfNothing(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("ReduceMax",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """In the output's shape, which has to be known and to hold elements."""
+        """Builds a constant in the output's shape, which has to be known."""
         x, output = node.inputs[0], node.outputs[0]
         sizes, made = shape_of(x), shape_of(output)
         if 0 not in sizes or x is None or x.dtype is None:
@@ -367,12 +367,12 @@ class ProductOfFourDimensions(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("MatMul",)
 
     def matches(self, node: ir.Node) -> bool:
-        """The second operand has three dimensions, and the first two or three."""
+        """Whether the second operand has three dimensions, and the first two or three."""
         ranks = [None if value is None or value.shape is None else value.shape.rank() for value in node.inputs]
         return ranks in ([2, 3], [3, 3])
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """A dimension of 1 comes first, and is taken off; a constant stays one."""
+        """Adds a first dimension of 1 to the operands and removes it from the result; a constant stays one."""
         x, matrices = node.inputs
         assert x is not None
         assert x.shape is not None
@@ -386,13 +386,13 @@ class ProductOfFourDimensions(Rewrite):
 
 
 class WholeVectorAverage(Rewrite):
-    """``GlobalAveragePool`` of a multiple of :data:`VECTOR` channels, so that a kernel adds up all of them alike."""
+    """``GlobalAveragePool`` of a multiple of :data:`VECTOR` channels, so that a kernel adds up all channels equally."""
 
     name: ClassVar[str] = "average in whole vectors"
     op_types: ClassVar[Sequence[str]] = ("GlobalAveragePool",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Channels of zeros are added, and taken off; for a known number of them."""
+        """Adds channels of zeros and removes them from the result; the number of channels has to be known."""
         x = node.inputs[0]
         channels = size_along(x, 1)
         behind = [0, -channels % VECTOR, *[0] * (rank_of(x) - 2)]
@@ -423,14 +423,14 @@ class NoDropout(Rewrite):
 
 
 class FlattenedSoftmax(Rewrite):
-    """``Softmax`` of opsets below 13, over all axes from one on, as one of two dimensions."""
+    """``Softmax`` of opsets below 13, over all axes from a given one on, as a softmax of two dimensions."""
 
     name: ClassVar[str] = "softmax of two dimensions"
     op_types: ClassVar[Sequence[str]] = ("Softmax",)
     versions: ClassVar[range] = range(1, 13)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """The axes before it are rows, those from there on columns."""
+        """The axes before the given one become rows, those from there on columns."""
         x = node.inputs[0]
         if x is None or x.shape is None:
             raise InapplicableError("how many axes its input has is not known")
@@ -445,7 +445,7 @@ class Determinant(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("Det",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Sums of signed products, one a permutation; up to 5 rows."""
+        """Builds sums of signed products, one for each permutation; up to 5 rows."""
         x = node.inputs[0]
         count, rank = size_along(x, -1), rank_of(x)
         if count > 5:
@@ -469,13 +469,13 @@ class Determinant(Rewrite):
 
 
 class HasElement(Rewrite):
-    """``OptionalHasElement`` and ``OptionalGetElement`` of what is known to be there, or not."""
+    """``OptionalHasElement`` and ``OptionalGetElement`` of a value that is known to be there, or to be missing."""
 
     name: ClassVar[str] = "optional value that is known"
     op_types: ClassVar[Sequence[str]] = (GET, HAS)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """A tensor is there, wrapped in an optional value or not; an input that is left out is not."""
+        """A tensor is there, wrapped in an optional value or not; an input that is left out is missing."""
         try:
             element = element_asked_for(node)
         except NotKnownError as error:

@@ -14,14 +14,14 @@ from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import shape_of
 
 LEAST_BLOCK = 8
-"""Elements in a block; scales of smaller ones take more room than integers of 4 bits save."""
+"""The least number of elements in a block: scales of smaller blocks take more room than integers of 4 bits save."""
 
 
 class WholeBlocks(Rewrite):
-    """A shorter last block, or blocks of a vector, as whole blocks of a matrix; the integers stay what they are.
+    """A shorter last block, or blocks of a vector, as whole blocks of a matrix; the integers do not change.
 
-    Blocks of the greatest size that both divides the axis and the blocks; where that is small, the last block goes by
-    itself.
+    The new blocks have the greatest size that divides both the axis and the old blocks. If that is less than
+    :data:`LEAST_BLOCK`, the last block is dequantized separately.
     """
 
     name: ClassVar[str] = "whole blocks of one scale"
@@ -29,7 +29,7 @@ class WholeBlocks(Rewrite):
     versions: ClassVar[range] = range(21, 1000)
 
     def matches(self, node: ir.Node) -> bool:
-        """Blocks of which the last is not whole, or of a vector."""
+        """Whether the last block is not whole, or blocks are those of a vector."""
         block, x = node.attributes.get_int("block_size", 0), node.inputs[0]
         if not block or x is None or x.shape is None or not x.shape.is_static():
             return False
@@ -37,7 +37,7 @@ class WholeBlocks(Rewrite):
         return len(sizes) == 1 or sizes[node.attributes.get_int("axis", 1)] % block > 0
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """One DequantizeLinear, or two one behind the other; constants are cut and repeated here."""
+        """Builds one DequantizeLinear, or two whose results are concatenated; constants are cut and repeated here."""
         sizes = shape_of(node.inputs[0])
         attributes = {name: attribute.value for name, attribute in node.attributes.items()}
         block, axis = int(attributes["block_size"]), int(attributes.get("axis", 1)) % len(sizes)
@@ -48,7 +48,7 @@ class WholeBlocks(Rewrite):
             operands = [_column(build, operand) for operand in operands]
 
         def dequantized(begin: int, end: int, length: int) -> ir.Value:
-            """What is from one place to another, in blocks of a length."""
+            """Returns the elements from ``begin`` to ``end``, dequantized in blocks of ``length``."""
             x, *others = operands
             if (begin, end) != (0, size):
                 x = _taken(build, x, np.arange(begin, end), axis)
@@ -66,7 +66,7 @@ class WholeBlocks(Rewrite):
 
 
 def _taken(build: NodeBuilder, value: ir.Value | None, places: np.ndarray, axis: int) -> ir.Value | None:
-    """What stands at some places along an axis."""
+    """Returns the elements at some indices along an axis."""
     if value is None:
         return None
     tensor = ir.convenience.get_const_tensor(value)
@@ -78,7 +78,7 @@ def _taken(build: NodeBuilder, value: ir.Value | None, places: np.ndarray, axis:
 
 
 def _column(build: NodeBuilder, vector: ir.Value | None) -> ir.Value | None:
-    """A vector as a matrix of one column."""
+    """Returns a vector as a matrix of one column."""
     if vector is None:
         return None
     tensor = ir.convenience.get_const_tensor(vector)

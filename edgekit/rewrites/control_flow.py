@@ -23,7 +23,7 @@ MOST_NODES = 6000
 MOST_NODES_OF_BOTH = 64
 """The most nodes of two branches that are both computed."""
 SMALL = 64
-"""Elements of the constants that a written-out loop computes while it is written out: counters and conditions."""
+"""The most elements of a constant that is computed while a loop is written out: counters and conditions."""
 
 
 class UnrolledScan(Rewrite):
@@ -34,7 +34,7 @@ class UnrolledScan(Rewrite):
     versions: ClassVar[range] = range(9, 1000)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Slices of the scanned inputs go in, what each step gives is put side by side."""
+        """Writes each step with slices of the scanned inputs, and stacks what the steps give."""
         body = node.attributes["body"].as_graph()
         scanned = node.attributes.get_int("num_scan_inputs")
         states = [value for value in node.inputs[:-scanned] if value is not None]
@@ -67,14 +67,14 @@ class UnrolledScan(Rewrite):
 
 
 class UnrolledLoop(Rewrite):
-    """The steps of a loop one after the other, where how many there are follows from constants."""
+    """The steps of a loop one after the other, if their number follows from constants."""
 
     name: ClassVar[str] = "loop written out"
     op_types: ClassVar[Sequence[str]] = ("Loop",)
     versions: ClassVar[range] = range(9, 1000)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Counters and conditions are computed on the way; one that is not known ends the attempt."""
+        """Computes counters and conditions while it writes steps; if one is not known, the rewrite does not apply."""
         body = node.attributes["body"].as_graph()
         trips, condition = (_number(value) for value in node.inputs[:2])
         if node.inputs[0] is not None and trips is None:
@@ -105,7 +105,7 @@ class UnrolledLoop(Rewrite):
 
 
 def _number(value: ir.Value | None) -> np.ndarray | None:
-    """What a value is known to be: a constant, or how many tensors a sequence has that no loop adds to."""
+    """Returns a constant, or how many tensors a sequence has that no loop adds to; None for other values."""
     node = None if value is None else value.producer()
     if node is None or node.domain or node.op_type != "SequenceLength":
         return constant(value)
@@ -113,7 +113,7 @@ def _number(value: ir.Value | None) -> np.ndarray | None:
 
 
 def _tensor_count(sequence: ir.Value | None) -> np.ndarray | None:
-    """How many tensors nodes put into a sequence; None where that is not known."""
+    """Returns how many tensors nodes put into a sequence, or None if that is not known."""
     count = 0
     node = None if sequence is None else sequence.producer()
     while node is not None and not node.domain and node.op_type == "SequenceInsert":
@@ -125,7 +125,7 @@ def _tensor_count(sequence: ir.Value | None) -> np.ndarray | None:
 
 
 def _no_rows_of(build: NodeBuilder, value: ir.Value) -> ir.Value:
-    """What a loop collects without a step: sizes that only a step would tell are 0, as in ONNX Runtime."""
+    """Returns what a loop collects without a step: sizes that only a step would show are 0, as in ONNX Runtime."""
     if value.dtype is None or value.shape is None:
         raise InapplicableError("it takes no step, and the type of what it collects is not known")
     sizes = [size if isinstance(size, int) else 0 for size in value.shape]
@@ -133,22 +133,23 @@ def _no_rows_of(build: NodeBuilder, value: ir.Value) -> ir.Value:
 
 
 def _as_declared(scalar: np.ndarray, entry: ir.Value) -> np.ndarray:
-    """The number of a turn, or its condition, as the body takes it: some exporters have a vector of one element."""
+    """Returns a step's number or condition as the body takes it: some exporters declare a vector of one element."""
     return scalar.reshape(1) if entry.shape is not None and entry.shape.rank() == 1 else scalar
 
 
 class ExplicitStates(Rewrite):
-    """A loop that carries along what its body takes from outside, and whose body makes each state by a node.
+    """A loop that carries values which its body captures as states, and whose body makes each state by a node.
 
-    OpenVINO's frontend knows no captured values but constants, and counts a state that a body hands on as it is twice.
-    A list that is empty at first must be no constant, whose shape it would take the list to keep: it is cut out of one.
+    OpenVINO's frontend takes no captured values except constants, and counts a state twice that a body passes on as it
+    is. A list that is empty at first must not be a constant, since the frontend would assume that the list keeps the
+    constant's shape: it is cut out of a constant with elements.
     """
 
     name: ClassVar[str] = "loop with explicit states"
     op_types: ClassVar[Sequence[str]] = ("Loop",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether it captures values that are no constants, hands states on as they are, or starts with empty lists."""
+        """Whether it captures values other than constants, passes states on unchanged, or starts with empty lists."""
         body = node.attributes["body"].as_graph()
         return (
             any(True for _ in _captured(body))
@@ -157,7 +158,7 @@ class ExplicitStates(Rewrite):
         )
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """What it captures becomes a state that stays as it is; Identity hands states on."""
+        """Captured values become states that do not change; Identity nodes pass states on."""
         body = node.attributes["body"].as_graph().clone(allow_outer_scope_values=True)
         captured = list(dict.fromkeys(_captured(body)))
         states = len(node.inputs) - 2
@@ -195,7 +196,7 @@ class ScalarCondition(Rewrite):
         return condition is not None and condition.shape is not None and condition.shape.rank() > 0
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """The same branches."""
+        """Builds an If with the same branches, and the condition as a scalar."""
         yes, no = (
             node.attributes[name].as_graph().clone(allow_outer_scope_values=True)
             for name in ("then_branch", "else_branch")
@@ -205,20 +206,20 @@ class ScalarCondition(Rewrite):
 
 
 class BothBranches(Rewrite):
-    """A branch that is chosen by elements: both are computed.
+    """An If of which both branches are computed, and the outputs are chosen element by element.
 
-    Fits branches of a few nodes that give something whatever they are fed, and outputs of the same sizes in both.
+    Fits branches of a few nodes that do not fail, whatever they are fed, and outputs of the same sizes in both.
     """
 
     name: ClassVar[str] = "both branches computed"
     op_types: ClassVar[Sequence[str]] = ("If",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether both may be computed."""
+        """Whether both branches may be computed."""
         return may_compute_both(node)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Where of the outputs of both; truth values, for which ONNX Runtime has no Where, by And and Or."""
+        """Builds Where of both branches' outputs; for truth values, for which ONNX Runtime has no Where, And and Or."""
         yes, no = (_Writer(build, branch).step([]) for branch in _branches(node))
         condition = node.inputs[0]
         return [
@@ -236,11 +237,11 @@ _CHOICES = {"And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", 
 _MOVEMENT = {"Cast", "Concat", "Constant", "Identity", "Squeeze", "Transpose", "Unsqueeze"}
 _LAYERS = {"BatchNormalization", "Conv", "Gemm", "GlobalAveragePool", "LayerNormalization", "MatMul", "ReduceMean"}
 _ALWAYS_GIVE = frozenset(_ARITHMETIC | _FUNCTIONS | _ACTIVATIONS | _CHOICES | _MOVEMENT | _LAYERS)
-"""Operators that no values make fail, but integers that are divided by zero."""
+"""Operators that do not fail for any values, except for integers that are divided by zero."""
 
 
 def may_compute_both(node: ir.Node) -> bool:
-    """Whether both branches of an If give outputs of the same sizes, whatever they are fed, in a few nodes."""
+    """Whether both branches of an If have a few nodes, which do not fail, and give outputs of the same sizes."""
     branches = _branches(node)
     nodes = [inner for branch in branches for inner in branch]
     if len(nodes) > MOST_NODES_OF_BOTH or any(_may_fail(inner) for inner in nodes):
@@ -260,7 +261,7 @@ def _may_fail(node: ir.Node) -> bool:
 
 
 def _sizes(value: ir.Value) -> Sequence[int | str] | None:
-    """The sizes of a value, numbers or names; None where one is neither."""
+    """Returns the sizes of a value, numbers or names, or None if one is neither."""
     if value.shape is None:
         return None
     sizes = [dim if isinstance(dim, int) else dim.value for dim in value.shape]
@@ -280,7 +281,7 @@ class _Writer:
         }
 
     def step(self, inputs: Sequence[ir.Value]) -> list[ir.Value]:
-        """The body's outputs for its inputs."""
+        """Writes the nodes of a step, and returns the body's outputs for its inputs."""
         values: dict[ir.Value, ir.Value] = dict(zip(self._body.inputs, inputs, strict=True))
         values |= self._constants
         for node in self._body:
@@ -301,11 +302,11 @@ class _Writer:
         return [values.get(value, value) for value in self._body.outputs]
 
     def number(self, value: ir.Value) -> np.ndarray | None:
-        """What a value is known to be."""
+        """Returns the constant that a value is known to be, or None."""
         return constant(value)
 
     def _folded(self, node: ir.Node, given: Sequence[ir.Value | None]) -> list[ir.Value] | None:
-        """The node's outputs as constants, where its inputs are small constants."""
+        """Returns the node's outputs as constants if its inputs are small constants, else None."""
         if node.op_type in RANDOM | FOLDED_BY_EXECUTION:
             return None
         if node.op_type == "SequenceLength" and not node.domain:
@@ -330,7 +331,7 @@ class _Writer:
         try:
             feeds = {name: array for name, array in zip(names, arrays, strict=True) if name}
             results = onnx.reference.ReferenceEvaluator(proto).run(None, feeds)
-        except Exception:  # whatever ONNX's reference stumbles over: the node is written out as it is
+        except Exception:  # any failure of ONNX's reference: the node is written out as it is
             return None
         if any(not isinstance(result, np.ndarray | np.generic) or np.size(result) > SMALL for result in results):
             return None
@@ -338,7 +339,7 @@ class _Writer:
 
 
 def _attribute(attribute: ir.Attr, values: Mapping[ir.Value, ir.Value]) -> ir.Attr:
-    """An attribute for a copy of its node; graphs in it read the copies of values."""
+    """Returns an attribute for a copy of its node, in which graphs read the copies of values."""
     if attribute.type != ir.AttributeType.GRAPH or attribute.is_ref():
         return attribute
     graph = attribute.as_graph().clone(allow_outer_scope_values=True)
@@ -347,7 +348,7 @@ def _attribute(attribute: ir.Attr, values: Mapping[ir.Value, ir.Value]) -> ir.At
 
 
 def _replace_inside(graph: ir.Graph, values: Mapping[ir.Value, ir.Value]) -> None:
-    """Makes a graph, and those in it, read other values."""
+    """Makes a graph, and the graphs in it, read other values."""
     for node in graph.all_nodes():
         for place, value in enumerate(node.inputs):
             if value is not None and value in values:
@@ -359,7 +360,7 @@ def _replace_inside(graph: ir.Graph, values: Mapping[ir.Value, ir.Value]) -> Non
 
 
 def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
-    """Values from outside that a graph reads, constants left out."""
+    """Yields the values from outside that a graph reads, except constants."""
     graphs = [graph, *(body for node in graph.all_nodes() for body in bodies(node))]
     own = {value for inner in graphs for value in (*inner.inputs, *inner.initializers.values())}
     own |= {value for node in graph.all_nodes() for value in node.outputs}
@@ -370,13 +371,13 @@ def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
 
 
 def _empty(value: ir.Value | None) -> np.ndarray | None:
-    """A constant without elements; None for anything else."""
+    """Returns a constant without elements, or None for anything else."""
     tensor = None if value is None else ir.convenience.get_const_tensor(value)
     return tensor.numpy() if tensor is not None and tensor.size == 0 else None
 
 
 def _cut_out(build: NodeBuilder, value: ir.Value | None) -> ir.Value | None:
-    """The value; where it is a constant without elements, a part of one that has some."""
+    """Returns the value; in place of a constant without elements, an empty slice of a constant that has some."""
     array = _empty(value)
     if array is None:
         return value

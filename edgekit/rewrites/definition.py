@@ -17,7 +17,7 @@ OVERFLOWING = frozenset({"ReduceLogSumExp"})
 
 
 class Definition(Rewrite):
-    """The function body that an operator's schema has, for the types of the node's inputs where it hangs on them."""
+    """The function body of an operator's schema, for the types of the node's inputs if the body depends on them."""
 
     name: ClassVar[str] = "definition in the standard"
     op_types: ClassVar[Sequence[str]] = ()
@@ -33,7 +33,7 @@ class Definition(Rewrite):
         return bool(schema.has_function or schema.has_context_dependent_function)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
-        """A call of the body, to be inlined."""
+        """Builds a call of the body, to be inlined."""
         try:
             schema: Any = onnx.defs.get_schema(node.op_type, build.opset, node.domain)
         except onnx.defs.SchemaError as error:
@@ -62,7 +62,7 @@ def _body(schema: Any, node: ir.Node, opset: int) -> onnx.FunctionProto:
     """The operator's definition for a node that has all its attributes.
 
     Raises:
-        InapplicableError: There is none.
+        InapplicableError: The standard has no definition for the node.
     """
     body = onnx.FunctionProto()
     if schema.has_function:
@@ -83,7 +83,7 @@ def _body(schema: Any, node: ir.Node, opset: int) -> onnx.FunctionProto:
 
 
 def _twin(node: ir.Node, attributes: dict[str, ir.Attr]) -> ir.Node:
-    """A node of its own like this one, with these attributes."""
+    """Returns a copy of the node that belongs to no graph, with the given attributes."""
     inputs = [
         None if value is None else ir.Value(name=value.name, type=value.type, shape=value.shape)
         for value in node.inputs
@@ -95,7 +95,7 @@ def _twin(node: ir.Node, attributes: dict[str, ir.Attr]) -> ir.Node:
 
 
 def _type(value: ir.Value | None) -> onnx.TypeProto | None:
-    """A value's type; empty for an input that is left out, None where it is not known."""
+    """Returns a value's type: empty for an input that is left out, None if it is not known."""
     if value is None:
         return onnx.TypeProto()
     if value.type is None:

@@ -1,4 +1,4 @@
-"""``Einsum`` in other equations."""
+"""``Einsum`` with other, equivalent equations."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class NamedEinsum(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("Einsum",)
 
     def matches(self, node: ir.Node) -> bool:
-        """The equation has an ellipsis."""
+        """Whether the equation has an ellipsis."""
         return REST in node.attributes.get_string("equation", "")
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For tensors of known ranks, whose unnamed axes have the same sizes as far as these are known."""
+        """For tensors of known ranks, whose unnamed axes have the same sizes as far as sizes are known."""
         equation = node.attributes.get_string("equation").replace(" ", "")
         before, _, after = equation.partition("->")
         operands = before.split(",")
@@ -57,11 +57,11 @@ class PairedEinsum(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("Einsum",)
 
     def matches(self, node: ir.Node) -> bool:
-        """There are more than two tensors, and the equation names all axes."""
+        """Whether there are more than two tensors, and the equation names all axes."""
         return len(node.inputs) > PAIR and REST not in node.attributes.get_string("equation", "")
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """What neither the result nor a later tensor has is added up at once."""
+        """Builds products of two tensors; axes that neither the result nor a later tensor has are summed at once."""
         equation = node.attributes.get_string("equation").replace(" ", "")
         before, arrow, result = equation.partition("->")
         operands = before.split(",")
@@ -79,7 +79,7 @@ class PairedEinsum(Rewrite):
 
 
 def _unnamed_sizes(value: ir.Value | None, operand: str) -> list[int | str | None]:
-    """The sizes of the axes that an ellipsis stands for, names of open ones, and None where neither is known."""
+    """Returns the sizes of the axes in place of an ellipsis: numbers, names of open ones, None if neither is known."""
     rank = rank_of(value)
     assert value is not None
     assert value.shape is not None

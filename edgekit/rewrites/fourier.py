@@ -15,21 +15,22 @@ from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import kept_sizes, rank_of, size_along, typed
 
 MOST_CELLS = 1 << 23
-"""Of the table: a transform of 1024 complex numbers has 4 M."""
+"""The most numbers of a table; a transform of 1024 complex numbers has 4 M."""
 AXIS_IS_AN_INPUT = 20
 
 
 class WholeTransform(Rewrite):
-    """``DFT`` along axis 1 with all of its numbers, for runtimes that have that form alone.
+    """``DFT`` along axis 1 with all of its numbers, for runtimes that have only that form.
 
-    One-sided transforms are cut out of it, or made whole first by the symmetry of a real signal's spectrum.
+    One-sided transforms are cut out of the whole one; inverse ones are made whole first, by the symmetry of a real
+    signal's spectrum.
     """
 
     name: ClassVar[str] = "whole Fourier transform along axis 1"
     op_types: ClassVar[Sequence[str]] = ("DFT",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Along a constant axis, to a constant length."""
+        """For a constant axis and a constant length."""
         transform = _Transform(node, build.opset)
         is_along_one = transform.axis == 1
         if is_along_one and not transform.onesided:
@@ -55,7 +56,7 @@ class TwoStepTransform(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("DFT",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Along a constant axis, of as many numbers as are given, or of some of them."""
+        """For a constant axis, whose numbers are cut or padded to the length."""
         transform = _Transform(node, build.opset)
         from_half = transform.inverse and transform.onesided
         steps = two_steps(
@@ -86,7 +87,7 @@ class TwoStepTransform(Rewrite):
 
 
 def _in_two_steps(build: NodeBuilder, x: ir.Value, steps: TwoSteps, dtype: np.dtype[Any]) -> ir.Value:
-    """The transform of x [others, numbers, parts], all that it gives along the second axis."""
+    """Returns the transform of x [others, numbers, parts], with all its numbers along the second axis."""
     rows, columns = steps.counts
     parts, outputs = steps.columns.shape[0] // rows, steps.rows.shape[2] // columns
     apart = build("Reshape", x, [-1, rows, columns, parts])
@@ -99,13 +100,13 @@ def _in_two_steps(build: NodeBuilder, x: ir.Value, steps: TwoSteps, dtype: np.dt
 
 
 class TabledTransform(Rewrite):
-    """``DFT`` as one matrix product, which is linear in what it transforms."""
+    """``DFT`` as one matrix product, since it is linear in its input."""
 
     name: ClassVar[str] = "Fourier transform by a table"
     op_types: ClassVar[Sequence[str]] = ("DFT",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Along a constant axis of a known size, to a constant length."""
+        """For a constant axis of a known size, and a constant length."""
         transform = _Transform(node, build.opset)
         x, axis, length = transform.x, transform.axis, transform.length
         rank, given, parts = transform.rank, transform.given, transform.parts
@@ -125,7 +126,7 @@ class TabledTransform(Rewrite):
 
 
 class _Transform:
-    """What a ``DFT`` node asks for, of an input of a known size along its axis."""
+    """The parameters of a ``DFT`` node whose input has a known size along the transform's axis."""
 
     def __init__(self, node: ir.Node, opset: int) -> None:
         self.x, self.dtype = typed(node.inputs[0])
@@ -139,12 +140,12 @@ class _Transform:
 
     @property
     def outs(self) -> int:
-        """How many numbers it gives along its axis."""
+        """How many numbers the transform gives along its axis."""
         return self.length if self.inverse or not self.onesided else self.length // 2 + 1
 
     @property
     def cells(self) -> int:
-        """How many numbers a table of it has."""
+        """How many numbers a table of the transform has."""
         return self.given * self.parts * self.outs * (1 if self.inverse and self.onesided else 2)
 
 
@@ -155,7 +156,7 @@ def _along_axis_one(build: NodeBuilder, x: ir.Value, length: int, *, inverse: bo
 
 
 def _both_sides(build: NodeBuilder, x: ir.Value, transform: _Transform) -> ir.Value:
-    """The whole spectrum of a real signal, along axis 1: the second half mirrors the first."""
+    """Returns the whole spectrum of a real signal, along axis 1: the second half mirrors the first."""
     given, length = transform.given, transform.length
     half = length // 2 + 1
     if given < half or transform.parts == 1:
@@ -170,13 +171,13 @@ def _both_sides(build: NodeBuilder, x: ir.Value, transform: _Transform) -> ir.Va
 
 
 class FramedTransform(Rewrite):
-    """``STFT`` as a convolution with a table that the window is part of, in steps from frame to frame."""
+    """``STFT`` as a convolution with a table that includes the window; the stride is the step between frames."""
 
     name: ClassVar[str] = "short-time Fourier transform as a convolution"
     op_types: ClassVar[Sequence[str]] = ("STFT",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Of a signal of any size, with a constant window in constant steps."""
+        """For a signal of any size, a constant window and constant steps."""
         signal, dtype = typed(node.inputs[0])
         if signal.shape is None:
             raise InapplicableError("the rank of its input is not known")
@@ -200,7 +201,7 @@ class FramedTransform(Rewrite):
         rank = len(signal.shape)
         first = build.unsqueeze(signal, [1]) if rank == 2 else build("Transpose", signal, perm=[0, 2, 1])
         found = build("Conv", first, kernels, strides=[int(step.item())])
-        # a size of 0 is that of the tensor that is reshaped
+        # a size of 0 keeps that of the tensor that is reshaped
         return [build("Reshape", build("Transpose", found, perm=[0, 2, 1]), [0, 0, bins, out_parts])]
 
 
@@ -213,9 +214,9 @@ def _number(node: ir.Node, place: int, default: int) -> int:
 
 
 def _table(given: int, parts: int, length: int, *, inverse: bool, onesided: bool) -> np.ndarray:
-    """What each output is made of: [given, parts, outputs, parts of an output], float64.
+    """Returns how each output depends on each input: [given, parts, outputs, parts of an output], float64.
 
-    The transform of each unit vector; what lies beyond ``length`` is cut off, what is missing is zero.
+    These are the transforms of the unit vectors; inputs beyond ``length`` are cut off, and missing ones are zero.
     """
     outs = length if inverse or not onesided else length // 2 + 1
     out_parts = 1 if inverse and onesided else 2

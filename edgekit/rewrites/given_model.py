@@ -12,13 +12,13 @@ from edgekit.model import Model
 
 
 def given_model(given: onnx.ModelProto | str | Path) -> Model:
-    """What a message or a file holds; a sequence of maps that it returns (``ZipMap``) is the tensor that they are of.
+    """Returns the model of a message or a file; a sequence of maps that it returns (``ZipMap``) becomes their tensor.
 
     Args:
         given: The message, which stays as it is, or the file, whose large tensors stay in its data files.
 
     Raises:
-        edgekit.errors.InputError: Maps are left, at an input or inside.
+        edgekit.errors.InputError: Other maps are left, at an input or inside the model.
     """
     source = None if isinstance(given, onnx.ModelProto) else Path(given)
     proto = given if isinstance(given, onnx.ModelProto) else onnx.load(given, load_external_data=False)

@@ -13,16 +13,16 @@ from edgekit.model import Model, node_name
 
 
 def without_infeasible_branch(model: Model) -> tuple[Model, str] | None:
-    """The model with the branch replaced that keeps ONNX Runtime from loading it, and what to warn of.
+    """Returns the model with the branch replaced that keeps ONNX Runtime from loading it, and a warning.
 
-    Where the condition asks for that branch, the floating-point outputs are NaN; the original fails there.
+    If the condition asks for the replaced branch, the floating-point outputs are NaN; the original fails there.
 
     Args:
-        model: One that ONNX Runtime does not load. It is not changed.
+        model: A model that ONNX Runtime does not load. It is not changed.
 
     Returns:
-        None where the model does not load without one of its branches either, or where a branch gives other than
-        floating-point tensors of known shapes.
+        The changed model and the warning, or None if the model does not load without one of its branches either, or if
+        a branch gives other than floating-point tensors of known shapes.
     """
     for position, node in enumerate(model.graph):
         if node.op_type != "If" or node.domain:
@@ -44,7 +44,7 @@ def without_infeasible_branch(model: Model) -> tuple[Model, str] | None:
 
 
 def _nothing_like(graph: ir.Graph) -> list[np.ndarray] | None:
-    """NaN in the shapes of a branch's outputs; None where one cannot hold it, or its shape is not known."""
+    """Returns NaN in the shapes of a branch's outputs, or None if one is not floating-point, or has no known shape."""
     if any(
         value.shape is None or not value.shape.is_static() or value.dtype is None or not value.dtype.is_floating_point()
         for value in graph.outputs
@@ -58,7 +58,7 @@ def _nothing_like(graph: ir.Graph) -> list[np.ndarray] | None:
 
 
 def _replace(node: ir.Node, branch: str, arrays: list[np.ndarray]) -> None:
-    """Make constants of a branch."""
+    """Makes a branch give constants."""
     constants = [ir.node("Constant", [], attributes={"value": ir.tensor(array)}) for array in arrays]
     outputs = node.attributes[branch].as_graph().outputs
     for number, (constant, old, array) in enumerate(zip(constants, outputs, arrays, strict=True)):

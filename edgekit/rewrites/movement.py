@@ -16,13 +16,13 @@ from edgekit.rewrites.arithmetic import kept_sizes, rank_of, shape_of, size_alon
 
 
 class WrappedPad(Rewrite):
-    """``Pad`` that goes on at the other end, as a gather along each axis."""
+    """``Pad`` that continues at the other end, as a gather along each axis."""
 
     name: ClassVar[str] = "wrapping by gathers"
     op_types: ClassVar[Sequence[str]] = ("Pad",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Mode ``wrap``."""
+        """Whether the mode is ``wrap``."""
         return node.attributes.get_string("mode", "constant") == "wrap"
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
@@ -42,7 +42,7 @@ class WrappedPad(Rewrite):
 
 
 def _wrapped_places(x: ir.Value, axis: int, before: int, behind: int, build: NodeBuilder) -> ir.Value | np.ndarray:
-    """The places along an axis from ``before`` places ahead of it to ``behind`` places after it, counted round it."""
+    """Returns indices that wrap around, from ``before`` places ahead of an axis to ``behind`` places after it."""
     size = _size(x, axis)
     if size is not None:
         return (np.arange(-before, size + behind) % size).astype(np.int64)
@@ -52,13 +52,13 @@ def _wrapped_places(x: ir.Value, axis: int, before: int, behind: int, build: Nod
 
 
 class ChosenPad(Rewrite):
-    """``Pad`` with a number that only a run tells, as a choice between it and the elements."""
+    """``Pad`` with a number that is known only at run time, as a choice between the number and the elements."""
 
     name: ClassVar[str] = "padding by a choice"
     op_types: ClassVar[Sequence[str]] = ("Pad",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Mode ``constant``, and a computed value."""
+        """Whether the mode is ``constant``, and the value is computed."""
         is_constant = node.attributes.get_string("mode", "constant") == "constant"
         return is_constant and has_input(node, 2) and constant_input(node, 2) is None
 
@@ -85,16 +85,16 @@ class ChosenPad(Rewrite):
 
 
 class SlicedGather(Rewrite):
-    """``GatherElements`` whose indices are fewer than the data along other axes than its own: the data there is.
+    """``GatherElements`` with fewer indices than data along axes other than its own: the data is cut to the indices.
 
-    OpenVINO takes a Slice from the beginning away that stands ahead of GatherElements, along whichever axis it cuts.
+    OpenVINO removes a Slice from the beginning that precedes GatherElements, along whichever axis the Slice cuts.
     """
 
     name: ClassVar[str] = "gather from as much as is asked for"
     op_types: ClassVar[Sequence[str]] = ("GatherElements",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For known or open sizes along the axes that are cut; a Slice ahead of it is left out."""
+        """For known or open sizes along the axes that are cut; a Slice that precedes the node is left out."""
         data, indices = node.inputs
         rank = rank_of(data)
         axis = node.attributes.get_int("axis", 0) % rank
@@ -123,7 +123,7 @@ class SlicedGather(Rewrite):
 
 
 def _sliced(value: ir.Value | None) -> tuple[ir.Value | None, dict[int, int]]:
-    """What a value is the beginning of, and how much of it along which axes; the value itself where it is no Slice."""
+    """Returns the value that a Slice takes the beginning of, and how much along which axes; else the value, uncut."""
     node = None if value is None else value.producer()
     if node is None or node.op_type != "Slice" or node.domain:
         return value, {}
@@ -147,7 +147,7 @@ def _sliced(value: ir.Value | None) -> tuple[ir.Value | None, dict[int, int]]:
 
 
 def _first(build: NodeBuilder, indices: ir.Value | None, axis: int) -> ir.Value | np.ndarray:
-    """The places along an axis that indices have elements at: [n], int64."""
+    """Returns the indices from 0 up to the size of ``indices`` along an axis: [n], int64."""
     size = _size(indices, axis)
     if size is not None:
         return np.arange(size)
@@ -156,18 +156,18 @@ def _first(build: NodeBuilder, indices: ir.Value | None, axis: int) -> ir.Value 
 
 
 def _dim(value: ir.Value | None, axis: int) -> int | ir.SymbolicDim | None:
-    """A value's size or its name along an axis; None where there is no shape."""
+    """Returns a value's size or its name along an axis, or None if there is no shape."""
     return None if value is None or value.shape is None else value.shape[axis]
 
 
 def _size(value: ir.Value | None, axis: int) -> int | None:
-    """A value's size along an axis; None where it is not known."""
+    """Returns a value's size along an axis, or None if it is not known."""
     size = _dim(value, axis)
     return size if isinstance(size, int) else None
 
 
 class EndlessSlice(Rewrite):
-    """``Slice`` backwards to the greatest integer, which exporters write for no end, to the least one."""
+    """``Slice`` backwards to the greatest integer, which exporters write for no end, as one to the least integer."""
 
     name: ClassVar[str] = "slice backwards to the beginning"
     op_types: ClassVar[Sequence[str]] = ("Slice",)
@@ -193,7 +193,7 @@ class SlicedSplit(Rewrite):
     versions: ClassVar[range] = range(18, 1000)
 
     def matches(self, node: ir.Node) -> bool:
-        """No sizes of parts are given."""
+        """Whether no sizes of parts are given."""
         return not has_input(node, 1)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
@@ -214,7 +214,7 @@ class PermutingEinsum(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("Einsum",)
 
     def matches(self, node: ir.Node) -> bool:
-        """One tensor whose axes are all different, and all there in the result."""
+        """Whether there is one tensor, with axes that are all different and all in the result."""
         before, arrow, after = _equation(node)
         return (
             len(node.inputs) == 1
@@ -224,7 +224,7 @@ class PermutingEinsum(Rewrite):
         )
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Of tensors of any rank."""
+        """For tensors of any rank whose axes are all named."""
         before, _, after = _equation(node)
         if "." in before:
             raise InapplicableError("its equation leaves axes unnamed")
@@ -236,26 +236,26 @@ def _equation(node: ir.Node) -> tuple[str, str, str]:
 
 
 class PaddedTransposition(Rewrite):
-    """``ConvTranspose`` of an output shape or with ``auto_pad`` SAME, with the pads that this asks for."""
+    """``ConvTranspose`` with an output shape or ``auto_pad`` SAME, as one with explicit pads."""
 
     name: ClassVar[str] = "transposed convolution of its shape"
     op_types: ClassVar[Sequence[str]] = ("ConvTranspose",)
 
     def matches(self, node: ir.Node) -> bool:
-        """The pads follow from a shape."""
+        """Whether the pads follow from a shape."""
         return "output_shape" in node.attributes or _is_same(node)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Where something is cut off and nothing is added; for an output shape the input's sizes have to be known.
+        """Computes the pads, which may only cut off; for an output shape the input's sizes have to be known.
 
-        With ``auto_pad`` SAME the output has the input's sizes times the strides, or more where these are longer than
-        the kernel. An odd pad more stands behind with SAME_UPPER, and in front otherwise.
+        With ``auto_pad`` SAME the output has the input's sizes times the strides, or less if strides are longer than
+        the kernel. Of an odd number of pads, SAME_UPPER puts one more behind, and other modes one more in front.
         """
         x, kernel = node.inputs[0], shape_of(node.inputs[1])[2:]
         rest = {name: list(node.attributes.get_ints(name, ())) for name in ("strides", "dilations", "output_padding")}
         strides, dilations = rest["strides"] or [1] * len(kernel), rest["dilations"] or [1] * len(kernel)
         added = rest["output_padding"] or [0] * len(kernel)
-        beyond = [  # what is computed less the input's size times the stride
+        beyond = [  # the computed size minus the input's size times the stride
             more + (length - 1) * dilation + 1 - stride
             for stride, more, length, dilation in zip(strides, added, kernel, dilations, strict=True)
         ]
@@ -282,13 +282,13 @@ def _is_same(node: ir.Node) -> bool:
 
 
 class WideWindow(Rewrite):
-    """Pools with a window that is larger than the image and its padding, which sizes that are rounded up allow."""
+    """Pools with a window larger than the image and its padding, which rounded-up sizes (``ceil_mode``) allow."""
 
     name: ClassVar[str] = "pooling with a window as large as the image"
     op_types: ClassVar[Sequence[str]] = ("AveragePool", "LpPool", "MaxPool")
 
     def matches(self, node: ir.Node) -> bool:
-        """Sizes that are rounded up, and padding as it is given."""
+        """Whether sizes are rounded up, and the padding is explicit."""
         padding = node.attributes.get_string("auto_pad", "NOTSET")
         return node.attributes.get_int("ceil_mode", 0) == 1 and padding == "NOTSET"
 
@@ -310,17 +310,17 @@ class WideWindow(Rewrite):
 
 
 class UpwardPool(Rewrite):
-    """``MaxPool`` and ``LpPool`` whose output sizes are rounded up, with the padding that makes them whole."""
+    """``MaxPool`` and ``LpPool`` with rounded-up output sizes, as pools with the padding that needs no rounding."""
 
     name: ClassVar[str] = "pooling without rounding up"
     op_types: ClassVar[Sequence[str]] = ("LpPool", "MaxPool")
 
     def matches(self, node: ir.Node) -> bool:
-        """Sizes that are rounded up, and padding as it is given, or none."""
+        """Whether sizes are rounded up, and the padding is explicit, or none."""
         return node.attributes.get_int("ceil_mode", 0) == 1 and not _is_same(node)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
-        """For images of known sizes; a window that would begin in the padding behind is left out, as ONNX does."""
+        """For images of known sizes; windows that would begin in the padding behind are left out, as in ONNX."""
         x = node.inputs[0]
         lengths = [size_along(x, axis) for axis in range(2, rank_of(x))]
         kernel = list(node.attributes["kernel_shape"].as_ints())
@@ -341,18 +341,18 @@ class UpwardPool(Rewrite):
 
 
 class PaddedAverage(Rewrite):
-    """``AveragePool`` that counts its padding, as one that does not times the share of what is no padding."""
+    """``AveragePool`` that counts its padding, as one that does not, times the share of elements without padding."""
 
     name: ClassVar[str] = "average without padding, scaled"
     op_types: ClassVar[Sequence[str]] = ("AveragePool",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Padding as it is given, which counts."""
+        """Whether the padding is explicit, and counts."""
         counts = node.attributes.get_int("count_include_pad", 0) == 1
         return counts and node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET"
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For images of known sizes; what lies behind the padding where sizes are rounded up counts neither way."""
+        """For images of known sizes; what lies beyond the padding, with rounded-up sizes, counts in neither form."""
         x, dtype = typed(node.inputs[0])
         lengths = [size_along(x, axis) for axis in range(2, rank_of(x))]
         kernel = list(node.attributes["kernel_shape"].as_ints())
@@ -382,7 +382,7 @@ class ScatteredUnpool(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("MaxUnpool",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Places count in the tensor that pooling would have begun with; ``output_shape`` adds zeros behind."""
+        """Indices are those of the tensor that was pooled; ``output_shape`` adds zeros behind."""
         (x, dtype), places = typed(node.inputs[0]), node.inputs[1]
         sizes = shape_of(x)
         kernel = list(node.attributes["kernel_shape"].as_ints())
@@ -465,7 +465,7 @@ class ScatteredTensor(Rewrite):
 
 
 def _steps(node: ir.Node, rank: int) -> tuple[list[int], list[int], list[int]]:
-    """Strides and dilations of a node's windows, and the padding before each axis, then behind each."""
+    """Returns strides and dilations of a node's windows, and the padding before each axis, then behind each axis."""
     ones, none = [1] * rank, [0] * 2 * rank
     attributes = node.attributes
     strides, dilations = (list(attributes.get_ints(name, ones)) for name in ("strides", "dilations"))

@@ -23,11 +23,11 @@ class ComparedNgrams(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("TfIdfVectorizer",)
 
     def matches(self, node: ir.Node) -> bool:
-        """A pool of numbers; strings are left to who has them."""
+        """Whether the pool holds numbers; texts are left to runtimes that have the operator."""
         return "pool_int64s" in node.attributes
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For texts of a known length, any number of them: the more places and n-grams, the more comparisons."""
+        """For any number of texts of a known length: the more places and n-grams, the more comparisons."""
         x, _ = typed(node.inputs[0])
         *_, length = x.shape if x.shape is not None else [None]
         if x.shape is None or not isinstance(length, int):
@@ -68,7 +68,7 @@ class ComparedNgrams(Rewrite):
     def _found(
         self, build: NodeBuilder, text: ir.Value, pool: np.ndarray, steps: Sequence[int], sizes: tuple[int, int]
     ) -> ir.Value | None:
-        """How often each n-gram of the pool is there, words ``steps`` apart: [rows, n-grams]; None where none fits."""
+        """Returns how often each n-gram occurs, its words ``steps`` apart: [rows, n-grams]; None if none fits."""
         rows, length = sizes
         total: ir.Value | None = None
         for step in steps:
@@ -90,7 +90,7 @@ class ComparedNgrams(Rewrite):
 
 
 def _by_column(build: NodeBuilder, parts: Sequence[tuple[ir.Value, np.ndarray]], width: int) -> ir.Value:
-    """Counts of n-grams in the columns that they are told in: picked where each has its own, else added up.
+    """Returns the counts of n-grams in their output columns: gathered if each has its own, else summed.
 
     Args:
         build: Makes the nodes.
@@ -114,7 +114,7 @@ def _by_column(build: NodeBuilder, parts: Sequence[tuple[ir.Value, np.ndarray]],
 
 
 def _pools(node: ir.Node) -> list[tuple[int, np.ndarray, np.ndarray]]:
-    """The n-grams by their size: the size, words [n-grams, size], and their numbers among all n-grams."""
+    """Returns the n-grams by size: the size, the words [n-grams, size], and their indices among all n-grams."""
     words = np.array(node.attributes["pool_int64s"].as_ints(), np.int64)
     begins = [*node.attributes["ngram_counts"].as_ints(), len(words)]
     pools, first = [], 0

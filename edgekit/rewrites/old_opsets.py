@@ -57,7 +57,7 @@ def raised(model: Model) -> Model:
 
 
 class _Ranks:
-    """How many axes values have, told by inference or by what they are made of."""
+    """Finds how many axes values have, by shape inference or by the nodes that made them."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -66,7 +66,7 @@ class _Ranks:
         """The number of axes.
 
         Raises:
-            InapplicableError: It is not known.
+            InapplicableError: The number of axes is not known.
         """
         seen = value
         while seen is not None:
@@ -82,7 +82,7 @@ class _Ranks:
 _KEEP_RANKS = {"Add", "BatchNormalization", "Conv", "Div", "Dropout", "MaxPool", "Mul", "PRelu", "Relu", "Sub", "Tanh"}
 
 Step = Callable[[ir.Node, NodeBuilder, _Ranks], Sequence[ir.Value] | None]
-"""Changes a node in place, and returns None; or gives the values that take the place of its outputs."""
+"""Changes a node in place and returns None, or returns the values that replace the node's outputs."""
 
 
 def _put_in_place(node: ir.Node, outputs: Sequence[ir.Value] | None, build: NodeBuilder, model: Model) -> None:
@@ -101,7 +101,7 @@ def _put_in_place(node: ir.Node, outputs: Sequence[ir.Value] | None, build: Node
 
 
 def _broadcast(node: ir.Node, build: NodeBuilder, ranks: _Ranks) -> None:
-    """The second input gets the axes that follow those it was meant for."""
+    """Gives the second input the axes behind those that it is meant for."""
     if not node.attributes.get_int("broadcast", 0) or "axis" not in node.attributes:
         node.attributes.pop("axis", None)
         return
@@ -114,7 +114,7 @@ def _broadcast(node: ir.Node, build: NodeBuilder, ranks: _Ranks) -> None:
 
 
 def _prelu(node: ir.Node, build: NodeBuilder, ranks: _Ranks) -> None:
-    """A slope for each channel gets the axes that follow."""
+    """Gives a slope for each channel the axes behind the channels."""
     slope = node.inputs[1]
     rank = ranks.of(node.inputs[0])
     if slope is not None and slope.shape is not None and slope.shape.rank() == 1 and slope.shape[0] != 1 and rank > 2:

@@ -14,26 +14,28 @@ from edgekit.rewrite import InapplicableError
 from edgekit.rewrites.old_opsets import raised
 
 OLDEST_OPSET = 9
-"""Operator sets before this one are upgraded: a batch normalization then still had a training mode, say."""
+"""Operator sets before this one are upgraded: in those, a batch normalization still had a training mode, for
+example."""
 
 UPGRADE_TO = (17, 13, 11, OLDEST_OPSET)
 """Operator sets to upgrade to, the first that works: the converter lacks some steps for some operators."""
 
 KNOWN_EARLIER = {"LayerNormalization": 17}
-"""Operators that ONNX Runtime takes in older operator sets than the one that ONNX has them from: it had them first."""
+"""Operators that ONNX Runtime also takes in operator sets before ONNX had them, since ONNX Runtime had them first."""
 
 _ASIDE = "aside"
 """The domain of nodes that the converter is not to look at."""
 
 _IR_VERSION = 8
-"""The file format that belongs to the first of `UPGRADE_TO`; the oldest ones allow no initializer beside the inputs."""
+"""The IR version that belongs to the first of `UPGRADE_TO`; the oldest ones allow no initializers that are no
+inputs."""
 
 
 def upgraded(model: Model) -> Model:
-    """The model in a newer operator set, computing the same.
+    """Returns the model in a newer operator set, in which it computes the same.
 
     Raises:
-        RequirementError: It cannot be converted, or would compute something else.
+        RequirementError: The model cannot be converted, or would compute something else.
     """
     found: list[str] = []
     before = _compared_with(model, found)
@@ -42,8 +44,8 @@ def upgraded(model: Model) -> Model:
         return newer
     try:
         oldest = raised(model)
-        # ONNX Runtime has no kernels for many operators of the oldest sets: what it cannot execute is taken as its
-        # steps are defined
+        # ONNX Runtime has no kernels for many operators of the oldest sets: a model that it cannot execute is raised by
+        # the definition of the steps alone
         newer = _converted(oldest, before or Equivalence(oldest), [])
         if newer is not None:
             return newer
@@ -64,7 +66,7 @@ def upgraded(model: Model) -> Model:
 
 
 def _compared_with(model: Model, found: list[str]) -> Equivalence | None:
-    """What newer forms of the model are held against; None where it cannot be executed, with what is found."""
+    """Returns what newer forms of the model are compared with; None, with an entry in ``found``, if it does not run."""
     try:
         return Equivalence(model)
     except NotRunnableError as error:
@@ -73,7 +75,7 @@ def _compared_with(model: Model, found: list[str]) -> Equivalence | None:
 
 
 def _converted(model: Model, before: Equivalence, found: list[str]) -> Model | None:
-    """What ONNX's own converter makes of the model; None where that fails or is not proven."""
+    """Returns what ONNX's own converter makes of the model, or None if that fails or is not proven."""
     proto = model.proto()
     for version in UPGRADE_TO:
         try:
@@ -91,10 +93,10 @@ def _converted(model: Model, before: Equivalence, found: list[str]) -> Model | N
 
 
 def raised_to_operators(model: Model) -> Model:
-    """The model in the operator set of its operators of :data:`KNOWN_EARLIER`, where it imports an older one.
+    """Returns the model in the operator set that its operators of :data:`KNOWN_EARLIER` need.
 
-    onnxruntime's optimizer for Transformers leaves the import as it was. The model is as it was, too, where what it
-    computes in the newer set is not the same or cannot be compared.
+    onnxruntime's optimizer for Transformers leaves an older import as it was. The model is returned unchanged, too, if
+    what it computes in the newer set is not the same or cannot be compared.
     """
     needed = max((KNOWN_EARLIER.get(node.op_type, 0) for node in model.graph.all_nodes() if not node.domain), default=0)
     if model.opset >= needed:
@@ -111,12 +113,12 @@ def raised_to_operators(model: Model) -> Model:
             return as_it_is
         newer = _converted_around(model, needed)
         return model if newer is None or before.difference(newer) is not None else newer
-    except (NotRunnableError, InputError):  # what is wrong with it is told where it is checked
+    except (NotRunnableError, InputError):  # what is wrong with the model is reported where the model is checked
         return model
 
 
 def _converted_around(model: Model, version: int) -> Model | None:
-    """What ONNX's converter makes of the other operators; None where it fails."""
+    """Returns the model with all other operators converted by ONNX's converter, or None if that fails."""
     proto = model.proto()
     for node in proto.graph.node:
         if node.op_type in KNOWN_EARLIER and not node.domain:
@@ -135,10 +137,10 @@ def _converted_around(model: Model, version: int) -> Model | None:
 
 
 def lowered(model: Model, newest: int) -> Model:
-    """The model in opset ``newest`` where it imports a newer one and its nodes are the same there; else the given one.
+    """Returns the model in opset ``newest`` if it imports a newer one and its nodes are the same there; else unchanged.
 
-    A node is the same where the older version of its operator has all its attributes, or those that it lacks are at
-    their defaults, and as many inputs. Types that only the newer version takes show when a runtime refuses them.
+    A node is the same if the older version of its operator takes as many inputs, and has all its attributes apart from
+    those at their defaults. Types that only the newer version takes show when a runtime refuses them.
     """
     if model.opset <= newest or not all(has_older_form(node, model.opset, newest) for node in model.graph.all_nodes()):
         return model

@@ -23,17 +23,18 @@ from edgekit.rewrites.definition import Definition
 
 SEEDS = (0, 1)
 MOST_NODES = 64
-"""ONNX's own reference is slow: it is asked of models with at most this many nodes."""
+"""The most nodes of a model that ONNX's own reference executes, which is slow."""
 MOST_ELEMENTS = 1 << 13
-"""At the borders of a model for which it is asked although ONNX Runtime executes it."""
+"""The most elements of the inputs and outputs of a model that the reference executes although ONNX Runtime does,
+too."""
 
 
 class Proof:
-    """Holds rewritten models against the one before, executed by ONNX Runtime on seeded inputs.
+    """Compares rewritten models with the model before, executed by ONNX Runtime on seeded inputs.
 
-    What ONNX Runtime has no kernel for is executed by the reference implementation of the ONNX standard, where the
-    model is small. The same decides where a small model computes something else than ONNX Runtime, some of whose
-    kernels depart from the standard. An operator's definition in the standard is right by definition.
+    If ONNX Runtime has no kernel for a small model, the reference implementation of the ONNX standard executes it. The
+    reference also decides if a small model computes something else than ONNX Runtime, some of whose kernels depart from
+    the standard. An operator's definition in the standard is right by definition.
 
     Args:
         model: The model before.
@@ -52,12 +53,12 @@ class Proof:
             self._expected = _by_standard(model)
 
     def difference(self, earlier: Model, changed: Model, rewrites: Collection[Rewrite]) -> str | None:
-        """What the changed model computes differently, or why it cannot be told; None where it computes the same.
+        """Returns what the changed model computes differently, or why that is unknown; None if it computes the same.
 
         Args:
             earlier: A form of the model that is known to compute the same.
-            changed: A later one.
-            rewrites: What was done in between.
+            changed: A later form of the model.
+            rewrites: The rewrites between ``earlier`` and ``changed``.
         """
         if self._before is not None:
             steps = any(rewrite.gives_steps for rewrite in rewrites)
@@ -85,7 +86,7 @@ class Proof:
 
 
 def _difference(changed: Model, expected: Sequence[tuple[Arrays, Arrays]]) -> str | None:
-    """What the model computes otherwise than expected.
+    """Returns what the model computes otherwise than expected, or None.
 
     Raises:
         NotRunnableError: It cannot be executed.
@@ -109,12 +110,12 @@ def _is_light(model: Model) -> bool:
 
 
 def _may_go_on(node: ir.Node) -> bool:
-    """Whether nothing but a condition ends a loop: that reference knows no limit."""
+    """Whether only a condition ends a loop: ONNX's reference has no limit of its own."""
     return node.op_type == "Loop" and not node.domain and constant_input(node, 0) is None
 
 
 def _by_standard(model: Model) -> list[tuple[Arrays, Arrays]]:
-    """Inputs, and the outputs that ONNX's reference implementation gives; none where it does not run the model."""
+    """Returns inputs and the outputs that ONNX's reference gives; empty if it does not run the model."""
     if sum(1 for _ in model.graph.all_nodes()) > MOST_NODES or not all(spec.is_static for spec in model.inputs):
         return []
     if any(_may_go_on(node) for node in model.graph.all_nodes()):

@@ -1,8 +1,8 @@
-"""Operators on quantized tensors as what they stand for: real numbers computed with, and quantized again.
+"""Operators on quantized tensors as operators on the real numbers, whose results are quantized again.
 
 ONNX Runtime's quantizer writes them in the format ``QOperator``: ``QLinearConv`` and ``QLinearMatMul`` of the standard,
 and a dozen of its own (operators of the domain ``com.microsoft`` in ONNX Runtime's documentation). Runtimes that know
-none of them know the pairs of QuantizeLinear and DequantizeLinear that stand around the float operator here.
+none of these operators know QuantizeLinear and DequantizeLinear, which are put around a float operator here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALONG_AN_AXIS = 13
 
 
 class QuantizedProduct(Rewrite):
-    """Convolutions and matrix products; a bias of integers has the product of both scales."""
+    """Convolutions and matrix products; the scale of an integer bias is the product of both scales."""
 
     name: ClassVar[str] = "quantized product between float ones"
     gives_steps: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class QuantizedProduct(Rewrite):
     versions: ClassVar[range] = range(10, 1000)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Weights with one scale, or one for each output channel or column."""
+        """For weights with one scale, or one for each output channel or column."""
         x = channels_second(build, node, real(build, node, 0))
         if node.op_type == "QLinearMatMul":
             product = build("MatMul", x, real(build, node, 3, axis=-1))
@@ -55,7 +55,7 @@ class QuantizedConvolution(QuantizedProduct):
 
 
 class QuantizedGemm(Rewrite):
-    """``alpha * (A' B' + C)`` with C in int32, quantized where there is a scale for it."""
+    """``alpha * (A' B' + C)`` with C in int32; the result is quantized if it has a scale."""
 
     name: ClassVar[str] = "quantized Gemm between float ones"
     gives_steps: ClassVar[bool] = True
@@ -63,7 +63,7 @@ class QuantizedGemm(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Weights with one scale, or one for each column of the product."""
+        """For weights with one scale, or one for each column of the product."""
         transposed = node.attributes.get_int("transB", 0)
         alpha = node.attributes.get_float("alpha", 1.0)
         operands = [real(build, node, 0), real(build, node, 3, axis=0 if transposed else 1)]
@@ -141,13 +141,13 @@ class QuantizedChoice(Rewrite):
 
 
 def real(build: NodeBuilder, node: ir.Node, place: int, axis: int = 0) -> ir.Value:
-    """The real numbers of a quantized input, which its scale and its zero point follow.
+    """Returns the real numbers of a quantized input, which is followed by its scale and its zero point.
 
     Args:
         build: Makes the nodes.
-        node: What has the input.
-        place: Which of its inputs it is.
-        axis: Along which scales stand, where there are several.
+        node: The node with the input.
+        place: The index of the input.
+        axis: The axis of the scales, if there are several.
     """
     x, scale, zero_point = (input_at(node, at) for at in range(place, place + 3))
     dtype = next((value.dtype for value in (x, zero_point) if value is not None and value.dtype is not None), None)
@@ -169,7 +169,7 @@ def real(build: NodeBuilder, node: ir.Node, place: int, axis: int = 0) -> ir.Val
 
 
 def stored(build: NodeBuilder, node: ir.Node, x: ir.Value, place: int) -> ir.Value:
-    """Real numbers quantized as the scale and the zero point tell that stand at a place among the inputs."""
+    """Returns real numbers, quantized by the scale and the zero point at ``place`` among the inputs."""
     scale, zero_point = input_at(node, place), input_at(node, place + 1)
     if scale is None or zero_point is None or scale.shape is None or _is_many(scale):
         raise InapplicableError("its result has no scale, or several")
@@ -179,7 +179,7 @@ def stored(build: NodeBuilder, node: ir.Node, x: ir.Value, place: int) -> ir.Val
 
 
 def biased(build: NodeBuilder, node: ir.Node, place: int, alpha: float) -> ir.Value:
-    """Real numbers of a bias in int32: its scale is the product of those of both operands, times alpha."""
+    """Returns the real numbers of a bias in int32, whose scale is the product of both operands' scales, times alpha."""
     bias, x_scale, w_scale = input_at(node, place), input_at(node, 1), input_at(node, 4)
     assert bias is not None
     scale = build("Mul", x_scale, w_scale)
@@ -189,21 +189,21 @@ def biased(build: NodeBuilder, node: ir.Node, place: int, alpha: float) -> ir.Va
 
 
 def channels_second(build: NodeBuilder, node: ir.Node, x: ir.Value) -> ir.Value:
-    """What a node is fed with its channels second, where the node has them last."""
+    """Returns a node's input with channels second, if the node has them last."""
     if not node.attributes.get_int("channels_last", 0):
         return x
     return build("Transpose", x, perm=_channels_moved(_rank(node.inputs[0])))
 
 
 def channels_back(build: NodeBuilder, node: ir.Node, x: ir.Value) -> ir.Value:
-    """A result with channels second as the node gives it."""
+    """Returns a result with channels second in the node's own order of axes."""
     if not node.attributes.get_int("channels_last", 0):
         return x
     return build("Transpose", x, perm=_channels_moved(_rank(node.inputs[0]), back=True))
 
 
 def _channels_moved(rank: int, *, back: bool = False) -> list[int]:
-    """The order of axes that moves channels from the end to the second place, or back."""
+    """Returns the order of axes that moves channels from the end to the second place, or back."""
     return [0, *range(2, rank), 1] if back else [0, rank - 1, *range(1, rank - 1)]
 
 
@@ -214,14 +214,14 @@ def _rank(x: ir.Value | None) -> int:
 
 
 def single(build: NodeBuilder, value: ir.Value | None) -> ir.Value | None:
-    """One number as a scalar, which DequantizeLinear wants where there is one scale."""
+    """Returns a vector of one number as a scalar, which DequantizeLinear takes if there is one scale."""
     if value is None or value.shape is None or value.shape.rank() == 0:
         return value
     return build.squeeze(value, [0])
 
 
 def along(build: NodeBuilder, zero_point: ir.Value | None, scale: ir.Value) -> ir.Value | None:
-    """Zero points as many as there are scales."""
+    """Returns as many zero points as there are scales."""
     if zero_point is None or _is_many(zero_point) or not _is_many(scale):
         return zero_point
     assert scale.shape is not None

@@ -14,13 +14,13 @@ from edgekit.target import NodeVerdict, Support
 RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
-"""Operators that draw numbers always; a dropout may."""
+"""Operators that always draw numbers; a Dropout may do so."""
 DETAIL = "its numbers are drawn at random, and differ from those of other implementations"
 HINT = "make the random numbers an input of the model, or export it in evaluation mode"
 
 
 def with_random_refused(model: Model, verdicts: Sequence[NodeVerdict]) -> list[NodeVerdict]:
-    """The verdicts, nodes that draw numbers being unsupported on every target."""
+    """Returns the verdicts, in which nodes that draw numbers are unsupported on every target."""
     drawn = {node_name(node) for node in model.graph.all_nodes() if draws(node)}
     return [
         replace(verdict, support=Support.UNSUPPORTED, detail=DETAIL, hint=HINT)

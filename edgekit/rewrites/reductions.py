@@ -1,4 +1,4 @@
-"""Reductions that runtimes refuse of some types or sizes, by those that they take."""
+"""Reductions that runtimes refuse for some types or sizes, by reductions that they take."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class NarrowExtreme(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("ReduceMax", "ReduceMin")
 
     def matches(self, node: ir.Node) -> bool:
-        """Integers of 8 bits."""
+        """Whether integers have 8 bits."""
         value = node.inputs[0]
         return value is not None and value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Of all axes, or of those that are given, constant or not."""
+        """Over all axes, or over the given ones, constant or not."""
         x, dtype = typed(node.inputs[0])
         attributes = {name: attribute.value for name, attribute in node.attributes.items()}
         widened = build.cast(x, ir.DataType.INT32)

@@ -1,4 +1,4 @@
-"""Values read between the elements of a tensor, by gathering neighbours and weighing them."""
+"""Values read between the elements of a tensor, as weighted sums of gathered neighbors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgekit.rewrites.arithmetic import shape_of
 from edgekit.rewrites.cubic_kernel import OFFSETS, four_weights
 
 HALF_PIXEL_SINCE = 16
-"""The opset in which RoiAlign got ``coordinate_transformation_mode``, with another default than what it did before."""
+"""The opset in which RoiAlign got ``coordinate_transformation_mode``, whose default is not what it did before."""
 MOST_SAMPLES = 1 << 22
 
 
@@ -28,9 +28,10 @@ class GatheredGrid(Rewrite):
     op_types: ClassVar[Sequence[str]] = ("GridSample",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Formulas of the ONNX specification; for inputs of known sizes, of which the batch alone may be open.
+        """Builds the ONNX specification's formulas, for inputs of known sizes, of which only the batch may be open.
 
-        Of a cubic kernel the elements are put inside, not the place between them, as PyTorch and ONNX Runtime do it.
+        With a cubic kernel, elements outside are moved inside, and not the coordinate between them, as in PyTorch and
+        ONNX Runtime.
         """
         x, grid = node.inputs
         (batch, channels, *sizes), (_, *outs, rank) = _sizes_but_batch(x), _sizes_but_batch(grid)
@@ -86,7 +87,7 @@ class _Edge:
         return np.asarray(value, self.dtype)
 
     def place(self, given: ir.Value) -> ir.Value:
-        """Where a coordinate from -1 to 1 lies, in elements."""
+        """Returns where a coordinate from -1 to 1 lies, in elements."""
         build, size = self.build, self.size
         moved = build("Add", given, self.number(1))
         if self.aligned:
@@ -94,7 +95,7 @@ class _Edge:
         return build("Div", build("Sub", build("Mul", moved, self.number(size)), self.number(1)), self.number(2))
 
     def inside(self, place: ir.Value) -> ir.Value:
-        """A place that holds the same value; with zeros outside it stays."""
+        """Returns a coordinate inside that has the same value; with padding ``zeros``, one outside stays outside."""
         build, last = self.build, self.size - 1
         if self.padding == "zeros":
             return build("Max", build("Min", place, self.number(self.size + 1)), self.number(-2))
@@ -112,11 +113,11 @@ class _Edge:
         return build("Add", back, self.number(low))
 
     def nearest(self, place: ir.Value) -> list[tuple[ir.Value, ir.Value | None]]:
-        """The element that is nearest, the even one of two."""
+        """Returns the nearest element; of two that are equally near, the even one."""
         return [self._element(self.build("Round", place), None)]
 
     def two(self, place: ir.Value) -> list[tuple[ir.Value, ir.Value | None]]:
-        """The elements on both sides, and their shares."""
+        """Returns the elements on both sides, and their shares."""
         below = self.build("Floor", place)
         share = self.build("Sub", place, below)
         rest = self.build("Sub", self.number(1), share)
@@ -124,7 +125,7 @@ class _Edge:
         return [self._element(below, rest), self._element(above, share)]
 
     def four(self, place: ir.Value) -> list[tuple[ir.Value, ir.Value | None]]:
-        """Two elements on each side, and what a cubic kernel weighs them with."""
+        """Returns two elements on each side, and their weights in a cubic kernel."""
         build = self.build
         if self.padding != "reflection":
             place = build("Max", build("Min", place, self.number(self.size + 2)), self.number(-3))
@@ -137,7 +138,7 @@ class _Edge:
         return found
 
     def _element(self, place: ir.Value, share: ir.Value | None) -> tuple[ir.Value, ir.Value | None]:
-        """An element's index, inside, and its share, which is zero where the place is outside."""
+        """Returns an element's index, moved inside, and its share, which is zero if padding gives zeros outside."""
         build = self.build
         bounded = build("Max", build("Min", place, self.number(self.size - 1)), self.number(0))
         if self.padding == "zeros":
@@ -147,7 +148,7 @@ class _Edge:
 
 
 class GatheredRegions(Rewrite):
-    """``RoiAlign`` with a fixed number of samples a bin."""
+    """``RoiAlign`` with a fixed number of samples for each bin."""
 
     name: ClassVar[str] = "regions by gathers"
     op_types: ClassVar[Sequence[str]] = ("RoiAlign",)
@@ -198,7 +199,7 @@ class GatheredRegions(Rewrite):
 
 
 def _sides(build: NodeBuilder, place: ir.Value, size: int, dtype: np.dtype) -> list[tuple[ir.Value, ir.Value]]:
-    """The elements on both sides of a place and their shares, which are zero far outside."""
+    """Returns the elements on both sides of a coordinate, and their shares, which are zero far outside."""
     zero, last, one = (np.asarray(number, dtype) for number in (0, size - 1, 1))
     is_near = build(
         "And",
@@ -217,13 +218,13 @@ def _sides(build: NodeBuilder, place: ir.Value, size: int, dtype: np.dtype) -> l
 
 
 def _rows(build: NodeBuilder, x: ir.Value, batch: int, channels: int, sizes: Sequence[int]) -> ir.Value:
-    """The tensor's elements as rows of channels: [batch * places, channels]; a batch of -1 is open."""
+    """Returns the tensor's elements as rows of channels: [batch * places, channels]; a batch of -1 is open."""
     flat = build("Reshape", x, [batch, channels, math.prod(sizes)])
     return build("Reshape", build("Transpose", flat, perm=[0, 2, 1]), [max(batch * math.prod(sizes), -1), channels])
 
 
 def _first_places(build: NodeBuilder, x: ir.Value, batch: int, places: int) -> ir.Value | np.ndarray:
-    """Which of the rows each picture starts with: [batch, 1]."""
+    """Returns the index of the row that each picture starts with: [batch, 1]."""
     if batch >= 0:
         return np.arange(batch, dtype=np.int64).reshape(batch, 1) * places
     count = build.squeeze(build.slice(build("Shape", x), [0], [1], [0]), [0])
@@ -232,10 +233,10 @@ def _first_places(build: NodeBuilder, x: ir.Value, batch: int, places: int) -> i
 
 
 def _sizes_but_batch(value: ir.Value | None) -> tuple[int, ...]:
-    """A value's sizes, -1 for the first where it is open.
+    """Returns a value's sizes, with -1 for the first if it is open.
 
     Raises:
-        InapplicableError: Others are not fixed.
+        InapplicableError: Other sizes are not fixed.
     """
     if value is None or value.shape is None or not all(isinstance(size, int) for size in value.shape[1:]):
         raise InapplicableError("the shape of its input is not fixed")
@@ -244,7 +245,7 @@ def _sizes_but_batch(value: ir.Value | None) -> tuple[int, ...]:
 
 
 def _strides(sizes: Sequence[int]) -> list[int]:
-    """How many elements lie behind one of each axis."""
+    """Returns by how many elements one step along each axis advances."""
     return [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
 
 

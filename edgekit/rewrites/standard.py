@@ -47,7 +47,7 @@ class StandardRewrites(RewriteSet):
 
     @property
     def rewrites(self) -> Sequence[Rewrite]:
-        """One of each."""
+        """One instance of each rewrite."""
         return (
             features.Scaler(),
             features.Normalizer(),

@@ -178,8 +178,7 @@ class DecisionCount:
         return min(shares, default=(None, None))
 
     def worst_class(self) -> ClassAccuracy | None:
-        """Returns the class with the least overlap, lost ones that are told first; None if none has enough
-        positions."""
+        """Returns the class with the least overlap, told lost ones first, or None if none has enough positions."""
         if self._decision is None:
             return None
         if self._decision.is_map:

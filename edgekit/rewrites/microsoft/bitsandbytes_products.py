@@ -26,18 +26,18 @@ NF4 = (
 _MAGNITUDES = (0.0, 1 / 192, 2 / 3, 1.0, 1 / 3, 1 / 2, 1 / 6, 1 / 4)
 FP4 = (*_MAGNITUDES, *(-each for each in _MAGNITUDES))
 _TYPES = (FP4, NF4)
-"""By the attribute ``quant_type``."""
+"""The tables by the attribute ``quant_type``."""
 
 
 class BlockProduct(Rewrite):
-    """A product with the weights in floats: other devices have no such table."""
+    """A product with the weights as floats, since other devices have no such tables."""
 
     name: ClassVar[str] = "weights of bitsandbytes as floats"
     op_types: ClassVar[Sequence[str]] = ("MatMulBnb4",)
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """The weights are constants, a row for each column of the result."""
+        """For constant weights, with a row for each column of the result."""
         packed, greatest = constant_input(node, 1), constant_input(node, 2)
         rows, columns, block = (node.attributes.get_int(name) for name in ("N", "K", "block_size"))
         if packed is None or greatest is None:

@@ -22,14 +22,14 @@ _BYTE = 8
 
 
 class BlockLookup(Rewrite):
-    """A table of blocks that is dequantized, and looked up."""
+    """A table that is dequantized in blocks, and a lookup in it."""
 
     name: ClassVar[str] = "lookup in dequantized blocks"
     op_types: ClassVar[Sequence[str]] = ("GatherBlockQuantized",)
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """The table stays in 4 or 8 bits; two of a byte become elements of their own."""
+        """The table stays in 4 or 8 bits; two numbers of a byte become two elements."""
         if build.opset < BLOCKS_SINCE:
             raise InapplicableError(f"opset {build.opset} has no blocks of quantized numbers")
         table, scales = _constant(node.inputs[0]), input_at(node, 2)
@@ -57,7 +57,7 @@ class BlockLookup(Rewrite):
 
 
 def _constant(value: ir.Value | None) -> np.ndarray | None:
-    """What a value is, where that is a constant, or one in another shape."""
+    """Returns the numbers of a value that is a constant, or a reshaped one; else None."""
     if value is None:
         return None
     tensor, node = ir.convenience.get_const_tensor(value), value.producer()
@@ -73,7 +73,7 @@ def _constant(value: ir.Value | None) -> np.ndarray | None:
 
 
 def elements(packed: np.ndarray, bits: int) -> np.ndarray:
-    """The numbers in bytes: two of 4 bits, the lower ones first, or one of 8."""
+    """Returns the numbers in bytes: two of 4 bits, the lower ones first, or one of 8 bits."""
     if bits == _BYTE:
         return packed
     pairs = np.stack([packed & 0xF, packed >> 4], axis=-1)

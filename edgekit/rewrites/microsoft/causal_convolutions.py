@@ -19,18 +19,18 @@ _SMOOTH = ("silu", "swish")
 
 
 class CausalConvolution(Rewrite):
-    """A convolution of each channel over the last steps, those of the state before the new ones."""
+    """A convolution of each channel over the last steps; the steps of the state precede the new ones."""
 
     name: ClassVar[str] = "causal convolution written out"
     op_types: ClassVar[Sequence[str]] = ("CausalConvWithState",)
     domain: ClassVar[str] = MICROSOFT
 
     def matches(self, node: ir.Node) -> bool:
-        """One axis of steps, and the state after the last of them."""
+        """Whether there is one axis of steps, and the only state is that after the last step."""
         return node.attributes.get_int("ndim", 1) == 1 and not node.attributes.get_int("state_window", 0)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """The state holds what the convolution looks back at; without one, zeros stand before the first step."""
+        """The state holds the steps that the convolution looks back at; without one, zeros precede the first step."""
         weights = input_at(node, 1)
         if weights is None or weights.shape is None or not weights.shape.is_static():
             raise InapplicableError("the sizes of its weights are not known")

@@ -1,4 +1,4 @@
-"""Operators that PyTorch's exporter writes once ONNX Runtime's are registered with it, in standard ones.
+"""Operators that PyTorch's exporter writes once ONNX Runtime's are registered with it, as standard operators.
 
 They are those of the domain ``com.microsoft`` in ONNX Runtime's document ContribOperators.
 """
@@ -53,7 +53,7 @@ class CofactorInverse(Rewrite):
 
 
 def _cofactor(build: NodeBuilder, cells: list[list[ir.Value]], row: int, column: int) -> ir.Value:
-    """The signed determinant of what is left without a row and a column."""
+    """Returns the signed determinant of the matrix without a row and a column."""
     rest = [[*cells[at][:column], *cells[at][column + 1 :]] for at in range(len(cells)) if at != row]
     value = _determinant(build, rest)
     return value if (row + column) % 2 == 0 else build("Neg", value)
@@ -106,7 +106,7 @@ class StandardShape(Rewrite):
 
 
 class FirstOccurrences(Rewrite):
-    """``Unique``: different numbers in the order in which they come, where each stands, and how often."""
+    """``Unique``: distinct numbers by first occurrence, the index of each input among them, and their counts."""
 
     name: ClassVar[str] = "unique of the standard"
     op_types: ClassVar[Sequence[str]] = ("Unique",)

@@ -22,7 +22,7 @@ class DistancesByProduct(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Of rows; what rounding makes of a square below zero is zero, as in ONNX Runtime's kernel."""
+        """Distances of rows; a square that rounding makes negative becomes zero, as in ONNX Runtime's kernel."""
         x, dtype = typed(node.inputs[0])
         y = node.inputs[1]
         metric = node.attributes.get_string("metric", "sqeuclidean")

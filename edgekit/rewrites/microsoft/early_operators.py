@@ -1,6 +1,6 @@
-"""Operators of ``com.microsoft`` that the standard has under the same or another name, or can say in one or two.
+"""Operators of ``com.microsoft`` that the standard has under the same or another name, or as one or two operators.
 
-Exporters wrote them before the standard took them. They are in ONNX Runtime's document ContribOperators.
+Exporters wrote them before the standard had them. They are in ONNX Runtime's document ContribOperators.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SameOperator(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """With the inputs and attributes that it has."""
+        """Builds the standard's operator with the node's inputs and attributes."""
         since = SAME_SINCE[node.op_type]
         if build.opset < since:
             raise InapplicableError(f"opset {build.opset} has no {node.op_type} with these inputs")
@@ -46,7 +46,7 @@ class StandardRange(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Without a step, by ones."""
+        """Builds the standard's operator; without a step, the step is 1."""
         if build.opset < RANGE_SINCE:
             raise InapplicableError(f"opset {build.opset} has no Range")
         _, dtype = typed(node.inputs[0])

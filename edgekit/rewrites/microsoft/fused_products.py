@@ -38,7 +38,7 @@ class ActivatedGemm(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """With the operators in ``ACTIVATIONS``."""
+        """For activations in :data:`ACTIVATIONS`."""
         activation = node.attributes.get_string("activation", "")
         if activation not in ACTIVATIONS:
             raise InapplicableError(f"its activation {activation!r} is not known")
@@ -49,7 +49,7 @@ class ActivatedGemm(Rewrite):
 
 
 class TransposedProduct(Rewrite):
-    """``FusedMatMul``, and what it was called before: a product of transposed factors, times a number."""
+    """``FusedMatMul``, and ``TransposeMatMul``, its earlier name: a product of transposed factors, times a number."""
 
     name: ClassVar[str] = "product of transposed factors"
     op_types: ClassVar[Sequence[str]] = ("FusedMatMul", "TransposeMatMul")

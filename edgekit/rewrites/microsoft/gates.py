@@ -20,9 +20,9 @@ from edgekit.rewrites.arithmetic import typed
 from edgekit.rewrites.quantized_operators import MICROSOFT
 
 EPSILON = 1e-5
-"""Of the normalizations, where an attribute does not say otherwise."""
+"""What normalizations add to a mean of squares, if no attribute says otherwise."""
 LEAST_SQUARE = 1e-6
-"""Below it, EngramGate takes the size of a product for it before the root."""
+"""EngramGate raises the magnitude of a product to at least this before it takes the root."""
 
 
 class GatedNormalization(Rewrite):
@@ -72,7 +72,7 @@ class ScaledSilu(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """The scale is an attribute, or an input that goes before it."""
+        """The scale is an attribute, or an input, which takes precedence."""
         x, dtype = typed(node.inputs[0])
         given = input_at(node, 1)
         scale = np.float32(node.attributes.get_float("alpha", 1.0)) if given is None else wide(build, given)
@@ -88,7 +88,7 @@ class EngramGate(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
-        """Keys and queries [b, s, streams, width], values [b, s, width]."""
+        """For keys and queries [b, s, streams, width], and values [b, s, width]."""
         key, dtype = typed(node.inputs[0])
         width = None if key.shape is None else key.shape[-1]
         if not isinstance(width, int):
@@ -142,7 +142,7 @@ class MixedStreams(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """A gate is for a stream, or for each of its elements."""
+        """A gate applies to a stream, or to each of its elements."""
         _, dtype = typed(node.inputs[0])
         grouped, branches, width = streams(node, build)
         gated = build("Mul", grouped, gates(node, build, 1, branches, width))
@@ -159,7 +159,7 @@ class FedStreams(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Without a matrix, each stream stays as it is."""
+        """Without a matrix, streams are not mixed with each other."""
         x, dtype = typed(node.inputs[0])
         grouped, branches, width = streams(node, build)
         mix = input_at(node, 3)
@@ -176,10 +176,10 @@ class FedStreams(Rewrite):
 
 
 def streams(node: ir.Node, build: NodeBuilder) -> tuple[ir.Value, int, int]:
-    """The first input in float32 as [..., branches, width], and these two sizes.
+    """Returns the first input in float32 as [..., branches, width], and these two sizes.
 
     Raises:
-        InapplicableError: They are not known.
+        InapplicableError: The two sizes are not known.
     """
     x = node.inputs[0]
     sizes = [] if x is None or x.shape is None else list(x.shape)
@@ -196,10 +196,10 @@ def streams(node: ir.Node, build: NodeBuilder) -> tuple[ir.Value, int, int]:
 
 
 def gates(node: ir.Node, build: NodeBuilder, place: int, branches: int, width: int) -> ir.Value:
-    """Gates of streams in float32, as what multiplies [..., branches, width].
+    """Returns the gates of streams in float32, in a shape that multiplies [..., branches, width].
 
     Raises:
-        InapplicableError: Their shape is not known.
+        InapplicableError: The shape of the gates is not known.
     """
     given, x = node.inputs[place], node.inputs[0]
     if given is None or given.shape is None or x is None or x.shape is None or not isinstance(given.shape[-1], int):
@@ -214,16 +214,16 @@ def gates(node: ir.Node, build: NodeBuilder, place: int, branches: int, width: i
 
 
 def wide(build: NodeBuilder, x: ir.Value | None) -> ir.Value:
-    """Numbers in float32."""
+    """Returns numbers as float32."""
     return build.cast(x, ir.DataType.FLOAT)
 
 
 def of_unit_square(build: NodeBuilder, x: ir.Value, epsilon: float) -> ir.Value:
-    """Divided by the root of the mean of squares along the last axis."""
+    """Returns x, divided by the root of the mean of squares along the last axis."""
     mean = build.reduce("ReduceMean", build("Mul", x, x), [-1])
     return build("Div", x, build("Sqrt", build("Add", mean, np.float32(epsilon))))
 
 
 def epsilon_of(node: ir.Node) -> float:
-    """What is added to a mean of squares."""
+    """Returns what a normalization adds to a mean of squares."""
     return node.attributes.get_float("epsilon", EPSILON)

@@ -34,11 +34,11 @@ class GroupedAttention(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def matches(self, node: ir.Node) -> bool:
-        """All but caches of integers."""
+        """Whether the caches hold no quantized integers."""
         return all(node.attributes.get_string(name, "NONE") == "NONE" for name in ("k_quant_type", "v_quant_type"))
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
-        """With rotation, a window, a bias and sinks as far as they are given; and the keys and values of all steps."""
+        """Builds rotation, a window, a bias and sinks if they are given, and the keys and values of all steps."""
         if build.opset < SINCE:
             raise InapplicableError(f"opset {build.opset} has no softmax along one axis")
         heads = _Heads.of(node)
@@ -54,7 +54,7 @@ class GroupedAttention(Rewrite):
         return [joined, keys, values, *[None] * (len(node.outputs) - _OUTPUTS)][: len(node.outputs)]
 
     def _rotated(self, node: ir.Node, build: NodeBuilder, x: ir.Value, places: ir.Value, heads: _Heads) -> ir.Value:
-        """Pairs of elements of [b, s, heads, d] turned by the angles of places [b, s]."""
+        """Returns [b, s, heads, d] with pairs of elements turned by the angles of places [b, s]."""
         cosines, sines = input_at(node, 7), input_at(node, 8)
         if cosines is None or cosines.shape is None or not isinstance(cosines.shape[1], int):
             raise InapplicableError("it rotates by tables that are not known")
@@ -75,7 +75,7 @@ class GroupedAttention(Rewrite):
         heads: _Heads,
         cache: _Cache,
     ) -> ir.Value:
-        """What heads take of the values: [b, s, heads, d]."""
+        """Returns what heads take of the values: [b, s, heads, d]."""
         grouped = [0, 0, heads.shared, heads.count // heads.shared, heads.width]
         scale = node.attributes.get_float("scale", 0.0) or 1 / math.sqrt(heads.width)
         wide = heads.wide(build, build("Reshape", query, grouped))
@@ -97,17 +97,17 @@ class GroupedAttention(Rewrite):
 
 @dataclass(frozen=True)
 class _Heads:
-    """How many there are, and how wide they are."""
+    """How many heads there are, and how wide they are."""
 
     count: int
     shared: int
-    """Of keys and values."""
+    """The number of heads of keys and values."""
     width: int
     dtype: ir.DataType
 
     @staticmethod
     def of(node: ir.Node) -> _Heads:
-        """Those of a node."""
+        """Returns the heads of a node."""
         count, shared = node.attributes.get_int("num_heads"), node.attributes.get_int("kv_num_heads")
         query = node.inputs[0]
         columns = None if query is None or query.shape is None else query.shape[-1]
@@ -117,15 +117,15 @@ class _Heads:
         return _Heads(count, shared, width, query.dtype)
 
     def wide(self, build: NodeBuilder, x: ir.Value) -> ir.Value:
-        """Numbers of the queries' type in float32."""
+        """Returns numbers of the queries' type as float32."""
         return x if self.dtype == ir.DataType.FLOAT else build.cast(x, ir.DataType.FLOAT)
 
     def typed(self, build: NodeBuilder, x: ir.Value) -> ir.Value:
-        """Numbers in float32 in the queries' type."""
+        """Returns float32 numbers in the queries' type."""
         return x if self.dtype == ir.DataType.FLOAT else build.cast(x, self.dtype)
 
     def apart(self, node: ir.Node, build: NodeBuilder) -> tuple[ir.Value, ...]:
-        """Queries, keys and values as [b, s, heads, d]."""
+        """Returns queries, keys and values as [b, s, heads, d]."""
         counts = (self.count, self.shared, self.shared)
         parts: Sequence[ir.Value | None] = node.inputs[:3]
         if input_at(node, 1) is None:
@@ -141,13 +141,13 @@ class _Cache:
         self._heads = heads
         self._new = size_of(build, node.inputs[0], 1)
         self._last = build("Reshape", build.cast(node.inputs[5], ir.DataType.INT64), [-1, 1])
-        """Place of each sequence's last key: [b, 1], int64; what is behind it in a prompt is filled up."""
+        """The index of each sequence's last key: [b, 1], int64; what follows it in a prompt is padding."""
         total = build("Reshape", build.cast(node.inputs[6], ir.DataType.INT64), [1])
         before = build("Sub", build("Add", self._last, np.array([1])), self._new)
         self.begins = build("Where", build("Equal", self._new, total), np.array([0]), before)
-        """How many keys each sequence has already: [b, 1], int64; none where all keys are new."""
+        """How many keys each sequence has already: [b, 1], int64; 0 if all keys are new."""
         self.steps = counted(build, self._new)
-        """Numbers of the new steps: [s], int64."""
+        """The numbers of the new steps: [s], int64."""
         self._total = total
         self._grows = past is not None and _grows(node, past)
         self._has_one_sequence = _is_one(node.inputs[0])
@@ -155,10 +155,11 @@ class _Cache:
         self._taken: tuple[ir.Value, ir.Value] | None = None
 
     def joined(self, past: ir.Value | None, new: ir.Value) -> ir.Value:
-        """The past [b, heads, t, d] with the new ones [b, s, heads, d], zeros after them.
+        """Returns the past [b, heads, t, d] with the new ones [b, s, heads, d] behind, and zeros after them.
 
-        Where the size of a mask tells that all keys of the past count, the new ones go behind them; where there is one
-        sequence, behind those that count; else sequences end at different places, or there is room behind them.
+        With one sequence whose past grows, the new ones are appended to the past, which is first cut to the keys that
+        count unless the size of a mask shows that all of them do. Else sequences end at different places, or there is
+        room behind them, and rows are gathered.
         """
         build = self._build
         if past is None:
@@ -173,7 +174,7 @@ class _Cache:
         return build("Transpose", kept, perm=[0, 2, 1, 3])
 
     def _rows(self, past: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Which rows of past and new ones each sequence has, [b, t, 1], and whether there is one, [b, t, 1, 1]."""
+        """Returns which rows of past and new ones sequences have, [b, t, 1], and whether there is one, [b, t, 1, 1]."""
         if self._taken is not None:
             return self._taken
         build, room = self._build, size_of(self._build, past, 2)
@@ -187,7 +188,7 @@ class _Cache:
         return self._taken
 
     def hidden(self, window: int, keys: ir.Value) -> ir.Value:
-        """Keys after a query or its sequence, and those ``window`` or more before it: [b, 1, 1, s, t]."""
+        """Returns whether keys are after a query or its sequence, or ``window`` or more before it: [b, 1, 1, s, t]."""
         build = self._build
         places = counted(build, size_of(build, keys, 2))
         own = build("Add", self.begins, build.unsqueeze(self.steps, [0]))
@@ -199,7 +200,7 @@ class _Cache:
 
 
 def _grows(node: ir.Node, past: ir.Value) -> bool:
-    """Whether the keys that come out are more than those of the past: no buffer of one size holds both."""
+    """Whether there may be more keys in the output than in the past, so that no buffer of one size holds both."""
     present = node.outputs[1] if len(node.outputs) > 1 else None
     before = None if past.shape is None else past.shape[2]
     after = None if present is None or present.shape is None else present.shape[2]
@@ -208,7 +209,7 @@ def _grows(node: ir.Node, past: ir.Value) -> bool:
 
 
 def _adds_up(node: ir.Node, past: ir.Value) -> bool:
-    """Whether the size that the total is taken from is known to be that of the past and of what is new."""
+    """Whether the total is known to be the size of the past plus that of the new keys."""
     query, total = node.inputs[0], _measured(node.inputs[6])
     if query is None or query.shape is None or past.shape is None or total is None:
         return False
@@ -218,7 +219,7 @@ def _adds_up(node: ir.Node, past: ir.Value) -> bool:
 
 
 def _measured(value: ir.Value | None) -> int | ir.SymbolicDim | None:
-    """The dimension that a scalar is the size of: a constant, or one that Gather takes out of a Shape."""
+    """Returns the dimension that a scalar holds, a constant or one that Gather takes out of a Shape, or None."""
     constant = ir.convenience.get_const_tensor(value) if value is not None else None
     if constant is not None:
         return int(constant.numpy().item())
@@ -239,7 +240,7 @@ def _is_one(query: ir.Value | None) -> bool:
 
 
 def _grouped_bias(build: NodeBuilder, bias: ir.Value, heads: _Heads) -> ir.Value:
-    """A bias [b or 1, heads or 1, s, t] for scores [b, shared heads, heads of a group, s, t]."""
+    """Returns a bias [b or 1, heads or 1, s, t] for scores [b, shared heads, heads of a group, s, t]."""
     if bias.shape is None or bias.shape[1] not in (1, heads.count):
         raise InapplicableError("how many heads its bias is for is not known")
     wide = heads.wide(build, bias)
@@ -252,7 +253,7 @@ def _grouped_bias(build: NodeBuilder, bias: ir.Value, heads: _Heads) -> ir.Value
 
 
 def _shares(node: ir.Node, build: NodeBuilder, scores: ir.Value, heads: _Heads) -> ir.Value:
-    """Shares of keys, which do not add up to 1 where a sink takes some."""
+    """Returns the shares of keys, which add up to less than 1 if a sink takes some."""
     sink = input_at(node, 11)
     if sink is None and not node.attributes.get_int("smooth_softmax", 0):
         return build("Softmax", scores, axis=-1)

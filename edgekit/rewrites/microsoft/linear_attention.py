@@ -29,14 +29,14 @@ RULES = ("linear", "delta", "gated", "gated_delta")
 
 
 class LinearAttention(Rewrite):
-    """The recurrence, one step after the other: a Scan, or the step itself where there is one."""
+    """The recurrence, one step after the other: a Scan, or the step itself if there is only one."""
 
     name: ClassVar[str] = "linear attention step by step"
     op_types: ClassVar[Sequence[str]] = ("LinearAttention",)
     domain: ClassVar[str] = MICROSOFT
 
     def matches(self, node: ir.Node) -> bool:
-        """One state, that after the last step."""
+        """Whether the only state is that after the last step."""
         return not node.attributes.get_int("state_window", 0)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
@@ -63,24 +63,24 @@ class LinearAttention(Rewrite):
 
 @dataclass(frozen=True)
 class _Heads:
-    """How many there are, how wide they are, and what a step does."""
+    """How many heads there are, how wide they are, and what a step does."""
 
     queries: int
     shared: int
-    """Of keys and values."""
+    """The number of heads of keys and values."""
     key_width: int
     value_width: int
     batch: int | None
     count_of_steps: int | None
     decay_width: int
-    """One decay for a whole head, or one for each element of its key; 0 without any."""
+    """The decays of a head: one, or one for each element of its key; 0 without any."""
     rates: int
-    """Update rates of a step: one, or one for each head; 0 without any."""
+    """The update rates of a step: one, or one for each head; 0 without any."""
     scale: float
 
     @staticmethod
     def of(node: ir.Node) -> _Heads:
-        """Those of a node."""
+        """Returns the heads of a node."""
         rule = node.attributes.get_string("update_rule", "gated_delta")
         if rule not in RULES:
             raise InapplicableError(f"its update rule {rule!r} is not known")
@@ -99,11 +99,11 @@ class _Heads:
 
     @property
     def outputs(self) -> int:
-        """Heads of the result."""
+        """The number of heads of the result."""
         return max(self.queries, self.shared)
 
     def steps(self, node: ir.Node, build: NodeBuilder) -> list[ir.Value]:
-        """Queries, keys, values, and the decays and rates that there are, by step: [s, b, heads, …, …]."""
+        """Returns queries, keys, values, and decays and rates if there are any, by step: [s, b, heads, …, …]."""
         group = max(1, self.queries // self.shared)
         sizes = [
             (0, [min(self.queries, self.shared), group, self.key_width]),
@@ -118,14 +118,14 @@ class _Heads:
         return [build("Transpose", each, perm=[1, 0, 2, 3, 4]) for each in apart]
 
     def body(self, build: NodeBuilder, steps: Sequence[ir.Value]) -> ir.Graph:
-        """The body of a Scan: the state and a step in, the state and what is read of it out."""
+        """Returns the body of a Scan, from the state and a step to the next state and what is read of it."""
         names = ["query", "key", "value", *["decay"] * bool(self.decay_width), *["rate"] * bool(self.rates)]
         state = ir.val("state", ir.DataType.FLOAT, (self.batch, self.shared, self.key_width, self.value_width))
         fed = [ir.val(name, ir.DataType.FLOAT) for name in names[: len(steps)]]
         return build.graph([state, *fed], list(self.step(build, state, fed)))
 
     def step(self, build: NodeBuilder, state: ir.Value, step: Sequence[ir.Value]) -> tuple[ir.Value, ir.Value]:
-        """The next state [b, heads, keys, values], and what the queries read of it [b, heads, group, values]."""
+        """Returns the next state [b, heads, keys, values], and what queries read of it [b, heads, group, values]."""
         query, key, value, *rest = step
         if self.decay_width:
             state = build("Mul", state, build("Exp", rest.pop(0)))
@@ -138,14 +138,14 @@ class _Heads:
         return state, build("MatMul", query, state)
 
     def _repeated(self, build: NodeBuilder, query: ir.Value) -> ir.Value:
-        """Each query as often as heads of keys read it: [b, queries, 1, keys] to [b, heads, 1, keys]."""
+        """Returns each query as often as heads of keys read it: [b, queries, 1, keys] to [b, heads, 1, keys]."""
         times = self.shared // self.queries
         apart = build("Concat", *[query] * times, axis=2)
         return build("Reshape", apart, [0, self.shared, 1, self.key_width])
 
 
 def _width(node: ir.Node, place: int) -> int:
-    """The last size of an input [b, s, width]."""
+    """Returns the last size of an input [b, s, width]."""
     value = input_at(node, place)
     width = None if value is None or value.shape is None else value.shape[-1]
     if not isinstance(width, int):

@@ -23,20 +23,20 @@ from edgekit.rewrites.quantized_operators import MICROSOFT
 COUNTED_SINCE = 13
 """The opset from which Softmax is along one axis; TopK takes its count as an input since the one before."""
 INTERLEAVED = 1
-"""``swiglu_fusion`` where the two products of a gated unit take turns along an axis."""
+"""The ``swiglu_fusion`` with which the two products of a gated unit alternate along an axis."""
 _ROUTER_WEIGHTS = 14
-"""Which input of QMoE has the shares where they are not those of the scores."""
+"""The index of QMoE's input with the shares, if they do not follow from the scores."""
 
 
 class MixtureOfExperts(Rewrite):
-    """The experts of each token, or all of them where tokens have more experts than there are."""
+    """The chosen experts of each token, or all experts if the tokens choose at least as many as there are."""
 
     name: ClassVar[str] = "mixture of experts written out"
     op_types: ClassVar[Sequence[str]] = ("MoE", "QMoE")
     domain: ClassVar[str] = MICROSOFT
 
     def matches(self, node: ir.Node) -> bool:
-        """Two layers, whose weights are floats or integers; gated units as the CPU kernels have them."""
+        """Whether there are two layers with weights of floats or integers, and gated units as in the CPU kernels."""
         is_gated = node.attributes.get_string("activation_type", "relu") == "swiglu"
         return (
             not node.attributes.get_int("use_sparse_mixer", 0)
@@ -63,7 +63,7 @@ class MixtureOfExperts(Rewrite):
     def _of_all(
         self, build: NodeBuilder, experts: _Experts, rows: ir.Value, places: ir.Value, shares: ir.Value
     ) -> ir.Value:
-        """What all experts give [experts, width, tokens], each in its share, which most often is none."""
+        """Returns the sum of what all experts give [experts, width, tokens], times their shares, which are mostly 0."""
         given = experts.applied(build, build("Transpose", rows, perm=[1, 0]), None)
         spread = build("OneHot", places, np.array([experts.count]), np.array([0, 1], np.float32), axis=-1)
         each = build.reduce("ReduceSum", build("Mul", spread, build.unsqueeze(shares, [2])), [1], keepdims=False)
@@ -74,7 +74,7 @@ class MixtureOfExperts(Rewrite):
     def _of_chosen(
         self, build: NodeBuilder, experts: _Experts, rows: ir.Value, places: ir.Value, shares: ir.Value, chosen: int
     ) -> ir.Value:
-        """What the experts of each token give, by weights that are looked up."""
+        """Returns the sum of what the experts of each token give, with weights that are looked up."""
         repeated = build("Concat", *[build.unsqueeze(rows, [1])] * chosen, axis=1)
         columns = build("Reshape", repeated, [-1, experts.width, 1])
         given = experts.applied(build, columns, build("Reshape", places, [-1]))
@@ -83,9 +83,9 @@ class MixtureOfExperts(Rewrite):
 
 
 def _routed(node: ir.Node, build: NodeBuilder, count: int) -> tuple[ir.Value, ir.Value]:
-    """Which experts a token has, of equal ones the last, and their shares: both [tokens, k].
+    """Returns which experts a token has, of equal ones the last, and their shares: both [tokens, k].
 
-    MoE compares probabilities, of which more are equal than of the scores that QMoE compares.
+    MoE compares probabilities, which are equal more often than the scores that QMoE compares.
     """
     is_quantized, weights = node.op_type == "QMoE", input_at(node, _ROUTER_WEIGHTS)
     scores = build.cast(node.inputs[1], ir.DataType.FLOAT)
@@ -107,7 +107,7 @@ class _Experts:
     """The two layers of every expert."""
 
     first: ir.Value
-    """[experts, hidden, width], or twice as many rows of gated units."""
+    """[experts, hidden, width]; with gated units, twice as many rows."""
     first_bias: ir.Value | None
     second: ir.Value
     """[experts, width, hidden]."""
@@ -121,7 +121,7 @@ class _Experts:
 
     @staticmethod
     def of(node: ir.Node, build: NodeBuilder) -> _Experts:
-        """Those of a node."""
+        """Returns the experts of a node."""
         is_quantized = node.op_type == "QMoE"
         third = 8 if is_quantized else 6
         if input_at(node, third) is not None:
@@ -159,14 +159,14 @@ class _Experts:
         )
 
     def tokens(self, node: ir.Node) -> int | None:
-        """How many tokens there are; None where that is not known."""
+        """Returns how many tokens there are, or None if that is not known."""
         x = node.inputs[0]
         sizes = [] if x is None or x.shape is None else list(x.shape)[:-1]
         known = [size for size in sizes if isinstance(size, int)]
         return int(np.prod(known)) if sizes and len(known) == len(sizes) else None
 
     def applied(self, build: NodeBuilder, columns: ir.Value, places: ir.Value | None) -> ir.Value:
-        """What experts give for columns [width, tokens] or [tokens, width, 1]: all of them, or those at places."""
+        """Returns what experts, all or those at ``places``, give for columns [width, tokens] or [tokens, width, 1]."""
 
         def taken(value: ir.Value) -> ir.Value:
             return value if places is None else build("Gather", value, places, axis=0)
@@ -180,7 +180,7 @@ class _Experts:
         return given
 
     def _activated(self, build: NodeBuilder, x: ir.Value) -> ir.Value:
-        """An activation along the axis in the middle."""
+        """Returns the activation of x; the products of gated units alternate along the middle axis."""
         if self.activation == "identity":
             return x
         if self.activation == "relu":
@@ -200,7 +200,7 @@ class _Experts:
 
 
 def _gelu(build: NodeBuilder, x: ir.Value) -> ir.Value:
-    """Approximated with tanh, as the kernel does."""
+    """Returns the GELU, approximated with tanh as in the kernel."""
     cube = build("Mul", build("Mul", x, x), x)
     inner = build("Add", x, build("Mul", cube, np.float32(0.044715)))
     bent = build("Tanh", build("Mul", inner, np.float32(np.sqrt(2 / np.pi))))
@@ -208,7 +208,7 @@ def _gelu(build: NodeBuilder, x: ir.Value) -> ir.Value:
 
 
 def _dequantized(node: ir.Node, build: NodeBuilder, place: int, zero_points_at: int, layer: str) -> ir.Value:
-    """Weights of a layer, of which a byte holds one or two: they stay in 4 or 8 bits, with a scale for each block."""
+    """Returns a layer's weights, one or two in a byte: they stay in 4 or 8 bits, with a scale for each block."""
     bits = node.attributes.get_int(f"{layer}_expert_weight_bits", node.attributes.get_int("expert_weight_bits", 4))
     packed, scales = constant_input(node, place), input_at(node, place + 1)
     if build.opset < BLOCKS_SINCE or bits not in (4, 8):

@@ -1,7 +1,7 @@
 """MRotaryEmbedding of ``com.microsoft``, the rotary embedding of Qwen2-VL and its successors, written out.
 
 By ONNX Runtime's document ContribOperators: a token has three positions, in time, height and width, and each column of
-the tables goes by one of them.
+the tables belongs to one of them.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from edgekit.rewrite import InapplicableError
 from edgekit.rewrites.microsoft.transformer_operators import RotatedPairs
 
 STREAMS = 3
-"""Positions of a token."""
+"""The number of positions of a token."""
 INTERLEAVED = 1
-"""``mrope_layout`` where columns take turns; else those of a position stand together."""
+"""The ``mrope_layout`` with which the columns of positions alternate; else the columns of a position are adjacent."""
 
 
 class RotatedByThreePositions(RotatedPairs):
-    """Pairs of elements turned by angles, of which each goes by one of three positions."""
+    """Pairs of elements turned by angles, each of which belongs to one of three positions."""
 
     name: ClassVar[str] = "rotary embedding of three positions written out"
     op_types: ClassVar[Sequence[str]] = ("MRotaryEmbedding",)
 
     def at_positions(self, node: ir.Node, build: NodeBuilder, table: ir.Value | None, heads: ir.Value) -> ir.Value:
-        """Rows whose columns are looked up by position, then put in their order."""
+        """Returns rows whose columns are looked up by position, then put in their order."""
         x, positions = node.inputs[:2]
         columns = None if table is None or table.shape is None else table.shape[1]
         if x is None or x.shape is None or not isinstance(columns, int):
@@ -49,7 +49,7 @@ class RotatedByThreePositions(RotatedPairs):
 
 
 def streams_of_columns(node: ir.Node, columns: int) -> np.ndarray:
-    """Which position each column of the tables goes by: 0 for time, 1 for height, 2 for width."""
+    """Returns the position that each column of the tables belongs to: 0 for time, 1 for height, 2 for width."""
     sections = list(node.attributes.get_ints("mrope_section", ()))
     if len(sections) != STREAMS or sum(sections) != columns:
         raise InapplicableError(f"its sections {sections} do not add up to the {columns} columns of its tables")

@@ -1,8 +1,8 @@
 """Operators that ONNX Runtime's optimizer and quantizer fuse transformers into, written out.
 
 They are those of the domain ``com.microsoft`` in ONNX Runtime's document ContribOperators, as its CPU kernels compute
-them. What its quantizer stores in 8 bits stays there: integers are multiplied, and
-embeddings looked up, as they are.
+them. What ONNX Runtime's quantizer stores in 8 bits stays in 8 bits: integers are multiplied, and embeddings looked up,
+as they are.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from edgekit.rewrites.quantized_operators import MICROSOFT, single
 COUNTING = 11
 """Since this opset there is Range; Slice takes computed borders since the one before."""
 HIDDEN = -10000.0
-"""What hides a key from a query, where an attribute does not say otherwise."""
+"""The number that hides a key from a query, if no attribute says otherwise."""
 
 LATER = np.finfo(np.float32).min
-"""What hides a later key, in place of what a mask adds."""
+"""The number that hides a later key, in place of what a mask adds."""
 
 
 class SummedEmbeddings(Rewrite):
@@ -62,12 +62,12 @@ class SummedEmbeddings(Rewrite):
 
 
 def _looked_up(build: NodeBuilder, node: ir.Node, place: int, ids: ir.Value | None) -> ir.Value:
-    """Rows of a table."""
+    """Returns rows of a table, as real numbers."""
     return _widened(build, node, place, build("Gather", node.inputs[place], ids, axis=0))
 
 
 def _widened(build: NodeBuilder, node: ir.Node, place: int, x: ir.Value | None) -> ir.Value:
-    """Real numbers of what comes of an input: those that are quantized have a scale and a zero point further on."""
+    """Returns the real numbers of what was taken from an input; quantized inputs have a scale and a zero point."""
     assert x is not None
     if node.op_type == "EmbedLayerNormalization":
         return x
@@ -94,7 +94,7 @@ class SelfAttention(Rewrite):
     domain: ClassVar[str] = MICROSOFT
 
     def matches(self, node: ir.Node) -> bool:
-        """All but rotating and buffers that past and present share, which its CPU kernels do not have."""
+        """Whether it neither rotates nor shares a buffer of past and present, for which there are no CPU kernels."""
         return not any(node.attributes.get_int(name, 0) for name in ("do_rotary", "past_present_share_buffer"))
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
@@ -121,7 +121,7 @@ class SelfAttention(Rewrite):
 
 
 def _widths(node: ir.Node) -> list[int]:
-    """How many columns of the weights are for queries, for keys and for values."""
+    """Returns how many columns of the weights are for queries, for keys and for values."""
     weights = node.inputs[1]
     if weights is None or weights.shape is None or not isinstance(weights.shape[1], int):
         raise InapplicableError("the width of its weights is not known")
@@ -129,7 +129,7 @@ def _widths(node: ir.Node) -> list[int]:
 
 
 def _projections(node: ir.Node, build: NodeBuilder, heads: int, sizes: Sequence[int]) -> list[ir.Value]:
-    """Queries, keys and values as [b, heads, s, d]."""
+    """Returns queries, keys and values as [b, heads, s, d]."""
     parts = build.split(_projected(node, build), 2, sizes)
     apart = [build("Reshape", part, [0, 0, heads, size // heads]) for part, size in zip(parts, sizes, strict=True)]
     return [build("Transpose", each, perm=[0, 2, 1, 3]) for each in apart]
@@ -147,7 +147,7 @@ def _projected(node: ir.Node, build: NodeBuilder) -> ir.Value:
 
 
 def _biases(node: ir.Node, build: NodeBuilder, query: ir.Value, key: ir.Value) -> list[ir.Value]:
-    """What is added to the scores [b, heads, s, t]."""
+    """Returns what is added to the scores [b, heads, s, t]."""
     is_quantized = node.op_type == "QAttention"
     mask, bias = input_at(node, 5 if is_quantized else 3), None if is_quantized else input_at(node, 5)
     hidden: ir.Value | None = None
@@ -163,7 +163,7 @@ def _biases(node: ir.Node, build: NodeBuilder, query: ir.Value, key: ir.Value) -
 
 
 def _is_seen(node: ir.Node, build: NodeBuilder, mask: ir.Value, key: ir.Value) -> ir.Value:
-    """Which keys queries see, [b, 1, 1 or s, t]: a mask has zeros for those that are hidden, or tells their borders."""
+    """Returns which keys queries see, [b, 1, 1 or s, t]: a mask has zeros for hidden keys, or holds their borders."""
     if mask.shape is None or mask.shape.rank() not in (1, 2, 3):
         raise InapplicableError("the shape of its mask is not known, or has more than three dimensions")
     if mask.shape.rank() > 1:
@@ -178,7 +178,7 @@ def _is_seen(node: ir.Node, build: NodeBuilder, mask: ir.Value, key: ir.Value) -
 
 
 def _borders(node: ir.Node, build: NodeBuilder, mask: ir.Value) -> tuple[ir.Value, ir.Value | None]:
-    """Where what is seen of every sequence ends, and where it begins, which may stand behind; None: at the first."""
+    """Returns where the seen keys of each sequence end, and where they begin; None if that is at the first key."""
     x = node.inputs[0]
     assert mask.shape is not None
     sequences = None if x is None or x.shape is None else x.shape[0]
@@ -193,17 +193,17 @@ def _borders(node: ir.Node, build: NodeBuilder, mask: ir.Value) -> tuple[ir.Valu
 
 
 def size_of(build: NodeBuilder, x: ir.Value | None, axis: int) -> ir.Value:
-    """One of a value's sizes, [1]."""
+    """Returns one of a value's sizes, [1]."""
     return build.slice(build("Shape", x), [axis], [axis + 1], [0])
 
 
 def counted(build: NodeBuilder, size: ir.Value) -> ir.Value:
-    """Numbers from 0 up to below a size [1]."""
+    """Returns the numbers from 0 up to below a size [1]."""
     return build("Range", np.array(0), build.squeeze(size, [0]), np.array(1))
 
 
 def _column(build: NodeBuilder, zero_point: ir.Value | None) -> ir.Value | None:
-    """Zero points of the columns of weights; one as a scalar."""
+    """Returns the zero points of the weights' columns; a single one as a scalar."""
     if zero_point is None or zero_point.shape is None or zero_point.shape.numpy() != (1,):
         return zero_point
     return build.squeeze(zero_point, [0])
@@ -236,7 +236,7 @@ class RotatedPairs(Rewrite):
         return [result if rank == 4 else build("Reshape", result, build("Shape", x))]
 
     def at_positions(self, node: ir.Node, build: NodeBuilder, table: ir.Value | None, heads: ir.Value) -> ir.Value:
-        """Rows of a table for every step, broadcastable to heads [b, s, heads, d], or [b, heads, s, d] at rank 4."""
+        """Returns a table's rows by step, broadcastable to heads [b, s, heads, d], or [b, heads, s, d] at rank 4."""
         x, positions = node.inputs[:2]
         if x is None or x.shape is None or positions is None or positions.shape is None:
             raise InapplicableError("the shapes of its inputs are not known")
@@ -249,7 +249,7 @@ class RotatedPairs(Rewrite):
 
 
 def _head_size(node: ir.Node, x: ir.Value, turned: int) -> int:
-    """How many elements a head has, of which the first are turned."""
+    """Returns how many elements a head has, of which the first are turned."""
     assert x.shape is not None
     width, heads = x.shape[-1], node.attributes.get_int("num_heads", 0)
     if not node.attributes.get_int("rotary_embedding_dim", 0):
@@ -262,7 +262,7 @@ def _head_size(node: ir.Node, x: ir.Value, turned: int) -> int:
 def turned_pairs(
     build: NodeBuilder, x: ir.Value, cosines: ir.Value, sines: ir.Value, half: int, *, is_interleaved: bool
 ) -> ir.Value:
-    """Pairs of elements turned, as many as half: those side by side where interleaved, else those of two halves."""
+    """Returns ``half`` pairs of elements turned: adjacent elements if interleaved, else those of two halves."""
     if is_interleaved:
         pairs = build("Reshape", x, [0, 0, 0, half, 2])
         first, second = (build.squeeze(part, [4]) for part in build.split(pairs, 4, [1, 1]))

@@ -14,28 +14,28 @@ from edgekit.graph.building import NodeBuilder
 from edgekit.rewrites.ml.tree_nodes import COMPARISONS, KINDS, LEAF, Trees, Weights
 
 INDEX = np.int32
-"""The type of nodes' places: of millions of nodes, half the bytes of int64."""
+"""The type of node indices: for millions of nodes, half the bytes of int64."""
 MOST_LEAVES = 64
-"""Trees with more leaves are gathered: their products would be larger than what they replace."""
+"""Trees with more leaves are evaluated by gathering: their products would be larger than what they replace."""
 MOST_PRODUCTS = 1 << 22
-"""Multiplications a sample that products may take."""
+"""The most multiplications for each sample that products may take."""
 MOST_PADDING = 2
-"""Times the trees that a sum may add up, once every target has as many."""
+"""How many times the number of trees a sum may add up, once every target has equally many."""
 
 
 def leaf_weights(build: NodeBuilder, trees: Trees, x: ir.Value, weights: Weights, *, summed: bool) -> ir.Value:
-    """The weights of the leaves that the trees lead samples x [n, F] to: [n, T, targets].
+    """Returns the weights of the leaves that the trees lead samples x [n, F] to: [n, T, targets].
 
     Args:
         build: Makes the nodes.
         trees: The trees.
         x: The samples.
-        weights: What the leaves weigh.
-        summed: Whether only the sums over the trees count: then what stands along the second axis may be other numbers
-            of the same sum.
+        weights: The weights of the leaves.
+        summed: Whether only the sums over the trees count: then the second axis may hold other numbers with the same
+            sum.
 
     Raises:
-        InapplicableError: The nodes of a tree go in a circle.
+        InapplicableError: The nodes of a tree form a cycle.
     """
     if trees.depth() <= MOST_LEAVES and trees.most_leaves() <= MOST_LEAVES:
         paths = trees.paths()
@@ -56,9 +56,10 @@ def _by_products(
     inner: int,
     leaves: int,
 ) -> ir.Value:
-    """All comparisons at once; the leaf whose way they agree with is the one where a product counts all of them.
+    """Evaluates all comparisons at once; by a product, the leaf is found whose path agrees with all of them.
 
-    A held comparison counts 1, one that did not -1; the way to a leaf is a column of 1, -1, and 0 for nodes off it.
+    A comparison that holds counts 1, one that does not -1; the path to a leaf is a column of 1, -1, and 0 for nodes off
+    the path.
     """
     count = len(paths)
     chosen = np.full((count, inner), -1)
@@ -88,10 +89,10 @@ def _by_products(
 
 
 def _by_gathering(build: NodeBuilder, trees: Trees, x: ir.Value, weights: Weights, *, summed: bool) -> ir.Value:
-    """All trees of all samples go down one level at a time.
+    """Moves all samples down all trees, one level at a time.
 
-    Where every tree votes for one target, the trees are put in rows of one for each target, and a node holds a number
-    in place of a row of them.
+    If every tree votes for one target and only sums count, the trees are put in rows with one for each target, and a
+    node holds a number in place of a row of them.
     """
     order = _in_rows(trees, weights) if summed and weights.targets > 1 else None
     roots = trees.roots if order is None else np.append(trees.roots, len(trees.features))[order]
@@ -114,10 +115,10 @@ def _by_gathering(build: NodeBuilder, trees: Trees, x: ir.Value, weights: Weight
 
 
 def _in_rows(trees: Trees, weights: Weights) -> np.ndarray | None:
-    """The numbers of the trees in rows of one for each target, that of no tree (their count) where there is none left.
+    """Returns tree indices in rows with one for each target; the number of trees where a target has none left.
 
     Returns:
-        None where trees vote for several targets, or targets have very different numbers of trees.
+        None if a tree votes for several targets, or targets have very different numbers of trees.
     """
     owners, leaves = trees.leaves
     target = np.full(len(trees.features), -1)
@@ -140,7 +141,7 @@ def _in_rows(trees: Trees, weights: Weights) -> np.ndarray | None:
 
 
 def _with_leaf_of_nothing(trees: Trees) -> Trees:
-    """The trees with one more node at the end, a leaf without a weight."""
+    """Returns the trees with one more node at the end, a leaf without a weight."""
     count = len(trees.features)
     return Trees(
         np.append(trees.features, 0),
@@ -154,7 +155,7 @@ def _with_leaf_of_nothing(trees: Trees) -> Trees:
 
 
 def _at_each(build: NodeBuilder, x: ir.Value, features: ir.Value, count: int) -> ir.Value:
-    """The values [n, T] of x [n, F] at the features [n, T], of which the first ``count`` occur."""
+    """Returns the values [n, T] of x [n, F] at the features [n, T], which are below ``count``."""
     if build.opset >= 11:
         return build("GatherElements", x, features, axis=1)
     rows, width = (size if isinstance(size, int) else None for size in x.shape or (None, None))
@@ -167,7 +168,7 @@ def _at_each(build: NodeBuilder, x: ir.Value, features: ir.Value, count: int) ->
 
 
 def _held(build: NodeBuilder, trees: Trees, values: ir.Value, nodes: np.ndarray) -> ir.Value:
-    """Whether comparisons [n, K] hold, for values and the nodes [1, K] that compare them; -1 is none."""
+    """Returns whether comparisons [n, K] hold, for values and the nodes [1, K] that compare them; -1 is no node."""
     kinds = trees.kinds_of_nodes[nodes]
     thresholds = np.where(nodes < 0, 0, trees.thresholds[nodes]).astype(trees.thresholds.dtype)
     is_missing = build("IsNaN", values)

@@ -17,7 +17,7 @@ from edgekit.rewrites.ml.scores import DOMAIN, F, width
 
 
 class Scaler(Rewrite):
-    """``(x - offset) * scale``, both one number or one a feature."""
+    """``(x - offset) * scale``, each of them one number, or one for each feature."""
 
     name: ClassVar[str] = "scaler as subtraction and product"
     op_types: ClassVar[Sequence[str]] = ("Scaler",)
@@ -41,7 +41,7 @@ class Normalizer(Rewrite):
     domain: ClassVar[str] = DOMAIN
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """In float32; the greatest number counts with its sign."""
+        """In float32; the norm MAX is the greatest number with its sign."""
         x = build.cast(node.inputs[0], ir.DataType.FLOAT)
         kinds = {"MAX": "ReduceMax", "L1": "ReduceL1", "L2": "ReduceL2"}
         norm = node.attributes.get_string("norm", "MAX")
@@ -67,7 +67,7 @@ class Binarizer(Rewrite):
 
 
 class Imputer(Rewrite):
-    """Every occurrence of one value, which may be NaN, replaced by another, one a feature or one for all."""
+    """Every occurrence of one value, which may be NaN, replaced by another: one for each feature, or one for all."""
 
     name: ClassVar[str] = "imputer as selection"
     op_types: ClassVar[Sequence[str]] = ("Imputer",)
@@ -91,7 +91,7 @@ class Imputer(Rewrite):
 
 
 class FeatureVectorizer(Rewrite):
-    """Features of several inputs side by side, each cut or filled up with zeros to a number of features."""
+    """Features of several inputs side by side, each cut or padded with zeros to a given number of features."""
 
     name: ClassVar[str] = "feature vectorizer as concatenation"
     op_types: ClassVar[Sequence[str]] = ("FeatureVectorizer",)
@@ -122,7 +122,7 @@ class ArrayFeatureExtractor(Rewrite):
     domain: ClassVar[str] = DOMAIN
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Of a vector, as a matrix of one row."""
+        """For a vector, the result is a matrix of one row."""
         x, indices = node.inputs
         if x is None or x.shape is None or indices is None:
             raise InapplicableError("the rank of its input is not known")
@@ -139,7 +139,7 @@ class OneHotEncoder(Rewrite):
     domain: ClassVar[str] = DOMAIN
 
     def matches(self, node: ir.Node) -> bool:
-        """Categories that are numbers, and no failure at those that are unknown."""
+        """Whether categories are numbers, and unknown ones do not fail."""
         numbers = node.attributes.get_ints("cats_int64s", ())
         return bool(numbers) and node.attributes.get_int("zeros", 1) == 1
 
@@ -161,7 +161,7 @@ class LabelEncoder(Rewrite):
     domain: ClassVar[str] = DOMAIN
     versions: ClassVar[range] = range(2, 4)
     finds_nan: ClassVar[bool] = False
-    """Whether NaN is the key of what is missing, in place of a key that nothing equals."""
+    """Whether a key NaN stands for missing numbers; if not, nothing equals it."""
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Compares with all keys at once; the values may be texts, the keys may not."""
@@ -183,7 +183,7 @@ class LabelEncoderOfMissing(LabelEncoder):
 
 
 def _table(node: ir.Node, name: str) -> np.ndarray:
-    """Keys or values in the type that they are given in."""
+    """Returns keys or values in the type in which they are given."""
     found = entries(node, name)
     if found is None:
         raise InapplicableError(f"it has no {name}")

@@ -39,7 +39,7 @@ class LinearRegressor(Rewrite):
 
 
 class LinearClassifier(Rewrite):
-    """The label of the greatest score, and the scores; of two classes one score is enough."""
+    """The label of the greatest score, and the scores; for two classes one score is enough."""
 
     name: ClassVar[str] = "linear classifier as matrix product"
     op_types: ClassVar[Sequence[str]] = ("LinearClassifier",)
@@ -51,7 +51,7 @@ class LinearClassifier(Rewrite):
         transform = node.attributes.get_string("post_transform", "NONE")
         features = width(node.inputs[0])
         coefficients = node.attributes.get_floats("coefficients", ())
-        # ONNX Runtime takes as many rows as there are intercepts: its own example of iris has some numbers more.
+        # ONNX Runtime takes as many rows as there are intercepts: its own iris example has a few more numbers.
         rows = len(node.attributes.get_floats("intercepts", ())) or len(coefficients) // features
         scores = products(node, build, rows)
         if rows == 1 and len(labels) == 2:
@@ -64,9 +64,9 @@ class LinearClassifier(Rewrite):
 
 
 def products(node: ir.Node, build: NodeBuilder, rows: int) -> ir.Value:
-    """Products of the features of the node's input [n, F] with rows of coefficients, plus intercepts: [n, rows].
+    """Returns products of the node's input [n, F] with rows of coefficients, plus intercepts: [n, rows].
 
-    Coefficients beyond these rows are ignored.
+    Coefficients beyond the rows are ignored.
     """
     x = node.inputs[0]
     weights = np.asarray(node.attributes.get_floats("coefficients", ()), np.float32)[: rows * width(x)]

@@ -1,7 +1,7 @@
-"""Normalizers by length, written out before anything executes them: ONNX Runtime loses signs there.
+"""L2 normalizers, written out before anything executes them, since ONNX Runtime loses signs in them.
 
-Its kernel looks for the sign of a number after it wrote the result, and where the shape is known the result takes the
-input's memory (ONNX Runtime 1.31): -3 beside 4 becomes 0.6. Reference and bundle would agree on it.
+Its kernel reads the sign of a number after it has written the result, which takes the input's memory if the shape is
+known (ONNX Runtime 1.31): -3 beside 4 becomes 0.6. Reference and bundle would agree on the wrong sign.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from edgekit.rewrites.ml.features import Normalizer
 
 
 def with_signed_norms(model: Model) -> Model:
-    """The model with such nodes as standard operators; itself where it has none.
+    """Returns the model with L2 normalizers as standard operators; the model itself if it has none.
 
     Args:
         model: Its nodes have names; it is not changed.

@@ -13,7 +13,7 @@ from edgekit.rewrite import InapplicableError
 DOMAIN = "ai.onnx.ml"
 
 NEGLIGIBLE = 1e-7
-"""Scores of a smaller magnitude count as zero to SOFTMAX_ZERO."""
+"""SOFTMAX_ZERO takes scores of a smaller magnitude as zero."""
 WINITZKI = 0.147
 """Coefficient of Winitzki's approximation of the inverse error function, which ONNX Runtime uses for PROBIT."""
 
@@ -21,7 +21,7 @@ F = np.float32
 
 
 def transformed(build: NodeBuilder, scores: ir.Value, transform: str) -> ir.Value:
-    """Scores [n, C] after ``post_transform``.
+    """Returns scores [n, C] after ``post_transform``.
 
     Raises:
         InapplicableError: There is no such transform.
@@ -40,10 +40,10 @@ def transformed(build: NodeBuilder, scores: ir.Value, transform: str) -> ir.Valu
 
 
 def labels_of(node: ir.Node, ints: str, strings: str) -> np.ndarray:
-    """The classes' labels that a node holds, as integers or texts.
+    """Returns the classes' labels that a node holds, as integers or texts.
 
     Raises:
-        InapplicableError: It holds none.
+        InapplicableError: The node holds no labels.
     """
     numbers, texts = node.attributes.get_ints(ints, ()), node.attributes.get_strings(strings, ())
     if not (numbers or texts):
@@ -52,23 +52,23 @@ def labels_of(node: ir.Node, ints: str, strings: str) -> np.ndarray:
 
 
 def labelled(build: NodeBuilder, places: ir.Value, labels: np.ndarray) -> ir.Value:
-    """The labels at places [n] (int64)."""
+    """Returns the labels at indices [n] (int64)."""
     if labels.dtype == np.int64 and np.array_equal(labels, np.arange(len(labels))):
         return places
     return build("Gather", labels, places, axis=0)
 
 
 def label_of_sign(build: NodeBuilder, score: ir.Value, over: float, labels: np.ndarray) -> ir.Value:
-    """The second label [n] where a score [n, 1] is over a number, else the first."""
+    """Returns the second label [n] where a score [n, 1] is above ``over``, else the first."""
     is_over = build("Greater", build("Reshape", score, [-1]), F(over))
     return labelled(build, build.cast(is_over, ir.DataType.INT64), labels)
 
 
 def both(build: NodeBuilder, score: ir.Value, transform: str, *, is_probability: bool) -> ir.Value:
-    """The scores [n, 2] of two classes of which only the second's [n, 1] is known.
+    """Returns the scores [n, 2] of two classes of which only the second's [n, 1] is known.
 
-    LOGISTIC makes probabilities of it and of its negative; else a probability gets what it lacks to 1, and another
-    score its negative. No other transform counts.
+    LOGISTIC turns the score and its negative into probabilities. Else the first class gets the complement to 1 of a
+    probability, or the negative of another score. Other transforms are ignored.
     """
     if is_probability and transform != "LOGISTIC":
         return build("Concat", build("Sub", F(1), score), score, axis=1)
@@ -77,10 +77,10 @@ def both(build: NodeBuilder, score: ir.Value, transform: str, *, is_probability:
 
 
 def matrix(x: ir.Value | None, build: NodeBuilder) -> ir.Value:
-    """Samples [n, F] in float32; a vector is one sample.
+    """Returns samples [n, F] in float32; a vector is one sample.
 
     Raises:
-        InapplicableError: Another rank, or it is not known.
+        InapplicableError: The input has another rank, or its rank is not known.
     """
     if x is None or x.shape is None or x.shape.rank() not in (1, 2):
         raise InapplicableError("its input is no matrix")
@@ -89,10 +89,10 @@ def matrix(x: ir.Value | None, build: NodeBuilder) -> ir.Value:
 
 
 def width(x: ir.Value | None) -> int:
-    """How many features samples have.
+    """Returns how many features samples have.
 
     Raises:
-        InapplicableError: That is not known.
+        InapplicableError: The number of features is not known.
     """
     last = None if x is None or x.shape is None or not x.shape.rank() else x.shape[-1]
     if not isinstance(last, int):
@@ -101,7 +101,7 @@ def width(x: ir.Value | None) -> int:
 
 
 def floats(node: ir.Node, name: str) -> np.ndarray:
-    """An attribute that is given as a list, or as a tensor under ``<name>_as_tensor``; empty where it is not."""
+    """Returns an attribute given as a list, or as a tensor under ``<name>_as_tensor``; empty if it is not given."""
     tensor = node.attributes.get_tensor(f"{name}_as_tensor", None)
     if tensor is not None:
         return tensor.numpy()
@@ -109,12 +109,12 @@ def floats(node: ir.Node, name: str) -> np.ndarray:
 
 
 def with_base(build: NodeBuilder, scores: ir.Value, base: Sequence[float] | np.ndarray) -> ir.Value:
-    """Scores [n, C] plus base values, if there are any."""
+    """Returns scores [n, C] plus base values, if there are any."""
     return build("Add", scores, np.asarray(base, np.float32).reshape(1, -1)) if len(base) else scores
 
 
 def _softmax_of_others(build: NodeBuilder, scores: ir.Value) -> ir.Value:
-    """Softmax in which zeros stay zeros."""
+    """Returns the softmax in which zeros stay zeros."""
     counts = build.cast(build("Greater", build("Abs", scores), F(NEGLIGIBLE)), ir.DataType.FLOAT)
     apart = build("Sub", scores, build.reduce("ReduceMax", scores, [1]))
     powers = build("Mul", build("Exp", apart), counts)
@@ -123,7 +123,7 @@ def _softmax_of_others(build: NodeBuilder, scores: ir.Value) -> ir.Value:
 
 
 def _probit(build: NodeBuilder, scores: ir.Value) -> ir.Value:
-    """The normal distribution's quantile, by Winitzki's approximation of the inverse error function."""
+    """Returns the normal distribution's quantile, by Winitzki's approximation of the inverse error function."""
     centred = build("Sub", build("Mul", scores, F(2)), F(1))
     logarithm = build("Log", build("Mul", build("Sub", F(1), centred), build("Add", F(1), centred)))
     half = build("Add", build("Mul", logarithm, F(0.5)), F(2 / (np.pi * WINITZKI)))

@@ -15,14 +15,14 @@ from edgekit.rewrites.ml.linear import products
 from edgekit.rewrites.ml.scores import DOMAIN, F, labelled, labels_of, matrix, transformed, width, with_base
 
 LEAST_PROBABILITY = 1e-7
-"""What libsvm cuts probabilities of pairs off at, on both sides."""
+"""libsvm keeps probabilities of pairs at least this far from 0 and from 1."""
 MOST_STEPS = 100
 LARGEST_ERROR = 0.005
-"""When libsvm ends the iteration; the error is divided by the number of classes."""
+"""The error, before it is divided by the number of classes, at which libsvm ends the iteration."""
 
 
 class SVMRegressor(Rewrite):
-    """Kernels of the samples with each support vector, times coefficients, plus rho; of one class the sign of that."""
+    """Kernels of samples with each support vector, times coefficients, plus rho; with ``one_class`` the sum's sign."""
 
     name: ClassVar[str] = "support vector regression as kernel products"
     op_types: ClassVar[Sequence[str]] = ("SVMRegressor",)
@@ -51,7 +51,7 @@ class SVMClassifier(Rewrite):
     domain: ClassVar[str] = DOMAIN
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """In float32; probabilities are those of two classes."""
+        """In float32; probabilities follow from those of pairs of classes."""
         labels = labels_of(node, "classlabels_ints", "classlabels_strings")
         transform = node.attributes.get_string("post_transform", "NONE")
         members = node.attributes.get_ints("vectors_per_class", ())
@@ -73,7 +73,7 @@ class SVMClassifier(Rewrite):
         return [label, transformed(build, scores, transform)]
 
     def _scores_of_pairs(self, node: ir.Node, build: NodeBuilder, members: Sequence[int]) -> ir.Value:
-        """The scores [n, pairs] of each pair of classes; positive ones are for the first."""
+        """Returns the scores [n, pairs] of each pair of classes; positive ones are for the first class."""
         count = sum(members)
         coefficients = np.asarray(node.attributes.get_floats("coefficients"), np.float32).reshape(-1, count)
         rho = np.asarray(node.attributes.get_floats("rho"), np.float32)
@@ -90,7 +90,7 @@ class SVMClassifier(Rewrite):
     def _most_votes(
         self, build: NodeBuilder, scores: ir.Value, pairs: Sequence[tuple[int, int]], classes: int
     ) -> ir.Value:
-        """The first of the classes that most pairs decide for: [n]."""
+        """Returns the first of the classes that most pairs decide for: [n]."""
         for_first, for_second = (np.zeros((len(pairs), classes), np.float32) for _ in range(2))
         for row, (first, second) in enumerate(pairs):
             for_first[row, first] = for_second[row, second] = 1
@@ -99,12 +99,12 @@ class SVMClassifier(Rewrite):
         return build.places_of_greatest(votes, 1)
 
     def _of_two(self, build: NodeBuilder, scores: ir.Value, transform: str) -> ir.Value:
-        """The scores [n, 2] of two classes, of their only pair's [n, 1]."""
+        """Returns the scores [n, 2] of two classes from their only pair's [n, 1]."""
         pair = build("Concat", build("Neg", scores), scores, axis=1)
         return transformed(build, pair, transform)
 
     def _probabilities(self, node: ir.Node, build: NodeBuilder, scores: ir.Value, classes: int) -> ir.Value:
-        """The classes' probabilities [n, classes], by Platt's sigmoids of the pairs' scores."""
+        """Returns the classes' probabilities [n, classes], by Platt's sigmoids of the pairs' scores."""
         slopes, offsets = (np.asarray(node.attributes.get_floats(name), np.float32) for name in ("prob_a", "prob_b"))
         first = build("Sigmoid", build("Neg", build("Add", build("Mul", scores, slopes), offsets)))
         bounded = build("Min", build("Max", first, F(LEAST_PROBABILITY)), F(1 - LEAST_PROBABILITY))
@@ -112,10 +112,11 @@ class SVMClassifier(Rewrite):
 
 
 def coupled(build: NodeBuilder, pairs: ir.Value, classes: int) -> ir.Value:
-    """The probabilities [n, classes] that agree best with those of pairs [n, pairs] that it is the first of the two.
+    """Returns the probabilities [n, classes] that agree best with those of each pair's first class [n, pairs].
 
     By the iteration of Wu, Lin and Weng ("Probability Estimates for Multi-class Classification by Pairwise Coupling",
-    JMLR 2004, algorithm 2) as libsvm has it, up to its bound of the error: what comes out is not the exact solution.
+    JMLR 2004, algorithm 2) as libsvm implements it, which stops at a bound of the error: the result is not the exact
+    solution.
     """
     everyone = list(itertools.combinations(range(classes), 2))
     # r[i, j] = probability of i out of i and j, as a matrix product of the pairs and a constant
@@ -128,14 +129,14 @@ def coupled(build: NodeBuilder, pairs: ir.Value, classes: int) -> ir.Value:
     turned = build("Transpose", r, perm=[0, 2, 1])
     squares = build.reduce("ReduceSum", build("Mul", turned, turned), [2])
     q = build("Sub", build("Mul", squares, np.eye(classes, dtype=np.float32)), build("Mul", r, turned))
-    # of the size that the matrices have, which loops of open sizes have to see
+    # computed from the matrices, so that loops of open sizes see how many there are
     start = build("Add", build("Mul", build.squeeze(squares, [2]), F(0)), F(1 / classes))
     body = _coupling_step(build.inner("Loop"), classes)
     return build.several(2, "Loop", np.int64(MOST_STEPS), np.array(True), start, q, body=body)[0]
 
 
 def _coupling_step(build: NodeBuilder, classes: int) -> ir.Graph:
-    """One step of the iteration: what a Loop carries on is the probabilities [n, k] and the matrices Q [n, k, k]."""
+    """Returns one step of the iteration: a Loop carries the probabilities [n, k] and the matrices Q [n, k, k]."""
     number, proceed = (ir.val(name, kind, ()) for name, kind in (("i", ir.DataType.INT64), ("go", ir.DataType.BOOL)))
     given, q = (
         ir.val(name, ir.DataType.FLOAT, shape)
@@ -165,7 +166,7 @@ def _coupling_step(build: NodeBuilder, classes: int) -> ir.Graph:
 
 
 def kernels(node: ir.Node, build: NodeBuilder, count: int) -> ir.Value:
-    """Similarities [n, V] of the node's samples [n, F] to its support vectors [V, F].
+    """Returns the similarities [n, V] of the node's samples [n, F] to its support vectors [V, F].
 
     Raises:
         InapplicableError: The kernel is unknown.

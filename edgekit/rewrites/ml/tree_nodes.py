@@ -23,10 +23,10 @@ COMPARISONS: Mapping[str, tuple[str, bool]] = {
     "BRANCH_NEQ": ("Equal", True),
 }
 """By kind of node: the comparison of a feature with the threshold that sends a sample to the true branch, and whether
-it is negated; negated ones take numbers that are none (NaN) apart."""
+it is negated; negated comparisons treat NaN separately."""
 
 KINDS = (*COMPARISONS, LEAF)
-"""The kinds of nodes; :attr:`Trees.kinds_of_nodes` holds places in it."""
+"""The kinds of nodes; :attr:`Trees.kinds_of_nodes` holds indices into this tuple."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ class Trees:
 
     features: np.ndarray
     thresholds: np.ndarray
-    """In the type that they are compared in."""
+    """The thresholds, in the type in which they are compared."""
     kinds_of_nodes: np.ndarray
-    """Places in :data:`KINDS`."""
+    """Indices into :data:`KINDS`."""
     when_true: np.ndarray
     when_false: np.ndarray
     missing_is_true: np.ndarray
     """Whether NaN goes to the true branch, whatever the comparison says."""
     roots: np.ndarray
-    """One a tree."""
+    """The root of each tree."""
 
     @property
     def kinds(self) -> list[str]:
@@ -57,10 +57,10 @@ class Trees:
 
     @cached_property
     def levels(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """By the comparisons before them: the nodes that a sample may reach and the number of their tree, each once.
+        """For each number of comparisons before them, the trees and the nodes that a sample may reach, each pair once.
 
         Raises:
-            InapplicableError: The nodes of a tree go in a circle, or there is no root.
+            InapplicableError: The nodes of a tree form a cycle, or there is no root.
         """
         if not len(self.roots):
             raise InapplicableError("no node is the root of a tree")
@@ -77,7 +77,7 @@ class Trees:
 
     @cached_property
     def leaves(self) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of trees and the leaves that they lead to."""
+        """The indices of trees, and the leaves that they lead to."""
         owners, nodes = (np.concatenate(each) for each in zip(*self.levels, strict=True))
         return owners[self.is_leaf[nodes]], nodes[self.is_leaf[nodes]]
 
@@ -90,7 +90,7 @@ class Trees:
         return int(np.bincount(self.leaves[0]).max())
 
     def paths(self) -> list[list[tuple[int, list[tuple[int, bool]]]]]:
-        """For each tree its leaves, each with the nodes on the way to it and whether each comparison held."""
+        """Returns the leaves of each tree, each with the nodes on the path to it and whether each comparison held."""
         self.depth()  # raises where the walk would not end
         found = []
         for root in self.roots.tolist():
@@ -109,28 +109,28 @@ class Trees:
 
 @dataclass(frozen=True)
 class Weights:
-    """What leaves weigh, as a list: of several entries for a leaf and a target the sum counts."""
+    """The weights of leaves, as a list; several entries for a leaf and a target are summed."""
 
     leaves: np.ndarray
-    """Places of nodes."""
+    """Indices of nodes."""
     ids: np.ndarray
-    """Targets."""
+    """Indices of targets."""
     weights: np.ndarray
     targets: int
-    """How many there are."""
+    """How many targets there are."""
 
     def table(self, count: int) -> np.ndarray:
-        """As a table [nodes, targets]."""
+        """Returns the weights as a table [nodes, targets]."""
         table = np.zeros((count, self.targets), self.weights.dtype)
         np.add.at(table, (self.leaves, self.ids), self.weights)
         return table
 
 
 def kinds_of(modes: Sequence[str]) -> np.ndarray:
-    """The places in :data:`KINDS` of nodes' modes.
+    """Returns the indices in :data:`KINDS` of nodes' modes.
 
     Raises:
-        InapplicableError: A mode is none of them.
+        InapplicableError: A mode is not in :data:`KINDS`.
     """
     places = {kind: place for place, kind in enumerate(KINDS)}
     try:
@@ -140,11 +140,11 @@ def kinds_of(modes: Sequence[str]) -> np.ndarray:
 
 
 class Places:
-    """Where in the list of nodes each node is, by the numbers of its tree and its own; of equal ones the last counts.
+    """Finds the index of a node by the ids of its tree and of the node itself; of equal nodes the last counts.
 
     Args:
-        tree_ids: The numbers of the nodes' trees.
-        node_ids: Their own.
+        tree_ids: The ids of the nodes' trees.
+        node_ids: The ids of the nodes.
     """
 
     def __init__(self, tree_ids: np.ndarray, node_ids: np.ndarray) -> None:
@@ -155,7 +155,7 @@ class Places:
         self._keys = keys[self._order]
 
     def of(self, tree_ids: np.ndarray, node_ids: np.ndarray) -> np.ndarray:
-        """The places of nodes.
+        """Returns the indices of nodes.
 
         Raises:
             InapplicableError: There is no such node.
@@ -176,7 +176,7 @@ class Places:
 
 
 def without_memberships(trees: Mapping[str, list[Any]], members: np.ndarray) -> None:
-    """Makes nodes that ask for membership in a set chains of nodes that ask for equality, one a member, in place.
+    """Replaces each test of membership in a set by a chain of tests of equality, one for each member, in place.
 
     Args:
         trees: The columns of the nodes by name: ``modes``, ``thresholds``, ``when_true``, ``when_false`` and others.

@@ -32,7 +32,7 @@ _REDUCTIONS = {"SUM": "ReduceSum", "AVERAGE": "ReduceMean", "MIN": "ReduceMin", 
 
 
 class TreeEnsembleRegressor(Rewrite):
-    """For each sample the weights of the leaves that it reaches, put together for each target."""
+    """For each sample the weights of the leaves that it reaches, aggregated for each target."""
 
     name: ClassVar[str] = "tree ensemble as comparisons and products"
     op_types: ClassVar[Sequence[str]] = ("TreeEnsembleRegressor",)
@@ -56,8 +56,8 @@ class TreeEnsembleRegressor(Rewrite):
 class TreeEnsembleClassifier(Rewrite):
     """The label of the greatest sum of leaves' weights, and the sums.
 
-    Of two classes, all weights may be of one: they are the probability of the second, or its score where any of them
-    is negative.
+    With two classes, all weights may belong to one: they are the probability of the second class, or its score if any
+    weight is negative.
     """
 
     name: ClassVar[str] = "tree ensemble as comparisons and products"
@@ -88,17 +88,18 @@ class TreeEnsembleClassifier(Rewrite):
 def _of_one_side(
     build: NodeBuilder, score: ir.Value, weights: Weights, base: np.ndarray, labels: np.ndarray, transform: str
 ) -> Sequence[ir.Value]:
-    """The label and the scores of two classes of which leaves have weights for one only.
+    """Returns the label and the scores of two classes if leaves have weights for one of them only.
 
-    Where that is the second, or where both have a base value, ONNX Runtime takes the other's score for 0: of the first
-    class it adds the base value, of the second it gives the base value alone.
+    If that is the second class, or if both classes have a base value, ONNX Runtime takes the other class's score as 0.
+    With two base values, it adds the base value to the first class's score, but gives the base value alone for the
+    second.
 
     Args:
         build: Makes nodes.
-        score: What the leaves weigh [n, 1].
+        score: The sum of the leaves' weights [n, 1].
         weights: The leaves' weights.
         base: Base values: none, one or two.
-        labels: Of the two classes.
+        labels: The labels of the two classes.
         transform: The ``post_transform``.
 
     Raises:
@@ -120,7 +121,7 @@ def _of_one_side(
 
 
 class TreeEnsemble(Rewrite):
-    """The form that replaces the other two since version 5; a leaf has a weight for one target."""
+    """The operator that replaces the other two since version 5; a leaf has a weight for one target."""
 
     name: ClassVar[str] = "tree ensemble as comparisons and products"
     op_types: ClassVar[Sequence[str]] = ("TreeEnsemble",)
@@ -169,7 +170,7 @@ class TreeEnsemble(Rewrite):
 
 
 def _parsed(node: ir.Node, build: NodeBuilder, what: str, targets: int) -> tuple[ir.Value, Trees, Weights]:
-    """The samples, the trees and the leaves' weights of the forms before version 5."""
+    """Returns the samples, the trees and the leaves' weights of the operators before version 5."""
     kinds = kinds_of(node.attributes.get_strings("nodes_modes"))
     tree_ids, node_ids = _ints(node, "nodes_treeids"), _ints(node, "nodes_nodeids")
     places = Places(tree_ids, node_ids)
@@ -207,9 +208,9 @@ def _ints(node: ir.Node, name: str) -> np.ndarray:
 
 
 def _require_all(trees: Trees, weights: Weights, targets: Iterable[int]) -> None:
-    """Raises where a sample may reach no weight for a target: ONNX Runtime then leaves out the base value and more.
+    """Raises an error if a sample may reach no weight for a target, since ONNX Runtime then omits the base value.
 
-    There is one for certain where all leaves of some tree have one.
+    A sample reaches a weight for certain if all leaves of some tree have one.
     """
     for target in targets:
         is_weighted = np.zeros(len(trees.features), np.bool_)
@@ -221,7 +222,7 @@ def _require_all(trees: Trees, weights: Weights, targets: Iterable[int]) -> None
 
 
 def _samples(node: ir.Node, build: NodeBuilder, dtype: np.dtype[Any]) -> ir.Value:
-    """Samples [n, F] in the type of the thresholds."""
+    """Returns the samples [n, F] in the type of the thresholds."""
     x = node.inputs[0]
     if x is not None and x.dtype == ir.DataType.DOUBLE and dtype == np.float64:
         if x.shape is None or x.shape.rank() != 2:
@@ -231,7 +232,7 @@ def _samples(node: ir.Node, build: NodeBuilder, dtype: np.dtype[Any]) -> ir.Valu
 
 
 def _aggregated(build: NodeBuilder, trees: Trees, x: ir.Value, weights: Weights, function: str) -> ir.Value:
-    """What each sample's leaves weigh together: [n, targets]."""
+    """Returns the aggregated weights of each sample's leaves: [n, targets]."""
     if function not in _REDUCTIONS:
         raise InapplicableError(f"aggregate_function {function!r} is unknown")
     reached = leaf_weights(build, trees, x, weights, summed=function == "SUM")

@@ -25,7 +25,7 @@ class SequenceFirst(Rewrite):
         return node.attributes.get_int("layout", 0) == 1
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
-        """The same layer; what it reads and makes gets its axes in the other order."""
+        """Builds the same layer, with the axes of its inputs and outputs exchanged."""
         inputs = list(node.inputs)
         inputs[0] = build("Transpose", inputs[0], perm=[1, 0, 2])
         for place in _INPUTS_OF_STATES[node.op_type]:

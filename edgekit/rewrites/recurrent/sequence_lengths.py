@@ -1,4 +1,4 @@
-"""Recurrent layers over sequences that have lengths of their own, by layers that know none."""
+"""Recurrent layers over sequences of different lengths, by layers without lengths."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.recurrent.layers import LAYERS
 
 LENGTHS = 4
-"""Which input of a layer they are."""
+"""The index of a layer's input with the lengths."""
 
 
 class SequencesOfLengths(Rewrite):
-    """The steps behind a sequence's end are computed and left out; backwards, a sequence is turned around first.
+    """Steps behind a sequence's end are computed and left out; for a backward layer, a sequence is reversed first.
 
-    ONNX's RNN, GRU and LSTM give zeros behind the end, and as last state the one at the end.
+    ONNX's RNN, GRU and LSTM give zeros behind the end, and the state at the end as the last state.
     """
 
     name: ClassVar[str] = "recurrent layer without lengths"
@@ -27,13 +27,13 @@ class SequencesOfLengths(Rewrite):
     versions: ClassVar[range] = range(11, 1000)
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether sequences have lengths, come first, and nobody asks for the last cell of an LSTM."""
+        """Whether there are lengths, the sequence axis comes first, and the last cell of an LSTM is not used."""
         has_lengths = len(node.inputs) > LENGTHS and node.inputs[LENGTHS] is not None
         asks_for_cell = len(node.outputs) > 2 and (node.outputs[2].uses() or node.outputs[2].is_graph_output())
         return has_lengths and not asks_for_cell and node.attributes.get_int("layout", 0) == 0
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
-        """A layer for each direction."""
+        """Builds a layer for each direction."""
         x = node.inputs[0]
         lengths = build.cast(node.inputs[LENGTHS], ir.DataType.INT64)
         steps = build("Gather", build("Shape", x), np.int64(0), axis=0)
@@ -56,15 +56,15 @@ class SequencesOfLengths(Rewrite):
 
 
 def _turned(build: NodeBuilder, x: ir.Value | None, lengths: ir.Value) -> ir.Value:
-    """Each sequence of [steps, batch, …] from its end to its beginning; what is behind it stays."""
+    """Returns each sequence of [steps, batch, …] reversed; what is behind its end stays."""
     return build("ReverseSequence", x, lengths, time_axis=0, batch_axis=1)
 
 
 def _layer(build: NodeBuilder, node: ir.Node, x: ir.Value | None, number: int, directions: int) -> ir.Value:
-    """One direction of the layer, forwards: [steps, 1, batch, size].
+    """Returns one direction of the layer, forwards: [steps, 1, batch, size].
 
     Raises:
-        InapplicableError: It shares numbers of its activations with the other direction.
+        InapplicableError: There are two directions, and activations have parameters.
     """
     inputs = [
         None if value is None else build.slice(value, [number], [number + 1], [0]) if directions > 1 else value

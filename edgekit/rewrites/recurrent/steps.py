@@ -16,25 +16,25 @@ from edgekit.rewrites.recurrent.layers import LAYERS
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 DEFAULT_ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
-"""Of the gates, of a GRU's or an LSTM's new state, of an LSTM's output, for each direction."""
+"""The activations of the gates, of a GRU's or an LSTM's new state, and of an LSTM's output, for each direction."""
 
 Activation = Callable[[NodeBuilder, ir.Value], ir.Value]
 
 
 class SteppedLayer(Rewrite):
-    """A layer as a Scan over its steps, which may be written out then: with peepholes, or other activations."""
+    """A layer, also with peepholes or other activations, as a Scan over its steps, which may then be written out."""
 
     name: ClassVar[str] = "recurrent layer as a scan"
     op_types: ClassVar[Sequence[str]] = LAYERS
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether the sequence comes first."""
+        """Whether the sequence axis comes first."""
         return node.attributes.get_int("layout", 0) == 0
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """A Scan for each direction, with the product of the inputs before it.
+        """Builds a Scan for each direction, with the product of the inputs before it.
 
-        Behind a sequence's end states stay as they are, and zeros are given.
+        Behind a sequence's end, states do not change, and outputs are zeros.
         """
         x = node.inputs[0]
         if x is None or x.shape is None:
@@ -86,14 +86,14 @@ class _Layer:
     recurrent_bias: np.ndarray
     """Both [gates * size]."""
     peepholes: np.ndarray | None
-    """[3 * size]: of i, o and f; None without any."""
+    """[3 * size]: of the gates i, o and f; None without any."""
     activations: Sequence[Activation]
     clip: float
-    """What activations read lies between minus this and this; 0 for no limit."""
+    """Inputs of activations are clipped to minus this and this; 0 for no limit."""
     joins_gates: bool
-    """Whether an LSTM forgets what it does not take in."""
+    """Whether the forget gate of an LSTM is 1 minus the input gate."""
     resets_product: bool
-    """Whether a GRU resets the product with the state, not the state."""
+    """Whether the reset gate of a GRU is applied to the product with the state, and not to the state."""
 
     @property
     def size(self) -> int:
@@ -104,16 +104,16 @@ class _Layer:
         return 2 if self.kind == "LSTM" else 1
 
     def of_inputs(self, build: NodeBuilder, x: ir.Value) -> ir.Value:
-        """What the inputs of all steps add to the gates, at once: [steps, batch, gates * size]."""
+        """Returns what the inputs of all steps add to the gates, at once: [steps, batch, gates * size]."""
         return build("Add", build("MatMul", x, self.weights), self.bias)
 
     def body(self, build: NodeBuilder, batch: int | None, *, is_whole: bool) -> ir.Graph:
-        """The body of a Scan: states and what :meth:`of_inputs` gives for a step in, states and its output out.
+        """Returns the body of a Scan, from states and :meth:`of_inputs` of a step to states and the step's output.
 
         Args:
-            build: Makes its nodes.
-            batch: How many sequences there are; None where that is not known.
-            is_whole: Whether all sequences take all steps; else it is told with each step which of them do.
+            build: Makes the nodes of the body.
+            batch: How many sequences there are; None if that is not known.
+            is_whole: Whether all sequences take all steps; if not, the body also takes which sequences take the step.
         """
         states = [ir.val(name, ir.DataType.FLOAT, (batch, self.size)) for name in ("hidden", "cell")[: self.states]]
         x = ir.val("step", ir.DataType.FLOAT, (batch, len(self.bias)))
@@ -176,14 +176,14 @@ class _Layer:
 
 
 def _inside(build: NodeBuilder, x: ir.Value, lengths: ir.Value | None) -> ir.Value:
-    """For every step, which sequences have not ended before it: [steps, batch, 1]."""
+    """Returns which sequences have not ended before each step: [steps, batch, 1]."""
     steps = build("Gather", build("Shape", x), np.int64(0), axis=0)
     places = build.unsqueeze(build("Range", np.int64(0), steps, np.int64(1)), [1])
     return build.unsqueeze(build("Less", places, build.cast(lengths, ir.DataType.INT64)), [2])
 
 
 def _first(build: NodeBuilder, states: ir.Value, number: int, lengths: ir.Value | None) -> ir.Value:
-    """The states of a direction before the first step; zeros for sequences without steps, as ONNX Runtime has it."""
+    """Returns a direction's states before the first step; zeros for sequences without steps, as in ONNX Runtime."""
     state = build("Gather", states, np.int64(number), axis=0)
     if lengths is None:
         return state
@@ -192,7 +192,7 @@ def _first(build: NodeBuilder, states: ir.Value, number: int, lengths: ir.Value 
 
 
 def _zeros(build: NodeBuilder, x: ir.Value, size: int) -> ir.Value:
-    """A state before the first step, [batch, size]."""
+    """Returns a state before the first step, [batch, size]."""
     batch = None if x.shape is None else x.shape[1]
     if isinstance(batch, int):
         return build.constant(np.zeros((batch, size), np.float32))
@@ -201,10 +201,10 @@ def _zeros(build: NodeBuilder, x: ir.Value, size: int) -> ir.Value:
 
 
 def _layers(node: ir.Node, directions: int) -> list[_Layer]:
-    """The directions of a layer.
+    """Returns the directions of a layer.
 
     Raises:
-        InapplicableError: What it learned are no constants, or an activation is not known.
+        InapplicableError: The layer's weights are no constants, or an activation is not known.
     """
     kind, size = node.op_type, node.attributes.get_int("hidden_size")
     gates = GATES[kind]
@@ -233,10 +233,10 @@ def _layers(node: ir.Node, directions: int) -> list[_Layer]:
 
 
 def _activations(node: ir.Node, directions: int) -> list[list[Activation]]:
-    """The activations of each direction; numbers are handed out in the order of those that take one.
+    """Returns the activations of each direction; parameters are given in the order of the activations that take them.
 
     Raises:
-        InapplicableError: One is not known, or its numbers are not given and have no default.
+        InapplicableError: An activation is not known, or its parameters are not given and have no default.
     """
     own = DEFAULT_ACTIVATIONS[node.op_type]
     names = node.attributes.get_strings("activations", own * directions)
@@ -247,10 +247,10 @@ def _activations(node: ir.Node, directions: int) -> list[list[Activation]]:
 
 
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
-    """An activation by its name in small letters.
+    """Returns an activation by its name in small letters.
 
     Raises:
-        InapplicableError: It is not known, or its numbers are not given and have no default.
+        InapplicableError: The activation is not known, or its parameters are not given and have no default.
     """
     if name in _PLAIN:
         operator = _PLAIN[name]
@@ -271,10 +271,10 @@ def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> A
 
 
 def _number(name: str, given: Iterator[float], default: float | None = None) -> float:
-    """The next number of those that are given, or the default.
+    """Returns the next of the given numbers, or the default.
 
     Raises:
-        InapplicableError: There is none.
+        InapplicableError: There is neither a number nor a default.
     """
     number = next(given, default)
     if number is None:

@@ -26,14 +26,14 @@ from edgekit.rewrites.resizing.gathered_axes import (
 )
 
 _WHOLE = (0, 1)
-"""Begin and end of the region that is all of an axis."""
+"""Begin and end of a region that covers the whole axis."""
 
 
 class GatheredCrop(Rewrite):
     """``tf_crop_and_resize``, nearest and linear, of any region of an input of any sizes.
 
-    Coordinates are those of the ONNX specification in single precision. An axis along which the region is all and the
-    size stays is left alone.
+    Coordinates are those of the ONNX specification in single precision. An axis that the region covers, and whose size
+    stays, is left alone.
     """
 
     name: ClassVar[str] = "crop and resize by gathers"
@@ -41,11 +41,11 @@ class GatheredCrop(Rewrite):
     versions: ClassVar[range] = range(11, 1000)
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether it crops."""
+        """Whether the node crops."""
         return node.attributes.get_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For output sizes that are given as such, computed or not."""
+        """For output sizes that are given, computed or not, and not scales."""
         x, dtype = typed(node.inputs[0])
         mode = node.attributes.get_string("mode", "nearest")
         if mode not in ("nearest", "linear"):
@@ -80,14 +80,14 @@ class _Axis(GatheredAxis):
     """Where the region lies, as shares of ``last``; lists of one number."""
 
     def places(self) -> tuple[ir.Value, ir.Value]:
-        """Where each output element lies in the input, 0 outside of it, and whether it lies inside: [count] each."""
+        """Returns each output element's place in the input, 0 outside, and whether it lies inside: [count] each."""
         build, none = self.build, np.float32(0)
         place = self._coordinates()
         is_inside = build("Equal", build("Max", build("Min", place, self.last), none), place)
         return build("Where", is_inside, place, none), is_inside
 
     def _coordinates(self) -> ir.Value:
-        """As the specification has them for ``tf_crop_and_resize``, in the order of its operations."""
+        """Returns the specification's coordinates of ``tf_crop_and_resize``, in the order of its operations."""
         build = self.build
         if self.count == 1:
             return self._middle()
@@ -98,13 +98,13 @@ class _Axis(GatheredAxis):
         return build("Where", build("Equal", self.count, [1]), self._middle(), spread)
 
     def _middle(self) -> ir.Value:
-        """Where a single output element lies."""
+        """Returns the coordinate of a single output element."""
         build = self.build
         return build("Mul", build("Mul", build("Add", self.begin, self.end), HALF), self.last)
 
 
 def _axes(node: ir.Node, build: NodeBuilder, x: ir.Value) -> Sequence[_Axis]:
-    """The axes that are cropped or get another size.
+    """Returns the axes that are cropped or get another size.
 
     Raises:
         InapplicableError: The region or the sizes are not given, or not for every axis.

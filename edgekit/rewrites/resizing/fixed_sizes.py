@@ -1,6 +1,6 @@
-"""``Resize`` as what it is at fixed sizes: a gather or a product with a table along each axis.
+"""``Resize`` at fixed sizes: a gather, or a product with a table, along each axis.
 
-Runtimes leave out modes of it, and some compute them otherwise than the standard says.
+Runtimes lack some of its modes, and some compute modes otherwise than the standard says.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import rank_of, size_along, typed
 
 MOST_CELLS = 1 << 22
-"""Of one table; a larger one takes more room than most models."""
+"""The most numbers of a table; a larger one takes more room than most models."""
 MOVES_WHAT_IT_KEEPS = ("tf_crop_and_resize", "tf_half_pixel_for_nn")
-"""Coordinates that may choose other elements along an axis whose factor is 1."""
+"""Coordinate transformations that may choose other elements along an axis whose factor is 1."""
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 
 
@@ -40,7 +40,7 @@ class TabledResize(Rewrite):
     versions: ClassVar[range] = range(11, 1000)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For constant sizes, factors and region, and known sizes of what they change."""
+        """For constant sizes, factors and region, and known sizes of the axes that change."""
         x = node.inputs[0]
         assert x is not None
         rank = rank_of(x)
@@ -67,11 +67,11 @@ class TabledUpsample(Rewrite):
     versions: ClassVar[range] = range(9, 1000)
 
     def matches(self, node: ir.Node) -> bool:
-        """Mode ``nearest``."""
+        """Whether the mode is ``nearest``."""
         return node.attributes.get_string("mode", "nearest") == "nearest"
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For constant factors, and known sizes of what they change."""
+        """For constant factors, and known sizes of the axes that change."""
         x, factors = node.inputs[0], _numbers(node, 1)
         if x is None or factors is None:
             raise InapplicableError("it has no factors")
@@ -87,7 +87,7 @@ class TabledUpsample(Rewrite):
 
 
 def _plan(node: ir.Node, rank: int, transformation: str) -> dict[int, Axis]:
-    """What becomes of each axis that may change."""
+    """Returns what becomes of each axis that may change."""
     x = node.inputs[0]
     axes = [axis % rank for axis in node.attributes.get_ints("axes", range(rank))]
     scales, sizes = _numbers(node, 2), _numbers(node, 3)
@@ -114,10 +114,10 @@ def _is_open(x: ir.Value | None, axis: int) -> bool:
 
 
 def _numbers(node: ir.Node, place: int) -> list[float] | None:
-    """A constant input's numbers; None for one that is left out or empty.
+    """Returns a constant input's numbers, or None for an input that is left out or empty.
 
     Raises:
-        InapplicableError: It is computed.
+        InapplicableError: The input is computed.
     """
     value = input_at(node, place)
     if value is None or (value.shape is not None and list(value.shape) == [0]):
@@ -160,7 +160,7 @@ def _table(node: ir.Node, mode: str, axis: Axis, grid: np.ndarray) -> Table:
 
 
 def _product_along(build: NodeBuilder, x: ir.Value, table: Table, axis: int, typed: ir.Value, rank: int) -> ir.Value:
-    """The weighted sums along an axis, which becomes the last one for as long."""
+    """Returns the weighted sums along an axis, which is moved to the end for the product if necessary."""
     if typed.dtype not in _FLOATS:
         raise InapplicableError("sums of integers leave the rounding open")
     assert typed.dtype is not None
@@ -175,7 +175,7 @@ def _product_along(build: NodeBuilder, x: ir.Value, table: Table, axis: int, typ
 
 
 def _outside(plan: Mapping[int, Axis], grids: Mapping[int, np.ndarray], rank: int) -> np.ndarray:
-    """Where a coordinate lies outside the input: as many axes as the input, of size 1 where none changes."""
+    """Returns where coordinates lie outside the input: in its rank, of size 1 along axes that do not change."""
     outside = np.zeros((1,) * rank, bool)
     for axis, one in plan.items():
         along = [-1 if other == axis else 1 for other in range(rank)]

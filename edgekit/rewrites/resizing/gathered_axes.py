@@ -21,7 +21,7 @@ INT64 = ir.DataType.INT64
 Number = ir.Value | np.ndarray | np.generic
 HALF = np.float32(0.5)
 _TIE = np.float32(1e-6)
-"""So near to the middle between two elements, a coordinate lies there but for the rounding of its computation."""
+"""A coordinate this near to the middle between two elements lies there, apart from rounding in its computation."""
 
 
 @dataclass(frozen=True)
@@ -32,26 +32,26 @@ class GatheredAxis:
     axis: int
     rank: int
     last: Number
-    """Its greatest index, as a floating-point number."""
+    """The greatest index along the axis, as a floating-point number."""
     count: ir.Value | int
-    """How many elements it is to have; a list of one number where that is computed."""
+    """How many elements the output has along the axis; a list of one number if that is computed."""
 
     def steps(self) -> Number:
-        """The output elements' numbers."""
+        """Returns the numbers of the output elements, from 0."""
         if isinstance(self.count, int):
             return np.arange(self.count, dtype=np.float32)
         numbers = self.build("Range", np.int64(0), self.build.squeeze(self.count, [0]), np.int64(1))
         return self.build.cast(numbers, FLOAT)
 
     def gaps(self) -> Number:
-        """How many gaps lie between the output elements; 1 where there is none."""
+        """Returns how many gaps lie between the output elements; 1 if there is none."""
         if isinstance(self.count, int):
             return np.float32(max(self.count - 1, 1))
         build = self.build
         return build("Max", build("Sub", build.cast(self.count, FLOAT), np.float32(1)), np.float32(1))
 
     def nearest(self, place: ir.Value, rounding: str) -> ir.Value:
-        """The index of the element that each output element repeats.
+        """Returns the index of the element that each output element repeats.
 
         Args:
             place: Coordinates inside the input.
@@ -74,7 +74,7 @@ class GatheredAxis:
         return build.cast(build("Add", below, rounded), INT64)
 
     def weighed(self, x: ir.Value, place: ir.Value, dtype: np.dtype) -> ir.Value:
-        """The sums of the elements on both sides of each place, the nearer one weighing more."""
+        """Returns sums of the elements on both sides of each coordinate, of which the nearer one weighs more."""
         build, kind = self.build, ir.DataType.from_numpy(dtype)
         below = build("Floor", place)
         above = build("Min", build("Add", below, np.float32(1)), self.last)
@@ -87,14 +87,15 @@ class GatheredAxis:
         return build("Add", *parts)
 
     def convolved(self, x: ir.Value, place: Number, dtype: np.dtype, a: float, *, excludes: bool) -> ir.Value:
-        """The sums of the four elements around each place, weighed by the kernel of cubic convolution.
+        """Returns sums of the four elements around each coordinate, weighted by the kernel of cubic convolution.
 
         Args:
             x: The input.
-            place: Coordinates, which may lie outside it.
-            dtype: Its type.
+            place: Coordinates, which may lie outside the input.
+            dtype: The input's type.
             a: The kernel's coefficient.
-            excludes: Whether elements outside weigh nothing (``exclude_outside``), in place of what is at the border.
+            excludes: Whether elements outside have no weight (``exclude_outside``); if not, the element at the border
+                replaces them.
         """
         build, kind, first = self.build, ir.DataType.from_numpy(dtype), np.float32(0)
         below = build("Floor", place)
@@ -113,16 +114,17 @@ class GatheredAxis:
         return functools.reduce(lambda one, other: build("Add", one, other), parts)
 
     def in_shape(self, along: ir.Value) -> ir.Value:
-        """A list with an element for each index of the axis, so that it goes along that axis of the result."""
+        """Returns a list with an element for each index of the axis, shaped to lie along that axis of the result."""
         behind = self.rank - 1 - self.axis
         return self.build.unsqueeze(along, list(range(1, 1 + behind))) if behind else along
 
 
 def resized_axes(node: ir.Node, x: ir.Value) -> Sequence[int]:
-    """The axes that the elements of a Resize node's lists are for.
+    """Returns the axes that the elements of a Resize node's lists belong to.
 
     Raises:
-        InapplicableError: How many there are is not known, or their sizes are not those that the lists tell.
+        InapplicableError: The number of axes is not known, or sizes keep an aspect ratio and are not those of the
+            lists.
     """
     if x.shape is None:
         raise InapplicableError("how many axes its input has is not known")
@@ -133,21 +135,21 @@ def resized_axes(node: ir.Node, x: ir.Value) -> Sequence[int]:
 
 
 def own_size(x: ir.Value, axis: int) -> Element:
-    """How large a tensor is along an axis, as :func:`elements_of` has it."""
+    """Returns the size of a tensor along an axis, as :func:`elements_of` gives it."""
     assert x.shape is not None
     length = x.shape[axis]
     return length if isinstance(length, int) else Size(source(x), axis)
 
 
 def wanted_size(node: ir.Node, axis: int, element: Element) -> Element:
-    """How large the output is along an axis; ``element`` is what tells of it where shape inference does not."""
+    """Returns the size of the output along an axis: ``element`` if shape inference does not find it."""
     made = node.outputs[0].shape
     inferred = None if made is None else made[axis]
     return inferred if isinstance(inferred, int) else element
 
 
 def length_of(build: NodeBuilder, x: ir.Value, axis: int) -> ir.Value | np.float32:
-    """How large a tensor is along an axis, as a floating-point number; a list of one where a run tells it."""
+    """Returns the size of a tensor along an axis, as a float; a list of one if it is known only at run time."""
     length = own_size(x, axis)
     if isinstance(length, int):
         return np.float32(length)
@@ -155,15 +157,15 @@ def length_of(build: NodeBuilder, x: ir.Value, axis: int) -> ir.Value | np.float
 
 
 def last_of(build: NodeBuilder, length: ir.Value | np.float32) -> ir.Value | np.float32:
-    """The greatest index of an axis, of the type and shape of its length."""
+    """Returns the greatest index of an axis, in the type and shape of its length."""
     return build("Sub", length, np.float32(1)) if isinstance(length, ir.Value) else length - np.float32(1)
 
 
 def list_of(node: ir.Node, place: int, count: int, what: str) -> tuple[ir.Value, Sequence[Element]]:
-    """An input that is a list of numbers, with what its elements are.
+    """Returns an input that is a list of numbers, and what its elements are.
 
     Raises:
-        InapplicableError: It is not there, or has another number of elements.
+        InapplicableError: The input is missing, or has another number of elements.
     """
     value = input_at(node, place)
     elements = None if value is None else elements_of(value)

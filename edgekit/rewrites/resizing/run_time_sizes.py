@@ -1,4 +1,4 @@
-"""``Resize`` to sizes that a run tells, as detectors do with pictures: coordinates at run time, and gathers."""
+"""``Resize`` to sizes known only at run time, as detectors do with pictures: coordinates at run time, and gathers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from edgekit.rewrites.resizing.gathered_axes import (
 
 _TRANSFORMATIONS = frozenset(["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"])
 _SCALES, _SIZES = 2, 3
-"""Places of the inputs, of which one is given."""
+"""The indices of two inputs, of which one is given."""
 
 
 class GatheredResize(Rewrite):
-    """Nearest, linear and cubic, by sizes or scales that are computed, of an input of any sizes.
+    """Nearest, linear and cubic, by computed sizes or scales, for an input of any sizes.
 
-    Coordinates are those of the ONNX specification in single precision. An axis whose size or scale shows that it stays
-    is left alone.
+    Coordinates are those of the ONNX specification in single precision. An axis whose size or scale shows that it does
+    not change is left alone.
     """
 
     name: ClassVar[str] = "resize by gathers"
@@ -45,7 +45,7 @@ class GatheredResize(Rewrite):
     versions: ClassVar[range] = range(11, 1000)
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether a run tells the sizes, of the input or of the output: else there are tables."""
+        """Whether the input's or the output's sizes are known only at run time; for fixed sizes there are tables."""
         transformation = node.attributes.get_string("coordinate_transformation_mode", "half_pixel")
         if transformation not in _TRANSFORMATIONS or not node.inputs or node.inputs[0] is None:
             return False
@@ -88,15 +88,15 @@ class _Axis(GatheredAxis):
     factor: Number
     """Output elements per input element."""
     exact: Number | None
-    """How many elements the scale comes to, of which `count` is the whole part; None where sizes are given."""
+    """The exact number of elements by the scale, of which :attr:`count` is the whole part; None if sizes are given."""
 
     def places(self, transformation: str) -> ir.Value:
-        """Where each output element lies in the input, at its border for what lies outside: [count]."""
+        """Returns each output element's coordinate in the input, at the border if it lies outside: [count]."""
         place = self.coordinates(transformation)
         return self.build("Max", self.build("Min", place, self.last), np.float32(0))
 
     def coordinates(self, transformation: str) -> Number:
-        """As the specification has them, in the order of its operations."""
+        """Returns the specification's coordinates, in the order of its operations."""
         build, steps, none = self.build, self.steps(), np.float32(0)
         if transformation == "asymmetric":
             return build("Div", steps, self.factor)
@@ -112,19 +112,19 @@ class _Axis(GatheredAxis):
 
 
 def _gaps_of_part(build: NodeBuilder, exact: Number) -> Number:
-    """How many gaps lie between so many elements, the last of which may be a part of one; 1 where there is none."""
+    """Returns the gaps between ``exact`` elements, the last of which may be a part of one; 1 if there is none."""
     return build("Max", build("Sub", exact, np.float32(1)), np.float32(1))
 
 
 def _given(node: ir.Node) -> int:
-    """The place of the input that tells the new sizes."""
+    """Returns the index of the input that gives the new sizes."""
     sizes = node.inputs[_SIZES] if len(node.inputs) > _SIZES else None
     is_empty = sizes is None or (sizes.shape is not None and list(sizes.shape) == [0])
     return _SCALES if is_empty else _SIZES
 
 
 def _axes(node: ir.Node, build: NodeBuilder, x: ir.Value) -> Sequence[_Axis]:
-    """The axes that get another size.
+    """Returns the axes that get another size.
 
     Raises:
         InapplicableError: Sizes and scales are not given, or not for every axis.
@@ -156,7 +156,7 @@ def _axes(node: ir.Node, build: NodeBuilder, x: ir.Value) -> Sequence[_Axis]:
 
 
 def _ratio(build: NodeBuilder, count: ir.Value | int, length: ir.Value | np.float32) -> Number:
-    """Output elements per input element where sizes are given."""
+    """Returns the number of output elements per input element, from given sizes."""
     if isinstance(count, int):
         whole = np.float32(count)
         return build("Div", whole, length) if isinstance(length, ir.Value) else whole / length
@@ -164,5 +164,5 @@ def _ratio(build: NodeBuilder, count: ir.Value | int, length: ir.Value | np.floa
 
 
 def _list(build: NodeBuilder, number: ir.Value) -> ir.Value:
-    """A number as a list of one, whatever it was."""
+    """Returns a number as a list of one, whatever shape it has."""
     return build("Reshape", number, [1])
