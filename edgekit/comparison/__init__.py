@@ -1,1 +1,1 @@
-"""How near a built model is to the original: who executes both, by which figures, and at which layer they part."""
+"""How near a built model is to the original: what executes both, by which figures, and at which layer they differ."""

@@ -74,7 +74,7 @@ class Evaluation:
 
     @property
     def file(self) -> Path | None:
-        """The source file of the function's module; None where it has none."""
+        """The source file of the function's module; None if the module has no file."""
         module, _ = _function(self.name, self.folder)
         return None if module.__file__ is None else Path(module.__file__)
 
@@ -95,7 +95,7 @@ class Evaluation:
                     "the evaluation function failed", subject=self.name, found=_what_happened(error, function)
                 ) from error
         if inspect.iscoroutine(value):
-            value.close()  # else Python warns that nobody waited for it
+            value.close()  # else Python warns that it was never awaited
             raise _no_number(self.name, "a coroutine: the function is an `async def`")
         try:
             number = float(value)

@@ -45,9 +45,9 @@ class Application:
     rewrite: str
     node: str
     op_type: str
-    """With the domain in front, unless that is the standard one."""
+    """The operator, with the domain in front unless that is the standard one."""
     nodes: int
-    """How many nodes replace it."""
+    """How many nodes replace the node."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ AXIS_IS_AN_INPUT = 20
 class WholeTransform(Rewrite):
     """``DFT`` along axis 1 with all of its numbers, for runtimes that have only that form.
 
-    One-sided transforms are cut out of the whole one; inverse ones are made whole first, by the symmetry of a real
-    signal's spectrum.
+    One-sided transforms are cut out of the whole one; inverse one-sided ones are made whole first, by the symmetry of a
+    real signal's spectrum.
     """
 
     name: ClassVar[str] = "whole Fourier transform along axis 1"

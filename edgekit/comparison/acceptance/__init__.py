@@ -1,1 +1,1 @@
-"""Whether a built model is accurate enough: floors, what else explains a difference, and what people are told."""
+"""Whether a built model is accurate enough: floors, other explanations of a difference, and warnings."""

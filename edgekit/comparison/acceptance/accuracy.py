@@ -140,7 +140,7 @@ class Accuracy:
     ranked: RankedAccuracy | None = None
     """Which rows of a list by falling score both models give; None without such a list."""
     padding: Padding | None = None
-    """The positions that were not compared; None where all were."""
+    """The positions that were not compared; None if all positions were."""
 
     @property
     def worst_db(self) -> float | None:
@@ -163,7 +163,7 @@ class Accuracy:
 
     @property
     def label_doubt(self) -> str | None:
-        """Why the labels do not count; None where they do, or where there are none."""
+        """Why the labels do not count; None if they count, or if there are none."""
         if self.task is None or self.floors.max_drop is not None:
             return None
         among = "" if self.task.classes is None else f" among {self.task.classes} classes"
@@ -176,7 +176,7 @@ class Accuracy:
 
     @property
     def label_exchange(self) -> str | None:
-        """Which labels the original answers as each other; None where none are."""
+        """Which labels the original answers as each other, in words; None if there are none."""
         if self.task is None or not self.task.exchanged:
             return None
         exchanged = self.task.exchanged

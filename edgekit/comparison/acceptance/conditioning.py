@@ -116,7 +116,7 @@ def conditioning(
         except NotRunnableError:
             if execution not in executions.on_moved_weights:
                 raise
-            continue  # a size that is computed from moved weights
+            continue  # a size is computed from numbers that were moved
         found = found.joined(agreed)
     return found
 

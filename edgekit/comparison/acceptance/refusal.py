@@ -38,7 +38,7 @@ def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
 
     Args:
         error: Why what was built is refused.
-        export: How near the export is to the recorded outputs; None where nothing was recorded.
+        export: How near the export is to the recorded outputs; None if nothing was recorded.
     """
     if export is not None:
         right = f"the export computes the recorded outputs {export.summary}: the fault is in the target, not there"

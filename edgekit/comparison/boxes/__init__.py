@@ -1,1 +1,1 @@
-"""A detector's outputs: how they are recognised and read as boxes, and which boxes two models both find."""
+"""A detector's outputs: how they are recognized and read as boxes, and which boxes two models both find."""

@@ -117,7 +117,7 @@ class Rows:
     order: Order | None = "xy"
     """Which coordinate comes first; None if unknown."""
     cells: tuple[Cells, ...] = ()
-    """The grids whose cells the rows are, one grid after the other: then coordinates are the offset of the centre from
+    """The grids whose cells are the rows, one grid after the other; coordinates are then the offset of the center from
     the cell and the logarithms of the size, in cells (YOLOX: Ge et al., 2021, arXiv:2107.08430)."""
 
     @property

@@ -19,7 +19,7 @@ class Classes:
 
     output: str
     scores: Scores | None
-    """What its numbers are; None where it gives a class number."""
+    """What the output's numbers are; None if the output gives a class number."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""

@@ -31,7 +31,7 @@ class TaskAccuracy:
     built: float
     """Shares of the samples, 0 to 1."""
     classes: int | None = None
-    """How many classes there are; None where the output tells a class number."""
+    """How many classes there are; None if the output tells a class number."""
     numbered: str | None = None
     """How classes were numbered, in words, where nothing but the order of names told it."""
     worst_class: ClassLoss | None = None
@@ -86,7 +86,8 @@ class LabelCount:
         self.output = output
         self._numbers = numbers
         self.classes: int | None = None
-        """How many classes there are; None where no scores stand beside a class number, or before the first sample."""
+        """How many classes there are; None before the first sample, and for class numbers without scores beside
+        them."""
         self.listed: int | None = None
         """How many classes a sample's list has; None if the output tells one class."""
         self.by_class: Counter[int] = Counter()

@@ -34,7 +34,7 @@ LARGEST_RANK_WITH_CLASSES = 3
 """Outputs up to this rank may hold scores along their last axis; those above it are maps and pictures, unless the
 graph tells along which axis classes lie."""
 NEARLY_ALL = 0.95
-"""The share of equal answers from which on they say nothing: they only show what has to stay the same."""
+"""If at least this share of the decisions is one answer, the decisions only show that this answer stays."""
 PAIR = 2
 """The number of classes at which one class's probability ranks samples."""
 SUM_TOLERANCE = 1e-2
@@ -93,7 +93,7 @@ class Decision:
     or its colors. What each map finds is reported, and never makes up for the signal."""
     are_channels: bool = False
     """Whether :attr:`axis` holds the channels of a convolution for pictures or volumes, and nothing tells what they
-    are: logits of classes, or colours, or a flow. The largest channel is no decision; changes of it where the original
+    are: logits of classes, or colors, or a flow. The largest channel is no decision; changes of it where the original
     is sure are reported (:mod:`edgekit.comparison.decisions.sure_classes`)."""
     one_each: bool = False
     """Whether there is one number for each position of a sequence. If sequences have several lengths, the numbers are
@@ -163,10 +163,10 @@ class DecisionCount:
     def shared(self) -> tuple[float | None, int | None]:
         """Returns the share of decisions that are the same, and their number; None twice without decisions.
 
-        Of yes and no the answer counts that is rarer in the original, as boxes do: how often both models together give
-        it, if that is at least 20 times, or at least 10 times in the original. If it is rare, always giving the other
-        answer would be right nearly everywhere. Of independent classes the lower of two shares counts: of the largest
-        ones, or of what each class says.
+        Of yes and no, the answer that is rarer in the original counts wherever a model gives it, as with boxes: if both
+        models together give it at least 20 times, or the original at least 10 times. If an answer is rare, always
+        giving the other one is right nearly everywhere. Of independent classes the lower of two shares counts: that of
+        the largest numbers, or that of what each class says.
         """
         shares = [(self._same / self._count, self._count)] if self._decides() else []
         rarer = int(self._answers.sum(axis=1).argmin())
@@ -178,7 +178,10 @@ class DecisionCount:
         return min(shares, default=(None, None))
 
     def worst_class(self) -> ClassAccuracy | None:
-        """Returns the class with the least overlap, told lost ones first, or None if none has enough positions."""
+        """Returns the class with the least overlap, or None if no class has enough positions.
+
+        Lost classes that the graph or names declare come first.
+        """
         if self._decision is None:
             return None
         if self._decision.is_map:
@@ -201,7 +204,7 @@ class DecisionCount:
 
     @property
     def tells_one(self) -> bool:
-        """Whether nearly all of the original's decisions are the same, and nothing else shows scores."""
+        """Whether nearly all the original's decisions are equal, and nothing else says that its numbers are scores."""
         if self._decision is None or self._decision.told or self._decision.are_scores or self._count < FEWEST:
             return False
         return self.answers_one

@@ -2,9 +2,9 @@
 
 Most networks for segmentation end in logits, one channel for each class, and the largest one tells what a pixel or a
 voxel shows. A flow or a picture has channels as well, of which the largest says nothing: where two are nearly equal,
-rounding decides. So a position counts only if the original is sure of it: its largest logit is ahead of the next by ln
-3, three times the probability, and by more than the error of the whole output explains. A position that still changes
-has a far larger error than others, as in a rare organ that integers lose.
+rounding decides. So a position counts only if the original is sure of it: its largest logit is ahead of the next by
+ln 3, three times the probability, and by more than the error of the whole output explains. A position that still
+changes has a far larger error than others, as in a rare organ that integers lose.
 """
 
 from __future__ import annotations
@@ -52,6 +52,6 @@ class SureClassCount:
             counter.update(numbers.tolist())
 
     def worst(self) -> ClassAccuracy | None:
-        """The channel with the least overlap; None where none is surely the largest at enough positions."""
+        """Returns the channel with the least overlap, or None if none is surely the largest at enough positions."""
         classes = overlaps(self._in_reference, self._in_built, self._in_both, told=False)
         return min(classes, key=lambda each: (each.overlap, each.number), default=None)

@@ -36,7 +36,7 @@ _ALONG_ONE_AXIS = 13
 def decisions_of(model: Model) -> dict[str, Decision | None]:
     """Returns what counts as a decision in the outputs for which the graph or the names of the classes show it.
 
-    None marks outputs without decisions.
+    The decisions are by output name; None marks outputs without any.
     """
     graph = model.graph
     answers = yes_or_no_outputs(model)

@@ -1,1 +1,1 @@
-"""Outputs as numbers: how far two models' are apart, in which unit, and which rows or columns are held apart."""
+"""Outputs as numbers: how far two models' numbers differ, in which unit, and which rows or columns are kept apart."""

@@ -333,7 +333,7 @@ def _nodes_inside(attribute: ir.Attr) -> list[ir.Node]:
 
 
 def _axis_of_rows(shapes: Sequence[tuple[int, ...]]) -> int | None:
-    """The first axis that is longer than one in some answer; None where there is none, or ranks differ."""
+    """Returns the first axis that is longer than one in some answer, or None if there is none, or ranks differ."""
     if not shapes or any(len(shape) != len(shapes[0]) for shape in shapes):
         return None
     return next((axis for axis, sizes in enumerate(zip(*shapes, strict=True)) if set(sizes) != {1}), None)

@@ -161,7 +161,7 @@ class LabelEncoder(Rewrite):
     domain: ClassVar[str] = DOMAIN
     versions: ClassVar[range] = range(2, 4)
     finds_nan: ClassVar[bool] = False
-    """Whether a key NaN stands for missing numbers; if not, nothing equals it."""
+    """Whether a NaN key matches missing numbers; if not, nothing equals that key."""
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """Compares with all keys at once; the values may be texts, the keys may not."""
