@@ -1,7 +1,7 @@
 """EdgeKit: takes a trained ONNX model, gets it onto the device, and proves that it still works.
 
-The functions of :mod:`edgekit.api` are attributes of this package. Importing it costs nothing heavy: what they need is
-imported when the first of them is used.
+The functions of :mod:`edgekit.api` are attributes of this package. Importing the package is cheap: what these functions
+need is imported when one of them is first used.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 from edgekit.deferred_imports import defer
 
 defer("sympy", "onnx_ir._symbolic_shapes")
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when the library is loaded: nothing is sent about models
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # ONNX Runtime reads it at import: no data about models is sent
 
-TYPE_CHECKING = False  # type checkers take it as true; importing typing is most of what this module would cost
+TYPE_CHECKING = False  # type checkers treat it as true; typing would take most of this module's import time
 if TYPE_CHECKING:
     from typing import Any
 

@@ -6,15 +6,16 @@ import threading
 import warnings
 
 COLLECT_AFTER = 50_000
-"""How many new objects Python's search for cycles waits for: graphs are tens of thousands of small objects, and with
-the default of 700 the search takes up to a tenth of the time."""
+"""Number of new objects after which Python's garbage collector searches for cycles: graphs are tens of thousands of
+small objects, and with the default of 700 the search takes up to a tenth of the time."""
 
-# What a model makes of its numbers is told in verdicts. Child processes import this module, too.
+# NumPy's warnings, such as "overflow encountered in exp": verdicts report what a model computes. They are turned off
+# when this module is imported, because child processes import it, too.
 warnings.filterwarnings("ignore", r".* encountered in ", RuntimeWarning)
 
 
 def run() -> int:
-    """Runs what the command line asks for, and returns the exit code."""
+    """Runs the command line, and returns the exit code."""
     _end_at_once_by_interrupts()
     import gc
 
@@ -42,12 +43,12 @@ def _command() -> int:
         sys.stdout.flush()
     except Exception as failure:
         code = end_with_error(failure)
-    gc.freeze()  # the process ends: going through a large model once more would take a quarter of a second
+    gc.freeze()  # the process ends: a last garbage collection would take a quarter of a second with a large model
     return code
 
 
 def _failed(failure: Exception) -> int:
-    """Tells of what happened to the process that did the work."""
+    """Prints the error that ended the working process, and returns the exit code."""
     from edgekit.cli import end_with_error
 
     _use_safe_streams()

@@ -1,10 +1,11 @@
 """EdgeKit in Python: a function for every command, with the command's options as arguments.
 
-Each returns the typed object that the command prints, and raises :class:`edgekit.errors.EdgeKitError` where the command
-ends with an error. Paths are strings or path objects. An answer that the command prints before it ends with exit code 1
-is returned, not raised: :attr:`OperatorCheck.supported`, :attr:`GateResult.passed`, :attr:`ProjectBundle.failure`.
+Each function returns the typed object that the command prints, and raises :class:`edgekit.errors.EdgeKitError` where
+the command ends with an error. Paths are strings or path objects. A negative result that the command prints before it
+ends with exit code 1 is returned, not raised: :attr:`OperatorCheck.supported`, :attr:`GateResult.passed`,
+:attr:`ProjectBundle.failure`.
 
-They are imported as attributes of :mod:`edgekit`, which imports nothing heavy until one of them is used::
+The functions are attributes of :mod:`edgekit`; importing that package is cheap until one of them is used::
 
     import edgekit
 
@@ -108,7 +109,7 @@ __all__ = [
     "verify",
 ]
 
-# Remarks of a library go where the app's logging sends them; without any, Python would print them.
+# The log messages of onnx_ir go to the handlers that the app configures; without a handler, Python would print them.
 logging.getLogger("onnx_ir").addHandler(logging.NullHandler())
 
 
@@ -152,40 +153,43 @@ def package(
         model: The ONNX file.
         target: Name of a device profile.
         output: The bundle's folder; by default ``MODEL-TARGET`` in the working directory.
-        name: What the bundle calls itself, of letters, digits, ``.``, ``_`` and ``-``; by default as
-            ``like`` does, or its folder's name.
+        name: The bundle's name in its manifest, of letters, digits, ``.``, ``_`` and ``-``; by default the name of
+            ``like``, or else that of the folder.
         data: Samples to calibrate and verify on: a folder, a file that holds a table, or a table itself (a DataFrame,
             a mapping of arrays by the inputs' names whose first axis counts samples, an array, or a pair of one of
-            these and the labels). Or samples one by one, which may differ in size: a list of mappings of arrays, a
-            generator, or a function that gives one.
+            these and the labels). Or samples one by one, which may differ in size: mappings of arrays in a list or
+            from a generator, or a function that returns one of these.
         verify_data: Samples to verify on in place of ``data``.
         label: The column that holds the class, where samples are the rows of a table; by default ``label``.
-        quantize: Scheme; by default ``auto`` with ``data``, ``none`` without.
+        quantize: Quantization scheme; by default ``auto`` with ``data``, ``none`` without.
         quantizer: Name of the installed quantizer; by default EdgeKit's own.
-        max_drop: Accuracy that may be lost: ``0.01`` or ``"1%"``.
-        max_size: Bytes that the model may take, or a text such as ``"3MB"``: the most accurate one that does is made.
-        smallest: Make the smallest model that holds ``max_drop``, in place of the fastest.
-        floor: SQNR in dB that outputs have to reach over all samples; by default what suits the form that is built.
-        accept: Ship what misses its floors, marked as such; broken outputs never ship.
-        metric: The project's own measure of quality, which ``max_drop`` is a share of.
+        max_drop: The most accuracy that may be lost: ``0.01`` or ``"1%"``.
+        max_size: The model's largest size in bytes, or a text such as ``"3MB"``: the most accurate model of at most
+            this size is made.
+        smallest: Make the smallest model that loses at most ``max_drop``, in place of the fastest.
+        floor: The least SQNR in dB of the outputs over all samples; by default a value for the form that is built.
+        accept: Write the bundle although its outputs miss their floors, and say so in its manifest; a bundle with
+            broken outputs is never written.
+        metric: The project's own measure of quality; ``max_drop`` is then a share of the float model's value.
         workers: Number of processes of this machine that evaluate candidates.
         cluster: Address of a Dask scheduler whose workers evaluate candidates.
-        like: A bundle whose recorded choice among the quantizer's candidates is repeated, whatever is faster now.
+        like: A bundle whose recorded choice among the quantizer's candidates is repeated, even if another candidate is
+            faster now.
         dims: Sizes of dynamic dimensions.
         shapes: Whole shapes of inputs.
         precision: ``auto``, ``float32`` or ``float16``.
-        postprocess: ``"nms"`` suppresses a detector's boxes in the built model, whose output ``detections`` then holds
-            a row for each object; ``"nms,iou=0.45,score=0.25,boxes=300"``, or a mapping of ``kind`` and these, in place
-            of 0.5, 0.05 and 100.
+        postprocess: ``"nms"`` adds non-maximum suppression of a detector's boxes to the built model, whose output
+            ``detections`` then holds a row for each object. ``"nms,iou=0.45,score=0.25,boxes=300"``, or a mapping with
+            ``kind`` and these keys, replaces the defaults 0.5, 0.05 and 100.
         states: Inputs that the built model keeps from run to run, each with the output that replaces it.
-        labels: File with a class name a line.
-        options: Options of the targets' own.
-        isa: Instruction sets that it has to be accurate with, such as ``"avx2,vnni"``; by default those of the target
-            that this processor executes itself, where the model multiplies integers.
-        also: Further device profiles that the bundle holds a build for, beside the first.
-        witness: Name of an installed witness that executes what was built too, and has to agree.
-        config: Project file whose preprocessing is used; by default the nearest to ``data``.
-        progress: Told of the stages and warnings; silent by default.
+        labels: File with one class name per line.
+        options: The target's own options, by name.
+        isa: Instruction sets with which the bundle has to be accurate, such as ``"avx2,vnni"``. By default, for a model
+            that multiplies integers, the profile's instruction sets that this processor executes itself.
+        also: Further device profiles that the bundle holds a build for, in addition to ``target``.
+        witness: Name of an installed witness, a second runtime that also executes the built model and has to agree.
+        config: Project file whose preprocessing is used; by default the one nearest to ``data``.
+        progress: Receives the stages and warnings; by default nothing is shown.
 
     Raises:
         InputError: The arguments do not fit, or the output cannot be written.
@@ -255,13 +259,13 @@ def build(
         output_dir: Folder for the bundles, each under its name; by default where the project file puts them.
         jobs: Number of bundles that are built at a time; by default one for every two processors.
         force: Build bundles that are up to date as well.
-        board: Told how it goes; silent by default.
+        board: Receives the progress of each bundle; by default nothing is shown.
 
     Returns:
-        A result for each, in the order of their declarations; :attr:`ProjectBundle.failure` says why one failed.
+        One result per bundle, in the order of the declarations; :attr:`ProjectBundle.failure` says why a bundle failed.
 
     Raises:
-        InputError: There is no project file, it declares nothing, or none of a given name.
+        InputError: There is no project file, it declares no bundle, or no bundle of a given name.
     """
     found = optional_path(config, "--config") or find_config(Path.cwd())
     if found is None:
@@ -283,7 +287,7 @@ def inspect(
         model: The ONNX file.
         dims: Sizes of dynamic dimensions, to count MACs with.
         shapes: Whole shapes of inputs.
-        progress: Told of the stages and warnings; silent by default.
+        progress: Receives the stages and warnings; by default nothing is shown.
 
     Raises:
         InputError: The file is no usable ONNX model, or the shapes do not fit it.
@@ -307,10 +311,10 @@ def fix(
         output: The ONNX file to write.
         dims: Sizes of dynamic dimensions.
         shapes: Whole shapes of inputs.
-        progress: Told of the stages and warnings; silent by default.
+        progress: Receives the stages and warnings; by default nothing is shown.
 
     Raises:
-        InputError: Nothing is asked for, the shapes do not fit the model, or the output cannot be written.
+        InputError: No sizes are given, the shapes do not fit the model, or the output cannot be written.
     """
     return fix_model(
         path_of(model, "MODEL"), shape_request(dims, shapes), path_of(output, "--output"), progress or Progress()
@@ -333,7 +337,7 @@ def extract(
         output: The ONNX file to write.
         outputs: Names of the values to compute; a node's name stands for its outputs.
         inputs: Names of the values to start from; by default the model's own inputs.
-        progress: Told of the stages and warnings; silent by default.
+        progress: Receives the stages and warnings; by default nothing is shown.
 
     Raises:
         InputError: A name is unknown, the outputs do not follow from the inputs, or the output cannot be written.
@@ -356,14 +360,14 @@ def check(
     shapes: Shapes | None = None,
     progress: Progress | None = None,
 ) -> OperatorCheck:
-    """What becomes of each node on a target: ``edgekit check``.
+    """Checks how a target supports each node of a model: ``edgekit check``.
 
     Args:
         model: The ONNX file.
         target: Name of a device profile.
         dims: Sizes of dynamic dimensions.
         shapes: Whole shapes of inputs.
-        progress: Told of the stages and warnings; silent by default.
+        progress: Receives the stages and warnings; by default nothing is shown.
 
     Returns:
         The verdicts; :attr:`OperatorCheck.supported` says whether the target takes every node.
@@ -406,25 +410,27 @@ def quantize(
         output: The ONNX file to write.
         data: Samples to calibrate on: a folder, a file that holds a table, or a table itself, as for :func:`package`.
         label: The column that holds the class, where samples are the rows of a table; by default ``label``.
-        target: Name of the device profile to quantize for; by default what suits most devices.
-        scheme: How to quantize.
+        target: Name of the device profile to quantize for; by default the model is quantized as suits most devices.
+        scheme: Quantization scheme.
         quantizer: Name of the installed quantizer; by default EdgeKit's own.
-        max_drop: Accuracy that may be lost: ``0.01`` or ``"1%"``.
-        max_size: Bytes that the model may take, or a text such as ``"3MB"``: the most accurate one that does is made.
-        smallest: Make the smallest model that holds ``max_drop``, in place of the fastest.
-        metric: The project's own measure of quality, which ``max_drop`` is a share of.
+        max_drop: The most accuracy that may be lost: ``0.01`` or ``"1%"``.
+        max_size: The model's largest size in bytes, or a text such as ``"3MB"``: the most accurate model of at most
+            this size is made.
+        smallest: Make the smallest model that loses at most ``max_drop``, in place of the fastest.
+        metric: The project's own measure of quality; ``max_drop`` is then a share of the float model's value.
         workers: Number of processes of this machine that evaluate candidates.
         cluster: Address of a Dask scheduler whose workers evaluate candidates.
-        like: A bundle whose recorded choice among the quantizer's candidates is repeated, whatever is faster now.
+        like: A bundle whose recorded choice among the quantizer's candidates is repeated, even if another candidate is
+            faster now.
         dims: Sizes of dynamic dimensions.
         shapes: Whole shapes of inputs.
-        isa: Instruction sets that candidates have to hold the budget with, such as ``"avx2,vnni"``, where the runtime
-            can be held to them here; by default those of the target.
-        config: Project file whose preprocessing is used; by default the nearest to ``data``.
-        labels: File with a class name a line, so that the samples' labels may be written as names.
-        explain: Also measure, for the record's ``unrestricted``, what the chosen candidate is without larger scales
-            where sums could saturate in 16 bits.
-        progress: Told of the stages and warnings; silent by default.
+        isa: Instruction sets with which candidates have to hold the budget, such as ``"avx2,vnni"``, if the runtime can
+            be restricted to them on this machine; by default those of the target.
+        config: Project file whose preprocessing is used; by default the one nearest to ``data``.
+        labels: File with one class name per line, so that the samples' labels may be written as names.
+        explain: Also measure the chosen candidate without the larger scales that keep 16-bit sums from saturating; the
+            record's ``unrestricted`` holds the result.
+        progress: Receives the stages and warnings; by default nothing is shown.
 
     Raises:
         InputError: The arguments do not fit, or the output cannot be written.
@@ -478,11 +484,11 @@ def init(
         label: The column that holds the class, where samples are the rows of a table; by default ``label``.
         targets: Device profiles; by default the first one of each target that builds here.
         output: The file to write, which must not exist.
-        progress: Told of the stages; silent by default.
+        progress: Receives the stages; by default nothing is shown.
 
     Returns:
-        The file, the bundles that it declares, free dimensions whose sizes nothing tells, and targets that it leaves
-        out because nothing here builds for them.
+        The file, the bundles that it declares, the free dimensions whose sizes are unknown, and the targets that it
+        leaves out because nothing on this machine builds for them.
 
     Raises:
         InputError: The model or the data cannot be read, a target is unknown, or the file exists.

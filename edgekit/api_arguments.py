@@ -1,4 +1,4 @@
-"""What the functions of :mod:`edgekit.api` take, and what they make of it."""
+"""Types of the arguments of the functions of :mod:`edgekit.api`, and how the arguments are converted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ StrPath = str | os.PathLike[str]
 Data = StrPath | Any
 """Samples: a folder, a file that holds a table, or a table itself: a DataFrame, a mapping of arrays by name whose first
 axis counts samples, an array, or a pair of one of these and its labels. Or samples one by one: a list of mappings of
-arrays by the inputs' names, or a generator of such, or a function that gives one."""
+arrays by the inputs' names, a generator of such mappings, or a function that returns one of these."""
 Dims = Mapping[str, int | str | Sizes]
 """Sizes by the name of a dynamic dimension: ``1``, ``"1..8"`` or ``range(1, 9)``, ``"224,320"`` or ``(224, 320)``."""
 Shapes = Mapping[str, Sequence[int | None]]
@@ -31,23 +31,23 @@ Shapes = Mapping[str, Sequence[int | None]]
 _TO_FILE = "write what it holds to a file, and give that"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 Metric = str | Callable[[Run, Samples], float]
-"""``MODULE:FUNCTION`` or the function itself; :mod:`edgekit.comparison.custom_metric` tells what it is given."""
+"""``MODULE:FUNCTION`` or the function itself; :mod:`edgekit.comparison.custom_metric` describes its arguments."""
 
 
 def instruction_set_names(isa: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """The instruction sets' names; an unknown one is an ``InputError``."""
+    """The names of the instruction sets; None stays None, and an unknown name raises an ``InputError``."""
     return None if isa is None else known_sets(isa if isinstance(isa, str) else ",".join(isa))
 
 
 def path_of(path: StrPath, subject: str) -> Path:
-    """The path.
+    """Returns the argument as a path.
 
     Args:
         path: A text or a path object.
-        subject: What it is for, as the command calls it.
+        subject: The command's name of the argument, for errors.
 
     Raises:
-        InputError: It is something else: a model that is open already, or the names of classes.
+        InputError: The argument is something else, such as a loaded model or a list of class names.
     """
     if isinstance(path, str | os.PathLike):
         return Path(os.fsdecode(path))
@@ -57,24 +57,24 @@ def path_of(path: StrPath, subject: str) -> Path:
 
 
 def optional_path(path: StrPath | None, subject: str) -> Path | None:
-    """The path; None stays None.
+    """Returns the argument as a path; None stays None.
 
     Raises:
-        InputError: It is something else.
+        InputError: The argument is neither a text nor a path object.
     """
     return None if path is None else path_of(path, subject)
 
 
 def data_of(data: Data | None, subject: str, tables: dict[Path, Table | SampleList]) -> Path | None:
-    """The path of the samples, or one that stands for a table or a list in memory; None stays None.
+    """Returns the path of the samples; for a table or a list in memory, its key in ``tables``. None stays None.
 
     Args:
         data: A path, a table or a list of samples.
-        subject: What it is for, as the command calls it.
-        tables: Takes the table or the list.
+        subject: The command's name of the argument, for errors.
+        tables: A table or list in memory is added to it.
 
     Raises:
-        InputError: It is neither, or the table has no rows.
+        InputError: The argument is none of these, or the table has no rows.
     """
     if data is None or isinstance(data, str | os.PathLike):
         return optional_path(data, subject)
@@ -94,7 +94,7 @@ def data_of(data: Data | None, subject: str, tables: dict[Path, Table | SampleLi
 
 
 def names_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Several names; a text is a single one."""
+    """The names as a tuple; a text is a single name."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 
@@ -109,7 +109,7 @@ def bundle_path(bundle: StrPath | Bundle) -> Path:
 
 
 def bundle_name(name: str | None, folder: Path, repeated: Bundle | None) -> str | None:
-    """What a bundle in the folder calls itself: the name that is given, else that of the repeated one, or the folder's.
+    """Returns a bundle's name: the given one, else that of the repeated bundle, else the folder's; None at a root.
 
     Raises:
         InputError: The name has other characters than those that ``edgekit.toml`` allows.
@@ -127,10 +127,10 @@ def bundle_name(name: str | None, folder: Path, repeated: Bundle | None) -> str 
 
 
 def shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:
-    """The sizes that are asked for, of dimensions and of inputs.
+    """The requested sizes of dimensions and shapes of inputs.
 
     Raises:
-        InputError: They are no mappings, or hold other things than sizes.
+        InputError: An argument is not a mapping, or holds something other than sizes.
     """
     for given, flag, form in ((dims, "--dim", "{name: size}"), (shapes, "--shape", "{input: sizes}")):
         if given is not None and not isinstance(given, Mapping):
@@ -146,7 +146,7 @@ def shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:
 
 
 def _sizes(given: int | str | Sizes, flag: str) -> int | Sizes:
-    """One size, or several: written as ``--dim`` takes them, or as numbers, of which the first is the default."""
+    """Returns one size or several, from a text as ``--dim`` takes it or from numbers, the default first."""
     if isinstance(given, str):
         return parse_sizes(given, f"{flag}={given}")
     if isinstance(given, SupportsIndex) and not isinstance(given, bool):
@@ -174,7 +174,7 @@ def max_drop_share(value: float | str | None) -> float | None:
 
 
 def max_bytes(value: int | str | None) -> int | None:
-    """The number of bytes: ``3000000`` or ``"3MB"``; a text that is none is an ``InputError``."""
+    """The number of bytes: ``3000000`` or ``"3MB"``; a text that is not a size raises an ``InputError``."""
     if value is None:
         return None
     try:
@@ -186,11 +186,14 @@ def max_bytes(value: int | str | None) -> int | None:
 
 
 def evaluation(metric: Metric | None, *, samples: bool) -> Evaluation | None:
-    """The evaluation function.
+    """Returns the project's evaluation function, or None without a metric.
 
     Args:
-        metric: Its name, or itself.
-        samples: Whether there are samples that it can run on.
+        metric: The function's name (``MODULE:FUNCTION``), or the function.
+        samples: Whether there are samples to run it on.
+
+    Raises:
+        InputError: There is a metric and no samples.
     """
     if metric is None:
         return None

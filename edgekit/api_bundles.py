@@ -60,14 +60,14 @@ def verify(
             holds a table, or a table itself, as for :func:`edgekit.api.package`.
         label: The column that holds the class, where samples are the rows of a table; by default ``label``.
         model: The ONNX file that the bundle was made from, to compare with.
-        config: Project file whose preprocessing is used where the bundle holds none; by default nearest to ``data``.
-        device: URL of what executes the bundle; this machine by default.
-        device_timeout: Seconds that the device may be silent; by default its own.
+        config: Project file whose preprocessing is used if the bundle holds none; by default the nearest to ``data``.
+        device: URL of the device that executes the bundle; this machine by default.
+        device_timeout: Seconds without an answer after which the device counts as gone; by default its own limit.
         layers: Compare intermediate values too.
-        results: File that the bundle's check wrote on a device that is not reached from here.
+        results: File that the bundle's check wrote on a device to which EdgeKit does not connect.
         witness: Name of an installed witness that executes the bundle too.
         signers: Who may sign: OpenSSH's file of allowed signers; the bundle then needs a signature by one of them.
-        progress: Told of the stages and warnings; silent by default.
+        progress: Receives the stages and warnings; by default nothing is shown.
 
     Raises:
         InputError: The arguments do not fit the bundle, or the device cannot be reached.
@@ -109,15 +109,15 @@ def bench(
         bundle: The bundle.
         against: A second bundle.
         model: The ONNX file that the bundle was made from, executed on this machine.
-        device: URL of what executes the bundles; this machine by default.
-        device_timeout: Seconds that the device may be silent; by default its own.
+        device: URL of the device that executes the bundles; this machine by default.
+        device_timeout: Seconds without an answer after which the device counts as gone; by default its own limit.
         isa: Instruction sets of this processor with which the bundles are measured as well, such as
-            ``"avx2,avx512"``. Those that it does not execute by itself are warned of and left out.
-        progress: Told of the stages and warnings; silent by default.
+            ``"avx2,avx512"``. Sets that the processor does not execute itself are left out, with a warning.
+        progress: Receives the stages and warnings; by default nothing is shown.
 
     Returns:
-        The bundle first, then the others. One that is not :attr:`Candidate.of_device` was executed by a stand-in, whose
-        times say nothing about the device.
+        The bundle first, then the others. A candidate that is not :attr:`Candidate.of_device` was executed by a
+        stand-in, whose times say nothing about the device.
 
     Raises:
         InputError: The arguments do not fit the bundle, the device cannot be reached, or this processor executes it
@@ -145,23 +145,23 @@ def throughput(
     device_timeout: float | None = None,
     progress: Progress | None = None,
 ) -> list[ThroughputCandidate]:
-    """Measures how many samples a bundle gets done in a second: ``edgekit bench --streams N --batch N``.
+    """Measures how many samples a bundle processes per second: ``edgekit bench --streams N --batch N``.
 
     Args:
         bundle: The bundle.
         against: A second bundle, measured in turns.
         streams: How many inferences run at the same time, on all processors; ``auto`` for the runtime's own choice.
         batch: Samples in each inference.
-        device: URL of what executes the bundles; this machine by default.
-        device_timeout: Seconds that the device may be silent; by default its own.
-        progress: Told of the stages and warnings; silent by default.
+        device: URL of the device that executes the bundles; this machine by default.
+        device_timeout: Seconds without an answer after which the device counts as gone; by default its own limit.
+        progress: Receives the stages and warnings; by default nothing is shown.
 
     Returns:
-        The bundle first, then the other.
+        The bundle first, then ``against``.
 
     Raises:
-        InputError: The arguments do not fit the bundle, the device cannot be reached, or it runs no inferences at the
-            same time.
+        InputError: The arguments do not fit the bundle, the device cannot be reached, or it cannot run several
+            inferences at the same time.
         RequirementError: A bundle's files are changed, or the device cannot run it.
     """
     if streams != "auto" and not (str(streams).isdecimal() and 1 <= int(streams) <= MOST_STREAMS):
@@ -199,28 +199,28 @@ def gate(
     """Judges bundles by the budgets of the project file: ``edgekit gate``.
 
     Args:
-        bundles: The bundles, or names of bundles that the project declares; by default every one of these.
+        bundles: The bundles, or names of bundles that the project declares; by default all that it declares.
         config: The project file; by default the nearest ``edgekit.toml`` here or in a folder above.
         output_dir: Folder of the declared bundles, each under its name; by default where the project file puts them.
         baseline: File with the figures of an earlier build; by default the one that the project file names.
-        against: An earlier bundle, or a folder that holds one for each, by its name.
+        against: An earlier bundle, or a folder that holds an earlier bundle for each, under its name.
         update: Write the figures to the baseline instead of comparing with it.
         model: The ONNX file that the only bundle was made from.
         time_limit: Seconds that one measurement may take; by default as the project file says, or 60.
-        device: URL of where milliseconds and memory are measured; by default as the project file says, or this machine.
-        device_timeout: Seconds that the device may be silent; by default its own.
-        results: File that the only bundle's check wrote on a device that is not reached from here.
-        isa: Instruction sets with which they have to compute their golden outputs, such as ``"avx2,vnni"``.
-        data: Folder of samples on which they are executed, and held against the outputs recorded with them, the
-            original, or their labels.
+        device: URL of the device that measures time and memory; by default as the project file says, or this machine.
+        device_timeout: Seconds without an answer after which the device counts as gone; by default its own limit.
+        results: File that the only bundle's check wrote on a device to which EdgeKit does not connect.
+        isa: Instruction sets with which the bundles have to compute their golden outputs, such as ``"avx2,vnni"``.
+        data: Folder of samples on which the bundles are executed and compared with the outputs recorded in the
+            samples, the original model, or the samples' labels.
         signers: Who may sign: OpenSSH's file of allowed signers; every bundle then needs a signature by one of them.
-        progress: Told of the bundles and warnings; silent by default.
+        progress: Receives the bundles and warnings; by default nothing is shown.
 
     Returns:
         The verdicts; :attr:`GateResult.passed` says whether all bundles keep their budgets.
 
     Raises:
-        InputError: There is nothing to judge, or nothing to judge by; or arguments contradict each other.
+        InputError: There is no bundle to judge, or nothing to judge it by; or arguments contradict each other.
     """
     order = GateOrder(
         tuple(map(bundle_path, bundles)),

@@ -1,7 +1,7 @@
-"""Holds what callers give the functions of :mod:`edgekit.api` against their signatures, before any work begins.
+"""Checks the arguments of the functions of :mod:`edgekit.api` against their annotations, before any work begins.
 
-Paths, bundles, sizes and shapes are judged where they are read (:mod:`edgekit.api_arguments`); this is about the
-others, by the annotations that the functions have.
+Paths, bundles, sizes and shapes are checked where they are read (:mod:`edgekit.api_arguments`); this module checks the
+other arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FLAGS = {
     "bundles": "BUNDLE",
     "progress": "progress",
 }
-"""What errors call an argument, where its flag is not called as it is."""
+"""How errors name an argument whose flag is not ``--`` and its name."""
 
 
 def _is_number(value: object) -> bool:
@@ -35,12 +35,12 @@ def _is_number(value: object) -> bool:
 
 
 def _is_bool(value: object) -> bool:
-    """Whether it is a bool of Python or of NumPy, which is no subclass of it."""
+    """Whether the value is a bool of Python or of NumPy, whose type is not a subclass of Python's."""
     return isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
 
 
 def _are_texts(value: object) -> bool:
-    """Whether it is a text or several; what can be read once only is judged where it is read."""
+    """Whether the value is a text or several; an iterator is accepted here, and checked where it is read."""
     once = iter(value) is value if isinstance(value, Iterable) else False
     return (
         isinstance(value, str) or once or (isinstance(value, Iterable) and all(isinstance(one, str) for one in value))
@@ -65,13 +65,14 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "Progress": (lambda value: isinstance(value, Progress), "an edgekit.progress.Progress"),
     "Board": (lambda value: isinstance(value, Board), "an edgekit.terminal.board.Board"),
 }
-"""By annotation: whether a value is of it, and what errors call it."""
+"""For each annotation: whether a value is of that type, and how errors name the type."""
 
 
 def held_to_signature(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """The function, held to the types that its annotations say of its arguments; annotations of others are passed over.
+    """Returns the function with checks of its arguments' types; annotations that are not in ``_KINDS`` are ignored.
 
-    What it gives raises an :class:`edgekit.errors.InputError` where an argument is of another type.
+    The returned function raises an :class:`edgekit.errors.InputError` if an argument is of another type than its
+    annotation says, or if a float is not finite.
     """
     signature = inspect.signature(function)
     written = {name: str(parameter.annotation).split(" | ") for name, parameter in signature.parameters.items()}
@@ -81,7 +82,7 @@ def held_to_signature(function: Callable[Given, Result]) -> Callable[Given, Resu
     def checked(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
             given = signature.bind(*args, **kwargs).arguments
-        except TypeError:  # an argument that it does not have: Python's own words name the function
+        except TypeError:  # a missing or an unknown argument: Python's own message names the function
             return function(*args, **kwargs)
         for name, value in given.items():
             subject = _FLAGS.get(name, f"--{name.replace('_', '-')}")

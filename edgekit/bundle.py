@@ -1,16 +1,16 @@
-"""Reading a bundle: what ``edgekit package`` leaves.
+"""Reads bundles, the folders that ``edgekit package`` writes.
 
 A bundle is a folder::
 
     manifest.json                     what manifest.schema.json describes, without the times
-    measurements.json                 the times, by where they belong in the manifest; see edgekit.measurements
+    measurements.json                 the times, by their places in the manifest; see edgekit.measurements
     model.*                           what the device loads; ``model.main`` in the manifest
-    <profile>/                        what further devices load, and its check; ``also`` in the manifest
+    <profile>/                        what a further device loads, and its check; ``also`` in the manifest
     golden/<sample>/inputs/<i>.npy    a few inputs, numbered as the manifest's ``inputs``
     golden/<sample>/outputs/<i>.npy   the original model's outputs for them, numbered as the manifest's ``outputs``
-    golden/<sample>/built/<i>.npy     what was built computed of them; ``built-<profile>`` of a further build
+    golden/<sample>/built/<i>.npy     the built model's outputs for them; ``built-<profile>`` for a further build
     graph.json                        the graph that was built, without its weights; what graph.schema.json describes
-    check.*                           the check to run on the device, needing nothing of EdgeKit
+    check.*                           the check to run on the device, which needs no EdgeKit
     report.md                         a summary for people
 
 Arrays have the ONNX model's shapes and element types. Samples are numbered from 0.
@@ -55,7 +55,7 @@ GOLDEN = "golden"
 REPORT = "report.md"
 GRAPH = "graph.json"
 RESERVED = (*UNLISTED, GOLDEN, REPORT, GRAPH)
-"""The names in a bundle's folder that are the host's: no target writes files of these names."""
+"""The names in a bundle's folder that EdgeKit itself writes: no target may write files of these names."""
 SCHEMA_VERSION = 1
 SCHEMA_FILE = "manifest.schema.json"
 GRAPH_SCHEMA_FILE = "graph.schema.json"
@@ -79,30 +79,30 @@ class Bundle:
 
     @property
     def builds(self) -> tuple[Bundle, ...]:
-        """The bundle as each of its devices has it: itself, then one for each build that lies beside the first.
+        """One bundle per build: this bundle for the main build, then one for each further build in its folder.
 
-        Their manifests say of target, model, features, accuracy and floors what holds of that build.
+        The manifest of each states the target, model, features, accuracy and floors of that build.
         """
         return (self, *(replace(self, manifest=manifest_of(self.manifest, entry)) for entry in self.further))
 
     @property
     def further(self) -> Sequence[Mapping[str, Any]]:
-        """What the manifest says of builds for further devices."""
+        """The manifest's entries for further builds, one per device profile."""
         return tuple(self.manifest.get("also", ()))
 
     @property
     def name(self) -> str:
-        """What the bundle calls itself."""
+        """The bundle's name, as the manifest states it."""
         return str(self.manifest["name"])
 
     @property
     def profile_name(self) -> str:
-        """The device profile that it was built for."""
+        """The device profile that the bundle was built for."""
         return str(self.manifest["target"]["profile"])
 
     @property
     def target_name(self) -> str:
-        """The target that built it."""
+        """The target that built the bundle."""
         return str(self.manifest["target"]["name"])
 
     @property
@@ -120,12 +120,12 @@ class Bundle:
 
     @cached_property
     def inputs(self) -> tuple[Feature, ...]:
-        """The original model's inputs, and what the built one calls them."""
+        """The original model's inputs, with their names, types and shapes in the built model."""
         return tuple(feature_from_record(record) for record in self.manifest["inputs"])
 
     @cached_property
     def outputs(self) -> tuple[Feature, ...]:
-        """The original model's outputs, and what the built one calls them."""
+        """The original model's outputs, with their names, types and shapes in the built model."""
         return tuple(feature_from_record(record) for record in self.manifest["outputs"])
 
     @property
@@ -135,25 +135,25 @@ class Bundle:
 
     @property
     def takes(self) -> Takes:
-        """What it takes of tables."""
+        """What the model takes from the columns of a table."""
         stated = [stage["record"].get("metadata", {}) for stage in self.manifest["stages"] if stage["name"] == "load"]
         labels = tuple(self.manifest["labels"] or ())
         return Takes(tuple(one.spec for one in self.inputs), self.nan_inputs, labels, stated[-1] if stated else {})
 
     @property
     def states(self) -> Mapping[str, str]:
-        """What the built model keeps from one run to the next: the original's inputs, each with what replaces it."""
+        """The original's inputs that the built model keeps between runs, each with the output that replaces it."""
         return {record["name"]: record["replaced_by"] for record in self.manifest.get("states", ())}
 
     @property
     def unused_inputs(self) -> tuple[str, ...]:
-        """The original's inputs that the built model does not take: what it keeps itself, and what stages left out."""
+        """The original's inputs that the built model does not take: its states, and the inputs that stages left out."""
         stages = (stage for stage in self.manifest["stages"] if stage["name"] in _LEAVE_INPUTS_OUT)
         return (*self.states, *(name for stage in stages for name in stage["record"].get("left_out", ())))
 
     @property
     def class_choice(self) -> ClassChoice:
-        """What is known of the output that tells the class: its name, how many classes have names, what are states."""
+        """What is known of the output that gives the class: its name, the number of class names, which are states."""
         classes, labels = self.manifest.get("classes"), self.manifest["labels"]
         named = None if classes is None else classes["output"]
         states = states_among([one.spec for one in self.inputs], [one.spec for one in self.outputs])
@@ -174,13 +174,13 @@ class Bundle:
 
     @property
     def embeddings(self) -> frozenset[str]:
-        """The outputs that are embeddings, as far as samples told when it was made."""
+        """The outputs that the samples showed to be embeddings when the bundle was made."""
         told = self.manifest["accuracy"].get("meaning")
         return frozenset(told["outputs"] if told is not None and told["kind"] == EMBEDDINGS else ())
 
     @property
     def class_numbers(self) -> Mapping[str, tuple[int, ...]]:
-        """By output that tells a class by a number: what it calls the classes, where that is not 0, 1 and so on."""
+        """For each output of class numbers: the numbers of the classes in order, if they are not 0, 1 and so on."""
         records = (stage["record"] for stage in self.manifest["stages"] if stage["name"] == "load")
         told: Mapping[str, Sequence[int]] = next((record.get("class_numbers", {}) for record in records), {})
         return {name: tuple(numbers) for name, numbers in told.items()}
@@ -191,7 +191,7 @@ class Bundle:
         return {name: from_record(record) for name, record in self.manifest.get("dimensions", {}).items()}
 
     def graph(self) -> Mapping[str, Any] | None:
-        """The graph that was built; None in a bundle of an older EdgeKit, which has none.
+        """The graph that was built; None if an older EdgeKit wrote the bundle, without a graph.
 
         Raises:
             RequirementError: The file is damaged.
@@ -213,8 +213,8 @@ class Bundle:
     def golden(self) -> Iterator[tuple[Arrays, Arrays]]:
         """The golden samples, one at a time: inputs and outputs by ONNX name.
 
-        Outputs are what this build is held against: the original's, or where the manifest says so what was built
-        computed when it was packaged.
+        The outputs are the reference for this build: those of the original or, where the manifest says so, those that
+        the built model computed when it was packaged.
 
         Raises:
             RequirementError: A file is missing or damaged, or an input has another shape than the manifest says.
@@ -250,7 +250,7 @@ def read_bundle(path: Path) -> Bundle:
     """The bundle at ``path``. Its files are not hashed; see :func:`check_integrity`.
 
     Raises:
-        InputError: There is no bundle, its manifest is none, or its times are not there.
+        InputError: There is no bundle, its manifest is invalid, or its times are missing.
     """
     manifest_file = path / MANIFEST
     if not manifest_file.is_file():
@@ -287,7 +287,7 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def other_writer(path: Path) -> str | None:
-    """Which other version of EdgeKit wrote the folder's manifest; None where that is this one, or nothing tells."""
+    """The other version of EdgeKit that wrote a folder's manifest; None if this version did, or if it is unknown."""
     try:
         manifest = read_json(path / MANIFEST)
     except InputError:
@@ -301,7 +301,7 @@ def other_writer(path: Path) -> str | None:
 
 
 def _written_by(manifest: object) -> str:
-    """What may have written a manifest that is none, for hints."""
+    """Says, for hints, which EdgeKit may have written an invalid manifest."""
     writer = manifest.get("edgekit") if isinstance(manifest, dict) else None
     if not isinstance(writer, str) or writer == __version__:
         return "the bundle may come from another version of EdgeKit"
@@ -329,7 +329,7 @@ def _require_times(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def _hint_at(path: Path) -> str:
-    """What helps where no bundle is at a path."""
+    """The hint for a path that holds no bundle."""
     if path.name == MANIFEST and path.is_file():
         return f"give its folder, {path.parent}"
     if path.suffix.casefold() == ".onnx":
@@ -356,7 +356,7 @@ def _is_folder(path: Path) -> bool:
 
 
 Canonical = Callable[[Path], bytes | None]
-"""What a file holds, in the bytes that its writer chose for it; None where any other bytes are another file."""
+"""Returns a file's content in the bytes that its writer gives it; None if other bytes always mean other content."""
 
 
 def check_integrity(bundle: Bundle, canonical: Canonical | None = None) -> None:
@@ -364,7 +364,7 @@ def check_integrity(bundle: Bundle, canonical: Canonical | None = None) -> None:
 
     Args:
         bundle: The bundle.
-        canonical: Asked of a file that is changed: tools that open a model write it again in other bytes.
+        canonical: Called for each changed file, since tools that open a model may write it again in other bytes.
 
     Raises:
         RequirementError: Files are changed, missing or new; all of them are named.
@@ -417,13 +417,13 @@ def _is_left_by_system(folder: Path, path: str) -> bool:
 
 
 def _no_files(folder: Path) -> list[str]:
-    """What is neither a file nor a folder, relative to ``folder``: links to folders or to nothing, pipes, sockets."""
+    """Paths in ``folder`` that are neither a file nor a folder: links to folders or to nothing, pipes, sockets."""
     found = (entry for entry in folder.rglob("*") if not entry.is_file() and not _is_folder(entry))
     return [entry.relative_to(folder).as_posix() for entry in found]
 
 
 def _holds_the_same(bundle: Bundle, record: Mapping[str, Any], canonical: Canonical | None) -> bool:
-    """Whether a file was written again, and nothing that it holds is another."""
+    """Whether a changed file still has its recorded content, in other bytes."""
     data = None if canonical is None else canonical(bundle.path / record["path"])
     return data is not None and hashlib.sha256(data).hexdigest() == record["sha256"]
 

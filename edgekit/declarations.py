@@ -1,4 +1,4 @@
-"""Holds what a plugin declares of itself against its contract, before anything goes by it."""
+"""Checks what a plugin declares of itself against its contract, before anything relies on it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from edgekit.target import Profile, Target
 from edgekit.witness import Witness
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""A profile's name is that of a folder in bundles, too."""
+"""The form of profiles' names, which are also names of folders in bundles."""
 _ABSENT = object()
 
 
 def flaw_of(plugin: object) -> str | None:
-    """What is wrong with what a plugin declares; None where it is as the contract says.
+    """What is wrong with what a plugin declares; None if it meets the contract.
 
     Args:
-        plugin: An instance of a target, a quantizer, a set of rewrites or a witness; of a device the class.
+        plugin: An instance of a target, a quantizer, a set of rewrites or a witness; for a device, the class.
     """
     return next(_flaws(plugin), None)
 
 
 def profile_flaw(profile: Profile) -> str | None:
-    """What is wrong with what a target says of a device; None where it is as the contract says."""
+    """What is wrong with a target's device profile; None if it meets the contract."""
     return next(_profile_flaws(profile), None)
 
 

@@ -1,7 +1,7 @@
-"""Packages that are read when they are first used.
+"""Defers the import of modules until they are first used.
 
-onnx-ir imports sympy for arithmetic with symbolic dimensions, in all a third of what starting a command takes, and
-EdgeKit seldom does such arithmetic.
+onnx-ir imports sympy for arithmetic with symbolic dimensions. These imports take a third of the time in which a command
+starts, and EdgeKit seldom does such arithmetic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _DeferredModule(ModuleType):
-    """A module whose code runs when an attribute is asked for that it does not have before."""
+    """A module whose code runs when an attribute is first read that the module does not have yet."""
 
     def __getattr__(self, name: str) -> Any:
         loader = self.__loader__
@@ -29,9 +29,9 @@ class _DeferredModule(ModuleType):
 
 
 class _DeferringLoader:
-    """Makes modules of another loader whose code runs at first use.
+    """Wraps another loader so that the code of its modules runs at their first use.
 
-    :class:`importlib.util.LazyLoader` runs it at the second ``import`` statement, which reads ``__spec__``.
+    :class:`importlib.util.LazyLoader` runs the code at the second ``import`` statement, which reads ``__spec__``.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -43,11 +43,11 @@ class _DeferringLoader:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leaves the module's code for its first use."""
+        """Does not run the module's code yet, but makes the module run it at its first use."""
         module.__class__ = _DeferredModule
 
     def loaded(self, module: ModuleType) -> bool:
-        """Whether the module's code has run; it runs it unless this thread is running it already."""
+        """Runs the module's code if it has not run yet; returns False only while this thread is running it."""
         with self._lock:
             if self._running:
                 return False
@@ -78,9 +78,9 @@ class _DeferringFinder:
 
 
 def defer(*names: str) -> None:
-    """Lets the code of modules that are not imported yet run when one of their attributes is first used.
+    """Defers the code of modules that are not imported yet until one of their attributes is first used.
 
     Args:
-        names: The modules, with the packages they are in. Submodules that are not among them are imported as ever.
+        names: The modules' full names. Their submodules are imported as usual unless they are named, too.
     """
     sys.meta_path.insert(0, _DeferringFinder(frozenset(names)))

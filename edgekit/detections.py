@@ -1,4 +1,4 @@
-"""What a detector's bundle finds in a picture, as its manifest tells how outputs are read."""
+"""Reads a detector's outputs as detections in a picture, in the way that the bundle's manifest states."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from edgekit.preprocessing.placement import Placement
 
 @dataclass(frozen=True)
 class Detection:
-    """Something that a picture shows."""
+    """An object that a detector finds in a picture."""
 
     label: str
-    """The class's name; its number where the bundle has no names."""
+    """The class's name, or its number as a text if the bundle has no names."""
     index: int
-    """The class's number, from 0; a class that stands for nothing is not counted."""
+    """The class's number, from 0; a background class is not counted."""
     score: float
     """From 0 to 1."""
     box: tuple[float, float, float, float]
-    """Left, top, right and bottom in pixels, from the upper left corner: of the picture and as far as it lies in it; of
-    the model's input where the model got an array."""
+    """Left, top, right and bottom in pixels, from the upper left corner: of the picture, and clipped to it; or of the
+    model's input if the model got an array."""
     beside: tuple[float, ...] = ()
-    """What the model tells of it beside its class, as it stands in the output: key points, say, in the input's unit."""
+    """Further values of the object as the output holds them, such as key points in the input's unit."""
 
 
 def detections(
@@ -39,17 +39,17 @@ def detections(
     score: float = CONFIDENT,
     iou: float = SAME_OBJECT,
 ) -> list[Detection]:
-    """What outputs tell, the largest score first.
+    """Reads outputs as detections, the largest score first.
 
     Args:
-        outputs: By name.
-        detector: How they are read.
+        outputs: The outputs by name.
+        detector: How the outputs are read as boxes.
         size: Height and width of the model's input.
-        placement: Where the picture lies in it; None leaves boxes in pixels of the input.
-        names: Of the classes by index, with that which stands for nothing.
-        score: The least that counts.
+        placement: Where the picture lies in the input; None leaves boxes in pixels of the input.
+        names: The classes' names by index, including the background class.
+        score: The least score of a detection.
         iou: Of boxes of a class that overlap by more, the one with the largest score is kept; a model that suppresses
-            boxes itself does so by a number of its own.
+            boxes itself uses its own threshold.
     """
     boxes = detector.read(outputs, least=score, overlap=iou)
     corners = boxes.corners
@@ -79,7 +79,7 @@ def _four(box: np.ndarray) -> tuple[float, float, float, float]:
 
 
 def _without_background(detector: Detector, names: Sequence[str]) -> list[str]:
-    """The names of classes that are counted; none where they are not the model's."""
+    """The names of the classes without the background class; empty if their number does not fit the model."""
     if not isinstance(detector, Rows) or detector.classes is not None:
         return list(names)
     count = detector.scores.count

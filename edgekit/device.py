@@ -1,4 +1,4 @@
-"""What a device is: something that executes a bundle's model and hands back what it computed and how long it took."""
+"""What a device is: something that executes a bundle's model and returns its outputs and how long it took."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgekit.model import Arrays
 from edgekit.progress import Step
 
 CONTRACT_VERSION = 1
-"""Raised when a device has to be changed to work with this file."""
+"""Increased whenever existing devices have to be changed to work with this file."""
 SILENCE_SECONDS = 120.0
 
 
@@ -25,29 +25,30 @@ class Timing:
     """How long the device took; times in milliseconds, memory in bytes."""
 
     milliseconds: tuple[float, ...]
-    """One a run, warm-up left out."""
+    """One per run, without the warm-up."""
     load_ms: float
     """From the model's file to a session that is ready."""
     peak_memory: int | None
-    """Of the process that executed; None where the device does not tell."""
+    """Of the process that executed the model; None if the device does not report it."""
     settings: Mapping[str, str]
-    """What was pinned: threads, precision, provider, …"""
+    """The settings that were fixed: threads, precision, provider, …"""
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """What a device got done while inferences ran at the same time."""
+    """How long inferences took that ran at the same time; times in milliseconds, memory in bytes."""
 
     milliseconds: tuple[float, ...]
     """Of each inference, from its start to its end."""
     elapsed_ms: float
-    """From the first one's start to the last one's end."""
+    """From the start of the first inference to the end of the last."""
     load_ms: float
     """From the model's file to a session that is ready."""
     peak_memory: int | None
-    """Of the process that executed; None where the device does not tell."""
+    """Of the process that executed the model; None if the device does not report it."""
     settings: Mapping[str, str]
-    """What was pinned, ``streams`` and ``requests`` among it: what computes at once, and what is in flight."""
+    """The settings that were fixed, among them ``streams`` (inferences computed at the same time) and ``requests``
+    (inferences in flight)."""
 
 
 class Session(ABC):
@@ -71,14 +72,14 @@ class Session(ABC):
 
     @abstractmethod
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
-        """The latency of one sample; called again and again where several sessions take turns.
+        """Measures the latency of one sample; called repeatedly when several sessions are measured in turns.
 
         Raises:
             edgekit.errors.RequirementError: The device failed, or went away.
         """
 
     def throughput(self, sample: Mapping[str, np.ndarray], seconds: float) -> Throughput:
-        """Inferences of one sample, or one batch, at the same time; of a session that was opened for that.
+        """Runs inferences of one sample or batch at the same time; for sessions of :meth:`Device.open_for_throughput`.
 
         Raises:
             edgekit.errors.RequirementError: The device failed, or went away.
@@ -87,12 +88,12 @@ class Session(ABC):
 
     @property
     def is_stand_in(self) -> bool:
-        """Whether something executes in the device's stead, so that its times say nothing about the device."""
+        """Whether something else executes in place of the device, so that its times say nothing about the device."""
         return False
 
     @property
     def default_precision(self) -> str | None:
-        """What the runtime would compute in by itself; None where that is what it computes in."""
+        """The precision that the runtime would choose by default; None if the session computes in that precision."""
         return None
 
     def intermediates(self, sample: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays | None:
@@ -103,24 +104,24 @@ class Session(ABC):
 class Device(ABC):
     """One place that can execute bundles.
 
-    A device is found by entry point (group ``edgekit.devices``): the entry point's name is the scheme of its URLs, its
-    object a class with the interface of this one.
+    A device is found by entry point (group ``edgekit.devices``): the entry point's name is the scheme of the device's
+    URLs, its object a subclass of this class.
     """
 
     contract_version: ClassVar[int]
-    """The version of this contract that it is written for: :data:`CONTRACT_VERSION` as its author found it."""
+    """The value of :data:`CONTRACT_VERSION` for which the device was written, as a literal number."""
     url_form: ClassVar[str]
-    """How its URLs are written: ``ssh://user@host[:port]``."""
+    """How the device's URLs are written: ``ssh://user@host[:port]``."""
     reached_by_results: ClassVar[bool] = False
-    """Whether EdgeKit does not reach it and reads the results that it wrote (``--results FILE``) instead."""
+    """Whether EdgeKit does not connect to the device, but reads the results that it wrote (``--results FILE``)."""
     timeout: float = SILENCE_SECONDS
-    """Seconds that it may be silent before it counts as gone."""
+    """Seconds without an answer after which the device counts as gone."""
     step: Step | None = None
-    """Told how far the bundle's way to the device is, where that takes a while."""
+    """Called with the progress of bringing the bundle to the device, if that takes a while."""
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """The device that ``url`` names; nothing is started or connected yet. Devices with a scheme have to.
+        """Returns the device that ``url`` names, without connecting to it. Devices with a URL scheme implement this.
 
         Raises:
             edgekit.errors.InputError: The URL is not written as :attr:`url_form`.
@@ -128,26 +129,26 @@ class Device(ABC):
         raise NotImplementedError(cls.__name__)
 
     def builds(self, bundle: Bundle) -> Sequence[Bundle]:
-        """Those of a bundle's builds that it executes; the main one by default.
+        """The builds of a bundle that this device executes; by default the main build.
 
         Raises:
-            edgekit.errors.InputError: None of them is for it.
+            edgekit.errors.InputError: No build is for this device.
         """
         return (bundle,)
 
     @abstractmethod
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """Bring the bundle to the device; leaving the context removes all that was brought or started.
+        """Bring the bundle to the device; leaving the context removes everything that was copied or started.
 
         Raises:
             edgekit.errors.InputError: The device cannot be reached, or the URL is wrong.
-            edgekit.errors.RequirementError: It can, but cannot run this bundle: a runtime is missing there, or a unit.
+            edgekit.errors.RequirementError: The device cannot run this bundle: it lacks a runtime or a unit.
         """
 
     def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """Bring the bundle to the device, in the precision that the runtime there chooses by itself.
+        """Bring the bundle to the device, in the precision that the runtime there chooses by default.
 
-        Only devices whose sessions name a :attr:`Session.default_precision` have to.
+        Only devices whose sessions name a :attr:`Session.default_precision` have to implement this.
         """
         raise NotImplementedError(type(self).__name__)
 
@@ -156,11 +157,11 @@ class Device(ABC):
 
         Args:
             bundle: The bundle.
-            streams: How many run at once; None for the runtime's own choice.
-            batch: Of how many samples each is.
+            streams: How many inferences run at the same time; None for the runtime's own choice.
+            batch: Samples in each inference.
 
         Raises:
-            edgekit.errors.InputError: This device runs one after another.
+            edgekit.errors.InputError: This device runs one inference after another.
         """
         raise InputError(
             "this device runs one inference after another",

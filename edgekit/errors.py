@@ -1,4 +1,4 @@
-"""The errors that EdgeKit raises, and the exit code that each stands for.
+"""The errors that EdgeKit raises, each with its exit code.
 
 An error names its subject (a file, a node, a flag), says what was expected and what was found, and gives a hint where
 there is something to do. The command line prints ``str(error)`` and exits with ``exit_code``:
@@ -76,7 +76,7 @@ class InputError(EdgeKitError):
 
 
 class RequestError(InputError):
-    """Something that was asked for cannot be done, whichever form of the model is built: no other one is tried."""
+    """A request that cannot be met in any form of the model, so no other form is tried: exit code 2."""
 
 
 class RequirementError(EdgeKitError):
@@ -91,16 +91,16 @@ class InternalError(EdgeKitError):
 
 @dataclass(frozen=True, kw_only=True)
 class OpGap:
-    """An operator that a target cannot take, and where it stands."""
+    """An operator that a target cannot take, and its node."""
 
     op_type: str
-    """Operator name, with its domain in front where that is not the standard one (``com.microsoft.Gelu``)."""
+    """Operator name, with its domain in front unless that is the standard one (``com.microsoft.Gelu``)."""
     node: str
-    """Name of the node, or of its first output where it has no name."""
+    """Name of the node, or of its first output if the node has no name."""
     reason: str
-    """Why it cannot be taken: no lowering, or which restriction it meets."""
+    """Why the operator cannot be taken: no lowering, or a restriction that it violates."""
     hint: str = ""
-    """What could be done about it; empty where nothing is known."""
+    """What could be done about it; empty if nothing is known."""
 
     def __str__(self) -> str:
         text = f"{self.op_type} (node {self.node!r}): {self.reason}"
@@ -128,5 +128,5 @@ class UnsupportedOpsError(RequirementError, NotImplementedError):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        """How it comes back from another process: by its gaps, not by the message that was made of them."""
+        """Pickles the error by its gaps, from which the constructor makes the message again."""
         return functools.partial(type(self), self.gaps, subject=self.subject, hint=self.hint), ()

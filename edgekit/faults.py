@@ -1,4 +1,4 @@
-"""Makes an error that people can read of whatever was raised."""
+"""Turns any exception into an error that people can read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TRACEBACK_VARIABLE = "EDGEKIT_TRACEBACK"
 """Environment variable that asks for the Python traceback of an error."""
 
 _OUT_OF_MEMORY = re.compile(r"cannot allocate memory|failed to allocate memory|\bbad[_ ]alloc", re.IGNORECASE)
-"""What native code says where Python would raise a MemoryError: the system, ONNX Runtime, the C++ library."""
+"""How the system, ONNX Runtime and the C++ library report a lack of memory, where Python raises a MemoryError."""
 
 
 def as_edgekit_error(failure: Exception) -> EdgeKitError:
-    """The failure as an error with an exit code: an input's, or a fault of EdgeKit or of a plugin."""
+    """Returns the failure as an error with an exit code: a bad input, or a fault of EdgeKit or of a plugin."""
     if isinstance(failure, EdgeKitError):
         return failure
     if isinstance(failure, MemoryError) or _OUT_OF_MEMORY.search(str(failure)):
@@ -45,7 +45,7 @@ def _first_line(failure: Exception) -> str:
 
 
 def plugin_at_fault(failure: Exception) -> str | None:
-    """The package of the plugin that the failure went through last; None where EdgeKit's own code came after it."""
+    """The package of the innermost plugin in the failure's traceback; None if a frame of EdgeKit's own is deeper."""
     at_fault = None
     for frame, _ in traceback.walk_tb(failure.__traceback__):
         module = frame.f_globals.get("__name__", "")

@@ -1,4 +1,4 @@
-"""Tells whether a bundle is up to date: one hash over all that it depends on."""
+"""Computes one hash over everything that a bundle depends on, which tells whether the bundle is up to date."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def model_files(model: Path) -> list[Path]:
-    """The ONNX file, and the files that it keeps its tensors in.
+    """The ONNX file, and the external files of its tensors.
 
     Raises:
-        edgekit.errors.InputError: The file is missing, is no ONNX model, or is damaged.
+        edgekit.errors.InputError: The file is missing, damaged, or not an ONNX model.
     """
     return [model, *external_files(read_proto(model), model)]
 
 
 def data_files(folder: Path) -> dict[str, Path]:
-    """Every file of a data folder by its path inside, which may hold the label, in the order of the paths.
+    """Every file of a data folder by its relative path, in the order of the paths; a path may contain the label.
 
-    A table is a single file.
+    If the data are a single file, such as a table, this file by its name.
     """
     if folder.is_file():
         return {folder.name: folder}
@@ -36,11 +36,11 @@ def data_files(folder: Path) -> dict[str, Path]:
 
 
 def fingerprint(files: Mapping[str, Path], options: Mapping[str, Any]) -> str:
-    """The SHA-256, in hexadecimal, of the files' names and contents, of the options and of all versions that count.
+    """The SHA-256, in hexadecimal, of the files' names and contents, the options and the versions of the packages.
 
     Args:
-        files: The model's and the data's, by the names that count.
-        options: Plain data.
+        files: The files of the model and of the data, by the names that are hashed.
+        options: The options of the bundle, as plain data.
     """
     hashes = {name: sha256(path) for name, path in files.items()}
     parts = {"files": hashes, "options": options, "versions": _versions()}
@@ -48,7 +48,7 @@ def fingerprint(files: Mapping[str, Path], options: Mapping[str, Any]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of EdgeKit, of what it requires, and of the packages that bring plugins."""
+    """Versions of EdgeKit, of the packages that bring plugins, and of the packages that these require."""
     installed = entry_points()  # each call reads the files of every package
     plugins = [entry_point for kind in KINDS for entry_point in installed.select(group=kind.group)]
     packages: dict[str, Distribution] = {"edgekit": distribution("edgekit")}

@@ -1,7 +1,7 @@
-"""Which instruction sets a processor multiplies 8-bit integers with, and what to say where a bundle meets another one.
+"""Instruction sets that multiply 8-bit integers, and the note for a bundle that was verified on another one.
 
-EdgeKit ships this file in its bundles as it stands: it needs nothing but the standard library. The sets stand in the
-order in which runtimes prefer the later one.
+EdgeKit copies this file into its bundles: it uses nothing but the standard library. The sets are in order of
+preference: of those that a processor has, runtimes use the last one.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ ARM = "neon"
 """The instruction set of every 64-bit ARM processor."""
 NAMES = (*FLAGS, ARM)
 WITHOUT_VNNI = ("avx2", "avx512")
-"""Those of x86 that add products of 8-bit integers in pairs, in 16 bits."""
+"""The sets of x86 that add products of 8-bit integers in pairs, in 16 bits."""
 WITH_BF16 = ("amx",)
-"""Those of x86 that multiply bfloat16, whatever else the processor has."""
+"""The sets of x86 that multiply bfloat16, whatever else the processor has."""
 SHORT_VNNI = "avx_vnni"
-"""The flag of processors whose VNNI works on 256 bits, without AVX-512: their sums have 32 bits all the same."""
+"""The flag of processors whose VNNI works on 256 bits, without AVX-512; its sums have 32 bits, too."""
 CPUINFO = Path("/proc/cpuinfo")
 ARM_MACHINES = ("aarch64", "arm64")
 
 
 def processor_flags() -> frozenset[str]:
-    """What Linux shows of this processor's instructions; empty on other systems."""
+    """The flags that Linux lists for this processor; empty on other systems."""
     if not CPUINFO.is_file():
         return frozenset()
     lines = CPUINFO.read_text(encoding="utf-8").splitlines()
@@ -40,11 +40,11 @@ def processor_flags() -> frozenset[str]:
 
 
 def own_set(flags: Collection[str] | None = None, machine: str | None = None) -> str | None:
-    """The instruction set that runtimes choose on a processor; None where that is not known.
+    """The instruction set that runtimes choose on a processor; None if it is not known.
 
     Args:
-        flags: What it has, as :func:`processor_flags` gives them; None for this processor.
-        machine: What :func:`platform.machine` calls it; None for this one.
+        flags: The processor's flags, as :func:`processor_flags` gives them; None for this processor.
+        machine: The machine's type, as :func:`platform.machine` gives it; None for this machine.
     """
     if (platform.machine() if machine is None else machine) in ARM_MACHINES:
         return ARM
@@ -56,11 +56,11 @@ def own_set(flags: Collection[str] | None = None, machine: str | None = None) ->
 
 
 def note_on(manifest: dict[str, Any], own: str | None) -> str | None:
-    """What to tell of a bundle that runs with another instruction set than it was verified on; None: nothing.
+    """Returns a note if a bundle runs with another instruction set than those it was verified on, else None.
 
     Args:
-        manifest: The bundle's.
-        own: What :func:`own_set` gives.
+        manifest: The bundle's manifest.
+        own: The processor's instruction set, as :func:`own_set` gives it.
     """
     verified = manifest.get("instruction_sets", {}).get("verified", {})
     if not verified or own is None or own in verified:

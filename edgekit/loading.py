@@ -1,4 +1,4 @@
-"""Runs a bundle in this process: files through its preprocessing, classes by their names."""
+"""Runs a bundle in this process, with its preprocessing of files and its names of classes."""
 
 from __future__ import annotations
 
@@ -44,37 +44,37 @@ _LONGEST_TEXT = 500
 """Characters of a runtime's own text that an error shows."""
 
 Sample: TypeAlias = "str | Path | bytes | BinaryIO | Image | np.ndarray | Sequence[Any] | Mapping[str, Any]"
-"""A picture, WAV or ``.npz`` file; what a picture's or a WAV file holds, as bytes or open for reading; a picture of
-Pillow's; the only input's array; or arrays by input name."""
+"""A picture, WAV or ``.npz`` file; the content of a picture or WAV file, as bytes or as a file open for reading; a
+Pillow image; the only input's array; or arrays by input name."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A class that a model tells."""
+    """A class that a model predicts."""
 
     label: str
     """The class's name."""
     index: int
     """Its number, from 0."""
     score: float | None
-    """The model's own number for it, as the manifest's ``classes`` says; None where the model gives the class alone, or
-    where its scores put another class first: distances, say."""
+    """The model's own score for the class, of the kind that the manifest's ``classes`` states; None if the model gives
+    only the class, or if its scores rank another class first, as distances do."""
     probability: float | None = None
-    """From 0 to 1: the softmax of logits, else the score itself; None where the model gives the class alone, or the
-    bundle does not say what scores are. Those of independent classes do not add up to 1."""
+    """From 0 to 1: the softmax of logits, else the score itself; None if the model gives only the class, or if the
+    bundle does not say what scores are. The probabilities of independent classes do not add up to 1."""
 
 
 class LoadedBundle:
     """A bundle that is ready to run on this machine.
 
-    The device's own runtime executes it where that runs here, else what stands in for it; :attr:`executed_by` tells.
+    The device's own runtime executes it if that runs on this machine, else a stand-in; :attr:`executed_by` tells which.
 
     Args:
         bundle: The bundle.
 
     Raises:
-        InputError: The target that built it is not installed.
-        RequirementError: Its files are not as they were written.
+        InputError: The target that built the bundle is not installed.
+        RequirementError: The bundle's files are changed.
     """
 
     def __init__(self, bundle: Bundle) -> None:
@@ -83,7 +83,7 @@ class LoadedBundle:
         self._runner = open_runner(bundle)
 
     def __repr__(self) -> str:
-        """Which bundle it is, and what goes in and comes out."""
+        """The bundle's name, profile and path, and the model's inputs and outputs."""
         takes, gives = (
             ", ".join(f"{spec.name}: {spec.dtype} {shape_text(spec.shape)}" for spec in specs)
             for specs in (self.inputs, self.outputs)
@@ -93,7 +93,7 @@ class LoadedBundle:
 
     @property
     def bundle(self) -> Bundle:
-        """What was loaded."""
+        """The bundle that was loaded."""
         return self._bundle
 
     @property
@@ -120,8 +120,8 @@ class LoadedBundle:
         """Runs a sample.
 
         Args:
-            sample: A picture, WAV or ``.npz`` file; what a picture's or a WAV file holds, as bytes or open for reading;
-                a picture of Pillow's; the only input's array; or arrays by input name.
+            sample: A picture, WAV or ``.npz`` file; the content of a picture or WAV file, as bytes or as a file open
+                for reading; a Pillow image; the only input's array; or arrays by input name.
 
         Returns:
             For a picture or a sound, where the bundle names its classes: the classes as :meth:`classify` gives them.
@@ -138,12 +138,12 @@ class LoadedBundle:
     def classify(self, sample: Sample, top: int | None = None) -> list[Prediction]:
         """The classes of a sample, the most likely first.
 
-        A model's own label, an integer output such as ``label``, is its decision: where its scores put another class
-        first, the decision stands alone.
+        A model's own label, an integer output such as ``label``, is its decision: if the model's scores rank another
+        class first, only the decision is returned, without a score.
 
         Args:
             sample: As for calling the bundle.
-            top: How many to give; None for all of them.
+            top: How many classes to return at most; None for all of them.
 
         Raises:
             InputError: The sample does not fit the bundle, no output of the model tells a class, or ``top`` is no
@@ -165,14 +165,14 @@ class LoadedBundle:
         return ranked[:top]
 
     def detect(self, sample: Sample, score: float = CONFIDENT, iou: float = SAME_OBJECT) -> list[Detection]:
-        """What a detector finds, the largest score first.
+        """The objects that a detector finds, the largest score first.
 
         Args:
             sample: As for calling the bundle. Boxes of a picture are in its pixels, upright; those of arrays in the
                 pixels of the model's input.
-            score: The least that counts, from 0 to 1.
+            score: The least score of a detection, from 0 to 1.
             iou: Of boxes of a class that overlap by more (intersection over union), the one with the largest score is
-                kept; a model that suppresses its boxes itself does so by a number of its own.
+                kept; a model that suppresses its boxes itself uses its own threshold.
 
         Raises:
             InputError: The sample does not fit the bundle, the bundle does not say how its outputs are read as boxes,
@@ -234,7 +234,7 @@ class LoadedBundle:
             raise
         except (
             Exception
-        ) as error:  # what sizes that do not fit each other make a runtime raise differs from one to another
+        ) as error:  # sizes that do not fit each other make each runtime raise another exception
             self._require_one_size(feeds, None, error)
             if isinstance(error, EdgeKitError):
                 raise
@@ -248,13 +248,13 @@ class LoadedBundle:
     def predict(self, table: Any) -> Arrays:
         """The outputs of many samples by name, the rows of a table; the first axis counts them.
 
-        Columns are told to inputs as those of a table in ``--data`` are. Rows are run one after the other, so a bundle
-        for one sample at a time takes them too.
+        Columns are assigned to inputs as those of a table in ``--data`` are. Rows are run one after the other, so that
+        a bundle for one sample at a time takes them, too.
 
         Args:
             table: A DataFrame, a mapping of arrays by the inputs' names or an array, whose first axis counts samples;
-                or the path of a file that holds a table. Columns that no input takes are not used, nor is that of
-                the labels that the bundle was packaged with.
+                or the path of a file that holds a table. Columns that no input takes are not used, nor is the column
+                of labels that the bundle was packaged with.
 
         Raises:
             InputError: A column is missing, or a cell does not fit; row and column are named.
@@ -272,10 +272,10 @@ class LoadedBundle:
         return {spec.name: _in_rows([outputs[spec.name] for outputs in found]) for spec in self.outputs}
 
     def prepare(self, sample: Sample) -> Arrays:
-        """The inputs by name that a sample becomes, with the bundle's preprocessing for pictures and sounds.
+        """Turns a sample into inputs by name, with the bundle's preprocessing for pictures and sounds.
 
-        Inputs that take random numbers are drawn anew where the sample lacks them. Those that take the numbers of words
-        take the words as well, or the texts that these are of.
+        Inputs of random numbers that the sample lacks are drawn anew. Inputs of the numbers of words also accept the
+        words themselves, or the texts that contain them.
 
         Args:
             sample: As for calling the bundle.
@@ -320,7 +320,7 @@ class LoadedBundle:
         raise TypeError("a LoadedBundle runs in its process: give others its `bundle`, and have them load that")
 
     def restart(self) -> None:
-        """Sets the states to zero, where the model keeps some from run to run."""
+        """Sets the states that the model keeps from run to run to zero; does nothing if it keeps none."""
         restart(self._runner)
 
     def _read(self, file: Path) -> dict[str, Any]:
@@ -357,10 +357,10 @@ class LoadedBundle:
         return decoder
 
     def _decoder(self, what: str) -> Decoder:
-        """What makes the only input of pictures or sounds.
+        """The decoder that makes the only input from a picture or a sound.
 
         Args:
-            what: It is to read, for errors.
+            what: What is to be decoded, for errors.
         """
         declared = self._bundle.manifest["preprocessing"]
         if declared is None:
@@ -375,7 +375,7 @@ class LoadedBundle:
         return parse_preprocessing(declared, self._bundle.path).decoder(spec)
 
     def _how_to_give_texts(self) -> str | None:
-        """What to give in place of a text alone, which counts as a file's name; None where no input takes such."""
+        """A hint how to give a text, which alone counts as a file's name; None if no input takes texts or tokens."""
         asked = [spec.name for spec in self._asked if spec.dtype == "str" or spec.vocabulary is not None]
         if asked:
             return f"texts are given by the input's name: {{{asked[0]!r}: ['…']}}"
@@ -388,7 +388,7 @@ class LoadedBundle:
         return tuple(spec for spec in self.inputs if spec.drawn is None)
 
     def _require_no_pixels(self, sample: object, spec: ValueSpec) -> None:
-        """Refuses the pixels of a picture where the model takes what the preprocessing makes of them."""
+        """Refuses the raw pixels of a picture if the model takes preprocessed values."""
         declared = self._bundle.manifest["preprocessing"] or {}
         if not isinstance(sample, np.ndarray) or sample.dtype != np.uint8 or declared.get("kind") != "image":
             return
@@ -402,7 +402,7 @@ class LoadedBundle:
             )
 
     def _require_sizes(self, arrays: Arrays) -> None:
-        """Refuses sizes that an open dimension does not take, and two sizes for one."""
+        """Refuses sizes that an open dimension does not take, and two different sizes for one open dimension."""
         for spec in self.inputs:
             for dim, size in zip(spec.shape or (), arrays[spec.name].shape, strict=True):
                 if isinstance(dim, str) and size not in self._bundle.open_dims.get(dim, (size,)):
@@ -416,7 +416,7 @@ class LoadedBundle:
         self._require_one_size(arrays, self._bundle.open_dims)
 
     def _require_rows(self, arrays: Arrays) -> None:
-        """Refuses numbers of rows that a table does not have, of which a runtime may make anything."""
+        """Refuses row numbers, such as token ids, that the model's table lacks: a runtime may compute anything then."""
         for feature in self._bundle.inputs:
             array = arrays[feature.name]
             if feature.rows is None or array.dtype.kind not in "iu" or not array.size:
@@ -433,8 +433,8 @@ class LoadedBundle:
     def _require_one_size(self, arrays: Arrays, dims: Collection[str] | None, cause: Exception | None = None) -> None:
         """Refuses two sizes for one dimension.
 
-        Of dimensions that nobody gave sizes for, it is asked once a run has failed: where the file gives two dimensions
-        one name, the model takes two sizes.
+        Dimensions without declared sizes are checked only after a run has failed: if the file gives two dimensions the
+        same name, the model may accept two sizes.
         """
         found = contradiction(self.inputs, {name: array.shape for name, array in arrays.items()}, dims)
         if found is not None:
@@ -446,9 +446,9 @@ class LoadedBundle:
             ) from cause
 
     def _ranked(self, outputs: Arrays) -> list[Prediction]:
-        """The classes, the most likely first; none where no output tells a class.
+        """The classes, the most likely first; empty if no output gives a class.
 
-        Scores by which another class than the model's own label is the first tell no order.
+        Scores that rank another class first than the model's own label are ignored.
         """
         told, choice = {one.name: outputs[one.name] for one in self._bundle.outputs}, self._bundle.class_choice
         name = class_output(told, replace(choice, answers=frozenset(), listed=frozenset()))
@@ -487,5 +487,5 @@ def _is_media_file(sample: object) -> TypeGuard[str | Path]:
 
 
 def _in_rows(outputs: Sequence[np.ndarray]) -> np.ndarray:
-    """What single samples gave, one behind the other."""
+    """The outputs of single samples as one array whose first axis counts the samples."""
     return np.concatenate(outputs) if all(array.shape[:1] == (1,) for array in outputs) else np.stack(outputs)

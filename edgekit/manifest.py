@@ -1,4 +1,4 @@
-"""What a manifest and a graph have to be beyond what their schemas can tell."""
+"""Checks of a manifest and a graph that their schemas cannot express."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def manifest_of(manifest: Mapping[str, Any], build: Mapping[str, Any]) -> dict[s
     """The manifest as it would be if the bundle held nothing but one of its further builds.
 
     Args:
-        manifest: The bundle's.
-        build: One of its ``also``.
+        manifest: The bundle's manifest.
+        build: One entry of the manifest's ``also``.
     """
     golden = {**manifest["golden"], **build["golden"]}
     common = {key: value for key, value in manifest.items() if key not in ("also", "instruction_sets")}
@@ -22,7 +22,7 @@ def manifest_of(manifest: Mapping[str, Any], build: Mapping[str, Any]) -> dict[s
 
 
 def inconsistency(manifest: Mapping[str, Any]) -> str | None:
-    """What the schema cannot tell: names that stand twice, expressions that are none, features of a further build."""
+    """What is wrong with a manifest beyond its schema: duplicate names, invalid rules, other features; else None."""
     flaw = _twice(manifest) or _no_declaration(manifest["preprocessing"])
     if set(manifest["model"]["files"]) <= set(manifest["model"].get("alternatives", ())):
         flaw = flaw or "model.files: nothing but alternatives"
@@ -38,13 +38,13 @@ def inconsistency(manifest: Mapping[str, Any]) -> str | None:
 
 
 def _no_declaration(preprocessing: Mapping[str, Any] | None) -> str | None:
-    """What is wrong with how a picture or a sound is said to become the input; the schema is the project file's."""
+    """What is wrong with the declared preprocessing, by the schema of the project file; None if nothing is."""
     flaw = None if preprocessing is None else find_flaw(preprocessing, "config.schema.json", "preprocessing")
     return None if flaw is None else f"preprocessing: {flaw}"
 
 
 def _no_rule(feature: Mapping[str, Any]) -> str | None:
-    """What is wrong with how an input's texts become words."""
+    """What is wrong with the rules that split an input's texts into words; None if nothing is."""
     for rule in map(TokenRule.from_record, feature.get("tokens", ())):
         if rule.flaw is not None:
             return f"tokens of {feature['name']}: {rule.flaw}"
@@ -55,7 +55,7 @@ def _no_rule(feature: Mapping[str, Any]) -> str | None:
 
 
 def _twice(manifest: Mapping[str, Any]) -> str | None:
-    """A name that stands in the manifest twice where each must be there once."""
+    """Which list of names has a name twice, or that a golden output is no output of the model; None if neither."""
     golden = manifest["golden"]["outputs"]
     lists = {
         "inputs": [feature["name"] for feature in manifest["inputs"]],
@@ -72,7 +72,7 @@ def _twice(manifest: Mapping[str, Any]) -> str | None:
 
 
 def place_of_nothing(graph: Mapping[str, Any]) -> str | None:
-    """A place in a graph at which nothing stands, or at which what stands there cannot."""
+    """Says which value a graph refers to that it lacks, or which node is within a later one; None if there is none."""
     count = len(graph["values"])
     places = [*graph["inputs"], *graph["outputs"]]
     for number, node in enumerate(graph["nodes"]):

@@ -1,4 +1,4 @@
-"""What a bundle says that depends on the moment: times. It stands in a file of its own, beside the manifest.
+"""The measured times of a bundle, which differ from run to run, in a separate file beside the manifest.
 
 All other files of a bundle are the same bytes whenever the same model is packaged the same way. In memory a manifest
 holds both; on the disk :func:`split` takes the times out, and :func:`join` puts them back.
@@ -25,13 +25,13 @@ TIMED = frozenset(
         "speedup_interval",
     }
 )
-"""Keys of a manifest that hold times, or figures by a number of threads that not every machine has."""
+"""Keys of a manifest that hold times, or figures that depend on the machine's number of threads."""
 _TIMED_STAGE = "bench"
 """The stage whose whole record is a time."""
 
 
 def split(manifest: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The manifest without times, and the times by where they stood: JSON Pointers (RFC 6901)."""
+    """The manifest without times, and the times by their places in the manifest, as JSON Pointers (RFC 6901)."""
     reproducible = copy.deepcopy(dict(manifest))
     values: dict[str, Any] = {}
     for place, stage in enumerate(reproducible["stages"]):
@@ -56,7 +56,7 @@ def _take_out(value: Any, pointer: str, values: dict[str, Any]) -> None:
 
 
 def join(manifest: Any, measurements: Any) -> str | None:
-    """Puts times back into a manifest that was read; returns what is wrong with them, None if nothing is."""
+    """Puts times back into a manifest that was read; returns what is wrong with the times, or None."""
     values = measurements.get("values") if isinstance(measurements, dict) else None
     if not isinstance(values, dict):
         return "it holds no values"

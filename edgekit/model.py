@@ -1,4 +1,4 @@
-"""The model as it walks through the stages: a typed graph, where it came from, and what goes in and out."""
+"""The model that stages hand to each other: a typed graph, its source, and its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class ValueSpec:
     dtype: str
     """NumPy's name of the element type (``float32``, ``int64``, ``bool``), or ONNX's where NumPy has none."""
     shape: tuple[Dim, ...] | None
-    """None where the model does not even tell the rank."""
+    """None if the model does not state even the rank."""
     drawn: Draw | None = None
-    """What its numbers are drawn from, where it is an input that takes random numbers."""
+    """The distribution of the values of an input that takes random numbers; None for other inputs."""
     vocabulary: Vocabulary | None = None
-    """The words that its numbers stand for, where it is an input that takes numbers in place of texts."""
+    """The words behind the numbers of an input that takes numbers in place of texts; None for other inputs."""
     tokens: Tokens = ()
-    """How a text becomes words, where its last dimension holds the numbers of a text's words."""
+    """How a text is split into words, for an input whose last dimension holds the numbers of a text's words."""
 
     @property
     def is_static(self) -> bool:
@@ -62,7 +62,7 @@ class ValueSpec:
 
     @property
     def of_texts(self) -> ValueSpec:
-        """What takes the texts of whose words this takes the numbers; itself where it takes none."""
+        """The input of texts in place of this input of the numbers of their words; without :attr:`tokens`, itself."""
         if not self.tokens:
             return self
         return replace(self, dtype="str", shape=None if self.shape is None else self.shape[:-1], tokens=())
@@ -82,7 +82,7 @@ class ValueSpec:
 
 
 def states_among(inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec]) -> frozenset[str]:
-    """The outputs of the type and shape of an input behind the first: the states that an app hands to the next run."""
+    """The outputs with the type and shape of an input other than the first: states that an app feeds back."""
     taken = {(spec.dtype, spec.shape) for spec in inputs[1:] if spec.shape}
     return frozenset(spec.name for spec in outputs if (spec.dtype, spec.shape) in taken)
 
@@ -91,43 +91,43 @@ def states_among(inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec]) -> f
 class Model:
     """An ONNX model in memory. Stages return a new one; the graph inside belongs to whoever made it.
 
-    Tensors that came from a file stay mapped to it until they are needed.
+    Tensors from a file stay memory-mapped until they are needed.
     """
 
     graph_model: ir.Model
     source: Path | None = None
-    """The file that it was loaded from."""
+    """The file that the model was loaded from."""
     open_dims: OpenDims = field(default_factory=dict)
-    """The sizes that dimensions may take that were asked to stay open."""
+    """The possible sizes of the dimensions that the user asked to keep open, by name."""
     states: Mapping[str, str] = field(default_factory=dict)
     """Inputs that the built model is to keep from one run to the next, each with the output that replaces it."""
     class_names: tuple[str, ...] = ()
-    """Names of the classes by index, where the file tells them, or the user."""
+    """Names of the classes by index, if the file or the user gives them."""
     class_numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By output that tells a class by a number: what it calls the classes, in order, where these are not 0, 1, …"""
+    """For each output of class numbers: the numbers of the classes in order, if they are not 0, 1, …"""
     declared: DeclaredOutputs | None = None
-    """What the user says of the outputs."""
+    """What the user declares of the outputs."""
     nan_inputs: frozenset[str] = frozenset()
-    """Inputs that may hold NaN, which the model as it was loaded takes for a missing value; see
+    """Inputs that may hold NaN, which the loaded model treats as a missing value; see
     :mod:`edgekit.data.missing_values`."""
     drawn: Mapping[str, Draw] = field(default_factory=dict)
-    """Inputs that take the random numbers which the model as it was loaded draws; see
+    """Inputs of random numbers that the loaded model draws itself, each with its distribution; see
     :mod:`edgekit.graph.random_inputs`."""
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
-    """Inputs that take the numbers of words where the model as it was loaded takes texts; see
+    """Inputs that take the numbers of words where the loaded model takes texts, each with its words; see
     :mod:`edgekit.graph.words.inputs`."""
     tokens: Mapping[str, Tokens] = field(default_factory=dict)
-    """Of these inputs those that take the numbers of a text's words: how it becomes words."""
+    """How a text is split into words, for each input that takes the numbers of a text's words."""
 
     weight_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Dimensions by the name that the file has for them, whose sizes the weights tell; see
+    """Sizes that follow from the weights, by the dimension's name in the file; see
     :mod:`edgekit.graph.sizes.weight_sizes`. No input has the name any more."""
     sample_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Shapes of the inputs in one of the samples: a model with free dimensions is tried at them first."""
+    """Shapes of the inputs in one of the samples: a model with free dimensions is first tried at these shapes."""
     sample_values: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Values in one of the samples of the inputs by which tensors inside get their sizes: it is tried with them."""
+    """Values from one sample for the inputs that determine sizes of inner tensors: the model is tried with them."""
     sample_integers: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Values in one of the samples of the inputs that take integers: it is tried with them where no drawn ones fit."""
+    """Values from one sample for the integer inputs: the model is tried with them if no random integers fit."""
 
     @property
     def graph(self) -> ir.Graph:
@@ -136,7 +136,7 @@ class Model:
 
     @property
     def inputs(self) -> tuple[ValueSpec, ...]:
-        """What has to be fed: the graph's inputs that have no initializer."""
+        """The graph's inputs that have no initializer, and so have to be fed."""
         initializers = self.graph.initializers
         specs = (value_spec(value) for value in self.graph.inputs if value.name not in initializers)
         return tuple(
@@ -171,7 +171,7 @@ class Model:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What the file states of itself, by key: ONNX's ``metadata_props``."""
+        """What the file states about itself, by key: ONNX's ``metadata_props``."""
         return self.graph_model.metadata_props
 
     @property
@@ -205,7 +205,7 @@ class Model:
 
     @property
     def class_choice(self) -> ClassChoice:
-        """What is known of the output that tells the class: the user's choice, how many have names, what are states."""
+        """What is known of the output that gives the class: the user's choice, the number of names, the states."""
         named = None if self.declared is None else self.declared.classes
         states = states_among(self.inputs, self.outputs)
         outputs = {str(value.name): value for value in self.graph.outputs}
@@ -223,13 +223,13 @@ class Model:
         )
 
     def with_graph(self, graph_model: ir.Model) -> Model:
-        """The same model by origin, open dimensions, states, metadata and more, with another graph."""
+        """A copy with another graph; the source, open dimensions, states, metadata and other fields stay."""
         for key, text in self.metadata.items():
             graph_model.metadata_props.setdefault(key, text)
         return replace(self, graph_model=graph_model)
 
     def with_outputs(self, declared: DeclaredOutputs | None) -> Model:
-        """The same model, with what the user says of its outputs.
+        """A copy with what the user declares of its outputs.
 
         Raises:
             InputError: The model lacks an output that is named.
@@ -254,7 +254,7 @@ class Model:
             ir.save(self._with_tensors_inside(), path, format="protobuf")
 
     def _with_tensors_inside(self) -> ir.Model:
-        """The graph without references to files; the model's own where it has none."""
+        """The graph without references to files; the model's own graph if there are no references."""
         if not any(isinstance(tensor, ir.ExternalTensor) for tensor in self.tensors()):
             return self.graph_model
         copy = self.graph_model.clone()
@@ -262,7 +262,7 @@ class Model:
             for value in graph.initializers.values():
                 tensor = value.const_value
                 if isinstance(tensor, ir.ExternalTensor):
-                    # onnx_ir's load_to_model would close the map, which others may be looking at
+                    # onnx_ir's load_to_model would close the memory map, which other models may still read
                     value.const_value = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=tensor.name)
         return copy
 
@@ -276,7 +276,7 @@ def value_spec(value: ir.Value) -> ValueSpec:
 
 
 def _type_name(value_type: ir.TypeProtocol | None) -> str:
-    """A tensor's element type; for what is no tensor, what it is, such as ``seq(float32)``."""
+    """The element type of a tensor; a description such as ``seq(float32)`` for other types."""
     match value_type:
         case ir.SequenceType(elem_type=element):
             return f"seq({_type_name(element)})"
@@ -288,7 +288,7 @@ def _type_name(value_type: ir.TypeProtocol | None) -> str:
 
 
 def dtype_name(dtype: ir.DataType | None) -> str:
-    """NumPy's name of an ONNX element type where it has one, ONNX's in lower case where it has none."""
+    """NumPy's name of an ONNX element type, or ONNX's in lower case if NumPy has none."""
     if dtype is None:
         return "unknown"
     if dtype is ir.DataType.STRING:
@@ -300,7 +300,7 @@ def dtype_name(dtype: ir.DataType | None) -> str:
 
 
 def op_name(node: ir.Node) -> str:
-    """A node's operator, with its domain in front where that is not the standard one (``com.microsoft.Gelu``)."""
+    """A node's operator, with its domain in front unless that is the standard one (``com.microsoft.Gelu``)."""
     return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
 
@@ -319,7 +319,7 @@ def bodies(node: ir.Node) -> Iterator[ir.Graph]:
 
 
 def read_by(node: ir.Node) -> Iterator[ir.Value]:
-    """The values of the node's own graph that it reads, in its subgraphs too."""
+    """The values of the node's own graph that the node or its subgraphs read."""
     yield from (value for value in node.inputs if value is not None)
     for body in bodies(node):
         inside = list(body.all_nodes())
@@ -331,20 +331,20 @@ def read_by(node: ir.Node) -> Iterator[ir.Value]:
 
 
 def values_of(graph_model: ir.Model) -> Iterator[ir.Value]:
-    """Every value: inputs, initializers and what nodes give, in subgraphs too."""
+    """Every value of a model: inputs, initializers and nodes' outputs, in subgraphs too."""
     for graph in graph_model.graphs():
         yield from ir.convenience.create_value_mapping(graph).values()
 
 
 def computed_values(graph_model: ir.Model) -> Iterator[ir.Value]:
-    """The inputs of the main graph, and what nodes give, in subgraphs too: values whose sizes a run may tell."""
+    """The main graph's inputs and all nodes' outputs, in subgraphs too: values whose sizes a run can show."""
     yield from graph_model.graph.inputs
     for node in graph_model.graph.all_nodes():
         yield from node.outputs
 
 
 def name_nodes(graph_model: ir.Model) -> None:
-    """Gives every node a name of its own, in subgraphs too: the one that :func:`node_name` calls it by, if it is free.
+    """Gives every node a unique name, in subgraphs too: that of :func:`node_name`, numbered if it is taken.
 
     ONNX allows the same name twice, ONNX Runtime does not.
     """
@@ -354,9 +354,9 @@ def name_nodes(graph_model: ir.Model) -> None:
 
 
 def name_values(graph_model: ir.Model) -> None:
-    """Gives values inside of branches and loops names that no other graph has.
+    """Gives values in branches and loops names that no other graph has.
 
-    ONNX allows the same name in two branches of an If; its shape inference takes what it knows of one for the other.
+    ONNX allows the same name in two branches of an If; its shape inference confuses the two values.
     """
     names = _FreeNames()
     for graph in graph_model.graphs():
@@ -369,7 +369,7 @@ def name_values(graph_model: ir.Model) -> None:
 
 
 class _FreeNames:
-    """Gives each name out once: the one that is asked for, or it with the next number."""
+    """Gives out each name once: the requested name, or with the next number appended if it is taken."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

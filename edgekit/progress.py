@@ -22,9 +22,9 @@ class Progress:
         yield
 
     def step(self, what: str, done: int, total: int) -> None:
-        """A step inside the stage: what is being done, how many are done, how many there are (0 where unknown).
+        """A step inside the stage: what is being done, how many steps are done, and how many there are (0 if unknown).
 
-        Both are 0 where it is one long step. The bound method is a :data:`Step`.
+        Both numbers are 0 for one long step. The bound method is a :data:`Step`.
         """
 
     def warn(self, text: str) -> None:

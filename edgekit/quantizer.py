@@ -24,20 +24,21 @@ from edgekit.progress import Step
 from edgekit.target import Runner
 
 CONTRACT_VERSION = 1
-"""Raised when a quantizer has to be changed to work with this file."""
+"""Increased whenever existing quantizers have to be changed to work with this file."""
 LEAST_SAVED = 0.05
-"""The share of the float model's weights that a form has to save which is no more than smaller."""
+"""Least share of the float model's weight bytes that a form has to save if it does not multiply integers."""
 TURNED_DOWN = "forms that hold the budget of the search were refused when they were built: the warnings tell why"
-"""Why a model ships in float whose quantized forms hold the budget."""
+"""Why a model ships in float although quantized forms hold the budget."""
 
 
 def is_smaller(size: int, float_size: int, *, multiplies_integers: bool) -> bool:
-    """Whether the size of a form speaks for it: any saving where it multiplies integers, else :data:`LEAST_SAVED`.
+    """Whether a form saves enough to prefer it to float: anything if it multiplies integers, else LEAST_SAVED.
 
     Args:
-        size: Bytes of its weights, scales and zero points.
+        size: Bytes of the form's weights, scales and zero points.
         float_size: Bytes of the float model's weights.
-        multiplies_integers: Whether layers of it do; otherwise it loses accuracy for its size alone.
+        multiplies_integers: Whether some of the form's layers multiply integers; if not, it is smaller and no faster,
+            and has to save :data:`LEAST_SAVED` for the accuracy that it loses.
     """
     most = float_size if multiplies_integers else float_size * (1 - LEAST_SAVED)
     return size < float_size and size <= most
@@ -49,51 +50,52 @@ class Scheme:
 
     name: str
     description: str
-    """What it does, in a few words: the command line's help shows it."""
+    """What the scheme does, in a few words: the command line's help shows it."""
     needs_samples: bool = False
-    """Whether it needs samples to calibrate on."""
+    """Whether the scheme needs samples to calibrate on."""
     has_integers: bool = True
-    """Whether integers take the place of floats; a model in half precision is judged as one in floats."""
+    """Whether the scheme replaces floats by integers; if not, as with half precision, the model is judged as float."""
 
 
 @dataclass(frozen=True)
 class QuantizationRequest:
-    """What to quantize, and by what it will be judged."""
+    """What to quantize, and how the result will be judged."""
 
     model: Model
     """The float model: shapes fixed, simplified."""
     scheme: str
-    """One of :attr:`Quantizer.schemes`; ``none`` never gets here."""
+    """One of :attr:`Quantizer.schemes`; never ``none``."""
     samples: Samples | None
-    """Calibration samples; None where the user gave none (weights-only schemes need none)."""
+    """Calibration samples; None if the user gave none (weights-only schemes need none)."""
     max_drop: float | None = None
-    """The accuracy that may be lost (0.01 for ``1%``): as a share of the float model's value where there is an
+    """The most accuracy that may be lost (0.01 for ``1%``): as a share of the float model's value if there is an
     ``evaluation``, else in points of the metric; None for the metric's default."""
     evaluation: Evaluation | None = None
-    """The project's own measure of quality, which ``max_drop`` then is of; None where it has none."""
+    """The project's own measure of quality, to which ``max_drop`` then applies; None if the project has none."""
     half_weights: bool = True
-    """Whether weights that stay float may be stored in half precision; not where the user asked for float32. A scheme
-    that says half precision by its name stands above it."""
+    """Whether weights that stay float may be stored in half precision; False if the user asked for float32. A scheme
+    whose name says half precision ignores it."""
     placement: Mapping[str, Any] = field(default_factory=dict)
-    """What the target's runtime fuses and prefers, as the target's data file says it; empty: conservative defaults."""
+    """What the target's runtime fuses and prefers, from the target's data file; empty: conservative defaults."""
     smallest: bool = False
     """Whether the smallest model that holds the budget is wanted, rather than the fastest."""
     max_bytes: int | None = None
-    """What the built model may take; the most accurate one that does is wanted. None where any size will do."""
+    """Largest size of the built model: the most accurate model of at most this size is wanted. None for any size."""
     execute: Callable[[Model], Runner] | None = None
-    """Builds a candidate for the target and returns what executes it here, which may be :class:`Opened` in several
-    settings; None where nothing can. Raises :class:`CandidateError`, as does what it returns."""
+    """Builds a candidate for the target and returns a runner for it on this machine, which may be an :class:`Opened`
+    with several settings; None if nothing here can execute it. Both the call and the runner raise
+    :class:`CandidateError`."""
     latency_counts: bool = False
     """Whether the runner's latency on this machine says something about the device."""
     explain: bool = False
-    """Whether the record tells as well what cannot be told without measuring more."""
+    """Whether the record also holds figures that take additional measurements."""
     progress: Step | None = None
     choice: str | None = None
-    """The candidate to ship whatever is faster, by its name in an earlier record's ``chosen``; None: the quantizer's
-    own choice. Where it does not hold the budget, :class:`ChoiceError` says so."""
+    """The candidate to ship even if another one is faster, by its name in an earlier record's ``chosen``; None: the
+    quantizer chooses. If the candidate does not hold the budget, :class:`ChoiceError` is raised."""
     executor: Executor | None = None
-    """What evaluates candidates in other processes; ``execute``, ``evaluation`` and ``samples`` can be pickled then.
-    None: in this process. Latency is measured in this process whatever this says."""
+    """Evaluates candidates in other processes; ``execute``, ``evaluation`` and ``samples`` can then be pickled. None:
+    candidates are evaluated in this process. Latency is always measured in this process."""
 
 
 @dataclass(frozen=True)
@@ -104,57 +106,58 @@ class QuantizationResult:
     record: Mapping[str, Any]
     """Plain data for the manifest: scheme used, layers quantized and left in float with the reasons, scores."""
     next_best: Callable[[], QuantizationResult | None] | None = None
-    """What to ship in its place where it cannot be built or does not hold what is asked of the bundle, such as to be no
-    slower; None, or a call that gives None or the float model itself, where nothing else is left. What was measured
-    only then is in the record of what the call gives."""
+    """Returns the next result to try if this one cannot be built or does not meet what is asked of the bundle, such as
+    being no slower. If no candidate is left, this is None, or the call returns None or the float model itself. What the
+    call measures is in the record of the result that it returns."""
 
 
 class CandidateError(RequirementError):
-    """A candidate cannot be built for the target, loaded or run; others may do."""
+    """A candidate cannot be built for the target, loaded or run; other candidates may work."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A candidate that was built once, opened where it is timed and, when somebody asks, in the other settings.
+    """A candidate that was built once and is opened in the setting that is timed; on demand, in the other settings.
 
-    It has to be accurate in all of them. Itself it is a runner as it ships.
+    The candidate has to be accurate in all settings. As a runner, this object executes it as it ships.
     """
 
     timed: Runner
-    """Executes it in the setting that it is timed in."""
+    """Executes the candidate in the setting that is timed."""
     open_shipped: Callable[[], Runner] | None = None
-    """Opens it as the bundle will run, or raises :class:`CandidateError`; None where it is timed like that."""
+    """Opens the candidate as the bundle will run it, or raises :class:`CandidateError`; None if this is the setting
+    that is timed."""
     open_held: Callable[[], Sequence[Runner]] | None = None
-    """Opens it with the other instruction sets that its devices have, or raises :class:`CandidateError`; None where
-    there are none."""
+    """Opens the candidate with the other instruction sets that its devices have, or raises :class:`CandidateError`;
+    None if there are none."""
     bytes: int | None = None
-    """What a device needs to load it once; None where that is not known."""
+    """Bytes that a device needs to load the candidate once; None if unknown."""
 
     @cached_property
     def shipped(self) -> Runner:
-        """Executes it as the bundle will run."""
+        """Executes the candidate as the bundle will run it."""
         return self.timed if self.open_shipped is None else self.open_shipped()
 
     @cached_property
     def others(self) -> Sequence[Runner]:
-        """Execute it in the settings that it is not timed in."""
+        """The runners in the settings that are not timed."""
         is_another = self.shipped.executed_by != self.timed.executed_by
         held = () if self.open_held is None else self.open_held()
         return (*([self.shipped] if is_another else []), *held)
 
     @property
     def settings(self) -> Sequence[Runner]:
-        """Execute it in every setting, as it ships first; the last one is what is timed."""
+        """The runners in every setting; the last one is the one that is timed."""
         return (*self.others, self.timed)
 
     @property
     def has_others(self) -> bool:
-        """Whether there may be other settings; opens nothing."""
+        """Whether there may be settings that are not timed; opens nothing."""
         return self.open_shipped is not None or self.open_held is not None
 
     @property
     def executed_by(self) -> str:
-        """What executes it as it ships."""
+        """What executes the candidate as it ships."""
         return self.shipped.executed_by
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
@@ -163,22 +166,22 @@ class Opened:
 
 
 def timed_of(runner: Runner) -> Runner:
-    """What is timed of a candidate, and judged first."""
+    """The runner of a candidate that is timed, and judged first."""
     return runner.timed if isinstance(runner, Opened) else runner
 
 
 def shipped_of(runner: Runner) -> Runner:
-    """What executes a candidate as the bundle will run; opens it."""
+    """The runner that executes a candidate as the bundle will run it; opens it."""
     return runner.shipped if isinstance(runner, Opened) else runner
 
 
 def others_of(runner: Runner) -> Sequence[Runner]:
-    """What a candidate is judged by beside what is timed; opens it."""
+    """The runners by which a candidate is judged in addition to the timed one; opens them."""
     return runner.others if isinstance(runner, Opened) else ()
 
 
 def has_others(runner: Runner) -> bool:
-    """Whether a candidate may be judged by more than what is timed; opens nothing."""
+    """Whether a candidate may be judged by more runners than the timed one; opens nothing."""
     return isinstance(runner, Opened) and runner.has_others
 
 
@@ -205,7 +208,7 @@ class BudgetError(RequirementError):
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What is suspicious about the samples, which may be why."""
+        """What is suspicious about the samples, which may be why no candidate holds the budget."""
         return [*self.record.get("warnings", ())]
 
     def as_record(self) -> dict[str, Any]:
@@ -214,16 +217,16 @@ class BudgetError(RequirementError):
 
 
 def require_search_of_sizes(scheme: str, *, sampled: bool, smallest: bool, max_bytes: int | None = None) -> None:
-    """Checks that a size that is asked for can be searched.
+    """Checks that the quantizer can search for the smallest model, or for a model of a largest size.
 
     Args:
-        scheme: The scheme that is asked for.
+        scheme: The requested scheme.
         sampled: Whether there are samples.
-        smallest: Whether the smallest model is asked for, rather than one of a size.
-        max_bytes: The size that is asked for; None where none is.
+        smallest: Whether the smallest model is requested.
+        max_bytes: The requested largest size; None if there is none.
 
     Raises:
-        InputError: Sizes are searched by the scheme ``auto`` alone, and with samples; or both are asked for.
+        InputError: The scheme is not ``auto``, there are no samples, or both searches are requested.
     """
     if smallest and max_bytes is not None:
         raise InputError(
@@ -246,13 +249,13 @@ class Quantizer(ABC):
     """Turns a float model into one with 8-bit (or narrower) weights and activations."""
 
     contract_version: ClassVar[int]
-    """The version of this contract that it is written for: :data:`CONTRACT_VERSION` as its author found it."""
+    """The value of :data:`CONTRACT_VERSION` for which the quantizer was written, as a literal number."""
     name: ClassVar[str]
 
     @property
     @abstractmethod
     def schemes(self) -> Sequence[Scheme]:
-        """What users may ask for; ``auto``, where it is among them, chooses between the others."""
+        """The schemes that users may choose; ``auto``, if it is among them, chooses between the others."""
 
     @abstractmethod
     def quantize(self, request: QuantizationRequest) -> QuantizationResult:
@@ -260,5 +263,5 @@ class Quantizer(ABC):
 
         Raises:
             edgekit.errors.InputError: Samples are missing or do not fit the model.
-            BudgetError: Nothing holds the accuracy budget.
+            BudgetError: No candidate holds the accuracy budget.
         """

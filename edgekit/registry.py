@@ -27,7 +27,7 @@ Plugin = TypeVar("Plugin")
 
 @dataclass(frozen=True)
 class PluginKind(Generic[Plugin]):
-    """One of the things that vary and are found by entry point."""
+    """A kind of plugin, found by entry point."""
 
     noun: str
     group: str
@@ -37,11 +37,11 @@ class PluginKind(Generic[Plugin]):
     """The version of the interface that this EdgeKit has."""
 
     def entry_points(self) -> list[EntryPoint]:
-        """What is installed of the kind, in the order of the names."""
+        """The installed plugins of this kind, in the order of their names."""
         return sorted(entry_points(group=self.group), key=lambda entry_point: entry_point.name)
 
     def by_name(self) -> dict[str, EntryPoint]:
-        """What is installed of the kind by its name; EdgeKit's own where another package brings one of that name, too.
+        """The installed plugins of this kind by name; EdgeKit's own takes precedence over another of the same name.
 
         Raises:
             InternalError: Two other packages bring one of the same name.
@@ -61,7 +61,7 @@ class PluginKind(Generic[Plugin]):
         """The class that an entry point names, checked against the interface and its version.
 
         Raises:
-            InternalError: It does not load, is something else, or is written for another version of the contract.
+            InternalError: The class does not load, is no such plugin, or is for another version of the contract.
         """
         try:
             plugin: Any = entry_point.load()
@@ -85,7 +85,7 @@ class PluginKind(Generic[Plugin]):
         return plugin
 
     def create(self, entry_point: EntryPoint) -> Plugin:
-        """An instance of that class.
+        """An instance of the class that an entry point names.
 
         Raises:
             InternalError: As for :meth:`load`, or its constructor fails.
@@ -136,7 +136,7 @@ class InstalledTargets:
                 yield installed, profile
 
     def all_broken(self) -> list[tuple[str, BrokenPlugin]]:
-        """The plugins of every kind that do not load, each behind the noun of its kind; devices are listed as such."""
+        """The plugins that do not load, each with the noun of its kind; for devices see :func:`device_forms`."""
         return [
             *((TARGETS.noun, plugin) for plugin in self.broken),
             *(("set of rewrites", plugin) for plugin in rewrite_sets().broken),
@@ -144,7 +144,7 @@ class InstalledTargets:
         ]
 
     def as_record(self) -> dict[str, Any]:
-        """Plain data for ``--json``: the profiles, the forms of devices' URLs, and what does not load."""
+        """Plain data for ``--json``: the profiles, the forms of devices' URLs, and the plugins that do not load."""
         profiles = [
             {
                 "name": profile.name,
@@ -166,7 +166,8 @@ class InstalledTargets:
 def installed_targets() -> InstalledTargets:
     """The targets that are installed, in the order of their names.
 
-    One that does not load, gives no profiles or claims a name of EdgeKit's own profiles is among the broken ones.
+    A target counts as broken if it does not load, gives no profiles, or claims a name that EdgeKit's own or an earlier
+    target has already.
     """
     targets: dict[str, Target] = {}
     broken = []
@@ -188,10 +189,10 @@ def installed_targets() -> InstalledTargets:
 
 
 def _names_of(created: Target, entry_point: EntryPoint) -> list[str]:
-    """The names that stand for a target's profiles, in lower case.
+    """The names by which a target and its profiles can be chosen, aliases included, in lower case.
 
     Raises:
-        InternalError: It gives no profiles, or what they hold is not as the contract says.
+        InternalError: The target gives no profiles, or a profile violates the contract.
     """
     try:
         profiles = tuple(created.profiles)
@@ -216,11 +217,11 @@ def _names_of(created: Target, entry_point: EntryPoint) -> list[str]:
 def find_profile(name: str, flag: str = "--target") -> tuple[Target, Profile]:
     """The profile called ``name``, by its own name, by an alias, or by its target's name (the target's first profile).
 
-    It comes as :meth:`edgekit.target.Target.on_this_machine` gives it.
+    The profile is as :meth:`edgekit.target.Target.on_this_machine` returns it.
 
     Args:
         name: The name.
-        flag: What errors name.
+        flag: The flag that errors name.
 
     Raises:
         InputError: No installed target has a profile of that name; near names are listed.
@@ -246,13 +247,13 @@ def find_profile(name: str, flag: str = "--target") -> tuple[Target, Profile]:
 
 
 def canonical_of(profile: str) -> Canonical | None:
-    """What tells of a bundle's files what they hold (:meth:`edgekit.target.Target.canonical`).
+    """The function that returns the content of a bundle's files (:meth:`edgekit.target.Target.canonical`).
 
     Args:
         profile: The device profile that the bundle was built for.
 
     Returns:
-        None where its target is not installed.
+        The method of the profile's target; None if the target is not installed.
     """
     try:
         return find_profile(profile)[0].canonical
@@ -262,11 +263,11 @@ def canonical_of(profile: str) -> Canonical | None:
 
 @functools.cache
 def installed_quantizer(name: str | None = None) -> Quantizer:
-    """The quantizer called ``name``; without a name EdgeKit's own, or the first one where that is not installed.
+    """The quantizer called ``name``; without a name EdgeKit's own, or the first one if EdgeKit's is not installed.
 
     Raises:
-        InputError: None is installed, or none of that name.
-        InternalError: It is installed but does not load.
+        InputError: No quantizer is installed, or none of that name.
+        InternalError: The quantizer is installed but does not load.
     """
     found = QUANTIZERS.by_name()
     if not found:
@@ -284,8 +285,8 @@ def find_witness(name: str) -> Witness:
     """The witness called ``name``.
 
     Raises:
-        InputError: None of that name is installed; those that are, are listed.
-        InternalError: It is installed but does not load.
+        InputError: No witness of that name is installed; the installed ones are listed.
+        InternalError: The witness is installed but does not load.
     """
     found = WITNESSES.by_name()
     if name not in found:
@@ -295,17 +296,17 @@ def find_witness(name: str) -> Witness:
 
 
 def device_class(scheme: str) -> type[Device] | None:
-    """The device whose URLs begin with ``scheme``; None where none is installed.
+    """The class of the device whose URLs begin with ``scheme``; None if no such device is installed.
 
     Raises:
-        InternalError: It is installed but does not load.
+        InternalError: The device is installed but does not load.
     """
     found = DEVICES.by_name()
     return DEVICES.load(found[scheme]) if scheme in found else None
 
 
 def device_forms() -> list[str]:
-    """How the URLs of the installed devices are written; one that does not load is listed with the reason."""
+    """How the URLs of the installed devices are written; a device that does not load is listed with the reason."""
     forms = []
     for entry_point in DEVICES.entry_points():
         try:
@@ -325,7 +326,7 @@ class InstalledRewrites:
 
 @functools.cache
 def rewrite_sets() -> InstalledRewrites:
-    """The rewrites that are installed, those of other packages before our own: who brings one wants it taken."""
+    """The installed rewrites; those of other packages precede EdgeKit's own, since who installs one wants it used."""
     rewrites: list[Rewrite] = []
     broken = []
     for entry_point in sorted(REWRITES.entry_points(), key=_is_own):
@@ -338,7 +339,7 @@ def rewrite_sets() -> InstalledRewrites:
 
 
 def broken_others() -> tuple[tuple[str, BrokenPlugin], ...]:
-    """The quantizers and witnesses that do not load, behind the noun of their kind: who asks for one gets an error."""
+    """The quantizers and witnesses that do not load, each with the noun of its kind; choosing one raises an error."""
     broken = []
     kinds: tuple[PluginKind[Any], ...] = (QUANTIZERS, WITNESSES)
     for kind in kinds:
@@ -356,7 +357,7 @@ def installed_rewrites() -> tuple[Rewrite, ...]:
 
 
 def _package_of(entry_point: EntryPoint) -> str:
-    """The name of the distribution that brings a plugin where that is known, else the name that is imported."""
+    """The name of the distribution that contains a plugin; the name that is imported if the distribution is unknown."""
     return entry_point.module.partition(".")[0] if entry_point.dist is None else entry_point.dist.name
 
 
@@ -365,9 +366,9 @@ def _is_own(entry_point: EntryPoint) -> bool:
 
 
 def plugin_of(module: str) -> str | None:
-    """The installed package that brings a plugin of somebody else's, of which ``module`` is a part; None for others.
+    """The installed package of the third-party plugin that contains ``module``; None if there is no such plugin.
 
-    It is the distribution's name where that is known, else the name that is imported.
+    The package is named by its distribution if that is known, else by the name that is imported.
     """
     top = module.partition(".")[0]
     for kind in KINDS:

@@ -1,9 +1,9 @@
 """What a rewrite is: the contract between the host and whatever replaces ONNX nodes by other ONNX nodes.
 
-A rewrite takes one node that a target refuses, or computes wrong, and gives operators of the ONNX standard that compute
-the same. It knows no target: where it applies is decided by what a target's check says of the node, and each
-application is proven before it counts. Rewrites are found by entry point (group ``edgekit.rewrites``), which names a
-:class:`RewriteSet`.
+A rewrite takes one node that a target refuses or computes incorrectly, and replaces it by operators of the ONNX
+standard that compute the same. A rewrite knows no target: the verdict of a target's check on a node decides whether the
+rewrite is applied, and each application is proven before it is kept. Rewrites are found by entry point (group
+``edgekit.rewrites``), which names a :class:`RewriteSet`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 
 CONTRACT_VERSION = 1
-"""Raised when a rewrite has to be changed to work with this file."""
+"""Increased whenever existing rewrites have to be changed to work with this file."""
 OPSETS = range(1, 1000)
 """Every version of a domain's operator set."""
 
@@ -30,20 +30,20 @@ class Rewrite(ABC):
     """Replaces nodes of one kind by standard operators that compute the same."""
 
     name: ClassVar[str]
-    """What ``check`` and the bundle's record call it."""
+    """The rewrite's name in ``check`` and in the bundle's record."""
     op_types: ClassVar[Sequence[str]]
-    """The operators that it takes."""
+    """The operators that the rewrite replaces."""
     domain: ClassVar[str] = ""
     """The operators' domain."""
     versions: ClassVar[range] = OPSETS
-    """The versions of the domain's operator set, as the model imports it, for which it holds."""
+    """The versions of the domain's operator set, as the model imports it, for which the rewrite is valid."""
 
     gives_steps: ClassVar[bool] = False
-    """Whether its results are steps of a quantization: where a sum lies between two, another order of arithmetic may
-    give the other one."""
+    """Whether the results are quantization steps: if a sum lies between two steps, another order of arithmetic may
+    give the other step."""
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether it takes this node, whose operator and version fit."""
+        """Whether the rewrite applies to this node, whose operator and version fit already."""
         return True
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Rewrite(ABC):
         """Builds the nodes that take the node's place.
 
         Args:
-            node: The node; types and shapes of its inputs are known as far as they can be inferred. It stays as it is.
+            node: The node; types and shapes of its inputs are known as far as they can be inferred. Do not change it.
             build: Makes the nodes, for the operator set that the model imports.
 
         Returns:
@@ -63,13 +63,13 @@ class Rewrite(ABC):
 
 
 class RewriteSet(ABC):
-    """What an entry point names: rewrites that are installed together."""
+    """Rewrites that are installed together; an entry point names a subclass."""
 
     contract_version: ClassVar[int]
-    """The version of this contract that it is written for: :data:`CONTRACT_VERSION` as its author found it."""
+    """The value of :data:`CONTRACT_VERSION` for which the rewrites were written, as a literal number."""
     name: ClassVar[str]
 
     @property
     @abstractmethod
     def rewrites(self) -> Sequence[Rewrite]:
-        """The rewrites; of several that take a node, the first whose result proves right counts."""
+        """The rewrites; if several apply to a node, the first whose result is proven correct is used."""

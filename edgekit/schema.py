@@ -25,14 +25,14 @@ _TYPES = {
 
 
 def find_flaw(instance: object, schema: str, definition: str | None = None) -> str | None:
-    """The most telling thing that is wrong with ``instance``, where it stands and what it is; None if it is valid.
+    """Returns the most relevant flaw of ``instance``, with its place, or None if it is valid.
 
-    3.0 is no integer here, though it is one for JSON Schema: Python takes no such number for a place in a list.
+    3.0 is not an integer here, though it is one for JSON Schema: Python does not accept it as an index into a list.
 
     Args:
         instance: Plain data, as JSON or TOML give it.
         schema: File name of the schema beside this module.
-        definition: Name under the schema's ``$defs`` where a part of the whole is to be checked.
+        definition: Name under the schema's ``$defs``, to check against this part of the schema only.
     """
     try:
         text = json.dumps(instance, sort_keys=True)
@@ -59,9 +59,9 @@ def _flaw(instance: object, schema: str, definition: str | None) -> str | None:
 
 
 def not_finite(instance: object, where: str = "") -> str | None:
-    """Where plain data hold NaN, an infinity or an integer beyond 64 bits, or a text with a NUL; None where nowhere.
+    """Where plain data hold NaN, an infinity, an integer beyond 64 bits or a text with a NUL; None if nowhere.
 
-    JSON Schema takes all of them for numbers and texts, and comparisons with NaN are false whatever is asked.
+    JSON Schema accepts all of these as numbers and texts, and every comparison with NaN is false.
     """
     if isinstance(instance, dict):
         parts = ((f"{where}.{key}".removeprefix("."), value) for key, value in instance.items())
@@ -79,7 +79,7 @@ def not_finite(instance: object, where: str = "") -> str | None:
 
 
 def _message(flaw: Any) -> str:
-    """What is wrong, in words of ours where the schema has some: a ``title`` says what a text has to be."""
+    """The message of a flaw, in EdgeKit's words where it has some: a schema's ``title`` says what a text has to be."""
     if flaw.validator == "pattern" and "title" in flaw.schema:
         return f"{flaw.instance!r} is not {flaw.schema['title']}"
     if flaw.validator == "exclusiveMinimum":
@@ -103,14 +103,14 @@ def _message(flaw: Any) -> str:
 
 
 def _none_of(flaw: Any) -> str:
-    """What is wrong with a value that is none of what it may be, where the schema tells each in a word."""
+    """The message for a value that fits no alternative: names all of them, or is jsonschema's if one has no name."""
     ways = [_called(way) for way in flaw.validator_value]
     told = [way for way in ways if way is not None]
     return f"{flaw.instance!r} is not {' or '.join(told)}" if len(told) == len(ways) else str(flaw.message)
 
 
 def _called(way: Mapping[str, Any]) -> str | None:
-    """How a message calls what a part of a schema takes; None where it has no word for that."""
+    """How a message names what a part of a schema accepts; None if it has no name for it."""
     if "title" in way:
         return str(way["title"])
     if "const" in way:
@@ -119,13 +119,13 @@ def _called(way: Mapping[str, Any]) -> str | None:
 
 
 def _kinds(types: str | Sequence[str]) -> str | None:
-    """What messages call a type of JSON, or one of several; None where they have no word for one."""
+    """How messages name one or several types of JSON; None if one of the types has no name."""
     told = [_TYPES.get(each) for each in ([types] if isinstance(types, str) else types)]
     return " or ".join(map(str, told)) if told and None not in told else None
 
 
 def _unknown_keys(flaw: Any) -> str:
-    """What is wrong with an object that has keys which the schema does not know, with those that were meant."""
+    """The message for an object with a key that the schema does not know, with the keys that were probably meant."""
     known = flaw.schema.get("properties", {})
     unknown = [key for key in flaw.instance if key not in known]
     if not known or not unknown:
@@ -149,9 +149,9 @@ def _validator(schema: str, definition: str | None) -> Any:
 
 
 def _resolved(part: Any, document: Mapping[str, Any], within: tuple[str, ...] = ()) -> Any:
-    """A part of a schema with what its references name in their place, save for those that lead to themselves.
+    """Returns a part of a schema with its references replaced by what they refer to, except recursive references.
 
-    A validator looks references up each time that it meets them, which is half of its work.
+    A validator looks up a reference each time that it meets it, which is half of its work.
     """
     if isinstance(part, list):
         return [_resolved(each, document, within) for each in part]

@@ -1,7 +1,7 @@
 """Signed bundles: OpenSSH signatures over the manifest, which holds the hash of every other file.
 
 ``ssh-keygen -Y sign`` makes them and ``ssh-keygen -Y verify`` checks them (PROTOCOL.sshsig of OpenSSH 8.0 and later);
-nothing of it is our own. The signature lies beside the manifest as ``manifest.json.sig``.
+EdgeKit has no cryptography of its own. The signature lies beside the manifest as ``manifest.json.sig``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from edgekit.files.atomic import atomic_file
 from edgekit.files.regular_file import TEXT_BYTES, read_regular
 
 NAMESPACE = "edgekit-bundle"
-"""What keeps a signature of something else by the same key from being taken for one of a bundle."""
+"""OpenSSH's namespace for the signature: a signature of something else by the same key is not valid for a bundle."""
 SECONDS = 120.0
-"""What ``ssh-keygen`` gets: somebody may have to touch a key."""
+"""Time limit for ``ssh-keygen``: somebody may have to touch a hardware key."""
 
 
 def sign(bundle: Bundle, key: Path) -> Path:
-    """Signs the manifest, once the bundle's files are as it says; returns the signature's file.
+    """Signs the manifest after checking the bundle's files against it; returns the signature's file.
 
     Args:
         bundle: The bundle.
@@ -63,7 +63,7 @@ def check_signature(bundle: Bundle, signers: Path) -> str:
         The name of the signer.
 
     Raises:
-        RequirementError: The bundle is not signed, by nobody of these, or changed since.
+        RequirementError: The bundle is not signed, not by one of these signers, or was changed since.
         InputError: The file of signers cannot be read, or OpenSSH is missing.
     """
     read_regular(signers, TEXT_BYTES)
@@ -96,9 +96,10 @@ def check_signature(bundle: Bundle, signers: Path) -> str:
 
 
 def _why_not_signed(told: str, key: Path) -> tuple[str | None, str]:
-    """What ``ssh-keygen`` says of a key that it does not sign with, and what to do about it.
+    """Returns why ``ssh-keygen`` does not sign with a key, as far as it says so, and what to do about it.
 
-    Its last line is "No private key found", or that a file with ``.pub`` is missing, whatever the reason is.
+    The last line of its output does not tell: it is "No private key found", or that a file with ``.pub`` is missing,
+    whatever the reason is.
     """
     lines = [line.strip() for line in told.splitlines() if line.strip()]
     open_to_others = [line for line in lines if line.startswith("Permissions ")]

@@ -1,4 +1,4 @@
-"""Helps with names that nothing has: says which ones were probably meant."""
+"""Suggests which known names were probably meant by an unknown name."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import difflib
 from collections.abc import Iterable
 
 LISTED_NAMES = 20
-"""How many names to list where none is near."""
+"""How many names to list if none is similar."""
 MOST_VERSIONS = 6
-"""How many names may differ from one in the number at their ends to be taken for its versions."""
+"""Names that differ from the unknown one only in the number at the end are suggested if there are at most this many."""
 LEAST_PART = 3
-"""Shorter texts stand in too many names."""
+"""Least length of a text that is looked for in names; shorter texts are part of too many."""
 
 
 def near_names(wanted: str, known: Iterable[str]) -> str:
-    """The known names that look like ``wanted``, or all of them where none does, as an error's ``expected``."""
+    """The known names that look like ``wanted``, else the first known names, as an error's ``expected``."""
     names = list({name.casefold(): name for name in known}.values())
     near = _near(wanted, names)
     if near:
@@ -24,13 +24,13 @@ def near_names(wanted: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(wanted: str, known: Iterable[str]) -> str | None:
-    """A hint with the known names that look like ``wanted``, for errors that list all of them; None where none does."""
+    """A hint with the known names that look like ``wanted``, for errors that list all names; None if none does."""
     near = _near(wanted, known)
     return f"did you mean {' or '.join(near)}?" if near else None
 
 
 def _near(wanted: str, known: Iterable[str]) -> list[str]:
-    """The known names that ``wanted`` may mean: those that begin so, its other versions, or those that look like it."""
+    """The known names that ``wanted`` may mean: names that begin with it, other versions of it, or similar names."""
     by_folded = {name.casefold(): name for name in known}
     folded_name = wanted.casefold()
     is_part = len(folded_name) >= LEAST_PART

@@ -1,7 +1,7 @@
 """What a target is: the contract between the host and the packages that build for a kind of device.
 
-A target is found by entry point (group ``edgekit.targets``), which names a class with the interface of
-:class:`Target`. The host knows no target by name.
+A target is found by entry point (group ``edgekit.targets``), which names a subclass of :class:`Target`. The host knows
+no target by name.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from edgekit.preprocessing import Preprocessing
 from edgekit.progress import Step
 
 CONTRACT_VERSION = 1
-"""Raised when a target has to be changed to work with this file."""
+"""Increased whenever existing targets have to be changed to work with this file."""
 
 
 class Support(StrEnum):
-    """What becomes of a node on a target."""
+    """How a target supports a node."""
 
     SUPPORTED = "supported"
     DECOMPOSED = "decomposed"
@@ -39,7 +39,7 @@ class Support(StrEnum):
     UNKNOWN = "unknown"
 
     def counted(self, count: int) -> str:
-        """Such as ``1 falls back`` and ``2 fall back``."""
+        """The count with this verdict, such as ``1 falls back`` and ``2 fall back``."""
         return f"{count} {'fall back' if self is Support.FALLS_BACK and count != 1 else self}"
 
 
@@ -49,7 +49,7 @@ class Evidence(StrEnum):
     COMPILED = "compiled"
     """The target's compiler took the node here."""
     REGISTRY = "registry"
-    """Our converter's own registry."""
+    """The registry of EdgeKit's own converter."""
     TABLE = "table"
     """A table that the vendor published."""
     HEURISTIC = "heuristic"
@@ -59,20 +59,20 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeVerdict:
-    """What becomes of one node, and how that is known."""
+    """How a target supports one node, and how that is known."""
 
     node: str
     op_type: str
-    """With the domain in front where that is not the standard one."""
+    """Operator name, with its domain in front unless that is the standard one."""
     support: Support
     evidence: Evidence
     unit: str = ""
     """The part of the device that runs it (``CPU``, ``GPU``, ``NPU``, ``Neural Engine``); empty where unknown."""
     detail: str = ""
     hint: str = ""
-    """What would help; empty where nothing has to, or nothing is known."""
+    """What would help; empty if nothing has to be done, or nothing is known."""
     unit_evidence: Evidence | None = None
-    """How the unit is known, where that is otherwise than the verdict; None where it is the same."""
+    """How the unit is known; None if in the same way as the verdict."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,17 @@ class Profile:
     name: str
     description: str
     options: Mapping[str, str] = field(default_factory=dict)
-    """What the target has to know of it, such as a deployment target or a device name."""
+    """What the target has to know of the device, such as a deployment target or a device name."""
     aliases: tuple[str, ...] = ()
     runs_here: bool = False
     """Whether the device's own runtime executes on this machine, so that latency measured here counts."""
     accelerator: str = "CPU"
-    """The unit that the model is meant to run on, by the name that verdicts call it."""
+    """The unit that the model is meant to run on, by its name in verdicts."""
     instruction_sets: tuple[str, ...] = ()
-    """What the devices multiply integers with: ``avx2``, ``avx512``, ``vnni``, ``amx``, ``neon``. A quantized model has
-    to hold its budget on the worst of them; empty where that makes no difference."""
+    """Instruction sets with which the devices multiply integers: ``avx2``, ``avx512``, ``vnni``, ``amx``, ``neon``. A
+    quantized model has to hold its budget on the worst of them; empty if they make no difference."""
     runs_on_processors: bool = True
-    """Whether the check of its bundles runs on a processor of this machine, in Python: else ``--isa`` says nothing."""
+    """Whether the check in its bundles runs in Python on a processor of this machine; if not, ``--isa`` has no use."""
 
 
 @dataclass(frozen=True)
@@ -106,19 +106,19 @@ class Feature:
     native_dtype: str
     native_shape: tuple[int | str | None, ...]
     takes_nan: bool = False
-    """Whether it is an input that may hold NaN, which stands for a missing value; a build need not say so."""
+    """Whether this is an input that may hold NaN for a missing value; a build need not set this."""
     drawn: Draw | None = None
-    """What its numbers are drawn from, where it is an input that takes random numbers; a build need not say so."""
+    """The distribution of the values of an input that takes random numbers; a build need not set this."""
     vocabulary: Vocabulary | None = None
-    """The words that its numbers stand for, where the original model takes texts; a build need not say so."""
+    """The words behind the numbers of an input where the original model takes texts; a build need not set this."""
     tokens: Tokens = ()
-    """How a text becomes words, where its last dimension holds the numbers of these; a build need not say so."""
+    """How a text is split into words, whose numbers the last dimension holds; a build need not set this."""
     rows: int | None = None
-    """Of an input of numbers of a table's rows, such as token ids, how many there are; a build need not say so."""
+    """Number of rows of the table, for an input of row numbers such as token ids; a build need not set this."""
 
     @property
     def spec(self) -> ValueSpec:
-        """What the original model calls it, as an input or output of its own."""
+        """The input or output as the original model has it."""
         return ValueSpec(self.name, self.dtype, self.shape, self.drawn, self.vocabulary, self.tokens)
 
 
@@ -129,26 +129,27 @@ class BuildOptions:
     precision: str = "auto"
     """``float32``, ``float16`` or ``auto``; a target without a choice ignores it and says so in the record."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of the target's own, by the names that its :attr:`Target.options` lists."""
+    """Values of the target's own options, by the names that :attr:`Target.options` lists."""
     compression: str | None = None
     """One of the target's own :meth:`Target.weight_schemes`; None stores the weights as the model has them."""
     labels: tuple[str, ...] = ()
-    """Names of the classes by index, where they are known."""
+    """Names of the classes by index; empty if unknown."""
     preprocessing: Preprocessing | None = None
-    """How a picture or a sound becomes the model's only input, where that is declared."""
+    """How a picture or a sound becomes the model's only input; None if that is not declared."""
     examples: tuple[Mapping[str, np.ndarray], ...] = ()
-    """A few inputs by name, states among them, like those that the build is verified on; ``auto`` decides by them."""
+    """A few samples, inputs and states by name, like those that the build is verified on; the precision ``auto`` is
+    decided by them."""
     draft: bool = False
-    """Whether it is executed on this machine and then thrown away, as one candidate of several is: what makes files
-    small and what makes files for other programs can be left out, and who asks judges the outputs."""
+    """Whether the build is one candidate of several, which is executed on this machine and then discarded: making files
+    small and writing files for other programs can be skipped, and the caller judges the outputs."""
     onnx_ships: bool = False
-    """Whether the ONNX file itself is what ships. A draft is then what the device's runtime makes of that file, without
-    what the target mends, where the runtime reads it."""
+    """Whether the ONNX file itself ships. A draft is then what the device's runtime makes of that file, without the
+    target's corrections, if the runtime reads it."""
     progress: Step | None = None
-    """Told of the trials of a build that takes its time; does not go into other processes."""
+    """Called with the trials of a long build; is not passed to other processes."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: all but the callable."""
+        """The state for pickling: all fields but ``progress``."""
         return {**self.__dict__, "progress": None}
 
 
@@ -159,21 +160,21 @@ class Artifact:
     main: Path
     """The file or folder that the device loads."""
     files: tuple[Path, ...]
-    """Everything that ships, ``main`` included; folders stand for all that is in them."""
+    """Everything that ships, ``main`` included; a folder ships with everything in it."""
     inputs: tuple[Feature, ...]
     outputs: tuple[Feature, ...]
     states: tuple[Feature, ...] = ()
-    """What it keeps from one run to the next, by the names of the inputs; these are not among ``inputs``."""
+    """The states that the artifact keeps from one run to the next, by the names of the inputs; not in ``inputs``."""
     precision: str = "float32"
-    """``float16`` where weights or arithmetic are half precision somewhere, so that only that accuracy can be asked."""
+    """``float16`` if any weights or arithmetic are in half precision, so that only its accuracy can be expected."""
     alternatives: tuple[Path, ...] = ()
-    """Those of the files that hold the model once more, in another format; they do not count towards its size."""
+    """Those of ``files`` that hold the model once more in another format; they do not count towards its size."""
     dimensions: OpenDims = field(default_factory=dict)
-    """The sizes of the dimensions that stay open, for a :meth:`Target.device_check` that goes by them."""
+    """The sizes of the dimensions that stay open, for a :meth:`Target.device_check` that needs them."""
     record: Mapping[str, Any] = field(default_factory=dict)
     """What the target did, as plain data for the manifest."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """What an app sets, by the runtime's own names, so that the device computes what was verified."""
+    """Settings of the runtime, by its own names, that an app makes so that the device computes what was verified."""
 
 
 @runtime_checkable
@@ -196,7 +197,7 @@ class Inspectable(Protocol):
     """A runner that can show what the model computes inside."""
 
     def intermediates(self, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays:
-        """Values by their ONNX names; those that the built model no longer has are left out."""
+        """Intermediate values by their ONNX names; values that the built model no longer has are left out."""
 
 
 @runtime_checkable
@@ -204,63 +205,64 @@ class Pinned(Protocol):
     """A runner that executes with :attr:`Artifact.settings`."""
 
     def by_default(self) -> Runner | None:
-        """What executes the same without them; None where the runtime does the same on this machine by itself."""
+        """Executes the artifact without the settings; None if they are the runtime's defaults on this machine."""
 
 
 @dataclass(frozen=True)
 class DeviceCheck:
-    """The check that ships in a bundle and needs nothing of EdgeKit."""
+    """The check that ships in a bundle and runs without EdgeKit."""
 
     files: Mapping[str, str]
     """File name in the bundle -> its text."""
     command: str
-    """How to run it in the folder that the files lie in. With ``{folder}`` in it, it is run in the bundle's folder, and
-    that stands for the files' folder in it: empty, or the further build's with a slash at its end."""
+    """The command that runs the check in the folder of the files. A command with ``{folder}`` runs in the bundle's
+    folder; ``{folder}`` is then replaced by the files' folder there: empty, or a further build's with a slash at its
+    end."""
 
     def command_in(self, folder: str) -> str:
-        """How to run it in the bundle's folder: the files lie in ``folder`` there, empty for the bundle's own."""
+        """The command that runs the check in the bundle's folder; ``folder`` is the files' subfolder, or empty."""
         if "{folder}" in self.command:
             return self.command.replace("{folder}", f"{folder}/" if folder else "")
         return f"cd {folder} && {self.command}" if folder else self.command
 
 
 class Target(ABC):
-    """One package a target: knows its profiles, judges operators, builds, and executes what it built."""
+    """Declares device profiles, judges operators, builds artifacts and executes them. Each package has one target."""
 
     contract_version: ClassVar[int]
-    """The version of this contract that it is written for: :data:`CONTRACT_VERSION` as its author found it."""
+    """The value of :data:`CONTRACT_VERSION` for which the target was written, as a literal number."""
     name: ClassVar[str]
     options: ClassVar[Mapping[str, str]] = {}
-    """Options of its own, each with what it does: what users set with ``--option NAME=VALUE``."""
+    """The target's own options, which users set with ``--option NAME=VALUE``, each with what it does."""
     goes_by_examples: ClassVar[bool] = False
-    """Whether :attr:`BuildOptions.examples` change what it builds, so that other examples may give a better build."""
+    """Whether the build depends on :attr:`BuildOptions.examples`, so that other examples may give a better build."""
 
     @property
     @abstractmethod
     def profiles(self) -> Sequence[Profile]:
-        """The devices it builds for; the first is the one that the target's own name stands for."""
+        """The devices that the target builds for; the target's own name selects the first."""
 
     @abstractmethod
     def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
         """A verdict for every node of the model as it will be built, subgraphs' nodes too, in graph order."""
 
     def require_installed(self, profile: Profile) -> None:
-        """Raise where what builds for a profile is not installed here; asked before the long work.
+        """Check that the tools that build for a profile are installed here; called before the long work.
 
         Raises:
-            edgekit.errors.InputError: It is not; the hint says how to install it.
+            edgekit.errors.InputError: A tool is missing; the hint says how to install it.
         """
         del profile
 
     def require_options(self, options: BuildOptions, model: Model | None) -> None:
-        """Raise where an option of the target's own cannot be used; asked before the long work.
+        """Check that the values of the target's own options can be used; called before the long work.
 
         Args:
-            options: What was asked for.
-            model: The model, its shapes fixed; None before it is loaded, when values alone can be judged.
+            options: What the user asked for.
+            model: The model with fixed shapes; None before it is loaded, when only the values can be checked.
 
         Raises:
-            edgekit.errors.RequestError: One cannot.
+            edgekit.errors.RequestError: An option cannot be used.
         """
         del options, model
 
@@ -273,25 +275,25 @@ class Target(ABC):
         """
 
     def on_this_machine(self, profile: Profile) -> Profile:
-        """The profile with what only this machine can tell: whether it :attr:`~Profile.runs_here`.
+        """The profile with the fields that depend on this machine, such as :attr:`~Profile.runs_here`.
 
-        It may take seconds, such as those in which a driver starts. By default the profile is as it was.
+        The call may take seconds, for example while a driver starts. By default the profile is unchanged.
         """
         return profile
 
     def simulator(self, profile: Profile) -> str | None:
-        """The URL of the device on this machine that simulates the profile's device; None where there is none."""
+        """The URL of the device on this machine that simulates the profile's device; None if there is no simulator."""
         return None
 
     @abstractmethod
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
-        """Something that executes the artifact whose main file is ``main``, on this machine.
+        """A runner on this machine for the artifact whose main file is ``main``.
 
         Args:
             main: The file.
-            profile: What it was built for.
-            threads: How many the runtime may use, where it can be told. With more than one, other models run in turns
-                with it, so none of them may wait in a loop.
+            profile: The profile that the artifact was built for.
+            threads: How many threads the runtime may use, if that can be set. With more than one thread, other models
+                run in turns with this one, so threads that wait must not spin.
         """
 
     @abstractmethod
@@ -299,11 +301,11 @@ class Target(ABC):
         """The check that goes into the bundle: compares the golden outputs on the device, with its runtime alone."""
 
     def app_package(self, name: str, builds: Mapping[str, str]) -> Mapping[str, str]:
-        """What makes the bundle a package that an app's project takes in, beside the check; nothing by default.
+        """Further files that make the bundle a package which an app's project can include; by default none.
 
         Args:
-            name: The bundle's.
-            builds: What devices load of this bundle, relative to it, the main build's first -> the profile's name.
+            name: The bundle's name.
+            builds: Path in the bundle of what a device loads -> its profile's name; the main build first.
 
         Returns:
             File name in the bundle -> its text.
@@ -315,27 +317,27 @@ class Target(ABC):
         return False
 
     def takes_empty_dimensions(self, profile: Profile) -> bool:
-        """Whether 0 may be one of an open dimension's sizes, as of a decoder's past that is empty at first."""
+        """Whether an open dimension may have size 0, such as a decoder's past, which is empty at first."""
         return False
 
     def takes_free_dimensions(self, profile: Profile) -> bool:
         """Whether a model with dimensions of any size, which nobody fixed, can be built for the profile's device.
 
-        Where it cannot, they get the sizes of the samples.
+        If not, the dimensions get the sizes of the samples.
         """
         return False
 
     def takes_differing_branches(self, profile: Profile) -> bool:
         """Whether the branches of an If may give tensors of different shapes on the profile's device.
 
-        Where they may not, and an input of the model chooses, the model that is built has one of them.
+        If not, and an input of the model chooses the branch, the built model has only one of the branches.
         """
         return False
 
     def takes_texts(self, profile: Profile) -> bool:
         """Whether tensors may hold texts on the profile's device.
 
-        Where they may not, inputs whose texts the model only looks up in lists take the numbers of the words.
+        If not, inputs whose texts the model only looks up in lists take the numbers of the words instead.
         """
         return True
 
@@ -346,14 +348,14 @@ class Target(ABC):
     def takes_states(self, profile: Profile) -> bool:
         """Whether a model with :attr:`edgekit.model.Model.states` can be built for the profile's device.
 
-        What :meth:`load` gives for one has to be :class:`edgekit.execution.recurrence.Restartable`.
+        What :meth:`load` returns for such a model has to be :class:`edgekit.execution.recurrence.Restartable`.
         """
         return False
 
     def float_precisions(self, profile: Profile) -> Sequence[str]:
-        """What :attr:`BuildOptions.precision` is to be, in turn, where a model with samples ships in float.
+        """Values of :attr:`BuildOptions.precision` that are tried in turn if a model with samples ships in float.
 
-        The smallest comes first; each has to hold what is asked of it, and the last one is the original's.
+        The smallest comes first, the original's precision last; the first that meets what is asked of it ships.
         """
         return ("auto", "float32")
 
@@ -362,32 +364,33 @@ class Target(ABC):
         return ()
 
     def held_to(self, instruction_set: str) -> Mapping[str, str] | None:
-        """Environment variables that hold the runtime of a process that starts with them to an instruction set.
+        """Environment variables with which a process has to start for its runtime to use only an instruction set.
 
         Args:
-            instruction_set: ``avx2``, ``avx512``, ``vnni`` or ``amx``; the processor has it, and something beyond it.
+            instruction_set: ``avx2``, ``avx512``, ``vnni`` or ``amx``; the processor has it, and a better one.
 
         Returns:
-            None where the runtime has no such switch.
+            The variables; None if the runtime cannot be restricted to an instruction set.
         """
         return None
 
     def canonical(self, file: Path) -> bytes | None:
-        """What a file of an artifact holds, in the bytes that :meth:`build` writes for it.
+        """The content of an artifact's file, in the bytes that :meth:`build` would write for it.
 
-        Other tools may write the same model in other bytes, by opening it alone; a bundle is not changed by that.
+        Some tools write the same model again in other bytes just by opening it; this does not count as a change.
 
         Returns:
-            None where the file cannot be read as one of the target's, or where other bytes are another model.
+            The bytes; None if the file is none of the target's formats, or if other bytes always mean another model.
         """
         return None
 
     def placement(self, profile: Profile) -> Mapping[str, Any]:
-        """What the target's runtime fuses and prefers: the settings that a quantizer goes by, plain data.
+        """What the target's runtime fuses and prefers: settings for the quantizer, as plain data.
 
-        They stand in ``placement.json`` beside the target's module, as
+        The settings are in ``placement.json`` beside the target's module, as
         ``{"format": 1, "default": {SETTINGS}, "profiles": {"<profile name>": {SETTINGS that differ}}}``; ``profiles``
-        may be left out. Without the file there are none, and the quantizer takes what every runtime computes right.
+        may be left out. Without the file there are no settings, and the quantizer uses only what every runtime computes
+        correctly.
         """
         file = Path(inspect.getfile(type(self))).with_name("placement.json")
         if not file.is_file():

@@ -22,7 +22,7 @@ def bytes_text(count: int) -> str:
 
 
 def bytes_texts(*counts: int) -> tuple[str, ...]:
-    """Sizes that stand beside each other: all in bytes where different ones would read the same."""
+    """Texts of sizes that are shown together: all in bytes if two different sizes would read the same."""
     texts = tuple(map(bytes_text, counts))
     if len(set(texts)) == len(set(counts)):
         return texts
@@ -35,5 +35,5 @@ def time_text(milliseconds: float) -> str:
 
 
 def duration_text(microseconds: float) -> str:
-    """A time in the unit that reads best."""
+    """A time in microseconds, or in milliseconds from 1 ms on."""
     return f"{microseconds:.3g} µs" if microseconds < 999.5 else f"{microseconds / 1000:.3g} ms"

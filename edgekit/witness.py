@@ -1,7 +1,7 @@
-"""What a witness is: a second runtime that executes what a target built, to testify beside the target's own.
+"""What a witness is: a second runtime that executes what a target built, to confirm the target's own runtime.
 
-A witness is found by entry point (group ``edgekit.witnesses``), which names a class with the interface of
-:class:`Witness`. The host knows no witness by name.
+A witness is found by entry point (group ``edgekit.witnesses``), which names a subclass of :class:`Witness`. The host
+knows no witness by name.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CONTRACT_VERSION = 2
 
 @dataclass(frozen=True)
 class Parting:
-    """The first operation of which two runtimes make different values."""
+    """The first operation for which two runtimes compute different values."""
 
     operation: str
     op_type: str
     sqnr_db: float | None
-    """How near the witness's values are to the target's; None where they are no floats, or the shapes differ."""
+    """SQNR of the witness's values against the target's; None if the values are not floats, or the shapes differ."""
 
     def __str__(self) -> str:
         how = "other values" if self.sqnr_db is None else f"{self.sqnr_db:.1f} dB"
@@ -39,33 +39,33 @@ class Witness(ABC):
 
     name: ClassVar[str]
     contract_version: ClassVar[int]
-    """The version of this contract that it is written for: :data:`CONTRACT_VERSION` as its author found it."""
+    """The value of :data:`CONTRACT_VERSION` for which the witness was written, as a literal number."""
 
     targets: ClassVar[frozenset[str]]
     """Names of the targets whose artifacts it can execute."""
 
     @abstractmethod
     def load(self, main: Path) -> Runner:
-        """Something that executes the artifact; where the model has states, one that keeps them itself.
+        """A runner for the artifact; if the model has states, the runner keeps them itself.
 
         Raises:
-            edgekit.errors.EdgeKitError: It cannot: operations that it lacks, or it is not installed.
+            edgekit.errors.EdgeKitError: The witness lacks operations of the artifact, or is not installed.
         """
 
     @abstractmethod
     def parting(self, main: Path, feeds: Mapping[str, np.ndarray]) -> Parting | None:
-        """Where the values inside part from those of the target's own runtime; None: nowhere."""
+        """Where intermediate values first differ from those of the target's own runtime; None if nowhere."""
 
 
 def require_executed(witness: Witness, targets: Mapping[str, str]) -> None:
-    """Checks that a witness executes one at least of the builds that are asked for.
+    """Checks that a witness executes at least one of the requested builds.
 
     Args:
         witness: The witness.
         targets: The target's name for each device profile.
 
     Raises:
-        InputError: It executes none of them.
+        InputError: The witness executes none of the builds.
     """
     if witness.targets.isdisjoint(targets.values()):
         raise InputError(
