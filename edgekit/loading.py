@@ -232,9 +232,7 @@ class LoadedBundle:
             return self._runner.run(feeds)
         except MemoryError:
             raise
-        except (
-            Exception
-        ) as error:  # sizes that do not fit each other make each runtime raise another exception
+        except Exception as error:  # sizes that do not fit each other make each runtime raise another exception
             self._require_one_size(feeds, None, error)
             if isinstance(error, EdgeKitError):
                 raise

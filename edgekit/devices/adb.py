@@ -11,20 +11,20 @@ from edgekit.errors import InputError
 
 FORM = "adb:[serial][?python=COMMAND&folder=FOLDER]"
 FOLDER = "/data/local/tmp"
-"""Where adb's shell may write on every Android device."""
+"""The folder that adb's shell may write to on every Android device."""
 _PARAMETERS = {"python", "folder"}
 _REFUSAL = ("error: ", "adb: ")
-"""How ``adb`` begins what it says itself."""
+"""How messages of ``adb`` itself begin."""
 
 
 class AdbDevice(RemoteDevice):
-    """A device with Android's debugging switched on, and a Python in reach of its shell.
+    """A device with Android's debugging switched on, and a Python that its shell can start.
 
     Args:
-        url: What errors call it.
-        serial: The device where several answer.
-        python: The Python there.
-        folder: Where the bundle is put there.
+        url: How errors name the device.
+        serial: The device's serial number, needed if several devices answer.
+        python: The Python command on the device.
+        folder: The folder on the device that the bundle is copied into.
     """
 
     contract_version = 1
@@ -39,7 +39,7 @@ class AdbDevice(RemoteDevice):
         """The device that ``url`` names.
 
         Raises:
-            InputError: The URL is not written so.
+            InputError: The URL is not of the form :data:`FORM`.
         """
         address, _, parameters = url.partition("?")
         serial = address.partition(":")[2]
@@ -49,7 +49,7 @@ class AdbDevice(RemoteDevice):
         return cls(address, serial or None, query.get("python", "python3"), query.get("folder", FOLDER))
 
     def unreachable(self, end: HungUpError) -> InputError | None:
-        """What adb says where no device answers."""
+        """The error if no device answers to adb; None if one does."""
         if not end.last_words.startswith(_REFUSAL):
             return None
         return InputError(

@@ -1,4 +1,4 @@
-"""Messages to and from a program that speaks on its standard input and output, as a bundle's check does with --serve.
+"""Exchanges messages with a program over its standard input and output, such as a bundle's check with ``--serve``.
 
 The other end is :mod:`edgekit.device_check.check_service`.
 """
@@ -20,17 +20,17 @@ from edgekit.processes import supervision
 _CHUNK = 1 << 16
 _KEPT_STDERR = 1 << 16
 _SECONDS_OF_QUICK_ANSWERS = 1.0
-"""Nobody is told of an answer that comes sooner."""
+"""The supervising process is not told of a wait that is shorter."""
 _SECONDS_TO_END = 5.0
-"""What a program gets to end by itself once its input is closed."""
+"""Time that a program has to end by itself once its input is closed."""
 
 
 class HungUpError(Exception):
     """The program ended, or the connection to it did, before it answered.
 
     Args:
-        code: Its exit code; negative where a signal ended it.
-        stderr: The end of what it wrote to standard error, and of what else than messages it wrote to standard output.
+        code: The program's exit code; negative if a signal ended it.
+        stderr: The end of its standard error, followed by what it wrote to standard output that is no message.
     """
 
     def __init__(self, code: int | None, stderr: str) -> None:
@@ -40,7 +40,7 @@ class HungUpError(Exception):
 
     @property
     def last_words(self) -> str:
-        """The last line on standard error that says something."""
+        """The last line of ``stderr`` that is not blank."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         return lines[-1] if lines else f"it ended with exit code {self.code}"
 
@@ -54,9 +54,9 @@ class Channel:
 
     Args:
         command: The program and its arguments.
-        timeout: Seconds that it may be silent.
-        folder: Where it runs.
-        environment: What is added to the environment.
+        timeout: Seconds that the program may be silent.
+        folder: The program's working directory.
+        environment: Variables that are added to the environment.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Channel:
             stderr=self._stderr,
             cwd=folder,
             env={**os.environ, **(environment or {})},
-            start_new_session=True,  # Ctrl-C is for us: we end it in order
+            start_new_session=True,  # Ctrl-C reaches EdgeKit alone, which ends the program in order
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -97,16 +97,16 @@ class Channel:
         """Sends a message; does not wait for an answer.
 
         Raises:
-            SilentError: The program does not take it.
+            SilentError: The program does not read the message.
         """
         head = {**message, "bytes": len(payload)} if payload else message
         self.send_raw([json.dumps(head).encode() + b"\n", payload])
 
     def send_raw(self, parts: Iterable[bytes]) -> None:
-        """Sends bytes, until all are sent or the program speaks or ends: then :meth:`receive` tells why.
+        """Sends bytes until all are sent, or until the program answers or ends: :meth:`receive` then tells why.
 
         Raises:
-            SilentError: The program does not take them.
+            SilentError: The program does not read the bytes.
         """
         with selectors.DefaultSelector() as selector:
             selector.register(self._input, selectors.EVENT_WRITE)
@@ -127,8 +127,8 @@ class Channel:
         """The next message and its payload. What a login shell prints before the first one is ignored.
 
         Raises:
-            HungUpError: The program ended before it.
-            SilentError: It does not come.
+            HungUpError: The program ended before the message.
+            SilentError: The message does not come in time.
         """
         while True:
             line = self._take_line()
@@ -173,7 +173,7 @@ class Channel:
     def _select(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
         ready = selector.select(min(self.timeout, _SECONDS_OF_QUICK_ANSWERS))
         if not ready:
-            # An emulator takes long over one run. How long the program may be silent is known here, and nowhere else.
+            # A run in an emulator takes long. Only this class knows how long the program may be silent.
             with supervision.slow_step(self.timeout):
                 ready = selector.select(max(0.0, self.timeout - _SECONDS_OF_QUICK_ANSWERS))
         if not ready:
@@ -181,7 +181,7 @@ class Channel:
         return ready
 
     def _read(self) -> bool:
-        """Whether there was something to read: not at the end."""
+        """Reads what there is; returns False at the end of the program's output."""
         data = os.read(self._output.fileno(), _CHUNK)
         self._received += data
         return bool(data)

@@ -1,7 +1,7 @@
-"""This machine, with its runtime held to an instruction set: ``isa:avx2``.
+"""This machine, with its runtime restricted to an instruction set: ``isa:avx2``.
 
-Integers that are multiplied and added by other instructions may give other numbers: processors without VNNI add two
-products in 16 bits, with saturation. A bundle that is right here need not be right on an older processor.
+Other instructions may give other results of multiplying and adding integers: processors without VNNI add two products
+in 16 bits, with saturation. A bundle that is correct here need not be correct on an older processor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from edgekit.target import Profile, Target
 
 SCHEME = "isa"
 EMULATED = {"avx2": "Haswell-noTSX"}
-"""What QEMU calls a processor that has an instruction set and none beyond it. It emulates no AVX-512 and no AMX."""
+"""QEMU's name of a processor that has an instruction set and none beyond it. QEMU emulates neither AVX-512 nor AMX."""
 INSTALLING = "`make qemu` in EdgeKit's repository installs QEMU"
 
 
@@ -36,14 +36,14 @@ class CannotExecuteError(InputError):
 
 
 class NoProcessorError(CannotExecuteError):
-    """The bundle is of a device whose runtime no processor of this system executes, whatever its instructions."""
+    """The bundle is for a device whose runtime no processor of this system executes, whatever its instructions."""
 
 
 class InstructionSetDevice(Device):
-    """The bundle's own check in a process whose runtime uses no instructions beyond a set.
+    """Runs the bundle's check in a process whose runtime uses no instructions beyond a set.
 
-    The runtime is held to it by its own switch where it has one. Else the processor has nothing beyond the set, or an
-    emulator executes the process.
+    If the processor has better instructions, the runtime's own switch restricts it to the set, or an emulator executes
+    the process.
 
     Args:
         name: One of :data:`NAMES`.
@@ -57,15 +57,15 @@ class InstructionSetDevice(Device):
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """The device.
+        """Returns the device.
 
         Raises:
-            InputError: It is no known instruction set.
+            InputError: The URL names no known instruction set.
         """
         return cls(known_set(url.removeprefix(f"{SCHEME}:"), url))
 
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """The bundle's check, in a process of its own.
+        """Starts the bundle's check in a separate process.
 
         Raises:
             CannotExecuteError: Nothing here executes the bundle's runtime with these instructions alone.
@@ -74,7 +74,7 @@ class InstructionSetDevice(Device):
         return self._open(bundle, (*SERVE, ON_PROCESSOR))
 
     def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """The bundle's check, in the precision that the runtime chooses by itself with these instructions."""
+        """Starts the bundle's check in the precision that the runtime chooses by default with these instructions."""
         return self._open(bundle, (*SERVE, ON_PROCESSOR, IN_DEFAULT_PRECISION))
 
     @contextmanager
@@ -109,14 +109,14 @@ class InstructionSetDevice(Device):
 
 
 class HeldSession(ServiceSession):
-    """A check whose runtime is held to an instruction set.
+    """A session with a check whose runtime is restricted to an instruction set.
 
     Args:
-        channel: Where it runs.
-        bundle: The bundle that it belongs to.
-        device: What errors call the device.
-        default_counts: Whether the precision that the runtime would choose is what it would choose with the
-            instruction set: it asks the processor.
+        channel: The channel to the check.
+        bundle: The bundle that the check belongs to.
+        device: How errors name the device.
+        default_counts: Whether the runtime, which asks the processor, would choose the same precision on a processor
+            with only this instruction set.
     """
 
     def __init__(self, channel: Channel, bundle: Bundle, device: str, *, default_counts: bool) -> None:
@@ -125,12 +125,12 @@ class HeldSession(ServiceSession):
 
     @property
     def default_precision(self) -> str | None:
-        """What the runtime would compute in by itself, where the instruction set has that."""
+        """The precision that the runtime would choose by default; None if the instruction set may lack it."""
         return super().default_precision if self._default_counts else None
 
     @property
     def executed_by(self) -> str:
-        """What the check says, and the instruction set."""
+        """What the check says of itself, and the instruction set."""
         return f"{super().executed_by}, {self._device}"
 
 
@@ -138,11 +138,11 @@ def known_set(name: str, subject: str) -> str:
     """An instruction set by its name.
 
     Args:
-        name: What was asked for.
+        name: The requested name.
         subject: The flag or URL that names it.
 
     Raises:
-        InputError: There is none of that name.
+        InputError: There is no instruction set of that name.
     """
     if name not in NAMES:
         raise InputError("no such instruction set", subject=subject, expected=", ".join(NAMES), found=name or "nothing")
@@ -153,17 +153,17 @@ def known_sets(text: str) -> tuple[str, ...]:
     """The instruction sets of ``--isa``, each once, in the order of :data:`NAMES`.
 
     Raises:
-        InputError: There is none of a name.
+        InputError: There is no instruction set of a name.
     """
     asked = {known_set(name.strip(), f"--isa {text}") for name in text.split(",")}
     return tuple(name for name in NAMES if name in asked)
 
 
 def require_executable(names: Sequence[str] | None, target: Target, profile: Profile) -> None:
-    """Checks before the long work that one of the instruction sets that are asked for can be executed.
+    """Checks before the long work that at least one of the requested instruction sets can be executed.
 
     Raises:
-        CannotExecuteError: None of them can.
+        CannotExecuteError: None of the requested sets can.
     """
     reasons = [cannot_execute(target, profile, name) for name in names or ()]
     if reasons and all(reasons):
@@ -174,7 +174,8 @@ def held_here(target: Target, profile: Profile, name: str) -> Mapping[str, str] 
     """The environment in which this processor executes a target's runtime with an instruction set and none beyond it.
 
     Returns:
-        None where it cannot. Empty where the set is this processor's own, so that nothing has to be held.
+        Environment variables; empty if the set is this processor's own, which needs no restriction. None if this
+        processor cannot execute the runtime with the set alone.
     """
     if not profile.runs_on_processors:
         return None
@@ -186,7 +187,7 @@ def held_here(target: Target, profile: Profile, name: str) -> Mapping[str, str] 
 
 
 def cannot_execute(target: Target, profile: Profile, name: str) -> CannotExecuteError | None:
-    """Why nothing here executes a target's runtime with an instruction set; None where something does."""
+    """Why nothing here executes a target's runtime with an instruction set; None if something does."""
     url = f"{SCHEME}:{name}"
     if not profile.runs_on_processors:
         what = f"no processor of this system executes what is built for {profile.name}, with any instructions"

@@ -1,4 +1,4 @@
-"""This machine: the target's own runtime, or what stands in for it here."""
+"""This machine: the target's own runtime, or a stand-in for it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LocalDevice(Device):
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """The device, which has nothing to choose.
+        """Returns the device; the URL has no parameters.
 
         Raises:
             InputError: Something follows the scheme.
@@ -46,15 +46,15 @@ class LocalDevice(Device):
         return cls()
 
     def builds(self, bundle: Bundle) -> Sequence[Bundle]:
-        """All of them: each is executed by its own target's runtime, or what stands in for it."""
+        """All builds of the bundle: its target's runtime, or a stand-in for it, executes each."""
         return bundle.builds
 
     @contextmanager
     def open(self, bundle: Bundle) -> Iterator[Session]:
-        """The bundle's model in what executes it here.
+        """Loads the bundle's model with what executes it on this machine.
 
         Raises:
-            InputError: The target that built it is not installed.
+            InputError: The target that built the bundle is not installed.
         """
         start = time.perf_counter()
         runner = open_runner(bundle)
@@ -68,13 +68,13 @@ class LocalDevice(Device):
 
     @contextmanager
     def open_in_default_precision(self, bundle: Bundle) -> Iterator[Session]:
-        """The bundle's check in a process of its own, in the precision that the runtime chooses by itself."""
+        """Starts the bundle's check in a separate process, in the precision that the runtime chooses by default."""
         with self._open_process(bundle, (*SERVE, IN_DEFAULT_PRECISION)) as session:
             yield session
 
     @contextmanager
     def open_for_throughput(self, bundle: Bundle, streams: int | None, batch: int) -> Iterator[Session]:
-        """The bundle's check in a process of its own, for inferences that run at the same time.
+        """Starts the bundle's check in a separate process, for inferences that run at the same time.
 
         Raises:
             RequirementError: A stand-in executes the bundle here.
@@ -89,10 +89,10 @@ class LocalDevice(Device):
             yield session
 
     def open_alone(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """The bundle's check in a process of its own, where nothing else was done before.
+        """Starts the bundle's check in a new process, in which nothing else has run before.
 
         Raises:
-            RequirementError: It has no check that runs so.
+            RequirementError: The bundle has no check for Python.
         """
         return self._open_process(bundle, (*SERVE, ON_PROCESSOR))
 
@@ -105,7 +105,7 @@ class LocalDevice(Device):
 
 
 class _RunnerSession(Session):
-    """A runner of this process."""
+    """A session with a runner in this process."""
 
     def __init__(self, runner: Runner, bundle: Bundle) -> None:
         self._runner = runner
@@ -113,11 +113,11 @@ class _RunnerSession(Session):
 
     @property
     def executed_by(self) -> str:
-        """What the runner says."""
+        """What the runner says of itself."""
         return self._runner.executed_by
 
     def restart(self) -> None:
-        """Sets the states to zero, where the model keeps some."""
+        """Sets the states that the model keeps to zero; does nothing if it keeps none."""
         restart(self._runner)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
@@ -134,17 +134,17 @@ class _RunnerSession(Session):
             raise _unusable("its model cannot be executed", self._bundle, error) from error
 
     def intermediates(self, sample: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays | None:
-        """Values inside the model by their ONNX names; None where the target's runner cannot show them."""
+        """Values inside the model by their ONNX names; None if the target's runner cannot show them."""
         return self._runner.intermediates(sample, names) if isinstance(self._runner, Inspectable) else None
 
 
 class LocalSession(_RunnerSession):
-    """The device's own runtime: it runs samples in this process, and is timed in one of its own, by the bundle's check.
+    """The device's own runtime: runs samples in this process; the bundle's check times it in a separate process.
 
     Args:
         runner: The bundle's model in this process.
         bundle: The bundle.
-        start: Starts the other process.
+        start: Starts the separate process.
     """
 
     def __init__(self, runner: Runner, bundle: Bundle, start: Callable[[], Session]) -> None:
@@ -157,16 +157,16 @@ class LocalSession(_RunnerSession):
 
     @property
     def default_precision(self) -> str | None:
-        """What the runtime would compute in by itself; None where that is what it computes in."""
+        """The precision that the runtime would choose by default; None if it computes in that precision."""
         return self._process.default_precision
 
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
-        """The latency of one sample, with the memory and the load time of nothing but this model."""
+        """The latency of one sample, with the memory and the load time of this model alone."""
         return self._process.time(sample, runs, warm_up)
 
 
 class InProcessSession(_RunnerSession):
-    """A runner that is timed in this process, too: a stand-in, or one whose bundle has no check that could be timed."""
+    """A runner that is also timed in this process: a stand-in, or one whose bundle has no check that could be timed."""
 
     def __init__(self, runner: Runner, bundle: Bundle, load_ms: float, *, is_stand_in: bool) -> None:
         super().__init__(runner, bundle)
@@ -175,26 +175,26 @@ class InProcessSession(_RunnerSession):
 
     @property
     def is_stand_in(self) -> bool:
-        """Whether something executes in the device's stead."""
+        """Whether something else executes in place of the device."""
         return self._is_stand_in
 
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
-        """The latency of one sample. Other models share the process, so that its memory says nothing about this one."""
+        """The latency of one sample, without a peak memory: other models share the process."""
         return Timing(tuple(run_times(lambda: self._runner.run(sample), runs, warm_up)), self._load_ms, None, {})
 
 
 def open_runner(bundle: Bundle) -> Runner:
-    """What executes the bundle's model in this process.
+    """The runner that executes the bundle's model in this process.
 
     Raises:
-        InputError: The target that built it is not installed.
+        InputError: The target that built the bundle is not installed.
     """
     target, profile = find_profile(bundle.profile_name)
     try:
         return target.load(bundle.main, profile)
     except EdgeKitError:
         raise
-    except Exception as error:  # a damaged model makes a runtime raise whatever it stumbles over
+    except Exception as error:  # a damaged model can make a runtime raise any exception
         raise _unusable("its model cannot be loaded", bundle, error) from error
 
 

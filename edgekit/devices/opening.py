@@ -12,7 +12,7 @@ from edgekit.progress import Step
 from edgekit.registry import device_class, device_forms
 
 FLAG = "--device"
-"""What names a device on the command line."""
+"""The flag that names a device on the command line."""
 
 
 def open_device(
@@ -26,14 +26,14 @@ def open_device(
 
     Args:
         url: The scheme of an installed device, and the address that follows it.
-        timeout: Seconds that the device may be silent, where its own default is not what is wanted.
-        step: Told how far the bundle's way to the device is.
-        results: What the device wrote, where it is not reached from here.
+        timeout: Seconds without an answer after which the device counts as gone; None for the device's own default.
+        step: Called with the progress of bringing the bundle to the device.
+        results: The file of results that the device wrote, if EdgeKit does not connect to it.
         named_by: The flag that holds the URL, or the place in a project file; errors name it.
 
     Raises:
-        InputError: There is no such scheme, or the URL is not written as its scheme asks; the time is none; or results
-            are given of a device that does not write any.
+        InputError: There is no such scheme, or the URL is not written as its scheme asks; the timeout is not above 0;
+            or results are given for a device that does not write any.
     """
     if timeout is not None and not timeout > 0:
         raise InputError("is no time", subject="--device-timeout", expected="seconds, more than 0", found=timeout)

@@ -1,7 +1,7 @@
-"""EdgeKit's own check in place of the one that a bundle brings: code from a bundle is never run.
+"""EdgeKit's own check in place of the check in a bundle: code from a bundle is never run.
 
-A bundle is data that somebody sent. Its check is for whoever runs it by hand on a device; EdgeKit, which opens a bundle
-on this machine or on one that it reaches, writes the check anew beside the bundle's model.
+A bundle is data that somebody sent. The check in it is for people who run it by hand on a device. When EdgeKit opens a
+bundle, on this machine or on a device that it connects to, it writes the check anew beside the bundle's model.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from edgekit.registry import find_profile
 from edgekit.target import Artifact, Profile
 
 _CODE = frozenset({".py", ".pyc", ".pyo", ".pyw", ".pyd", ".so", ".dylib", ".dll"})
-"""Suffixes of what Python would import from the folder of the program that it runs."""
+"""Suffixes of files that Python would import from the folder of the program that it runs."""
 
 _BUILD = "build"
-"""What the stage is called that writes the artifact."""
+"""The name of the stage that writes the artifact."""
 
 
 @contextmanager
 def with_own_check(bundle: Bundle) -> Iterator[Bundle]:
-    """The bundle in a folder of its own: its files without code, as links, and the check of the installed target.
+    """A copy of the bundle in a temporary folder: links to its files except code, and the installed target's check.
 
-    Of a bundle with several builds it is as if it held this one alone.
+    The copy of a build of several is that of a bundle with this build alone.
 
     Raises:
-        InputError: The target that built it is not installed.
-        RequirementError: What the device would load is code.
+        InputError: The target that built the bundle is not installed.
+        RequirementError: The model that the device would load is code.
     """
     _require_no_code(bundle)
     target, profile = find_profile(bundle.profile_name)
@@ -56,12 +56,12 @@ def with_own_check(bundle: Bundle) -> Iterator[Bundle]:
 
 
 def draft_bundle(artifact: Artifact, profile: Profile, folder: Path) -> Bundle:
-    """What was built, as a bundle that devices can open before there is one: without golden data, and not on the disk.
+    """Returns an artifact as a bundle that devices can open before one is written: in memory, without golden data.
 
     Args:
-        artifact: What was built.
-        profile: The device that it was built for.
-        folder: Where it was built.
+        artifact: The artifact.
+        profile: The device that the artifact was built for.
+        folder: The folder that the artifact was built in.
     """
     manifest = {
         "name": profile.name,
@@ -74,7 +74,7 @@ def draft_bundle(artifact: Artifact, profile: Profile, folder: Path) -> Bundle:
 
 
 def _require_no_code(bundle: Bundle) -> None:
-    """Raises a RequirementError where the model itself is a program, which would be missing on the device."""
+    """Raises a RequirementError if the model itself is a program, which would be left out of the copy."""
     model = bundle.manifest["model"]
     code = [name for name in model.get("files", [model["main"]]) if PurePosixPath(name).suffix.lower() in _CODE]
     if code:
@@ -87,7 +87,7 @@ def _require_no_code(bundle: Bundle) -> None:
 
 
 def _built(bundle: Bundle) -> Mapping[str, Any]:
-    """What the manifest says of the build that ships; nothing of a bundle that is not written yet."""
+    """The manifest's record of the build that ships; empty for a bundle that is not written yet."""
     records = [stage["record"] for stage in bundle.manifest.get("stages", ()) if stage["name"] == _BUILD]
     return records[-1] if records else {}
 

@@ -1,4 +1,4 @@
-"""Processors emulated by QEMU's user mode: ``qemu:arm64``, and older ones of x86."""
+"""Processors emulated by QEMU's user mode: ``qemu:arm64``, and older x86 processors."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FOLDER_VARIABLE = "EDGEKIT_QEMU_ARM64"
 PYTHON = "3.13"
 """The arm64 Python in that folder."""
 RECORD = "installed.json"
-"""The file that stands in the folder once everything is there."""
+"""The file that is in the folder once everything is installed."""
 X86_PROGRAM = "qemu-x86_64"
 CPU = "cortex-a76"
-"""The emulated one. With the scalable vectors of later ones OpenVINO computes wrong in QEMU."""
+"""The emulated processor. With the scalable vectors of later processors, OpenVINO computes wrong results in QEMU."""
 
 
 def qemu_folder() -> Path:
@@ -37,26 +37,26 @@ def qemu_folder() -> Path:
 
 
 def x86_emulator() -> Path | None:
-    """The QEMU that executes programs of this x86 system on other x86 processors; None where there is none."""
+    """The QEMU that emulates other x86 processors for programs of this x86 system; None if it is not installed."""
     ours = qemu_folder() / "usr" / "bin" / X86_PROGRAM
-    if os.path.isfile(ours):  # noqa: PTH113  # False where nothing may be read
+    if os.path.isfile(ours):  # noqa: PTH113  # False if the folder may not be read
         return ours
     found = shutil.which(X86_PROGRAM)
     return None if found is None else Path(found)
 
 
 class QemuDevice(Device):
-    """The arm64 builds of the runtimes, on this machine: their arithmetic, not their speed."""
+    """Runs the arm64 builds of the runtimes on this machine, to check their arithmetic; their speed means nothing."""
 
     contract_version = 1
     url_form = URL
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """The device.
+        """Returns the device.
 
         Raises:
-            InputError: It is another processor.
+            InputError: The URL names another processor.
         """
         if url != URL:
             raise InputError("no other processor is emulated", subject="--device", expected=URL, found=url)
@@ -65,10 +65,10 @@ class QemuDevice(Device):
     @staticmethod
     def is_installed() -> bool:
         """Whether QEMU and the arm64 runtimes are there."""
-        return os.path.isfile(qemu_folder() / RECORD)  # noqa: PTH113  # False where nothing may be read
+        return os.path.isfile(qemu_folder() / RECORD)  # noqa: PTH113  # False if the folder may not be read
 
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """The bundle's check, in an emulated process in the bundle's own folder.
+        """Starts the bundle's check in an emulated process.
 
         Raises:
             InputError: QEMU and the arm64 runtimes are not installed.
@@ -77,7 +77,7 @@ class QemuDevice(Device):
         return self._open(bundle, (*SERVE, ON_PROCESSOR))
 
     def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """The bundle's check in an emulated process, in the precision that the runtime chooses for that processor."""
+        """Starts the check in an emulated process, in the precision that the runtime chooses for the processor."""
         return self._open(bundle, (*SERVE, ON_PROCESSOR, IN_DEFAULT_PRECISION))
 
     @contextmanager
@@ -102,13 +102,13 @@ class QemuDevice(Device):
 
 
 class EmulatedSession(ServiceSession):
-    """A check that an emulator runs.
+    """A session with a check that an emulator runs.
 
     Args:
-        channel: Where it runs.
-        bundle: The bundle that it belongs to.
-        device: What errors call the device.
-        emulated: The processor, and by what it is emulated.
+        channel: The channel to the check.
+        bundle: The bundle that the check belongs to.
+        device: How errors name the device.
+        emulated: The processor and its emulator.
     """
 
     def __init__(self, channel: Channel, bundle: Bundle, device: str, emulated: str) -> None:
@@ -117,7 +117,7 @@ class EmulatedSession(ServiceSession):
 
     @property
     def executed_by(self) -> str:
-        """What the check says, and what emulated it."""
+        """What the check says of itself, with the processor and its emulator."""
         return f"{super().executed_by}, {self._emulated}"
 
     @property

@@ -27,25 +27,25 @@ from edgekit.progress import Step
 
 CONNECT_SECONDS = 15
 PATIENCE_SECONDS = 30
-"""How long what has arrived waits on the device for that."""
+"""How long files that have arrived are kept on the device for the next connection."""
 _SECONDS_BEFORE_RECONNECTS = (1.0, 2.0, 8.0)
-"""How long a network gets to come back, each time a copy breaks off: then it is taken up again."""
+"""Pauses before each attempt to reconnect after a copy breaks off; the copy continues where it broke off."""
 _CHUNK = 1 << 16
 _MEGABYTE = 10**6
 _NOT_FOUND = (126, 127)
-"""What a shell ends with where a command is not there, or is no program."""
+"""Exit codes of a shell if a command does not exist, or is no program."""
 
 
 class RemoteDevice(Device):
-    """A device with Python 3.10 or later, NumPy and the runtime of the bundle; nothing of EdgeKit.
+    """A device with Python 3.10 or later, NumPy and the bundle's runtime, without EdgeKit.
 
-    The bundle is copied there, and removed in the end, by :mod:`edgekit.devices.remote_copy`.
+    :mod:`edgekit.devices.remote_copy` copies the bundle to the device, and removes it in the end.
 
     Args:
-        url: What errors call it.
-        reach: What runs a command there; the command follows as one argument, for a POSIX shell.
-        python: The Python there.
-        folder: Where the bundle is put there; the system's folder for temporary files where nothing is given.
+        url: How errors name the device.
+        reach: The command that runs another one on the device; that one follows as one argument, for a POSIX shell.
+        python: The Python command on the device.
+        folder: The folder on the device that the bundle is copied into; None for the folder for temporary files.
     """
 
     def __init__(self, url: str, reach: Sequence[str], python: str, folder: str | None) -> None:
@@ -56,19 +56,19 @@ class RemoteDevice(Device):
 
     @abstractmethod
     def unreachable(self, end: HungUpError) -> InputError | None:
-        """What to say where no connection came about; None where one did, and what was run there ended."""
+        """The error if there was no connection; None if there was one, and the program on the device ended."""
 
     def open(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """The bundle's check, copied there and started; it and its folder go when the context is left.
+        """Copies the bundle to the device and starts its check; leaving the context ends it and removes the copy.
 
         Raises:
             InputError: The device cannot be reached.
-            RequirementError: It has no Python, or not the bundle's runtime, or no room.
+            RequirementError: The device lacks Python, the bundle's runtime or room.
         """
         return self._open(bundle, SERVE)
 
     def open_in_default_precision(self, bundle: Bundle) -> AbstractContextManager[Session]:
-        """Bring the bundle to the device, in the precision that the runtime there chooses by itself."""
+        """Bring the bundle to the device, in the precision that the runtime there chooses by default."""
         return self._open(bundle, (*SERVE, IN_DEFAULT_PRECISION))
 
     def open_for_throughput(self, bundle: Bundle, streams: int | None, batch: int) -> AbstractContextManager[Session]:
@@ -93,7 +93,7 @@ class RemoteDevice(Device):
                 self._remove(folder)
 
     def _copy(self, bundle: Bundle) -> tuple[Channel, str]:
-        """A channel to the device where the bundle's files have arrived, and the folder that they are in."""
+        """Copies the bundle to the device; returns a channel to the device, and the bundle's folder there."""
         records = file_records(bundle.path)
         request = {
             "parent": self._parent,
@@ -132,22 +132,22 @@ class RemoteDevice(Device):
         return message
 
     def _command(self) -> str:
-        """What the login shell there gets to run: the copying program, packed so that no shell can misread it."""
+        """The command for the login shell on the device: the copying program, encoded so that no shell changes it."""
         source = files("edgekit.devices").joinpath("remote_copy.py").read_bytes()
         packed = base64.b64encode(zlib.compress(source, 9)).decode()
         program = f'import base64,zlib;exec(zlib.decompress(base64.b64decode("{packed}")))'
         return f"{shlex.quote(self._python)} -c '{program}'"
 
     def _remove(self, folder: str) -> None:
-        """Removes what may be left there, as far as the device can still be reached."""
+        """Removes the folder on the device if it is still there and the device can be reached."""
         command = [*self._reach, f"rm -rf {shlex.quote(folder)}"]
         try:
             subprocess.run(command, timeout=CONNECT_SECONDS, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         except subprocess.TimeoutExpired:
-            return  # the copying program there removes it as soon as it notices that we are gone
+            return  # the copying program on the device removes the folder once it notices that the host is gone
 
     def _refused(self, end: HungUpError, *, reached: bool) -> EdgeKitError:
-        """What to say of a connection that did not come about, or broke off."""
+        """The error for a connection that was not made, or broke off."""
         if reached:
             return RequirementError(
                 f"the connection broke off {len(_SECONDS_BEFORE_RECONNECTS) + 1} times while the bundle was copied",

@@ -1,14 +1,14 @@
-"""Takes a bundle's files on a device, runs a program among them, and removes them when it ends or the host is gone.
+"""Receives a bundle's files on a device, runs a program of them, and removes them when it ends or the host is gone.
 
-EdgeKit sends this file's text to the Python on the device; it needs nothing but the standard library. The host speaks
-on standard input and is answered on standard output, a line of JSON a message:
+EdgeKit sends this file's text to the Python on the device; the file uses nothing but the standard library. The host
+writes to standard input and reads from standard output; each message is a line of JSON:
 
 1.  The host names the folder and the files, with their sizes and SHA-256 sums.
-2.  The answer tells how many bytes of each file have arrived: 0, or more where a connection broke off before.
+2.  The answer says how many bytes of each file have arrived: 0, or more if an earlier connection broke off.
 3.  The rest of the files follows, one after the other; the answer says that all have arrived as they were sent.
-4.  The host tells the program's arguments. From then on the program has standard input and output for itself.
+4.  The host sends the program's arguments. From then on the program alone uses standard input and output.
 
-When the connection breaks off while files arrive, the folder waits for the next connection for some seconds.
+If the connection breaks off while files arrive, the folder is kept for some seconds for the next connection.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ LEAST_PYTHON = (3, 10)
 _CHUNK = 1 << 16
 _SECONDS_BETWEEN_LOOKS = 0.2
 _SECONDS_TO_END = 5.0
-"""What the program gets to end by itself once the host is gone."""
+"""Time that the program has to end by itself once the host is gone."""
 _HUNG_UP = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 _OWNER = ".owner"
-"""The file that names the process that the folder belongs to."""
+"""The file with the id of the process that the folder belongs to."""
 
 
 class _BrokenOffError(Exception):
@@ -43,7 +43,7 @@ class _BrokenOffError(Exception):
 
 
 def main() -> int:
-    """The exit code of the program, or 1 where it did not come that far."""
+    """Returns the exit code of the program, or 1 if it was not started."""
     if sys.version_info < LEAST_PYTHON:
         needed, found = (".".join(map(str, version[:2])) for version in (LEAST_PYTHON, sys.version_info))
         _answer({"error": f"Python {needed} or later is needed, {sys.executable} is Python {found}"})
@@ -138,7 +138,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _read_line() -> bytes:
-    """A line of standard input and not a byte more: the rest is for others."""
+    """Reads one line of standard input and no further byte: the rest is read elsewhere."""
     line = b""
     while not line.endswith(b"\n"):
         line += _read(1)
@@ -148,7 +148,7 @@ def _read_line() -> bytes:
 def _read(most: int) -> bytes:
     try:
         data = os.read(0, most)
-    except ConnectionError:  # a connection may end so, too
+    except ConnectionError:  # a connection may end in this way, too
         data = b""
     if not data:
         raise _BrokenOffError

@@ -1,19 +1,19 @@
-"""What a device computed where EdgeKit does not reach: a results file that the bundle's own check wrote there.
+"""Results of a device to which EdgeKit does not connect: a file that the bundle's own check wrote there.
 
 The file is JSON::
 
     format            1
     manifest          the text of the manifest of the bundle that was run, which holds the SHA-256 of all its files
-    profile           the device profile of the build that was run; absent where the bundle holds one only
+    profile           the device profile of the build that was run; absent if the bundle holds only one build
     executed_by       runtime, device, system and units, as the device says
     load_ms           from the model's file to a model that is ready
-    samples           one a golden sample, in order:
+    samples           one per golden sample, in order:
       milliseconds      of one run
-      outputs           one an output of the manifest, in order:
+      outputs           one per output of the manifest, in order:
         name              the ONNX name
         values            the elements row by row, as 64-bit floats, little-endian, in Base64
 
-The outputs are judged here, not there, by the same floors as any other device's.
+EdgeKit judges the outputs when it reads the file, by the same floors as those of any other device.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from edgekit.schema import find_flaw
 
 SCHEMA_FILE = "devices/results.schema.json"
 MOST_SHOWN = 4
-"""How many elements an error shows."""
+"""How many elements of an output an error shows."""
 
 
 class ResultsDevice(Device):
-    """A device that has done its work already.
+    """A device that has run the bundle's check already.
 
     Args:
-        file: What it wrote.
+        file: The results file that it wrote.
     """
 
     def __init__(self, file: Path) -> None:
@@ -54,7 +54,7 @@ class ResultsDevice(Device):
         """The build that the device ran.
 
         Raises:
-            InputError: The file is missing or is none, or the bundle holds no such build.
+            InputError: The file is missing or is no results file, or the bundle holds no such build.
         """
         profile = self._read().get("profile", bundle.profile_name)
         found = [build for build in bundle.builds if build.profile_name == profile]
@@ -73,7 +73,7 @@ class ResultsDevice(Device):
         """The results, if they are this bundle's.
 
         Raises:
-            InputError: The file is missing, is none, or belongs to another bundle.
+            InputError: The file is missing, is no results file, or belongs to another bundle.
         """
         record = self._read()
         manifests = ((bundle.path / MANIFEST).read_bytes(), record["manifest"].encode(errors="surrogatepass"))
@@ -102,15 +102,15 @@ class ResultsDevice(Device):
 
 
 class ResultsSession(Session):
-    """Outputs that are known of the golden samples, and of nothing else.
+    """Returns the recorded outputs of the golden samples, and cannot run other inputs.
 
     Args:
-        file: What errors name.
+        file: The results file, for errors.
         record: The content of the file.
-        bundle: The bundle that it belongs to.
+        bundle: The bundle that the results belong to.
 
     Raises:
-        InputError: The samples or outputs in it are not the bundle's.
+        InputError: The samples or outputs in the file are not the bundle's.
     """
 
     def __init__(self, file: Path, record: Mapping[str, Any], bundle: Bundle) -> None:
@@ -123,14 +123,14 @@ class ResultsSession(Session):
 
     @property
     def executed_by(self) -> str:
-        """What the device said."""
+        """What executed the check, as the device said."""
         return str(self._record["executed_by"])
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """Outputs by name for the inputs of a golden sample.
 
         Raises:
-            RequirementError: The inputs are others.
+            RequirementError: The inputs are not those of a golden sample.
         """
         for inputs, outputs in self._known:
             if feeds.keys() == inputs.keys() and all(np.array_equal(feeds[name], inputs[name]) for name in inputs):
@@ -140,7 +140,7 @@ class ResultsSession(Session):
         )
 
     def intermediates(self, sample: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays | None:
-        """Nothing but outputs is known.
+        """Always fails: the file holds only outputs.
 
         Raises:
             RequirementError: Always.
@@ -150,7 +150,7 @@ class ResultsSession(Session):
         )
 
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
-        """What the device measured: one run a golden sample, whatever is asked for."""
+        """The times that the device measured: one run per golden sample, whatever the arguments are."""
         times = tuple(float(sample["milliseconds"]) for sample in self._record["samples"])
         return Timing(times, float(self._record["load_ms"]), None, {})
 
@@ -180,7 +180,7 @@ class ResultsSession(Session):
                 expected=golden.dtype.name,
                 found=", ".join(str(value) for value in values[:MOST_SHOWN]),
             )
-        with np.errstate(over="ignore"):  # what is too large for the type is infinite in it
+        with np.errstate(over="ignore"):  # values that are too large for the type become infinite
             return values.astype(golden.dtype).reshape(golden.shape)
 
     def _foreign(self, what: str, expected: object, found: object) -> InputError:

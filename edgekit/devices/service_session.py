@@ -1,4 +1,4 @@
-"""A bundle's own check, running somewhere with ``--serve``, as a session."""
+"""A session with a bundle's own check that runs with ``--serve``, in another process or on a device."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from edgekit.model import Arrays
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
 _KILLED = (-9, 137)
 _CONNECTION_LOST = 255
-"""What ``ssh`` ends with."""
+"""The exit code of ``ssh`` when the connection is lost."""
 
 
 class ModelFailedError(RequirementError):
-    """The device was reached, and the model could not be loaded or run there as it was asked."""
+    """The device was reached, but the model could not be loaded or run there as requested."""
 
 
 class ServiceSession(Session):
-    """The check of a bundle at the other end of a channel; waits until it has loaded the model.
+    """The check of a bundle at the other end of a channel; the constructor waits until it has loaded the model.
 
     Args:
-        channel: Where it runs.
-        bundle: The bundle that it belongs to.
-        device: What errors call the device.
+        channel: The channel to the check.
+        bundle: The bundle that the check belongs to.
+        device: How errors name the device.
 
     Raises:
         RequirementError: The check cannot run there, or cannot load the model.
@@ -47,12 +47,12 @@ class ServiceSession(Session):
 
     @property
     def executed_by(self) -> str:
-        """What the check says: runtime, version, unit, threads, machine."""
+        """What the check says of itself: runtime, version, unit, threads, machine."""
         return f"{self._greeting['runtime']}, on {self._greeting['machine']}"
 
     @property
     def default_precision(self) -> str | None:
-        """What the runtime would compute in by itself; None where that is what it computes in."""
+        """The precision that the runtime would choose by default; None if the check computes in that precision."""
         return self._greeting["default_precision"] or None
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
@@ -67,7 +67,7 @@ class ServiceSession(Session):
         return dict(zip((feature.name for feature in self._bundle.outputs), unpack(payload), strict=True))
 
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
-        """The latency of one sample, by the device's own clock; the sample is sent once while it stays the same.
+        """Measures the latency of one sample by the device's clock; sends the sample only if it is a new one.
 
         Raises:
             RequirementError: The model fails, or the device went away.
@@ -80,7 +80,7 @@ class ServiceSession(Session):
         )
 
     def throughput(self, sample: Mapping[str, np.ndarray], seconds: float) -> Throughput:
-        """Inferences at the same time, by the device's own clock; the sample is sent once while it stays the same.
+        """Runs inferences at the same time, timed by the device's clock; sends the sample only if it is a new one.
 
         Raises:
             RequirementError: The model fails, or the device went away.
@@ -144,7 +144,7 @@ def require_python_check(bundle: Bundle, device: str) -> None:
     """Refuses a bundle that has no check to run on a device with Python.
 
     Raises:
-        RequirementError: It has none.
+        RequirementError: The bundle has no such check.
     """
     if not (bundle.path / PROGRAM).is_file():
         raise RequirementError(
@@ -155,7 +155,7 @@ def require_python_check(bundle: Bundle, device: str) -> None:
 
 
 def silent(device: str, seconds: float) -> EdgeKitError:
-    """What to say of a device that does not answer."""
+    """The error for a device that does not answer."""
     return RequirementError(
         f"the device has been silent for {seconds:g} s",
         subject=device,

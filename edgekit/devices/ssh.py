@@ -1,4 +1,4 @@
-"""A device that OpenSSH reaches: ``ssh://user@host[:port]``."""
+"""A device that is reached by OpenSSH: ``ssh://user@host[:port]``."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from edgekit.errors import InputError
 FORM = "ssh://[user@]host[:port][?python=COMMAND&folder=FOLDER&config=FILE]"
 _PARAMETERS = {"python", "folder", "config"}
 ALIVE_SECONDS = 10
-"""How often the connection is asked whether it still stands; three times without an answer it is broken."""
+"""Seconds between checks of the connection; after three checks without an answer it counts as broken."""
 _SSH_FAILED = 255
 _REFUSALS = (
     ("Host key verification failed", "its host key is not a known one", "connect once with `ssh` and look at the key"),
     ("Permission denied", "does not let us in", "`ssh` must get in without asking: by a key in an agent, for example"),
     ("Too many authentication failures", "does not let us in", "name the key in ~/.ssh/config (IdentityFile)"),
 )
-"""What OpenSSH says of a failure that is not the network's, what we say, and what helps."""
+"""For failures that are not the network's: what OpenSSH prints, EdgeKit's message, and its hint."""
 
 
 class SshDevice(RemoteDevice):
     """A device with OpenSSH's server.
 
     Args:
-        url: As it was given.
+        url: The URL as it was given, for errors.
         destination: What ``ssh`` connects to.
-        port: Another one than ssh's own choice.
-        python: The Python there.
-        folder: Where the bundle is put there; the system's folder for temporary files where nothing is given.
+        port: The port; None for ssh's own choice.
+        python: The Python command on the device.
+        folder: The folder on the device that the bundle is copied into; None for the folder for temporary files.
         config: A configuration file in place of ``~/.ssh/config``.
     """
 
@@ -63,7 +63,7 @@ class SshDevice(RemoteDevice):
         """The device that ``url`` names.
 
         Raises:
-            InputError: The URL is not written so.
+            InputError: The URL is not of the form :data:`FORM`, or its configuration file does not exist.
         """
         parts = urlsplit(url)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -86,7 +86,7 @@ class SshDevice(RemoteDevice):
         )
 
     def unreachable(self, end: HungUpError) -> InputError | None:
-        """What OpenSSH says where no connection came about."""
+        """The error if OpenSSH could not connect; None if it could."""
         if end.code != _SSH_FAILED:
             return None
         for words, message, hint in _REFUSALS:
