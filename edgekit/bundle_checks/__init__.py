@@ -1,1 +1,1 @@
-"""What is done with a bundle that was written earlier: verify it again, measure it."""
+"""Verifies and measures bundles that were written earlier."""

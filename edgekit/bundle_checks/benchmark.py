@@ -1,4 +1,4 @@
-"""Measures bundles beside one another."""
+"""Measures the latency, load time and memory of bundles in turns."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ class Candidate:
     name: str
     executed_by: str
     of_device: bool
-    """Whether the device's own runtime executed it, on the device."""
+    """Whether the device's own runtime executed the model, on the device."""
     latency: Latency
     load_ms: float
     """From the model's file to a session that is ready."""
     peak_memory: int | None
-    """Bytes that the process that executed it had in memory at most; None where the device does not tell."""
+    """Most bytes that the executing process had in memory; None if the device does not report it."""
     settings: Mapping[str, str]
-    """What was pinned."""
+    """The settings that were fixed, such as threads and precision."""
 
     @property
     def interval(self) -> Interval | None:
-        """In which interval the median lies, in ms, with 95 % confidence; None after too few turns."""
+        """The 95 % confidence interval of the median, in ms; None after too few turns."""
         return median_interval(self.latency)
 
     def ratio_to(self, first: Candidate) -> float:
-        """Its P50 over that of the first one; above 1 is slower."""
+        """This candidate's P50 over that of the first one; above 1 is slower."""
         return self.latency.percentile(50) / first.latency.percentile(50)
 
     def ratio_interval_to(self, first: Candidate) -> Interval | None:
-        """In which interval that ratio lies, with 95 % confidence; None after too few turns."""
+        """The 95 % confidence interval of the ratio to the first candidate; None after too few turns."""
         return ratio_interval(self.latency, first.latency)
 
     def as_record(self, first: Candidate) -> dict[str, Any]:
@@ -85,18 +85,18 @@ def bench_bundle(
 ) -> list[Candidate]:
     """Measures a bundle in turns with what it is compared to.
 
-    Where a runtime is pinned to a precision that it would not choose by itself, the bundle is measured in its own
-    choice too, if it runs in that.
+    If a runtime was set to a precision that it would not choose by default, the bundle is also measured in the
+    runtime's own choice, if it runs in that precision.
 
     Args:
         bundle: The bundle.
-        against: A second one.
+        against: A second bundle.
         model: The original, executed by ONNX Runtime on this machine.
-        step: Told of the turns.
-        device: What executes the bundles; this machine where nothing is given.
-        warn: Told of a precision in which a bundle does not run, and of instruction sets that are not measured.
-        sets: Instruction sets with which each bundle is measured as well, on this machine. Those that this processor
-            does not execute by itself are left out: times of an emulator tell nothing.
+        step: Called after each turn.
+        device: The device that executes the bundles; None for this machine.
+        warn: Called for a precision in which a bundle does not run, and for instruction sets that are not measured.
+        sets: Instruction sets with which each bundle is measured as well, on this machine. Sets that this processor
+            does not execute itself are left out: times of an emulator say nothing.
 
     Returns:
         The bundle first, then the others.
@@ -160,7 +160,7 @@ def _executes(bundle: Bundle, name: str, warn: Callable[[str], None] | None) -> 
 
 
 class _Clock:
-    """Times one sample in a session, and keeps what the session tells beside the times."""
+    """Times one sample in a session, and keeps the load time, memory and settings that the session reports."""
 
     def __init__(self, session: Session, feeds: Arrays) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""A bundle's original model: found again, and timed in a process of its own."""
+"""A bundle's original model: loaded as it was packaged, and timed in a separate process."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from edgekit.stages.words_as_numbers import WordsAsNumbers
 
 
 def original_of(bundle: Bundle, model: Path) -> Model:
-    """The original that the bundle was made from, its shapes fixed as they were.
+    """The original that the bundle was made from, with its shapes fixed as they were at packaging.
 
     Raises:
-        InputError: It is another file, or a file that it keeps its tensors in is.
+        InputError: The model's file, or an external file of its tensors, is not the one that was packaged.
     """
     sources = bundle.manifest["source"]["files"]
     if not model.is_file():
@@ -75,7 +75,7 @@ def original_of(bundle: Bundle, model: Path) -> Model:
     outputs = None if declared is None else DeclaredOutputs.parse(declared, bundle.path)
     loaded = _to_try(replace(loaded, class_names=labels or loaded.class_names, declared=outputs), bundle)
     completed = stage_record(bundle.manifest, FixShapes.name).get("request")
-    request = completed or {key: options[key] for key in ("dims", "shapes")}  # older bundles hold what was asked alone
+    request = completed or {key: options[key] for key in ("dims", "shapes")}  # older bundles hold only what was asked
     fixed = FixShapes(ShapeRequest.declared(**request), defaults=completed is None)(loaded).model
     if stage_record(bundle.manifest, RandomInputs.name):
         fixed = RandomInputs()(fixed).model
@@ -89,10 +89,10 @@ def original_of(bundle: Bundle, model: Path) -> Model:
 
 
 def _to_try(loaded: Model, bundle: Bundle) -> Model:
-    """The model with the sizes and values of a golden sample to try it at, as it was packaged with those of a sample.
+    """The model with sizes and values of a golden sample at which it can be tried.
 
-    Sizes of several names may have to fit each other, and integers to point into what has these sizes: few that are
-    drawn do, and every try takes seconds.
+    Sizes with several names may have to fit each other, and integers may be indexes into tensors of these sizes: few
+    random ones fit, and every try takes seconds. At packaging, a sample gave the sizes and values.
     """
     golden, _ = next(bundle.golden(), ({}, {}))
     given = {spec.name: golden[spec.name] for spec in loaded.inputs if spec.name in golden}
@@ -121,11 +121,11 @@ def open_original(bundle: Bundle, model: Path, timeout: float = SILENCE_SECONDS)
     """The original on this machine, executed by ONNX Runtime with its optimizations, on one thread.
 
     Raises:
-        InputError: It is not the bundle's original.
-        RequirementError: ONNX Runtime cannot execute it.
+        InputError: The model is not the bundle's original.
+        RequirementError: ONNX Runtime cannot execute the original.
     """
     original = original_of(bundle, model)
-    runtime = reference_of(original, fast=True).executed_by  # what is wrong with it is told here, in its own words
+    runtime = reference_of(original, fast=True).executed_by  # raises ONNX Runtime's own error
     with tempfile.TemporaryDirectory() as folder:
         _write_order(Path(folder), bundle, original, runtime)
         with Channel([sys.executable, "-m", original_service.__name__, folder], timeout) as channel:
@@ -133,7 +133,7 @@ def open_original(bundle: Bundle, model: Path, timeout: float = SILENCE_SECONDS)
 
 
 def _write_order(folder: Path, bundle: Bundle, original: Model, runtime: str) -> None:
-    """What :mod:`edgekit.execution.lone_session` reads; tensors in files stay where they are if they can."""
+    """Writes what :mod:`edgekit.execution.lone_session` reads; tensors in external files are not copied if possible."""
     folders = tensor_folders(original)
     zeros = zero_states(original)
     order = {
@@ -156,9 +156,9 @@ def _write_order(folder: Path, bundle: Bundle, original: Model, runtime: str) ->
 
 
 class OriginalSession(ServiceSession):
-    """The original in another process."""
+    """A session with the original in another process."""
 
     @property
     def executed_by(self) -> str:
-        """What the reference says."""
+        """What the reference runtime says of itself."""
         return str(self._greeting["runtime"])

@@ -1,7 +1,7 @@
-"""Executes a bundle's original for :mod:`edgekit.bundle_checks.original`, in a process that holds nothing else.
+"""Executes a bundle's original for :mod:`edgekit.bundle_checks.original`, in a process that does nothing else.
 
-``python -m edgekit.bundle_checks.original_service FOLDER``, of a folder that
-:mod:`edgekit.execution.lone_session` describes.
+It is run as ``python -m edgekit.bundle_checks.original_service FOLDER``; :mod:`edgekit.execution.lone_session`
+describes the folder.
 """
 
 from __future__ import annotations

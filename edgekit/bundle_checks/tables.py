@@ -1,4 +1,4 @@
-"""Tables of samples for a bundle: they become a folder with a file a row, for as long as it is needed."""
+"""Turns tables of samples for a bundle into a temporary folder with one file per row."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from edgekit.errors import InputError
 def sample_folder(
     bundle: Bundle, data: Path | None, table: Table | SampleList | None, label: str | None, warn: Callable[[str], None]
 ) -> Iterator[Path | None]:
-    """The samples for a bundle as a folder: a table is written as such, a folder stays.
+    """The samples for a bundle as a folder: a table is written as one, a folder is returned unchanged.
 
     Args:
-        bundle: What takes the columns.
+        bundle: The bundle whose inputs take the columns.
         data: A folder, or a file that holds a table.
-        table: A table or a list of samples in memory, which counts in place of it.
+        table: A table or a list of samples in memory, which is used in place of ``data``.
         label: The column of the table that holds the class.
-        warn: Told of columns that are not used, and of digits that are lost.
+        warn: Called for columns that are not used, and for digits that are lost.
 
     Raises:
-        InputError: The table does not fit the bundle, or a column is named and there is no table.
+        InputError: The table does not fit the bundle, or ``label`` is given and there is no table.
     """
     if table is None and data is not None and is_table_file(data):
         table = read_lines(data) if is_line_file(data) else read_table(data)

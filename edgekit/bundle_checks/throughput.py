@@ -1,4 +1,4 @@
-"""Measures how many inferences bundles get done when several run at the same time."""
+"""Measures the throughput of bundles when several inferences run at the same time."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from edgekit.registry import canonical_of, find_profile
 from edgekit.timing.latency import Interval, Latency, median_interval, ratio_interval
 
 TURN_SECONDS = 0.5
-"""A turn keeps one model busy for about this long."""
+"""Seconds for which a turn keeps one model busy."""
 TURNS = 8
 WARM_UP_SECONDS = 0.2
 MOST_STREAMS = 1024
-"""Each takes a thread or more; more than this many no device has processors for."""
+"""Largest number of streams: each takes at least one thread, and no device has more processors than this."""
 SAME = 1e-3
-"""The rows of a batch of one sample may differ by this part of the largest number: sums are added in another order."""
+"""Rows of a batch of equal samples may differ by this share of the largest number, since sums are added in another
+order."""
 
 
 @dataclass(frozen=True)
@@ -42,30 +43,30 @@ class ThroughputCandidate:
 
     @cached_property
     def times(self) -> Latency:
-        """Milliseconds a sample, one a turn: a turn's time over the samples that got done in it."""
+        """Milliseconds per sample, one figure per turn: the turn's time over the number of samples processed in it."""
         return Latency(tuple(turn.elapsed_ms / (len(turn.milliseconds) * self.batch) for turn in self.turns))
 
     @property
     def samples_per_second(self) -> float:
-        """How many samples get done in a second, by the median of the turns."""
+        """Samples processed per second, by the median of the turns."""
         return 1e3 / self.times.percentile(50)
 
     @property
     def interval(self) -> Interval | None:
-        """In which interval that lies, with 95 % confidence."""
+        """The 95 % confidence interval of the samples per second; None after too few turns."""
         return _inverse(median_interval(self.times), 1e3)
 
     def ratio_to(self, first: ThroughputCandidate) -> float:
-        """Its samples a second over those of the first one; above 1 is faster."""
+        """This candidate's samples per second over those of the first one; above 1 is faster."""
         return self.samples_per_second / first.samples_per_second
 
     def ratio_interval_to(self, first: ThroughputCandidate) -> Interval | None:
-        """In which interval that ratio lies, with 95 % confidence."""
+        """The 95 % confidence interval of the ratio to the first candidate; None after too few turns."""
         return _inverse(ratio_interval(self.times, first.times), 1.0)
 
     @property
     def latency(self) -> Latency:
-        """How long each inference took beside the others."""
+        """The latency of each inference while the others ran."""
         return Latency(tuple(one for turn in self.turns for one in turn.milliseconds))
 
     def as_record(self, first: ThroughputCandidate) -> dict[str, Any]:
@@ -96,20 +97,20 @@ def bench_throughput(
     step: Step | None = None,
     device: Device | None = None,
 ) -> list[ThroughputCandidate]:
-    """Measures bundles in turns, each kept busy with as many inferences at once as it is given streams.
+    """Measures bundles in turns, each kept busy with ``streams`` inferences at the same time.
 
-    Each inference is of the first golden sample, N times in a batch of N.
+    Each inference is of the first golden sample, which is repeated N times in a batch of N.
 
     Args:
         bundle: The bundle.
-        against: A second one.
-        streams: How many inferences run at once; None for the runtime's own choice.
+        against: A second bundle.
+        streams: How many inferences run at the same time; None for the runtime's own choice.
         batch: Samples in each inference.
-        step: Told of the turns.
-        device: What executes the bundles; this machine where nothing is given.
+        step: Called after each round of turns.
+        device: The device that executes the bundles; None for this machine.
 
     Returns:
-        The bundle first, then the other one.
+        The bundle first, then ``against``.
 
     Raises:
         RequirementError: A bundle's files are changed, its model computes something else in a batch, or the device
@@ -142,7 +143,7 @@ def bench_throughput(
 
 
 def _in_turns(sessions: Mapping[str, tuple[Session, Arrays]], step: Step | None) -> dict[str, list[Throughput]]:
-    """:data:`TURNS` for each; every second round goes in reverse order."""
+    """The results of :data:`TURNS` turns of each session; every second round goes in reverse order."""
     for session, feeds in sessions.values():
         session.throughput(feeds, WARM_UP_SECONDS)
     turns: dict[str, list[Throughput]] = {name: [] for name in sessions}
@@ -156,7 +157,7 @@ def _in_turns(sessions: Mapping[str, tuple[Session, Arrays]], step: Step | None)
 
 
 def _not_in_batches(bundle: Bundle, batch: int, feeds: Arrays, error: ModelFailedError) -> RequirementError:
-    """What to say of a model that does not run on N samples."""
+    """The error for a model that does not run on ``batch`` samples at once."""
     given = ", ".join(f"{name} {'×'.join(map(str, array.shape))}" for name, array in feeds.items() if array.ndim)
     return RequirementError(
         f"the model does not run on {batch} samples beside one another in the first dimension of inputs: {given}",
@@ -168,10 +169,10 @@ def _not_in_batches(bundle: Bundle, batch: int, feeds: Arrays, error: ModelFaile
 
 
 def _require_batches(bundle: Bundle, batch: int) -> None:
-    """Refuses a bundle that cannot be given N samples at once.
+    """Refuses a bundle that cannot run ``batch`` samples at once.
 
     Raises:
-        InputError: It keeps states, or its model has a fixed batch that its target does not change.
+        InputError: The model keeps states, or has a fixed batch size that its target does not change.
     """
     if bundle.states:
         raise InputError(
@@ -190,10 +191,10 @@ def _require_batches(bundle: Bundle, batch: int) -> None:
 
 
 def _require_rows(outputs: Arrays, batch: int, bundle: Bundle) -> None:
-    """Refuses a model that does not compute for N equal samples N times the same.
+    """Checks that a model computes the same output for each of ``batch`` equal samples.
 
     Raises:
-        RequirementError: It does not.
+        RequirementError: An output has another shape, or differs between the samples.
     """
     _, golden = next(bundle.golden())
     for name, one in golden.items():

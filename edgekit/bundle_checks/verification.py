@@ -50,7 +50,7 @@ from edgekit.witness import Witness, require_executed
 
 @dataclass(frozen=True)
 class LabelsFound:
-    """Accuracy on labelled data where the original is not at hand: it stands beside what the manifest says of it."""
+    """Accuracy on labelled data without the original, whose accuracy is known only from the manifest."""
 
     built: float
     samples: int
@@ -60,24 +60,25 @@ class LabelsFound:
 
 @dataclass(frozen=True)
 class Verification:
-    """What holds of a bundle: its files are as they were written, and it computes what the golden data say."""
+    """Result for a bundle whose files are unchanged and which computes its golden outputs."""
 
     executed_by: str
     golden: tuple[OutputAccuracy, ...]
     accuracy: Accuracy | None
-    """On the further data, against the original."""
+    """Accuracy on the further data against the original or recorded outputs; None without these or without data."""
     labels: LabelsFound | None
-    """On the further data, without the original."""
+    """Accuracy on the labels of the further data, without the original; None if it was not measured."""
     divergence: Divergence | None = None
-    """What the device computes inside, where that was asked for."""
+    """Comparison of the values inside the model on the device; None if it was not requested."""
     testimony: Testimony | None = None
-    """What a second runtime computes, where that was asked for."""
+    """What a second runtime computes; None if it was not requested."""
     fed_back: Sequel | None = None
-    """How near it stays to the original where both go on with their own states, on further data that are a sequence."""
+    """How near the bundle stays to the original if both feed back their own states, on further data that are a
+    sequence."""
     remarks: tuple[str, ...] = ()
-    """What people should know beside the figures of the accuracy."""
+    """What people should know in addition to the figures of the accuracy."""
     further: Mapping[str, Verification] = field(default_factory=dict)
-    """The same of the builds for further devices, by profile."""
+    """The results of the builds for further devices, by profile."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for ``--json``."""
@@ -107,22 +108,22 @@ def verify_bundle(
     layers: bool = False,
     witness: Witness | None = None,
 ) -> Verification:
-    """Hashes every file, runs the golden data, and measures the accuracy on ``data`` where there are some.
+    """Hashes every file, runs the golden data, and measures the accuracy on ``data`` if it is given.
 
     Args:
         bundle: The bundle.
-        data: A folder of samples; they need labels where ``model`` is not given.
+        data: A folder of samples, with labels or recorded outputs if ``model`` is not given.
         model: The original, to compare with.
-        step: Told of the samples that are done.
-        declared: How pictures or sounds become the input, for a bundle that does not hold it.
-        device: What executes the bundle; this machine where nothing is given.
-        layers: Compare what the device computes inside too, on the first golden sample: with the original where
-            ``model`` is given, else with the graph that the bundle ships.
-        witness: A second runtime that is to execute the golden samples too; it has to reach the same floors.
+        step: Called after each sample.
+        declared: How pictures or sounds become the input, for a bundle that does not state it.
+        device: The device that executes the bundle; None for this machine.
+        layers: Also compare intermediate values on the first golden sample: with the original if ``model`` is given,
+            else with the graph that the bundle ships.
+        witness: A second runtime that executes the golden samples, too, and has to reach the same floors.
 
     Raises:
         RequirementError: A file is changed, the bundle is not accurate enough, or the device cannot run it; with
-            ``layers`` it is a :class:`edgekit.diagnosis.divergence.DivergedError` where outputs are wrong.
+            ``layers`` and wrong outputs, a :class:`edgekit.diagnosis.divergence.DivergedError`.
         InputError: The data or the model do not fit the bundle, or the device cannot be reached.
     """
     if data is None and model is not None and not layers:
@@ -236,7 +237,7 @@ def _verify_executed(
 
 
 def _resolved(declared: Preprocessing | None, inputs: tuple[ValueSpec, ...], data: Path) -> Preprocessing | None:
-    """What was declared, with all that it leaves out; None where the samples are arrays, which need none."""
+    """The declared preprocessing, completed by defaults; None if the samples are arrays, which need none."""
     if any(file.suffix.casefold() == ".npz" for file in sample_files(data)):
         return None
     return resolve_preprocessing(declared, inputs)
@@ -265,7 +266,7 @@ def _golden(bundle: Bundle, runner: Runner) -> tuple[OutputAccuracy, ...]:
 
 
 def _held_against(floors: Sequence[Mapping[str, Any]]) -> str:
-    """What golden outputs are, in words."""
+    """A description of the golden outputs: the original's, the built model's, or some of each."""
     built = [repr(floor["name"]) for floor in floors if floor.get("folder", "outputs") != "outputs"]
     if not built:
         return "the original model's outputs"
@@ -326,7 +327,7 @@ def _against_original(
 
 
 def _against_recorded(bundle: Bundle, runner: Runner, recording: Recording, step: Step | None) -> Accuracy:
-    """The accuracy on what the framework computed; the original is not needed."""
+    """The accuracy against outputs that the framework computed and the samples hold, without the original."""
     kind = Kind(bundle.manifest["model"]["kind"])
     outputs, task = compare(recording, recording, runner, recording.names(), step, choice=bundle.class_choice)
     floors = Floors.of(

@@ -1,8 +1,8 @@
 """Writes golden data: a few inputs and the outputs that belong to them, for the check on the device.
 
-A device is held against the original model's outputs, as far as what was built is near enough to them. A small model
-may be so far off that zeros, or another sample's outputs, are as near: against the original no floor that a right
-device reaches would prove anything then. Such an output is held against what was built computed here instead.
+A device's outputs are compared with those of the original model if the built model is near enough to them. A small
+model may be so far from the original that zeros, or another sample's outputs, are as near: no floor that a correct
+device reaches would then prove anything. Such an output is compared with what the built model computed here instead.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from edgekit.target import Feature
 GOLDEN_SAMPLES = 3
 MOST_GOLDEN_SIZES = 8
 ORIGINAL, BUILT = "outputs", "built"
-"""Folders of a golden sample: the original's outputs, and what was built computed here."""
+"""Folders of a golden sample: the original's outputs, and what the built model computed here."""
 MOST_ASKED_DB = AS_GOOD_AS_RIGHT_DB
-"""More is not asked of a device's own arithmetic, which may be half precision."""
+"""The highest floor for a device, whose arithmetic may be half precision."""
 DEVICE_MARGIN_DB = 6.0
-"""How much nearer to the original the artifact may be here than on the device, which rounds at other places: twice the
-error."""
+"""How many dB nearer to the original the artifact may be here than on the device, which rounds at other places: a
+factor of two in the error."""
 ABOVE_WRONG_DB = 1.0
-"""How far above the best wrong answer a floor has to be."""
+"""How many dB above the best wrong output a floor has to be."""
 
 
 def write_golden(
@@ -51,31 +51,31 @@ def write_golden(
     further: str | None = None,
     lengths: Lengths | None = None,
 ) -> dict[str, Any]:
-    """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy``: one sample a folder.
+    """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy``, one folder per sample.
 
-    They are the first :data:`GOLDEN_SAMPLES` (of a sequence the first
+    The golden samples are the first :data:`GOLDEN_SAMPLES` (for a sequence, the first
     :data:`edgekit.execution.recurrence.GOLDEN_STEPS`), and one for each size of open dimensions that the accuracy was
-    measured at, up to :data:`MOST_GOLDEN_SIZES`. An output that is held against what was built has a file in
+    measured at, up to :data:`MOST_GOLDEN_SIZES`. An output that is compared with the built model's has a file in
     ``<sample>/built`` as well.
 
     Args:
-        folder: Where to write; it is made.
-        samples: What to take the first of; samples of other sizes are made of them.
+        folder: The folder to write to; it is made.
+        samples: The samples to take the first from; samples of other sizes are made from them.
         original: Computes the outputs.
-        built: What was built, to see how accurate it is on these samples.
+        built: The built model, to measure how accurate it is on these samples.
         inputs: The inputs in the manifest's order.
         outputs: The outputs in the manifest's order.
-        kind: What was built.
-        accuracy: Its accuracy on all samples.
-        further: The profile of a further build of the same model: inputs and the original's outputs are there already,
-            and what was built goes into ``<sample>/built-<profile>``.
-        lengths: What lengths stay below in samples of other sizes.
+        kind: The kind of the built model.
+        accuracy: The built model's accuracy on all samples.
+        further: The profile of a further build of the same model: inputs and the original's outputs exist already, and
+            the built model's outputs go into ``<sample>/built-<profile>``.
+        lengths: The values below which lengths stay in samples of other sizes.
 
     Returns:
         The manifest's ``golden``. A device may compute a float build in half precision, whatever it was built as, and
-        has to reach that floor; a quantized build has to be as accurate as here, save for :data:`DEVICE_MARGIN_DB`. No
-        floor is one that :mod:`edgekit.device_check.wrong_answers` reach, as far as the samples tell them from right
-        ones.
+        has to reach that floor; a quantized build has to be as accurate as here, except for :data:`DEVICE_MARGIN_DB`.
+        No floor is one that :mod:`edgekit.device_check.wrong_answers` reach, as far as the samples can tell them from
+        correct ones.
     """
     comparison = Comparison(tuple(feature.name for feature in outputs))
     restart(original)
@@ -107,25 +107,25 @@ def write_golden(
 def _is_of_no_use(
     floor: dict[str, Any], output: OutputAccuracy, right: Sequence[np.ndarray], kind: Kind, accuracy: Accuracy
 ) -> bool:
-    """Whether a floor against the original's outputs is reached by wrong answers, or not even by what was built."""
+    """Whether wrong outputs reach a floor against the original's outputs, or the built model does not reach it."""
     if floor["floor_db"] is None:
         least = mismatch_of_wrong(right)
         return least is not None and floor["max_mismatch"] >= least
     if output.sqnr_db is not None and output.sqnr_db < floor["floor_db"]:
-        return True  # it was accepted all the same
+        return True  # the user accepted the build although it misses the floor
     if kind is Kind.FLOAT32:
-        return False  # which is never below LEAST_DB, and what the original does not determine no build does
+        return False  # its floor is at least LEAST_DB; what the original does not determine, no build does
     return bool(floor["floor_db"] < _least_above_wrong(floor["name"], right, accuracy))
 
 
 def _least_above_wrong(name: str, right: Sequence[np.ndarray], accuracy: Accuracy) -> float:
     if accuracy.ranked is not None and name in accuracy.ranked.by_place_db:
-        return ABOVE_WRONG_DB  # than zeros: a device may put rows in another order
+        return ABOVE_WRONG_DB  # above zeros only: a device may put rows in another order
     return min(MOST_ASKED_DB, max(DECISION_DB, sqnr_of_wrong(right) + ABOVE_WRONG_DB))
 
 
 def _floor_of_built(floor: dict[str, Any], made: Sequence[np.ndarray], accuracy: Accuracy) -> dict[str, Any]:
-    """What a device has to reach against what was built computed here, which is the same but for rounding."""
+    """The floor of a device's output against what the built model computed here, which differs only by rounding."""
     name = floor["name"]
     if floor["floor_db"] is not None or (made[0].dtype.itemsize == 1 and made[0].dtype.kind in "iu"):
         least = _least_above_wrong(name, made, accuracy)
@@ -138,7 +138,7 @@ def _floor_of_built(floor: dict[str, Any], made: Sequence[np.ndarray], accuracy:
 def _of_other_sizes(
     samples: Samples, inputs: tuple[Feature, ...], accuracy: Accuracy, lengths: Lengths | None
 ) -> Iterator[Sample]:
-    """A sample for each size; the last one is the greatest, so it stays where there are too many."""
+    """Yields a sample for each size; if there are too many sizes, the last one, which is the greatest, is kept."""
     specs = [feature.spec for feature in inputs]
     others = [size.sizes for size in accuracy.sizes[1:]]
     kept = others if len(others) <= MOST_GOLDEN_SIZES else [*others[: MOST_GOLDEN_SIZES - 1], others[-1]]
@@ -159,7 +159,7 @@ def _save_one(folder: Path, position: int, array: np.ndarray) -> None:
 
 
 def _is_quantized(output: OutputAccuracy, accuracy: Accuracy) -> bool:
-    """Whether it holds numbers of 8 bits, of which one count more or less is rounding."""
+    """Whether an output holds 8-bit numbers, for which a difference of 1 is rounding."""
     return any(each.picture_db is not None for each in accuracy.outputs if each.name == output.name)
 
 
@@ -167,7 +167,7 @@ def _floor(output: OutputAccuracy, kind: Kind, accuracy: Accuracy) -> dict[str, 
     floor_db = max_mismatch = None
     exact = kind is Kind.FLOAT32
     if output.name in accuracy.vanished:
-        max_mismatch = 1.0  # nothing on these inputs tells one device from another
+        max_mismatch = 1.0  # on these inputs, this output cannot show a wrong device
     elif output.sqnr_db is None:
         max_mismatch = accuracy.integer_floor(output) if exact else min(1.0, output.mismatch + MAX_DISAGREEMENT)
         if output.mismatch > max_mismatch:  # these few samples differ more than all do

@@ -1,4 +1,4 @@
-"""What every Python check in a bundle is made of: the target's ``check.py``, and the host's part beside it."""
+"""Assembles the Python check of a bundle: the target's ``check.py``, and EdgeKit's common modules beside it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from edgekit.target import DeviceCheck
 
 PROGRAM = "check.py"
 SERVE = (PROGRAM, "--serve")
-"""Its arguments when a host is to be served."""
+"""The program with the argument that makes it serve a host."""
 IN_DEFAULT_PRECISION = "--device-precision"
-"""A further one: in the precision that the runtime chooses by itself."""
+"""Argument to run in the precision that the runtime chooses by default."""
 ON_PROCESSOR = "--cpu"
-"""A further one: on the processor, where the bundle is for something beside it that an emulator does not have."""
+"""Argument to run on the processor even if the bundle is for another unit, which an emulator does not have."""
 _BESIDE_IT = {
     "golden_check.py": "edgekit.device_check",
     "check_service.py": "edgekit.device_check",
     "instruction_sets.py": "edgekit",
 }
-"""Files of the host's that stand beside the program, each with the package that has it."""
+"""EdgeKit's files that ship beside the program, each with the package that contains it."""
 
 
 def together(streams: int | None, batch: int) -> tuple[str, ...]:
-    """Further ones: how many inferences run at once, by the runtime's choice where None, and of how many samples."""
+    """Arguments to run ``streams`` inferences at once (None: as the runtime chooses), each of ``batch`` samples."""
     return "--streams", "auto" if streams is None else str(streams), "--batch", str(batch)
 
 

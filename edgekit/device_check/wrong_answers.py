@@ -1,6 +1,6 @@
-"""What a device reaches on golden samples that computes something else: a floor below that proves nothing.
+"""The accuracy that wrong outputs reach on golden samples by chance: a floor below it proves nothing.
 
-It may give zeros, the same for every sample, or for a sample what belongs to another one.
+A wrong device may output zeros, the same values for every sample, or the outputs of another sample.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 from edgekit.comparison.numbers.metrics import decibels
 
 AS_GOOD_AS_RIGHT_DB = 25.0
-"""An answer that is so near to the right one is not wrong: a device whose arithmetic is half precision is no nearer."""
+"""An output with at least this SQNR is not wrong: a correct device with half-precision arithmetic is no nearer."""
 
 
 def sqnr_of_wrong(right: Sequence[np.ndarray]) -> float:
-    """The greatest SQNR in dB that wrong answers reach over all samples; 0, that of zeros, at least.
+    """The greatest SQNR in dB that wrong outputs reach over all samples; at least 0, the SQNR of zeros.
 
     Args:
         right: The output of each sample, numbers of any type.
@@ -38,10 +38,10 @@ def sqnr_of_wrong(right: Sequence[np.ndarray]) -> float:
 
 
 def mismatch_of_wrong(right: Sequence[np.ndarray]) -> float | None:
-    """The least share of elements that wrong answers have wrong over all samples; None where no answer is wrong.
+    """The least share of unequal elements of wrong outputs over all samples; None if no wrong output differs.
 
     Args:
-        right: The output of each sample, of other than floating-point numbers.
+        right: The output of each sample, of a type other than floating point.
     """
     elements = sum(array.size for array in right)
     shares = []
@@ -55,7 +55,7 @@ def mismatch_of_wrong(right: Sequence[np.ndarray]) -> float | None:
 
 
 def _wrong_answers(arrays: Sequence[np.ndarray]) -> Iterable[list[list[np.ndarray]]]:
-    """For each way to be wrong, the answers to each sample."""
+    """For each way to be wrong: the wrong outputs for each sample."""
     yield [[np.full_like(array, array.mean())] if array.size > 1 else [] for array in arrays]
     alike = [[other for other in arrays if other.shape == array.shape] for array in arrays]
     yield [[np.mean(same, axis=0)] if len(same) > 1 else [] for same in alike]
@@ -63,7 +63,7 @@ def _wrong_answers(arrays: Sequence[np.ndarray]) -> Iterable[list[list[np.ndarra
 
 
 def _others(arrays: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
-    """For each sample what belongs to others, as far as the shape is the same."""
+    """For each sample, the outputs of the other samples that have the same shape."""
     return [
         [other for place, other in enumerate(arrays) if place != position and other.shape == array.shape]
         for position, array in enumerate(arrays)

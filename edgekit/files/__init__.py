@@ -1,1 +1,1 @@
-"""Files written whole or not at all, and files of strangers read with care."""
+"""Writes files completely or not at all, and reads untrusted files with care."""

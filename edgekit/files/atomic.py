@@ -1,4 +1,4 @@
-"""Output that is there whole or not at all: written beside its name, renamed into place, removed on any failure."""
+"""Writes outputs completely or not at all: under a temporary name, renamed into place, removed on any failure."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ _OLD = "old"
 _HERE, _EXCHANGE = -100, 2
 """``AT_FDCWD`` and ``RENAME_EXCHANGE`` of Linux's ``renameat2``."""
 _CHOSEN_WITH = "-o"
-"""What chooses the place of most outputs."""
+"""The option that chooses the place of most outputs."""
 _placed: dict[Path, None] = {}
-"""What this process has put into place, as it was named."""
+"""The outputs that this process has put into place, by the paths that the user gave."""
 
 
 def placed() -> list[Path]:
-    """The outputs that are in place since :func:`forget_placed`, as they were named, and that are there still."""
+    """The outputs put into place since :func:`forget_placed` that still exist, by the paths that the user gave."""
     return [path for path in _placed if path.exists()]
 
 
 def forget_placed() -> None:
-    """Begins anew, as another command of the same process does."""
+    """Empties the list of outputs, before another command in the same process."""
     _placed.clear()
 
 
 @contextmanager
 def atomic_file(path: Path, *, chosen_with: str | None = _CHOSEN_WITH, part_of_bundle: bool = False) -> Iterator[Path]:
-    """Where to write the file that becomes ``path``: a file of the same name in a folder of its own.
+    """Where to write the file that becomes ``path``: a file of the same name in a temporary folder.
 
-    Files that the body writes next to it (a model's external data) come along. An existing file is replaced.
+    Files that the body writes next to it (a model's external data) are moved as well. An existing file is replaced.
 
     Args:
         path: The name that the file gets in the end.
-        chosen_with: What the user chooses the place with, for hints; None where nothing does.
-        part_of_bundle: Whether it belongs into a finished bundle.
+        chosen_with: The option that chooses the place, for hints; None if there is none.
+        part_of_bundle: Whether the file belongs into a finished bundle.
 
     Raises:
         InputError: The output cannot be written, the disk is full, or it lies in a bundle.
@@ -75,10 +75,10 @@ def require_writable(path: Path, *, chosen_with: str | None = _CHOSEN_WITH) -> N
 
     Args:
         path: The file's name.
-        chosen_with: What the user chooses the place with, for hints; None where nothing does.
+        chosen_with: The option that chooses the place, for hints; None if there is none.
 
     Raises:
-        InputError: It cannot, now.
+        InputError: The file cannot be written.
     """
     with _folder_beside(_file_place(path), chosen_with):
         pass
@@ -90,10 +90,10 @@ def require_another_file(output: Path, given: Path, *, what: str = "the model") 
     Args:
         output: The file to write.
         given: The file that is read.
-        what: What that is called.
+        what: How errors name the file that is read.
 
     Raises:
-        InputError: It is the same file, by whatever name.
+        InputError: Both are the same file, by whatever name.
     """
     if output.exists() and output.samefile(given):
         raise InputError(
@@ -102,10 +102,10 @@ def require_another_file(output: Path, given: Path, *, what: str = "the model") 
 
 
 def _file_place(path: Path) -> Path:
-    """Where a file goes, without links.
+    """The path of an output file, with links resolved.
 
     Raises:
-        InputError: Something else is there.
+        InputError: Something other than a regular file is there.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -127,11 +127,11 @@ def atomic_directory(
         path: The name that the folder gets in the end. An empty folder of that name is replaced.
         what: What the folder is, for the error's text (``bundle``).
         may_replace: Whether an existing folder of that name is an older output, which may go.
-        chosen_with: What the user chooses the place with, for hints; None where nothing does.
+        chosen_with: The option that chooses the place, for hints; None if there is none.
 
     Raises:
-        InputError: ``path`` is something that must not be replaced, lies in a bundle, the output cannot be written, or
-            the disk is full, or libraries in C++ could not open what lies there.
+        InputError: ``path`` is something that must not be replaced, or lies in a bundle; the output cannot be written;
+            the disk is full; or libraries in C++ could not open files of this path.
     """
     require_outside_bundles(path)
     named, path = path, Path(os.path.realpath(path))
@@ -161,12 +161,12 @@ def atomic_directory(
 
 
 def _is_working_directory(path: Path) -> bool:
-    """Whether relative paths of this process start there."""
+    """Whether a path is this process's working directory."""
     return path.exists() and path.samefile(os.curdir)
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Exchanges two names at once, so that there is no moment without either; false where the system cannot."""
+    """Exchanges two paths atomically, so that both exist at every moment; returns False if the system cannot."""
     if sys.platform != "linux":
         return False
     import ctypes
@@ -180,12 +180,12 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder for temporary files, gone afterwards; what processes that were killed have left of them is swept.
+    """A folder for temporary files, removed afterwards; also removes such folders of processes that were killed.
 
-    That happens before and after: a thread of a process that was killed just now may hold its folder a moment longer.
+    Those are removed before and after: a process that was killed just now may hold its folder's lock a moment longer.
 
     Raises:
-        OSError: There is nowhere to write.
+        OSError: There is no place to write to.
     """
     parent = Path(tempfile.gettempdir()).absolute()
     remove_abandoned(parent, _TEMPORARY_PREFIX)
@@ -201,7 +201,7 @@ def temporary_folder() -> Iterator[Path]:
 
 @contextmanager
 def _folder_beside(path: Path, chosen_with: str | None) -> Iterator[Path]:
-    """A folder on the disk of ``path`` that is gone afterwards; makes the parents of ``path``, and takes them back."""
+    """A temporary folder beside ``path``; makes the parents of ``path``, and removes them if nothing is written."""
     folder = path.with_name(f"{_PREFIX}{secrets.token_hex(6)}")
     new_parents = [parent for parent in path.parents if not parent.exists()]
     try:
@@ -216,7 +216,7 @@ def _folder_beside(path: Path, chosen_with: str | None) -> Iterator[Path]:
     except EdgeKitError:
         raise
     except Exception as error:
-        # Native libraries tell of a full disk in their own words, or not at all: ask the disk itself.
+        # Native libraries report a full disk in their own words, or not at all, so a test file is written.
         number = shortage(folder) if folder.is_dir() else None
         if number is not None:
             raise no_room(path, number, _elsewhere(chosen_with)) from error
@@ -230,9 +230,10 @@ def _folder_beside(path: Path, chosen_with: str | None) -> Iterator[Path]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keeps other processes that ask for the same from a path: reading, changing and writing what is there is one act.
+    """Excludes other processes that lock the same path, so that a file is read, changed and written in one step.
 
-    The nearest folder above that exists is locked, so that nothing is left behind. A process that is killed lets go.
+    The nearest existing folder above is locked, so that no lock file is left behind. The lock of a process that is
+    killed is released.
     """
     descriptor = _lock(next(parent for parent in path.absolute().parents if parent.is_dir()), wait=True)
     try:
@@ -243,19 +244,19 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def remove_abandoned(folder: Path, prefix: str = _PREFIX) -> None:
-    """Removes what processes that were killed left unfinished in a folder; what is still being written stays.
+    """Removes unfinished outputs of killed processes from a folder; outputs that are still being written stay.
 
-    Whoever writes holds a lock, which the system takes back when a process ends, however it ends.
+    A process that writes holds a lock, which the system releases when the process ends, however it ends.
 
     Args:
-        folder: Where to look.
-        prefix: What the names begin with of the folders that are meant.
+        folder: The folder to clean up.
+        prefix: The prefix of the names of unfinished outputs.
     """
     for unfinished in folder.glob(f"{prefix}*"):
         descriptor = None if unfinished.is_symlink() else _lock(unfinished, wait=False)
         if descriptor is not None:
             try:
-                if _is_at(descriptor, unfinished):  # else it was removed, and its owner has made it anew
+                if _is_at(descriptor, unfinished):  # if not, it was removed, and its owner has made it again
                     _put_back(unfinished / _OLD, folder)
                     shutil.rmtree(unfinished, ignore_errors=True)
             finally:
@@ -263,7 +264,7 @@ def remove_abandoned(folder: Path, prefix: str = _PREFIX) -> None:
 
 
 def _put_back(kept: Path, folder: Path) -> None:
-    """Gives an output its name back, which a process was about to replace when it was killed."""
+    """Restores the older outputs that a killed process was about to replace."""
     for older in kept.iterdir() if kept.is_dir() else ():
         if not os.path.lexists(folder / older.name):
             older.rename(folder / older.name)
@@ -271,7 +272,7 @@ def _put_back(kept: Path, folder: Path) -> None:
 
 @contextmanager
 def made_and_locked(folder: Path) -> Iterator[None]:
-    """Makes the folder and holds its lock, so that nobody takes it for abandoned."""
+    """Makes the folder and holds its lock, so that no other process removes it as abandoned."""
     while True:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = _lock(folder, wait=True)
@@ -280,7 +281,7 @@ def made_and_locked(folder: Path) -> Iterator[None]:
             break
         if descriptor is not None:
             os.close(descriptor)
-        # somebody took it for abandoned before it was locked, and has removed it
+        # another process removed it as abandoned before it was locked
     try:
         yield
     finally:
@@ -289,7 +290,7 @@ def made_and_locked(folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path, *, wait: bool) -> int | None:
-    """A descriptor that holds the folder's lock; None where somebody holds it, or where there are no such locks."""
+    """A descriptor that holds the folder's lock; None if another process holds it, or if it cannot be locked."""
     if fcntl is None:
         return None
     try:
@@ -305,7 +306,7 @@ def _lock(folder: Path, *, wait: bool) -> int | None:
 
 
 def _is_at(descriptor: int, folder: Path) -> bool:
-    """Whether the folder that was opened is the one of that name."""
+    """Whether the descriptor is that of the folder that the path names now."""
     try:
         return os.path.samestat(os.fstat(descriptor), folder.stat())
     except FileNotFoundError:
@@ -313,7 +314,7 @@ def _is_at(descriptor: int, folder: Path) -> bool:
 
 
 def _explanation(error: OSError, path: Path, folder: Path, chosen_with: str | None) -> InputError | None:
-    """The error for the person who chose the output's name; None where the failure has nothing to do with it."""
+    """The error for the person who chose the output's place; None if the failure has nothing to do with the output."""
     elsewhere = _elsewhere(chosen_with)
     touched = [Path(name) for name in (error.filename, error.filename2) if isinstance(name, str)]
     ours = any(path == name or folder == name or folder in name.parents or name in path.parents for name in touched)
@@ -333,12 +334,12 @@ def _explanation(error: OSError, path: Path, folder: Path, chosen_with: str | No
 
 
 def _lies_in_temporary(touched: Path | None, temporary: Path, folder: Path) -> bool:
-    """Whether it is the folder for temporary files that has no room: a write tells of no file.
+    """Whether the folder for temporary files is the one without room: errors of writes do not name a file.
 
     Args:
-        touched: The file that an error names, which is none of the output's; None where it names none.
+        touched: The file that the error names, if it does not belong to the output; else None.
         temporary: The folder for temporary files.
-        folder: Where the output is written; what was written so far is still there.
+        folder: The folder that the output is written to, with what was written so far.
     """
     if touched is not None:
         return temporary in touched.absolute().parents
@@ -347,22 +348,22 @@ def _lies_in_temporary(touched: Path | None, temporary: Path, folder: Path) -> b
 
 
 def _elsewhere(chosen_with: str | None) -> str | None:
-    """What puts an output in another place."""
+    """The hint how to put an output in another place; None if there is no way."""
     return None if chosen_with is None else f"choose another place with {chosen_with}"
 
 
 def _remove_empty(folders: list[Path]) -> None:
-    """Removes the folders, innermost first, as far as they are still empty."""
+    """Removes the folders in the given order, innermost first, up to the first one that is not empty."""
     for folder in folders:
         try:
             folder.rmdir()
         except OSError:
-            return  # somebody else has put something there
+            return  # another process has put something there
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Puts off Ctrl-C and the like: a clean-up that a second Ctrl-C stops half-way would leave things behind."""
+    """Ignores Ctrl-C and other ending signals meanwhile: a clean-up that is interrupted would leave files behind."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield
         return

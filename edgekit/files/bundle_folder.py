@@ -1,4 +1,4 @@
-"""Tells a bundle's folder by its manifest, of whatever version, so that nothing is written into one by accident."""
+"""Recognizes a bundle's folder by its manifest, of any version, so that nothing is written into one by accident."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MANIFEST = "manifest.json"
 
 
 def listed_files(folder: Path) -> set[str] | None:
-    """What a manifest of whatever version says that the bundle holds; None where there is no manifest of EdgeKit's."""
+    """The files that a bundle's manifest lists, of any version of EdgeKit; None if there is no such manifest."""
     try:
         manifest = read_json(folder / MANIFEST)
         listed = {str(record["path"]) for record in manifest["files"]}
@@ -29,10 +29,10 @@ def require_outside_bundles(path: Path) -> None:
         path: The output; links are followed.
 
     Raises:
-        InputError: A folder above it is a bundle.
+        InputError: A folder above the output is a bundle.
     """
     for folder in Path(os.path.realpath(path)).parents:
-        if os.path.isfile(folder / MANIFEST) and listed_files(folder) is not None:  # noqa: PTH113  # False where nothing may be read
+        if os.path.isfile(folder / MANIFEST) and listed_files(folder) is not None:  # noqa: PTH113  # False if the folder may not be read
             raise InputError(
                 "lies in a bundle, which holds the files of its manifest and no others",
                 subject=path,

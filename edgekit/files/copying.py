@@ -7,13 +7,14 @@ from pathlib import Path
 
 
 def copy_folder(source: Path, folder: Path) -> None:
-    """Copies what a folder holds into another one, and ends at the first file that cannot be copied.
+    """Copies what a folder holds into another one, and stops at the first file that cannot be copied.
 
-    ``shutil.copytree`` goes on, and tells of all of them in one error without a number: a full disk looks like a fault.
+    ``shutil.copytree`` goes on, and raises one error for all files without an error number, so that a full disk looks
+    like a fault of EdgeKit.
 
     Args:
-        source: Holds files and folders.
-        folder: Where they go; exists.
+        source: The folder whose files and folders are copied.
+        folder: The folder that they are copied into, which exists.
 
     Raises:
         OSError: A file cannot be read or written.

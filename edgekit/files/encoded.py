@@ -1,4 +1,4 @@
-"""What a file holds, without a file: an upload that a service got, a member of an archive."""
+"""The content of a file without a file, such as an upload to a service or a member of an archive."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Encoded:
     content: bytes = field(repr=False)
 
     def __str__(self) -> str:
-        """What errors call it."""
+        """How errors name the content."""
         return f"the file of {len(self.content)} bytes"
 
 
 def open_source(source: Path | Encoded, most: int) -> BinaryIO:
-    """A file, or what one holds, open for reading.
+    """Opens a file, or the content of one, for reading.
 
     Args:
         source: The file, or its bytes.
-        most: Bytes that it may hold.
+        most: Most bytes that the file may hold.
 
     Raises:
-        InputError: It is no regular file, too large, or cannot be read.
+        InputError: The file is no regular file, too large, or cannot be read.
     """
     if isinstance(source, Path):
         return open_regular(source, most)
@@ -45,21 +45,21 @@ def open_source(source: Path | Encoded, most: int) -> BinaryIO:
 
 
 def is_content(sample: object) -> TypeGuard[bytes | BinaryIO]:
-    """Whether it is what a file holds: its bytes, or what reads them."""
+    """Whether the sample is the content of a file: its bytes, or an object with ``read``."""
     return isinstance(sample, bytes | bytearray | memoryview) or hasattr(sample, "read")
 
 
 def is_picture(sample: object) -> TypeGuard[Image]:
-    """Whether it is a picture of Pillow's, which is not imported for that."""
+    """Whether the sample is a Pillow image; does not import Pillow."""
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(sample, pillow.Image)
 
 
 def encoded(sample: bytes | BinaryIO) -> Encoded:
-    """What a file holds.
+    """Wraps the content of a file.
 
     Raises:
-        InputError: What is read of it are no bytes.
+        InputError: ``read`` does not return bytes.
     """
     content = sample if isinstance(sample, bytes | bytearray | memoryview) else sample.read(SAMPLE_BYTES + 1)
     if isinstance(content, bytes | bytearray | memoryview):

@@ -1,4 +1,4 @@
-"""The user's home folder, also of a user whom the system does not know."""
+"""The user's home folder, even for a user that the system does not know."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def home_folder() -> Path:
-    """The home folder; ``/`` where neither HOME nor the system's list of users tells one.
+    """The home folder; ``/`` if neither HOME nor the system's list of users names one.
 
     Containers run with such users. ``/`` is what Docker sets HOME to for them.
     """

@@ -1,4 +1,4 @@
-"""Files that Windows and macOS leave in the folders that somebody looks at, and in archives."""
+"""Files that Windows and macOS put into folders that are opened there, and into archives."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 _NAMES = {"__macosx", "desktop.ini", "ehthumbs.db", "icon\r", "thumbs.db"}
 _HIDDEN = ".ds_store"
 _BESIDE_A_FILE = "._"
-"""What the name begins with that macOS gives to a file's attributes, on file systems that hold none."""
+"""How macOS begins the name of the file that holds another file's attributes, on file systems without attributes."""
 
 
 def is_left_by_system(parts: Sequence[str]) -> bool:
-    """Whether a path, by the names on its way, is such a file, without regard to case."""
+    """Whether Windows or macOS put a file there, by the parts of its path, regardless of case."""
     return any(
         part.casefold() in _NAMES or part.casefold() == _HIDDEN or part.startswith(_BESIDE_A_FILE) for part in parts
     )

@@ -1,24 +1,24 @@
-"""Git LFS leaves a small text in place of a file that was not fetched."""
+"""Recognizes pointers of Git LFS: small texts in place of files that were not fetched."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 MAGIC = b"version https://git-lfs"
-"""What such a text begins with."""
+"""How a pointer begins."""
 MOST_BYTES = 1024
-"""Of what Git LFS's specification says that such a text has fewer bytes."""
+"""A pointer has fewer bytes than this, by Git LFS's specification."""
 FETCHING = "`git lfs pull`"
-"""What fetches the files themselves."""
+"""The command that fetches the files themselves."""
 
 
 def begins_as_pointer(start: bytes) -> bool:
-    """Whether the first bytes of a file are those of such a text."""
+    """Whether the first bytes of a file are those of a pointer."""
     return start.startswith(MAGIC)
 
 
 def is_pointer(file: Path) -> bool:
-    """Whether such a text stands in place of the file."""
+    """Whether the file is a pointer."""
     if file.stat().st_size >= MOST_BYTES:
         return False
     with file.open("rb") as opened:

@@ -1,4 +1,4 @@
-"""Texts whose line ends somebody converted."""
+"""Recognizes text files whose line ends were converted."""
 
 from __future__ import annotations
 

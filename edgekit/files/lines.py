@@ -1,6 +1,6 @@
-"""Lines of text files, which end where editors end them.
+"""Lines of text files, which end at the same characters as in editors.
 
-:meth:`str.splitlines` also ends one at characters that stand within texts, such as U+2028 in a string of JSON.
+:meth:`str.splitlines` also ends a line at characters that occur within texts, such as U+2028 in a string of JSON.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ def lines_of(text: str) -> list[str]:
 
 
 def trimmed(text: str) -> str:
-    """The text without the white space around it; one that is a space beyond ASCII, such as U+3000, stays."""
+    """The text without the white space around it; a text of spaces beyond ASCII, such as U+3000, keeps them."""
     return text.strip() or text.strip(string.whitespace)

@@ -1,4 +1,4 @@
-"""What to say of a path that leads to nothing: how it was written may be the reason."""
+"""Hints for a path at which there is nothing: the way it was written may be the reason."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path, PureWindowsPath
 
 _MOST_NAMES = 10_000
 _ESCAPED = "\b\t\n\f\r"
-"""What a backslash and a letter stand for in TOML."""
+"""The characters that a backslash and a letter mean in a TOML string."""
 
 _URL = re.compile(r"(https?|ftp|file|s3|gs|hf):/", re.IGNORECASE)
-"""The beginning of an address, whose second slash paths leave out."""
+"""The beginning of a URL, whose second slash is lost in a path."""
 
 
 def hint_for_missing(path: Path) -> str | None:
-    """What to do about a path that is not there; None where nothing tells.
+    """What to do about a path that does not exist; None if no reason is found.
 
-    Looked for are what stands for stdin, addresses of the web, the escapes that a backslash begins in a project file's
-    double quotes, backslashes between folders where the system takes them for letters, and names that differ in
-    capital letters alone.
+    The reasons that are looked for: a link to nothing, ``-`` for stdin, URLs, escapes that a backslash begins in a
+    project file's double quotes, backslashes between folders on systems where they are ordinary characters, and names
+    that differ only in case.
     """
     text = str(path)
-    if os.path.islink(path):  # noqa: PTH114  # False where a folder cannot be read
+    if os.path.islink(path):  # noqa: PTH114  # False if a folder cannot be read
         return f"it is a link to {path.readlink()}, which leads to nothing"
     if text == "-":
         return "commands read no stdin: write it to a file, and give that"
@@ -41,8 +41,8 @@ def hint_for_missing(path: Path) -> str | None:
 
 
 def _in_other_letters(path: Path) -> Path | None:
-    """What is there with the same letters, capital or not, along the whole path."""
-    if os.path.exists(path):  # noqa: PTH110  # False where a name is too long
+    """The existing path whose names differ from those of ``path`` at most in case; None if there is none."""
+    if os.path.exists(path):  # noqa: PTH110  # False if a name is too long
         return path
     if path.parent == path:
         return None

@@ -1,6 +1,6 @@
-"""Reads files that somebody else made: regular files only, and no more of them than they may hold.
+"""Reads untrusted files: regular files only, and only up to a limit of bytes.
 
-A FIFO would wait for ever, ``/dev/zero`` never ends, and a few bytes may say that they stand for terabytes.
+A FIFO would wait for ever, ``/dev/zero`` never ends, and a few bytes may claim to hold terabytes.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ SAMPLE_BYTES = 1 << 30
 
 
 def open_regular(path: Path, most: int) -> BinaryIO:
-    """The file, open for reading, after a look at what it is.
+    """Opens a file for reading after checking what it is.
 
     Args:
         path: The file; links are followed.
-        most: Bytes that it may hold.
+        most: Most bytes that the file may hold.
 
     Raises:
-        InputError: It is no regular file, too large, a Git LFS pointer, or cannot be read.
+        InputError: The file is no regular file, too large, a Git LFS pointer, or cannot be read.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -70,14 +70,14 @@ def open_regular(path: Path, most: int) -> BinaryIO:
 def read_regular(path: Path, most: int) -> bytes:
     """All bytes that the file holds when it is opened; see :func:`open_regular`."""
     with open_regular(path, most) as file:
-        return file.read(os.fstat(file.fileno()).st_size)  # a reader takes memory for all that it is asked for
+        return file.read(os.fstat(file.fileno()).st_size)  # read() allocates as many bytes as it is asked for
 
 
 def read_text(path: Path, encoding: str = "utf-8-sig", most: int = TEXT_BYTES) -> str:
-    """The file's text, without the byte order mark that editors of Windows put first; see :func:`open_regular`.
+    """The file's text, without the byte order mark that Windows editors put first; see :func:`open_regular`.
 
     Raises:
-        InputError: It cannot be read, or is in another encoding.
+        InputError: The file cannot be read, or is in another encoding.
     """
     try:
         data = read_regular(path, most)
@@ -99,10 +99,10 @@ def read_text(path: Path, encoding: str = "utf-8-sig", most: int = TEXT_BYTES) -
 def read_json(path: Path) -> Any:
     """The file's JSON document, by the standard: without NaN and infinities, and no name twice in an object.
 
-    Of a name that stands twice one reader takes the first value and another the last.
+    If a name occurs twice, some readers take the first value and others the last.
 
     Raises:
-        InputError: It cannot be read, or is none.
+        InputError: The file cannot be read, or is no JSON document.
     """
     text = read_text(path, most=DOCUMENT_BYTES)
     try:
@@ -112,12 +112,12 @@ def read_json(path: Path) -> Any:
 
 
 def real_path(path: Path) -> Path:
-    """Where a path leads, absolute and without links; a link that leads to itself stays as it is."""
+    """The absolute path with links resolved; a link to itself stays unresolved."""
     return Path(os.path.realpath(path))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object's names and values."""
+    """An object's names and values as a dict; a name that occurs twice raises a ValueError."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]

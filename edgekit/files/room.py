@@ -1,4 +1,4 @@
-"""Tells whether a disk takes what is written: native libraries tell of a full one in their own words, or not at all."""
+"""Detects full disks: native libraries report them in their own words, or not at all."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _REASONS = {
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "a file is larger than the file system or `ulimit -f` allows",
 }
-"""What the system says where there is no room, by its numbers."""
+"""The reasons for a lack of room, by the system's error numbers."""
 _FREEING = {errno.EFBIG: "allow larger files"}
 _PROBE_BYTES = 1 << 16
 
 
 class NoRoomError(InputError):
-    """What is written does not fit: no other form of a model would."""
+    """There is no room for what is written, and there would be none for another form of the model."""
 
 
 def is_shortage(number: int | None) -> bool:
-    """Whether the number of an ``OSError`` says that there is no room."""
+    """Whether an ``OSError`` with this number means that there is no room."""
     return number in _REASONS
 
 
 def is_for_want_of_room(error: BaseException) -> bool:
-    """Whether an error says that there is no room: it tells nothing of a model, whatever was done with one."""
+    """Whether an error means that there is no room, and so says nothing about a model."""
     return isinstance(error, NoRoomError) or (isinstance(error, OSError) and is_shortage(error.errno))
 
 
 def shortage(folder: Path) -> int | None:
-    """The number of the ``OSError`` with which a folder takes no file; None where it takes one, or another failure."""
+    """The error number if a folder has no room for a file; None if it has room, or writing fails for another reason."""
     probe = folder / f".probe-{secrets.token_hex(4)}"
     try:
         probe.write_bytes(bytes(_PROBE_BYTES))
@@ -46,14 +46,14 @@ def shortage(folder: Path) -> int | None:
 
 
 def require_room(folder: Path, elsewhere: str) -> None:
-    """Asks after a failure whether the disk is to blame for it.
+    """Checks after a failure whether a full disk caused it.
 
     Args:
-        folder: Where something was written.
-        elsewhere: What puts it in another place, as a request: ``set TMPDIR to another folder``.
+        folder: The folder that was written to.
+        elsewhere: How to write to another place, as a request: ``set TMPDIR to another folder``.
 
     Raises:
-        NoRoomError: The folder takes no file any more.
+        NoRoomError: There is no room in the folder.
     """
     number = shortage(folder) if folder.is_dir() else None
     if number is not None:
@@ -61,12 +61,12 @@ def require_room(folder: Path, elsewhere: str) -> None:
 
 
 def no_room(path: Path, number: int, elsewhere: str | None) -> NoRoomError:
-    """The error for the person who chose a place.
+    """The error for the person who chose the place of an output.
 
     Args:
         path: What could not be written.
-        number: That of the ``OSError``.
-        elsewhere: What puts it in another place, as a request; None where nothing does.
+        number: The number of the ``OSError``.
+        elsewhere: How to write to another place, as a request; None if there is no way.
     """
     freeing = _FREEING.get(number, "free some space")
     return NoRoomError(

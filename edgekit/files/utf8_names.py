@@ -1,7 +1,7 @@
-"""Names of files in bytes that are no UTF-8: archives of other systems and other locales make them.
+"""Refuses names of files in bytes that are not UTF-8, as archives of other systems and other locales make them.
 
-Python puts halves of surrogate pairs in place of what it cannot decode (PEP 383), or decodes it by the locale's
-encoding. Documents in UTF-8 cannot hold the one, and libraries in C++ open another file than the other's.
+Python replaces bytes that it cannot decode by surrogates (PEP 383), or decodes them by the locale's encoding. Documents
+in UTF-8 cannot hold surrogates; with a name in another encoding, libraries in C++ open another file.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def require_utf8_name(path: Path, *, inside: Path | None = None) -> None:
 
     Args:
         path: The file.
-        inside: The part of its path that a document is to hold; by default all of it.
+        inside: The part of the path that a document is to hold; by default all of it.
 
     Raises:
-        InputError: It cannot.
+        InputError: The name is not valid in UTF-8.
     """
     if not _is_text(path if inside is None else inside):
         raise InputError(
@@ -31,10 +31,10 @@ def require_utf8_name(path: Path, *, inside: Path | None = None) -> None:
 
 
 def require_name_for_libraries(path: Path) -> None:
-    """Checks that libraries in C++ open the same file: they write names in UTF-8, whatever the system's locale is.
+    """Checks that libraries in C++, which take names as UTF-8 whatever the system's locale is, open the same file.
 
     Raises:
-        InputError: They would open another one, or none.
+        InputError: The libraries would open another file, or none.
     """
     if not _is_text(path) or os.fsencode(path) != str(path).encode():
         raise InputError(

@@ -1,7 +1,7 @@
-"""Native code that ended the process once is not run again.
+"""Skips native code that has already ended a process of the command.
 
-Runtimes crash on some forms of a model, and take the process with them. The supervising process knows by
-:func:`guarded` what was being tried, and does the command anew; what ended it raises :class:`CrashError` then.
+Runtimes crash on some forms of a model, and end the process. From :func:`guarded` the supervising process knows what
+was being tried, and repeats the command; what ended the process then raises :class:`CrashError`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _alone = threading.RLock()
 
 
 class CrashError(RequirementError):
-    """What was to be tried ended the process before."""
+    """What is to be tried has ended a process of this command before."""
 
 
 @contextmanager
 def guarded(what: str, *, may_stall: bool = False) -> Iterator[None]:
-    """Wraps native code that may end the process; where some has, one thread at a time.
+    """Wraps native code that may end the process; once some has, only one thread at a time runs such code.
 
     Args:
-        what: Tells apart what is tried; the same when the command is done anew.
-        may_stall: Whether the command is also done anew without it where the limits of time or memory ended it.
+        what: Identifies what is tried; the same when the command is repeated.
+        may_stall: Whether the command is also repeated without this code if the code exceeds a limit of time or memory.
 
     Raises:
-        CrashError: It ended the process before.
+        CrashError: This code has ended the process before.
     """
     ended_by = supervision.crashed().get(what)
     if ended_by is not None:

@@ -1,6 +1,6 @@
 """Other processes that take a part of the work, on this machine or on a Dask cluster, as an executor.
 
-Both are handed on as :class:`concurrent.futures.Executor`, so who has work to give away knows neither.
+Both are passed on as :class:`concurrent.futures.Executor`, so that callers need not know which one it is.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from edgekit.files.atomic import temporary_folder
 from edgekit.processes.main_module import main_file, require_guarded, unguarded
 
 CONNECT_S = 10.0
-"""Seconds that a cluster's scheduler gets to answer."""
+"""Seconds that a cluster's scheduler has to answer."""
 
 
 @contextmanager
 def open_executor(processes: int = 1, cluster: str | None = None) -> Iterator[Executor | None]:
-    """The executor that was asked for; None where all work stays in this process.
+    """The requested executor; None if all work stays in this process.
 
-    When the context ends, so does all work that was given away; processes that were started are gone.
+    When the context ends, all work that was given to the executor ends, and so do the processes that were started.
 
     Args:
         processes: How many processes to start on this machine; 1 starts none.
@@ -52,7 +52,7 @@ def open_executor(processes: int = 1, cluster: str | None = None) -> Iterator[Ex
 
 @contextmanager
 def _processes(count: int) -> Iterator[Executor]:
-    """A pool of fresh processes. Their temporary files lie in a folder of ours, which goes when they are gone."""
+    """A pool of new processes. Their temporary files are in one folder, which is removed after they have ended."""
     require_guarded()
     others = set(multiprocessing.active_children())
     with temporary_folder() as folder:
@@ -74,7 +74,7 @@ def _require_started(pool: ProcessPoolExecutor) -> None:
     """Waits for the first process, which imports the main module.
 
     Raises:
-        InputError: It ended over that.
+        InputError: The process ended while it imported that module.
     """
     try:
         pool.submit(os.getpid).result()

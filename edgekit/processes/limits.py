@@ -1,4 +1,4 @@
-"""What one command may take: memory, and time without progress."""
+"""Limits of one command: memory, and time without progress."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from edgekit.errors import InputError
 from edgekit.units import bytes_text
 
 MEMORY = 2 << 30
-"""Bytes that the process of a command may have in memory, files that it maps left out."""
+"""Bytes that the process of a command may have in memory, not counting files that it maps."""
 MEMORY_PER_MODEL_BYTE = 256
-"""What a model's file adds to that."""
+"""Bytes that are added to :data:`MEMORY` for each byte of the model's file."""
 MEMORY_PER_SAMPLE_BYTE = 512
-"""What the inputs of one sample add, where a data folder is given: tensors inside a network of pictures are dozens of
-times as large as the picture."""
+"""Bytes that are added to :data:`MEMORY` for each byte of one sample's inputs, if a data folder is given: tensors
+inside a network for pictures are dozens of times as large as the picture."""
 MOST_FOR_SAMPLES = 4 << 30
-"""Bytes that they add at most, on a machine with four times as much memory or more."""
+"""Most bytes that are added for a sample; at most a quarter of the machine's memory, too."""
 SECONDS = 20.0
 """Seconds of processor time without a sign of progress after which a stage is ended."""
 SECONDS_PER_MODEL_BYTE = 2e-5
-"""What a model's file adds to that: twenty seconds a megabyte."""
+"""Seconds that are added to :data:`SECONDS` for each byte of the model's file: twenty seconds per megabyte."""
 IDLE_FACTOR = 2.4
 """A stage that uses no processor time either is ended after this multiple of the limit."""
 LONGEST_LOOK = 1.0
-"""Seconds that count at most between two looks at a process. More means that who looks stood still as well, as where a
-command is stopped (Ctrl-Z) or its virtual machine pauses: the process could not work then either."""
+"""Most seconds that are counted between two looks at a process. A longer gap means that the watching process stood
+still as well, as when a command is stopped (Ctrl-Z) or its virtual machine pauses: the watched one could not work
+either."""
 IDLE = 0.02
-"""Of the time that passes, what a stage that is not stuck works or waits for its turn on a processor, at least."""
+"""Least share of the time during which a stage that is not stuck works, or waits for a processor."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _HEADROOM = 1 << 30
 _HEADROOM_PER_PROCESSOR = 64 << 20
-"""What allocators and threads reserve without using it."""
+"""Bytes per processor that allocators and threads reserve without using them."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a command may take."""
+    """How much memory a command may take, and how long it may make no progress."""
 
     memory: int = MEMORY
     """Bytes."""
@@ -51,7 +52,7 @@ class Limits:
 
     @classmethod
     def for_model(cls, model_bytes: int, memory: int | None, seconds: float | None, sample_bytes: int = 0) -> Limits:
-        """Those that were asked for, and for the others what suits the size of the model and of a sample in bytes."""
+        """The requested limits; for those that are None, what suits the sizes of the model and of a sample in bytes."""
         for_samples = min(MEMORY_PER_SAMPLE_BYTE * sample_bytes, MOST_FOR_SAMPLES, _machine_bytes() // 4)
         return cls(
             MEMORY + MEMORY_PER_MODEL_BYTE * model_bytes + for_samples if memory is None else memory,
@@ -60,7 +61,7 @@ class Limits:
 
 
 def _machine_bytes() -> int:
-    """The machine's memory; without a limit where the system does not tell."""
+    """The machine's memory in bytes; the largest integer if the system does not tell."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * _PAGE
     except (AttributeError, OSError, ValueError):
@@ -68,7 +69,7 @@ def _machine_bytes() -> int:
 
 
 class Watch:
-    """Watches a process; on systems without ``/proc`` only the time."""
+    """Watches the memory and the progress of a process; on systems without ``/proc``, only the time that passes."""
 
     def __init__(self, process: int) -> None:
         self._process = process
@@ -76,10 +77,10 @@ class Watch:
         self.progressed()
 
     def progressed(self, patience: float = 0.0) -> None:
-        """Takes note of a sign of progress.
+        """Records a sign of progress.
 
         Args:
-            patience: Seconds that the next sign may take, where that is more than the limit.
+            patience: Seconds that may pass until the next sign, if that is more than the limit.
         """
         self._patience = patience
         self._passed, self._looked = 0.0, time.monotonic()
@@ -87,7 +88,7 @@ class Watch:
         self._waited = self._seconds_in_line()
 
     def broken(self, limits: Limits) -> InputError | None:
-        """Which limit the process has gone beyond, if any."""
+        """The error for the limit that the process has exceeded; None if it has exceeded none."""
         memory = self._memory()
         if memory > limits.memory:
             return InputError(
@@ -113,14 +114,14 @@ class Watch:
         )
 
     def _seconds_passed(self) -> float:
-        """Since the last sign of progress, without what passed while nobody looked."""
+        """Seconds since the last sign of progress, without the time during which this process stood still."""
         now = time.monotonic()
         self._passed += min(now - self._looked, LONGEST_LOOK)
         self._looked = now
         return self._passed
 
     def end(self) -> None:
-        """Ends the process at once, and those that it has started."""
+        """Ends the process and the processes that it has started, at once."""
         started = _all_started_by(self._folder)
         for number in (self._process, *(int(folder.name) for folder in started)):
             with suppress(ProcessLookupError):
@@ -134,19 +135,19 @@ class Watch:
         return (int(resident) - int(shared)) * _PAGE
 
     def _processor_seconds(self) -> float | None:
-        """What the process has used, and those that it has started, whether they have ended or not."""
+        """Processor time of the process and those that it has started, ended ones included; None if unknown."""
         ticks = _ticks(self._folder)
         if ticks is None:
             return None
         return (ticks + sum(_ticks(folder) or 0 for folder in _all_started_by(self._folder))) / _TICKS
 
     def _seconds_in_line(self) -> float:
-        """How long threads of the process, and of those that it has started, were ready and other processes ran."""
+        """How long threads of the process, and of those that it has started, were ready but waited for a processor."""
         return sum(map(_nanoseconds_in_line, [self._folder, *_all_started_by(self._folder)])) / 1e9
 
 
 def _nanoseconds_in_line(process: Path) -> int:
-    """The second number of ``schedstat`` in Linux's ``/proc``, of all threads; 0 where it cannot be told."""
+    """The sum over all threads of the second number of ``schedstat`` in Linux's ``/proc``; 0 if it cannot be read."""
     waited = 0
     with suppress(OSError, ValueError, IndexError):
         for task in (process / "task").iterdir():
@@ -155,7 +156,7 @@ def _nanoseconds_in_line(process: Path) -> int:
 
 
 def _ticks(process: Path) -> int | None:
-    """What a process has used, and those that it has waited for; None where it cannot be told."""
+    """Clock ticks that a process, and the ended processes that it waited for, have used; None if unknown."""
     try:
         fields = (process / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -164,7 +165,7 @@ def _ticks(process: Path) -> int | None:
 
 
 def _all_started_by(process: Path) -> list[Path]:
-    """The processes that a process has started, and that these have, as far as they run and the system tells."""
+    """The running processes that a process has started, directly or indirectly, as far as the system tells."""
     found: list[Path] = []
     waiting = [process]
     while waiting:
@@ -180,10 +181,10 @@ def _all_started_by(process: Path) -> list[Path]:
 
 
 def limit_allocations(limits: Limits) -> None:
-    """Has the system refuse what is far beyond the memory limit when it is asked for, in this process and its children.
+    """Makes the system refuse allocations far beyond the memory limit, in this process and its children.
 
-    A tensor of terabytes is then a `MemoryError` at once, before the first page of it is touched. Runtimes ask for up
-    to twice of what they then touch: ONNX Runtime's arena doubles with every extension.
+    A tensor of terabytes is then a `MemoryError` at once, before its first page is touched. Runtimes allocate up to
+    twice what they then touch: ONNX Runtime's arena doubles with every extension.
     """
     if sys.platform != "linux":  # elsewhere the limit does not count what an allocator maps
         return

@@ -1,6 +1,6 @@
-"""What is started imports the main module: a script that works while it is imported runs again.
+"""A process that is started imports the main module: a script that does its work at import would run again.
 
-Python's documentation of ``multiprocessing`` calls for ``if __name__ == "__main__":`` (Safe importing of main module).
+Python's documentation of ``multiprocessing`` calls for ``if __name__ == "__main__":`` ("Safe importing of main
 module").
 """
 
@@ -19,19 +19,19 @@ def require_guarded() -> None:
     """Refuses to start processes from one that still imports the main module.
 
     Raises:
-        InputError: It does: the script has no guard.
+        InputError: The process still imports the main module: the script has no guard.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise unguarded()
 
 
 def unguarded() -> InputError:
-    """The error that a script without a guard is."""
+    """The error for a script without a guard."""
     return InputError(MESSAGE, subject=main_file() or "the main module", hint=_HINT)
 
 
 def main_file() -> str | None:
-    """The script that processes import as they start; None where there is none, as in a notebook."""
+    """The script that processes import as they start; None if there is none, as in a notebook."""
     main = sys.modules.get("__main__")
     if main is None or getattr(main, "__spec__", None) is not None:  # started as a module, by its name
         return None

@@ -1,8 +1,8 @@
-"""How many threads NumPy's matrix products take.
+"""Limits the threads of NumPy's matrix products.
 
-OpenBLAS, which NumPy's wheels bring, computes a product on every processor, and threads that wait for their part run in
-a loop meanwhile. Beside other work they wait for long: products of 1,024 rows of 288 numbers took seven times as much
-of the processors' time on two threads as on one, and no less time.
+OpenBLAS, which NumPy's wheels contain, computes a product on every processor, and threads that wait for their part spin
+meanwhile. While other work runs, they wait for long: products of 1,024 rows of 288 numbers took seven times as much
+processor time on two threads as on one, and no less elapsed time.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def on_one_thread() -> Iterator[None]:
-    """Lets matrix products of the process take one processor each; a library that threadpoolctl does not know does not.
+    """Limits each matrix product of the process to one processor, if threadpoolctl knows the library.
 
-    Threads that are inside at the same time have to end in the order in which they began, or the first number of
-    threads is not given back.
+    Threads that are inside the context at the same time have to leave it in the order in which they entered, or the
+    original number of threads is not restored.
     """
     with _controller().limit(limits=1, user_api="blas"):
         yield
@@ -30,7 +30,7 @@ def on_one_thread() -> Iterator[None]:
 @functools.cache
 def _controller() -> ThreadpoolController:
     """The libraries that NumPy is linked with."""
-    import numpy  # noqa: F401 - what is not loaded is not found
+    import numpy  # noqa: F401 - only loaded libraries are found
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -1,12 +1,12 @@
-"""Runs a command in a process of its own, so that native code that dies, hangs or takes all memory is an error.
+"""Runs a command in a child process, so that native code that dies, hangs or takes all memory becomes an error.
 
-ONNX's checker, ONNX Runtime, OpenVINO and coremltools see models that nobody has vetted; some models end the process
-that looks at them. The command line therefore forks once, before anything heavy is imported: the child does the work,
-and tells the parent by a pipe which stage it is in. The parent waits, watches its memory and its progress, and says
-what happened where the child cannot. It also owns the folder for temporary files, and takes it away at the end.
+ONNX's checker, ONNX Runtime, OpenVINO and coremltools read models that nobody has vetted; some models end the process
+that reads them. The command line therefore forks once, before anything heavy is imported: the child does the work, and
+tells the parent through a pipe which stage it is in. The parent waits, watches the child's memory and progress, and
+reports what happened if the child cannot. It also owns the folder for temporary files, and removes it at the end.
 
-Where there is no fork (Windows), or with ``EDGEKIT_SUPERVISION=0``, a command runs in the process itself, and none of
-this holds.
+On systems without fork (Windows), or with ``EDGEKIT_SUPERVISION=0``, a command runs in the first process, without this
+protection.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VARIABLE = "EDGEKIT_SUPERVISION"
 _SECONDS_BETWEEN_LOOKS = 0.05
 _SECONDS_BETWEEN_STEPS = 0.5
 GRACE_SECONDS = 7.0
-"""How long the child may take to end once it is asked to; native code notices no signal before it returns."""
+"""Seconds that the child may take to end once it is asked to; native code notices no signal before it returns."""
 _KEPT_OUTPUT = 1 << 14
 _PARENT_DIED = 1
 """``PR_SET_PDEATHSIG`` of Linux's ``prctl``."""
@@ -46,7 +46,7 @@ _PARENT_DIED = 1
 _ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 Report = Callable[[InputError], int]
-"""Tells of an error, and returns the exit code."""
+"""Prints an error, and returns the exit code."""
 
 
 class StageDiedError(InputError):
@@ -60,7 +60,7 @@ class _Told:
     stage: str = "start"
     exit_code: int | None = None
     folders: list[Path] = field(default_factory=list)
-    """Where it writes its output: what is unfinished there is removed."""
+    """The folders that the child writes its output to: unfinished output in them is removed."""
     limits: Limits = field(default_factory=Limits)
     subject: str | None = None
     patience: float = 0.0
@@ -70,7 +70,7 @@ _pipe: int | None = None
 _listener: Callable[[Mapping[str, Any]], None] | None = None
 _asked: tuple[int | None, float | None] = None, None
 _worked_on: tuple[int, int] = 0, 0
-"""Bytes of the model, and of one sample."""
+"""Bytes of the model and of one sample that the limits are set for."""
 _last_step = 0.0
 _crashed: Mapping[str, str] = {}
 
@@ -80,12 +80,12 @@ def tell(**what: Any) -> None:
     if _listener is not None:
         _listener(what)
     elif _pipe is not None:
-        with suppress(OSError):  # who supervised is gone, and so will this process be
+        with suppress(OSError):  # the supervising process is gone, and this one will end soon
             os.write(_pipe, json.dumps(what).encode() + b"\n")
 
 
 def does_a_command() -> bool:
-    """Whether this process does the work of a command; else it is somebody's program that uses EdgeKit."""
+    """Whether this process does the work of a command; if not, it is a program that uses EdgeKit's Python API."""
     return _pipe is not None or _listener is not None
 
 
@@ -94,12 +94,12 @@ def listen(
     asked: tuple[int | None, float | None],
     crashed: Mapping[str, str],
 ) -> None:
-    """Makes this a process that another one than the first watches: one of several that work side by side.
+    """Prepares one of several worker processes, which the process that started it watches.
 
     Args:
-        listener: Takes what would be told the supervising process.
-        asked: The limits that were asked for there; see :func:`asked_limits`.
-        crashed: What ended processes of the same work before, and by which signal.
+        listener: Receives what :func:`tell` would send to the supervising process.
+        asked: The requested limits; see :func:`asked_limits`.
+        crashed: What ended a process of the same work before -> by which signal.
     """
     global _listener, _crashed
     _listener, _crashed = listener, crashed
@@ -107,12 +107,12 @@ def listen(
 
 
 def crashed() -> Mapping[str, str]:
-    """What ended processes of this command before, and by which signal; see :mod:`edgekit.processes.crashes`."""
+    """What ended a process of this command before -> by which signal; see :mod:`edgekit.processes.crashes`."""
     return _crashed
 
 
 def asked_limits() -> tuple[int | None, float | None]:
-    """The bytes and seconds that :func:`set_limits` took note of."""
+    """The bytes and seconds that :func:`set_limits` recorded."""
     return _asked
 
 
@@ -120,8 +120,8 @@ def tell_step(patience: float = 0.0) -> None:
     """Tells that the work goes on.
 
     Args:
-        patience: Seconds that the next sign of progress may take, where that is more than the limit and none was asked
-            for (``--max-seconds``).
+        patience: Seconds that may pass until the next sign of progress, if that is more than the limit; ignored if the
+            user set a limit (``--max-seconds``).
     """
     global _last_step
     now = time.monotonic()
@@ -132,9 +132,9 @@ def tell_step(patience: float = 0.0) -> None:
 
 @contextmanager
 def slow_step(seconds: float) -> Iterator[None]:
-    """Wraps native code that works in one piece for up to this many seconds, with no sign of progress.
+    """Wraps native code that may work for ``seconds`` without a sign of progress.
 
-    Where a limit was asked for (``--max-seconds``), that holds.
+    If the user set a limit (``--max-seconds``), the limit holds instead.
     """
     if _asked[1] is None:
         tell(patience=seconds)
@@ -143,7 +143,7 @@ def slow_step(seconds: float) -> Iterator[None]:
 
 
 def set_limits(memory: int | None, seconds: float | None) -> None:
-    """Takes note of the limits that were asked for; None for what follows from the model's size."""
+    """Records the limits that the user set; None for a limit that follows from the model's size."""
     global _asked
     _asked = memory, seconds
 
@@ -159,7 +159,7 @@ def tell_model_bytes(count: int) -> None:
 
 
 def tell_sample_bytes(count: int) -> None:
-    """Sets the limits to what suits samples that feed so many bytes, where those before fed less."""
+    """Sets the limits to what suits a sample of ``count`` bytes, if earlier samples had fewer bytes."""
     if count > _worked_on[1]:
         _work_on(_worked_on[0], count)
 
@@ -174,9 +174,9 @@ def _work_on(model_bytes: int, sample_bytes: int) -> None:
 
 
 def supervised(work: Callable[[], int], report: Report) -> int:
-    """The exit code of ``work``, done in a process of its own; the parent's words go through ``report``.
+    """Does ``work`` in a child process and returns its exit code; the parent prints errors by ``report``.
 
-    Once the work has ended, signals that ask the parent to end are ignored: what is left to do is to clean up, and the
+    Once the work has ended, signals that ask the parent to end are ignored: only the clean-up is left to do, and the
     exit code is known.
     """
     if not hasattr(os, "fork") or os.environ.get(VARIABLE) == "0":
@@ -186,7 +186,7 @@ def supervised(work: Callable[[], int], report: Report) -> int:
 
 
 class _Supervisor:
-    """The parent."""
+    """The parent process."""
 
     def __init__(self, temporary: Path | None) -> None:
         self._temporary = temporary
@@ -198,7 +198,7 @@ class _Supervisor:
         self._child = 0
 
     def run(self, work: Callable[[], int], report: Report) -> int:
-        for number in range(3):  # what is closed would become a pipe of ours
+        for number in range(3):  # a standard stream that is closed would become one of the pipes
             with suppress(OSError):
                 os.fstat(number)
                 continue
@@ -216,7 +216,7 @@ class _Supervisor:
         return exit_code
 
     def _done_once(self, work: Callable[[], int]) -> tuple[int, InputError | None]:
-        """The exit code of a child that does the work, and why it was ended where it was."""
+        """Lets a child do the work; returns its exit code, and why the parent ended it or None."""
         told, tell_end = os.pipe()
         printed, print_end = os.pipe()
         parent = os.getpid()
@@ -244,7 +244,7 @@ class _Supervisor:
         return os.waitstatus_to_exitcode(status), broken
 
     def _does_without(self, code: int, broken: InputError | None) -> bool:
-        """Whether the child ended at something that was guarded, which the work can do without."""
+        """Whether the child ended in guarded code without which the work can be repeated."""
         global _crashed
         if self._told.exit_code is not None or self._forwarded:
             return False
@@ -263,7 +263,7 @@ class _Supervisor:
         return True
 
     def _wait(self, told: int, printed: int) -> tuple[int, InputError | None]:
-        """The child's status, and why it was ended where it was."""
+        """Waits for the child; returns its status, and why the parent ended it or None."""
         watch, broken, reading = Watch(self._child), None, [told, printed]
         while True:
             if told in self._read(reading, printed, _SECONDS_BETWEEN_LOOKS):
@@ -279,12 +279,12 @@ class _Supervisor:
                     watch.end()
 
     def _deaf(self) -> InputError | None:
-        """The error where the child was asked to end a while ago, and has not."""
+        """The error if the child was asked to end :data:`GRACE_SECONDS` ago and has not ended; else None."""
         asked = min(self._forwarded.values(), default=math.inf)
         return self._interrupted() if time.monotonic() - asked >= GRACE_SECONDS else None
 
     def _interrupted(self) -> InputError:
-        """The error where the child was asked to end, by the signal that came first."""
+        """The error for a child that was asked to end; it names the signal that came first."""
         first = min(self._forwarded, key=lambda number: self._forwarded[number])
         told = "interrupted" if first == signal.SIGINT else f"ended by {signal_name(first)}"
         return InputError(told, hint="nothing was left behind")
@@ -341,17 +341,17 @@ class _Supervisor:
         )
 
     def _last_words(self) -> str | None:
-        """The last line that libraries printed past Python's streams."""
+        """The last line that native libraries printed, without Python's streams; None if they printed nothing."""
         lines = [line.strip() for line in self._output.decode(errors="replace").splitlines() if line.strip()]
         return lines[-1][:500] if lines else None
 
     def _forward_signals(self) -> dict[int, Any]:
-        """Hands on what asks this process to end. Who asks a whole group reaches the child twice, which counts once."""
+        """Forwards ending signals to the child. One to the whole group reaches the child twice, which counts once."""
         last: dict[int, float] = {}
 
         def forward(number: int, _frame: object) -> None:
             now = time.monotonic()
-            if now - last.get(number, -math.inf) > 1.0:  # a whole group was meant: the child has got one, too
+            if now - last.get(number, -math.inf) > 1.0:  # else the child got this one, too
                 last[number] = now
                 self._forwarded.setdefault(number, now)
                 with suppress(ProcessLookupError):
@@ -365,7 +365,7 @@ class _Supervisor:
 def _work(
     work: Callable[[], int], tell_end: int, print_end: int, temporary: Path | None, parent: int, signals: set[Any]
 ) -> NoReturn:
-    """The child: never returns to who called."""
+    """Does the work in the child process; never returns to its caller."""
     global _pipe
     code = 3
     try:
@@ -388,7 +388,7 @@ def _work(
 
 
 def _keep_libraries_apart(print_end: int) -> None:
-    """Gives Python's streams descriptors of their own, and what native code prints to a pipe."""
+    """Moves Python's streams to new descriptors, so that what native code prints goes to a pipe."""
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         if stream is not None:
@@ -402,7 +402,7 @@ def _keep_libraries_apart(print_end: int) -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """Has the system end this process as soon as its parent is gone, however that goes; Linux can."""
+    """Makes Linux end this process as soon as its parent is gone; does nothing on other systems."""
     if sys.platform == "linux":
         import ctypes
 
@@ -413,13 +413,13 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _block_signals() -> set[Any]:
-    """Puts signals off until both processes know what to do with them; returns what was blocked before."""
+    """Blocks ending signals until both processes handle them; returns the signals that were blocked before."""
     return signal.pthread_sigmask(signal.SIG_BLOCK, set(_ENDING_SIGNALS))
 
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path | None]:
-    """A folder for all temporary files of a command, gone afterwards; None where none can be made."""
+    """A folder for all temporary files of a command, removed afterwards; None if no folder can be made."""
     with ExitStack() as stack:
         try:
             folder = stack.enter_context(temporary_folder())
@@ -429,7 +429,7 @@ def _temporary_folder() -> Iterator[Path | None]:
 
 
 class ToldProgress(Progress):
-    """Tells the supervising process of the stages and steps, and then another progress, in safe text."""
+    """Reports stages and steps to the supervising process, and passes them on to another progress as safe text."""
 
     def __init__(self, inner: Progress) -> None:
         self._inner = inner
@@ -442,10 +442,10 @@ class ToldProgress(Progress):
             yield
 
     def step(self, what: str, done: int, total: int) -> None:
-        """Tells of the step."""
+        """Reports a step."""
         tell_step()
         self._inner.step(escaped(what), done, total)
 
     def warn(self, text: str) -> None:
-        """Tells of the warning."""
+        """Passes on a warning."""
         self._inner.warn(escaped(text))

@@ -1,9 +1,10 @@
-"""Does jobs in processes of their own, several at a time: one that fails, or whose process dies, ends no other.
+"""Does each job in its own process, several at a time: a job that fails, or whose process dies, ends no other job.
 
-A job whose process native code ended where the job can do without (:mod:`edgekit.processes.crashes`) is done anew.
+A job is repeated if native code without which it can go on ended its process (:mod:`edgekit.processes.crashes`).
 
-A job is anything that can be pickled and called with a :class:`~edgekit.terminal.progress.Progress`. Each gets a fresh
-process, which ends when this one ends, however that happens: it notices when the other end of its connection is closed.
+A job is anything that can be pickled and called with a :class:`~edgekit.terminal.progress.Progress`. Each job gets a
+new process, which ends when this process ends, however that happens: it notices that the other end of its connection
+is closed.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ GRACE_SECONDS = 5.0
 SECONDS_BETWEEN_LOOKS = 0.5
 """How often the memory and the progress of the processes are looked at."""
 SECONDS_BETWEEN_STEPS = 0.1
-"""Steps that follow each other faster are not told."""
+"""Steps that follow the last one sooner are not reported."""
 
 Job = Callable[[Progress], None]
 Explain = Callable[[Exception], EdgeKitError]
-"""Makes an error that people can read of whatever a job raised."""
+"""Turns whatever a job raised into an error that people can read."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,14 @@ class Failure:
 
     text: str
     record: Mapping[str, str]
-    """What :meth:`EdgeKitError.as_record` gives."""
+    """What :meth:`EdgeKitError.as_record` returns."""
     exit_code: int
     trace: str = ""
-    """Python's traceback; empty where the process died."""
+    """Python's traceback; empty if the process died."""
 
     @classmethod
     def of(cls, error: EdgeKitError, trace: str = "") -> Failure:
-        """What the error says."""
+        """The failure that an error describes."""
         return cls(str(error), error.as_record(), error.exit_code, trace)
 
 
@@ -75,7 +76,7 @@ class _Running:
     limits: Limits = field(default_factory=Limits)
     patience: float = 0.0
     began: bool = False
-    """Whether the process does the job already: it has imported the main module."""
+    """Whether the process has imported the main module and begun the job."""
     ended: bool = False
     failure: Failure | None = None
 
@@ -91,18 +92,18 @@ def run_jobs(
     """Does every job.
 
     Args:
-        jobs: Each with a name of its own.
+        jobs: The jobs, each with a unique name.
         count: How many processes work at a time.
-        board: Told how it goes.
+        board: Receives the progress of the jobs.
         explain: Called in the job's process with what the job raised; can be pickled.
-        ended: Told of each job when it has ended: its name, why it failed or None, and how many seconds it took. What
-            has ended before an interruption is known by this alone.
+        ended: Called when a job has ended: with its name, why it failed or None, and how many seconds it took. After an
+            interruption, only these calls tell which jobs have ended.
 
     Returns:
-        Why each failed, by name; None where it did not.
+        For each job by name: why it failed, or None.
 
     Raises:
-        InputError: This process runs the main module once more, which has no guard.
+        InputError: This process was started and imports the main module, which has no guard.
     """
     require_guarded()
     waiting = deque(jobs)
@@ -115,7 +116,7 @@ def run_jobs(
                 board.started(name)
                 running.append(_started(name, job, explain, Attempts()))
             ready = wait([one.connection for one in running], SECONDS_BETWEEN_LOOKS)
-            supervision.tell_step()  # each of them is watched here
+            supervision.tell_step()  # the jobs' processes are watched here, so this one counts as making progress
             for one in running:
                 if one.failure is None and one.connection not in ready:
                     _end_where_broken(one)
@@ -134,7 +135,7 @@ def run_jobs(
                 ended(one.name, failure, seconds)
                 board.finished(one.name, seconds, None if failure is None else failure.text)
     except BaseException as problem:
-        with suppress(KeyboardInterrupt):  # another interrupt: what is below ends the processes at once
+        with suppress(KeyboardInterrupt):  # after another interrupt, the `finally` below ends the processes at once
             if isinstance(problem, KeyboardInterrupt) and running:
                 board.ending(len(running))
             _end_in_order(running)
@@ -159,7 +160,7 @@ def _started(name: str, job: Job, explain: Explain, attempts: Attempts) -> _Runn
 
 
 def _anew(one: _Running, board: Board, explain: Explain) -> _Running | None:
-    """A process that does the job without what ended the last one; None where it ended otherwise."""
+    """Starts the job anew without what ended its process; returns None if the process ended in another way."""
     if one.ended or one.failure is not None:
         return None
     one.process.join(GRACE_SECONDS)
@@ -175,7 +176,7 @@ def _anew(one: _Running, board: Board, explain: Explain) -> _Running | None:
 
 @contextmanager
 def _interrupts_put_off() -> Iterator[None]:
-    """Puts off Ctrl-C, and keeps it from what is started meanwhile for good: the first process tells when to end."""
+    """Defers Ctrl-C; processes started meanwhile never get it, since this process tells them when to end."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -187,7 +188,7 @@ def _interrupts_put_off() -> Iterator[None]:
 
 
 def _end_where_broken(one: _Running) -> None:
-    """Kills a process that has gone beyond its limits, and keeps why."""
+    """Kills a process that has exceeded its limits, and records why."""
     broken = one.watch.broken(one.limits)
     if broken is not None:
         error = InputError(
@@ -198,7 +199,7 @@ def _end_where_broken(one: _Running) -> None:
 
 
 def _heard(one: _Running, board: Board) -> bool:
-    """Passes on what the process tells; false once it has ended."""
+    """Passes on what the process reports; returns False once the process has ended."""
     try:
         kind, *rest = one.connection.recv()
     except (EOFError, OSError):
@@ -221,7 +222,7 @@ def _heard(one: _Running, board: Board) -> bool:
 
 
 def _result(one: _Running) -> Failure | None:
-    """How the job ended, once its process has."""
+    """Returns why the job failed or None, once its process has ended."""
     one.process.join(GRACE_SECONDS)
     if one.process.is_alive():
         one.process.kill()
@@ -244,7 +245,7 @@ def _result(one: _Running) -> Failure | None:
 
 
 def _end_in_order(running: Sequence[_Running]) -> None:
-    """Asks the processes to end; each may clean up, for a while."""
+    """Asks the processes to end, and waits at most :data:`GRACE_SECONDS` for them to clean up."""
     end = time.monotonic() + GRACE_SECONDS
     for one in running:
         one.process.terminate()
@@ -253,7 +254,7 @@ def _end_in_order(running: Sequence[_Running]) -> None:
 
 
 class _ToldProgress(Progress):
-    """Progress that goes to the process that started this one."""
+    """Sends progress to the process that started this one."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -261,21 +262,21 @@ class _ToldProgress(Progress):
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Tells of the stage."""
+        """Reports a stage."""
         start = time.monotonic()
         self._connection.send(("stage", name))
         yield
         self._connection.send(("stage_ended", name, time.monotonic() - start))
 
     def step(self, what: str, done: int, total: int) -> None:
-        """Tells of the step where the last one was told long enough ago."""
+        """Reports the step if the last report was long enough ago."""
         now = time.monotonic()
         if now - self._last_step >= SECONDS_BETWEEN_STEPS:
             self._last_step = now
             self._connection.send(("step", what, done, total))
 
     def warn(self, text: str) -> None:
-        """Tells of the warning."""
+        """Reports a warning."""
         self._connection.send(("warn", text))
 
 
@@ -286,10 +287,10 @@ def _work(
     asked: tuple[int | None, float | None],
     crashed: Mapping[str, str],
 ) -> None:
-    """What a process does."""
+    """Does the job in its process."""
     connection.send(("told", {}))
     supervision.listen(lambda what: connection.send(("told", what)), asked, crashed)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where Ctrl-C could not be kept from this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # if Ctrl-C could not be blocked for this process
     try:
         signal.signal(signal.SIGTERM, _interrupt)
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
@@ -298,9 +299,9 @@ def _work(
             job(_ToldProgress(connection))
         except Exception as error:  # a job may run foreign code: whatever it raises is told, not lost
             failure = Failure.of(explain(error), "".join(traceback.format_exception(error)))
-        with suppress(BrokenPipeError):  # nobody waits for an answer any more
+        with suppress(BrokenPipeError):  # the other process is gone
             connection.send(("ended", failure))
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left that would have to be cleared up
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left to clean up
     except KeyboardInterrupt:  # as above
         sys.exit(1)
 
@@ -311,7 +312,7 @@ def _interrupt(number: int, frame: Any) -> NoReturn:
 
 
 def _end_with(connection: Connection) -> None:
-    """Waits until the process that started this one is no more, and then ends this one: in order, or else at once."""
+    """Waits until the process that started this one has ended, then ends this one: in order, or else by force."""
     try:
         connection.recv()
     except (EOFError, OSError):
