@@ -11,22 +11,22 @@ from edgekit.config.values import DROP, no_share, parse_bytes, parse_fraction, p
 from edgekit.errors import InputError
 
 _LEAST_MEMORY = 10_000
-"""A process has more than a page or two; fewer bytes were meant as megabytes."""
+"""Least plausible memory of a process in bytes; a smaller number was meant as megabytes."""
 _GROWTH = "would allow {:.0%} more"
 _LOSSES = {"accuracy_drop": DROP, "accuracy_fall": DROP, "size_growth": _GROWTH, "latency_growth": _GROWTH}
-"""The budgets that say what may be lost, and what a surprisingly great share would allow."""
+"""The budgets of what may be lost, each with the message for a surprisingly large share."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a bundle may cost and must reach; None where nothing is asked."""
+    """What a bundle may cost and must reach; None for a figure that has no limit."""
 
     size: int | None = None
     """Most bytes."""
     accuracy: float | None = None
     """Least share of labels found."""
     accuracy_drop: float | None = None
-    """Most that may be lost of it to the float model, absolute."""
+    """Most that the share of labels found may be below the float model's, absolute."""
     sqnr_db: float | None = None
     """Least SQNR of the worst output."""
     latency_ratio: float | None = None
@@ -38,21 +38,21 @@ class Budget:
     load_ms: float | None = None
     """Most milliseconds from the model's file to a session that is ready."""
     memory: int | None = None
-    """Most bytes of the process that executes it on the device."""
+    """Most bytes of memory of the process that executes the model on the device."""
     download: int | None = None
-    """Most bytes of what the device loads, compressed as an app's download is."""
+    """Most bytes of what the device loads, compressed like an app's download."""
     accelerator_share: float | None = None
     """Least share of the nodes that the device's accelerator runs."""
     partitions: int | None = None
-    """Most pieces that the model falls into on the device."""
+    """Most partitions that the model is split into on the device."""
     size_growth: float | None = None
     """Most growth of the size over the baseline, relative."""
     accuracy_fall: float | None = None
-    """Most that may be lost of the accuracy to the baseline, absolute."""
+    """Most that the accuracy may be below the baseline's, absolute."""
     latency_growth: float | None = None
     """Most growth of the latency over the earlier bundle, relative."""
     agreement_db: float | None = None
-    """Least SQNR to the golden outputs of the earlier bundle."""
+    """Least SQNR in dB against the golden outputs of the earlier bundle."""
 
     @classmethod
     def parse(cls, table: Mapping[str, Any], subject: object) -> Budget:
@@ -60,7 +60,7 @@ class Budget:
 
         Raises:
             InputError: A share of what may be lost was surely meant as a percentage, or a number of bytes as one of
-                megabytes. ``subject`` is where it stands.
+                megabytes. The error's subject is ``subject`` with the key.
         """
         readers: dict[str, Callable[[Any], Any]] = {
             "size": parse_bytes,
@@ -87,17 +87,17 @@ class Budget:
         return cls(**read)
 
     def over(self, other: Budget) -> Budget:
-        """This budget, and the other's where this one asks nothing."""
+        """This budget, with the other's limits for figures that this one does not limit."""
         mine = {field.name: getattr(self, field.name) for field in fields(self)}
         return Budget(**{key: getattr(other, key) if value is None else value for key, value in mine.items()})
 
 
 def check_shares(budgets: Iterable[object], path: Path) -> None:
-    """Tells whoever wrote ``accuracy = 98`` how a percentage is written; the schema could only say what it is not.
+    """Raises an error with a better hint than the schema's for ``accuracy = 98``: how a percentage is written.
 
     Args:
-        budgets: Tables that are not checked yet; what is no table is left to the schema.
-        path: The file that they stand in.
+        budgets: Tables that are not checked yet; a value that is no table is left to the schema.
+        path: The project file.
 
     Raises:
         InputError: A share in a budget is a number above 1.

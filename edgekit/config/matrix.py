@@ -10,24 +10,25 @@ from edgekit.errors import InputError
 from edgekit.suggestions import did_you_mean
 
 BUNDLES_FOLDER = "bundles"
-"""Where bundles go whose ``output`` is not declared, beside ``edgekit.toml``."""
+"""The folder beside ``edgekit.toml`` for bundles whose ``output`` is not declared."""
 
 _TARGETS = {"target", "targets"}
 _OWN_KEYS = {"name", "output", "preprocessing", "outputs", "budget"}
-"""What a bundle does not get from ``[defaults]``."""
+"""Keys that ``[defaults]`` may not hold."""
 _SHARED_KEYS = {"name", *_TARGETS, "overrides"}
-"""What a bundle does not get from its overrides for a target."""
+"""Keys that overrides for a target may not hold."""
 
 
 def completed_bundles(document: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
     """The tables of the bundles, completed by ``[defaults]``, one for each of their targets.
 
-    A key counts where it stands first: in the bundle's overrides for the target, in the bundle, in the overrides of the
-    defaults for the target, in the defaults. ``budgets`` holds the tables ``budget`` of all these in this order.
+    The first table that has a key gives its value: the bundle's overrides for the target, the bundle, the overrides of
+    the defaults for the target, the defaults. ``budgets`` holds the ``budget`` tables of all these in this order.
 
     Raises:
-        InputError: A bundle has no model or no target, or both a target and several; the defaults hold what is a
-            bundle's own; or overrides are of a target that no bundle is made for, or of what all targets share.
+        InputError: A bundle has no model or no target, or has both ``target`` and ``targets``; the defaults hold a key
+            that they may not hold; or overrides are for a target without a bundle, or hold a key that all targets
+            share.
     """
     defaults = dict(document.get("defaults", {}))
     own = sorted(_OWN_KEYS & defaults.keys())
@@ -49,10 +50,10 @@ def completed_bundles(document: Mapping[str, Any], path: Path) -> Iterator[dict[
 
 
 def _targets(table: Mapping[str, Any], subject: str) -> Sequence[str]:
-    """What a bundle is made for.
+    """The targets of a bundle.
 
     Raises:
-        InputError: The table has no target, or both a target and several.
+        InputError: The table has neither ``target`` nor ``targets``, or both.
     """
     given = _TARGETS & table.keys()
     if len(given) != 1:
@@ -64,10 +65,10 @@ def _targets(table: Mapping[str, Any], subject: str) -> Sequence[str]:
 
 
 def _require_made_for(overrides: Mapping[str, Any], targets: Collection[str], subject: str) -> None:
-    """Refuses overrides for a target that no bundle they count for is made for, and those of what targets share.
+    """Refuses overrides for a target that is not among ``targets``, and overrides of keys that all targets share.
 
     Raises:
-        InputError: There are such.
+        InputError: There are such overrides.
     """
     for target, override in overrides.items():
         shared = sorted(_SHARED_KEYS & override.keys())
@@ -84,10 +85,10 @@ def _require_made_for(overrides: Mapping[str, Any], targets: Collection[str], su
 
 
 def _completed(layers: Sequence[Mapping[str, Any]], target: str, subject: str) -> dict[str, Any]:
-    """One bundle's table out of those that hold its keys, the first that counts first.
+    """One bundle's table, combined from several tables of which the first takes precedence.
 
     Raises:
-        InputError: None of them names a model.
+        InputError: No table names a model.
     """
     table: dict[str, Any] = {}
     for layer in reversed(layers):

@@ -29,7 +29,7 @@ TIME_LIMIT = 60.0
 
 
 class Inconclusive(StrEnum):
-    """What becomes of a bundle whose latency was measured and whose answer is not clear."""
+    """The gate's verdict on a bundle whose measured latency gives no clear answer."""
 
     PASS = "pass"
     WARN = "warn"
@@ -44,14 +44,14 @@ class GateSettings:
     time_limit: float = TIME_LIMIT
     """Seconds that one measurement may take."""
     baseline: Path | None = None
-    """Figures of an earlier build."""
+    """File with the figures of an earlier build."""
     device: str | None = None
-    """URL of where milliseconds and memory are measured; None: this machine."""
+    """URL of the device on which milliseconds and memory are measured; None: this machine."""
 
 
 @dataclass(frozen=True)
 class DeclaredBundle:
-    """One ``[[bundle]]`` of the project; paths are complete."""
+    """One bundle of the project: a ``[[bundle]]`` for one target. Relative paths are joined to the file's folder."""
 
     name: str
     model: Path
@@ -61,43 +61,43 @@ class DeclaredBundle:
     file: Path
     """The project file."""
     folder: Path
-    """Where it lies."""
+    """The folder of the project file."""
     data: Path | None = None
     verify_data: Path | None = None
     label: str | None = None
-    """The column that holds the class, where data are tables."""
+    """The column that holds the class, if the data are tables."""
     labels: Path | None = None
     preprocessing: Preprocessing | None = None
     shares_preprocessing: bool = False
-    """Whether it is that of the whole file, which some of the bundles may take no samples for."""
+    """Whether ``preprocessing`` is declared for the whole file, so that some bundles may have no use for it."""
     outputs: DeclaredOutputs | None = None
-    """What the outputs tell."""
+    """What the project file declares of the outputs."""
     quantize: str | None = None
     quantizer: str | None = None
     max_drop: float | None = None
     floor: float | None = None
-    """The SQNR in dB that outputs have to reach over all samples."""
+    """The least SQNR in dB of the outputs over all samples."""
     accept: bool = False
-    """Whether what misses its floors ships."""
+    """Whether the bundle ships although outputs miss their floors."""
     metric: str | None = None
-    """The evaluation function, ``MODULE:FUNCTION``; its module is looked for beside the project file first."""
+    """The evaluation function, ``MODULE:FUNCTION``; its module is searched for beside the project file first."""
     precision: str = "auto"
     shapes: ShapeRequest = field(default_factory=ShapeRequest)
     postprocess: Suppression | None = None
-    """What becomes of a detector's boxes in the built model."""
+    """How the built model suppresses a detector's boxes; None if it does not."""
     states: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of the targets' own."""
+    """Options of the target."""
     also: tuple[str, ...] = ()
     """Further device profiles that the bundle holds a build for."""
     witness: str | None = None
-    """The witness that executes what was built too."""
+    """The witness that also executes the built model."""
     device: str | None = None
-    """URL of where the gate measures milliseconds and memory; None: as the file says for all."""
+    """URL of the device on which the gate measures milliseconds and memory; None: as the file's ``[gate]`` says."""
     declared_as: str = ""
-    """The name in the ``[[bundle]]``, which several targets have in common."""
+    """The name in the ``[[bundle]]``, which the bundles of several targets share."""
     output_chosen_with: str = "`output` in the project file"
-    """What the user chooses ``output`` with, for hints."""
+    """The option or key that chooses ``output``, for hints."""
 
 
 @dataclass(frozen=True)
@@ -112,30 +112,30 @@ class Config:
     outputs: DeclaredOutputs | None = None
 
     def preprocessing_of(self, model: Path | None) -> Preprocessing | None:
-        """How data become the model's input: as its bundle declares, where the model is one of the project's."""
+        """The preprocessing for a model: that of its bundle if the project has one, else that of the whole file."""
         bundle = self._bundle_of(model)
         return self.preprocessing if bundle is None else bundle.preprocessing
 
     def shares_preprocessing(self, model: Path | None) -> bool:
-        """Whether that is what the file declares for all its bundles, and for models that are none of them."""
+        """Whether the preprocessing for a model is the one that the file declares for all its bundles."""
         bundle = self._bundle_of(model)
         return bundle is None or bundle.shares_preprocessing
 
     def outputs_of(self, model: Path | None) -> DeclaredOutputs | None:
-        """What the model's outputs tell: as its bundle declares, where the model is the project's."""
+        """What is declared of a model's outputs: by its bundle if the project has one, else for the whole file."""
         bundle = self._bundle_of(model)
         return self.outputs if bundle is None else bundle.outputs
 
     def _bundle_of(self, model: Path | None) -> DeclaredBundle | None:
-        """The first bundle that is made from the model."""
+        """The first bundle that is made from the model; None if there is none."""
         place = None if model is None else real_path(model)
         return next((bundle for bundle in self.bundles if real_path(bundle.model) == place), None)
 
     def only(self, names: Sequence[str]) -> Config:
-        """The project with the bundles of these names alone; a name may be that of several targets' bundles.
+        """The project with only the bundles of these names; a name may be shared by the bundles of several targets.
 
         Raises:
-            InputError: No bundle is called so.
+            InputError: No bundle has one of the names.
         """
         known = {name for one in self.bundles for name in (one.name, one.declared_as)}
         for name in names:
@@ -152,7 +152,7 @@ class Config:
         return replace(self, bundles=moved)
 
     def declared(self, bundle: Path, name: str) -> DeclaredBundle | None:
-        """What is declared for a bundle: for its folder or, failing that, under its name; None if nothing is."""
+        """The declaration of a bundle, by its folder or else by its name; None if the project does not declare it."""
         place = real_path(bundle)
         fitting = [declared for declared in self.bundles if real_path(declared.output) == place]
         fitting += [declared for declared in self.bundles if declared.name == name]
@@ -160,7 +160,7 @@ class Config:
 
 
 def _hint_for_escapes(path: Path, error: str) -> str | None:
-    """What to do where a path of Windows stands in double quotes; None where the line has no backslash in them."""
+    """The hint for a Windows path in double quotes; None if the faulty line has no backslash in double quotes."""
     told = re.search(r"at line (\d+)", error)
     lines = read_text(path).splitlines()
     line = lines[int(told[1]) - 1] if told is not None and int(told[1]) <= len(lines) else ""
@@ -173,7 +173,7 @@ def read_config(path: Path) -> Config:
     """The project file at ``path``.
 
     Raises:
-        InputError: It is missing, is no TOML, or is not what ``config.schema.json`` describes.
+        InputError: The file is missing, is not TOML, or is not what ``config.schema.json`` describes.
     """
     if not path.exists():
         raise InputError("there is no project file", subject=path, hint="`--config FILE` names another")
@@ -209,14 +209,14 @@ def read_config(path: Path) -> Config:
 
 
 def _by_name(flaw: str, document: Mapping[str, Any]) -> str:
-    """What is wrong in a bundle, which has a name of its own in place of its number, from 0, among all of them."""
+    """The text of a flaw, with the bundle's name, if it has one, in place of its number from 0."""
     place = re.match(r"bundle\[(\d+)\]\.?", flaw)
     name = document["bundle"][int(place[1])].get("name") if place else None
     return f"bundle {name!r} {flaw[place.end() :]}" if place and isinstance(name, str) and name else flaw
 
 
 def _require_different(values: Sequence[object], what: str, path: Path) -> None:
-    """Refuses names and folders that are one on macOS and Windows, where capital letters make no difference."""
+    """Refuses equal names or folders, also those that differ only in case, which are one on macOS and Windows."""
     texts = [unicodedata.normalize("NFC", str(value)) for value in values]
     folded = [text.casefold() for text in texts]
     for place, text in enumerate(texts):
@@ -234,7 +234,7 @@ def _require_different(values: Sequence[object], what: str, path: Path) -> None:
 
 
 def _require_apart(places: Sequence[Path], path: Path) -> None:
-    """Refuses a bundle in the folder of another: that would hold files which are not its own."""
+    """Refuses a bundle in the folder of another one, which would then hold files that do not belong to it."""
     inside = next(((one, other) for one in places for other in places if other in one.parents), None)
     if inside is not None:
         raise InputError(
@@ -246,14 +246,14 @@ def _require_apart(places: Sequence[Path], path: Path) -> None:
 
 
 def find_config(start: Path) -> Path | None:
-    """The nearest ``edgekit.toml`` in ``start`` or the folders above it; None where there is none."""
+    """The nearest ``edgekit.toml`` in ``start`` or the folders above it; None if there is none."""
     start = real_path(start)
     return next((file for folder in (start, *start.parents) if (file := folder / CONFIG_FILE).is_file()), None)
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What a project file says of a model, whether or not it declares bundles."""
+    """What a project file declares for a model, whether or not it declares a bundle of the model."""
 
     preprocessing: Preprocessing | None = None
     outputs: DeclaredOutputs | None = None
@@ -262,12 +262,12 @@ class Declared:
 
 
 def declared_for(model: Path | None, data: Path | None, config: Path | None) -> Declared:
-    """How a data folder's pictures or sounds become a model's input, and what its outputs tell.
+    """How a data folder's pictures or sounds become a model's input, and what is declared of its outputs.
 
     Args:
         model: The ONNX file.
         data: The folder of samples.
-        config: The project file; None: the nearest to the data.
+        config: The project file; None: the nearest to ``data``, if that is given.
 
     Raises:
         InputError: The project file cannot be used.
@@ -332,7 +332,7 @@ def _outputs(table: Mapping[str, Any], path: Path, default: DeclaredOutputs | No
 
 
 def _budgets(document: Mapping[str, Any]) -> Iterator[object]:
-    """The tables ``budget`` of a document that is not checked yet, wherever they may stand."""
+    """The ``budget`` tables of a document that is not checked yet: of the file, defaults, bundles and overrides."""
     bundles = document.get("bundle", ())
     tables = [document, document.get("defaults"), *(bundles if isinstance(bundles, list) else ())]
     for table in tables:

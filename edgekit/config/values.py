@@ -12,14 +12,14 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmg])(i?))?b?", re.ASCII | re.I
 SIZES = "'2.5 MB' (B; kB, MB, GB of 1000; KiB, MiB, GiB of 1024)"
 """How a number of bytes is written, for errors."""
 DROP = "would allow {:.0%} of the samples to be lost"
-"""What a great share of accuracy to lose would allow."""
+"""The message for a loss of accuracy so large that it was probably meant as a percentage."""
 
 
 def parse_fraction(value: float | str) -> float:
     """A share written as a number from 0 to 1 or as a text such as ``1%`` or ``0.01``.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: The value is not a share.
     """
     if isinstance(value, str) and value.rstrip().endswith("%"):
         number = float(value.rstrip()[:-1]) / 100
@@ -31,30 +31,31 @@ def parse_fraction(value: float | str) -> float:
 
 
 def parse_max_drop(value: float | str, subject: object) -> float:
-    """The accuracy that may be lost, as a fraction; half of it or more has to be written with a percent sign.
+    """The accuracy that may be lost, as a fraction; 0.5 or more has to be written with a percent sign.
 
     Raises:
-        InputError: It is no share, or a number that was surely meant as a percentage. ``subject`` is where it stands.
+        InputError: The value is no share, or a number that was surely meant as a percentage. The error's subject is
+            ``subject``, the flag or key of the value.
     """
     return parse_loss(value, subject, DROP)
 
 
 def parse_loss(value: float | str, subject: object, would_allow: str) -> float:
-    """A share of something that may be lost; half of it or more has to be written with a percent sign.
+    """A share of something that may be lost; 0.5 or more has to be written with a percent sign.
 
     Args:
-        value: As it was written.
-        subject: Where it stands.
-        would_allow: What a share allows, with a place for it.
+        value: The value as it was written.
+        subject: The flag or key of the value, for errors.
+        would_allow: What a share allows, as a format string with a place for the share.
 
     Raises:
-        InputError: It is no share, or a number that was surely meant as a percentage.
+        InputError: The value is no share, or a number that was surely meant as a percentage.
     """
     try:
         share = parse_fraction(value)
     except ValueError as error:
         raise no_share(value, subject) from error
-    mark = "" if isinstance(value, str) else '"'  # what is no text stands in a project file, where a text is quoted
+    mark = "" if isinstance(value, str) else '"'  # a number comes from a project file, where texts are quoted
     if share >= _LEAST_DOUBTFUL_LOSS and not str(value).rstrip().endswith("%"):
         raise InputError(
             would_allow.format(share),
@@ -68,7 +69,7 @@ def parse_loss(value: float | str, subject: object, would_allow: str) -> float:
 
 
 def no_share(value: object, subject: object, hint: str | None = None) -> InputError:
-    """The error for what is no share; ``subject`` is where it stands."""
+    """The error for a value that is no share; ``subject`` is the flag or key of the value."""
     return InputError(
         "is no share", subject=subject, expected="a number from 0 to 1, or from 0% to 100%", found=value, hint=hint
     )
@@ -80,7 +81,7 @@ def parse_bytes(value: int | str) -> int:
     1 MB and 1 M are 1,000,000 bytes, 1 MiB is 1,048,576; capital and small letters are the same.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: The text is not a number of bytes.
     """
     if isinstance(value, int):
         return value

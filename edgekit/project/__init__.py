@@ -1,1 +1,1 @@
-"""The project file at work: all of its bundles built, and a first draft written from a model and its samples."""
+"""Builds the bundles of a project file, and drafts a project file from a model and its samples."""

@@ -1,4 +1,4 @@
-"""Builds the bundles of a project; those that are up to date stay as they are."""
+"""Builds the bundles of a project, except those that are up to date."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class ProjectBundle:
 
     declared: DeclaredBundle
     bundle: Bundle | None
-    """None where the build failed."""
+    """None if the build failed."""
     skipped: bool = False
-    """Whether it was up to date already."""
+    """Whether the bundle was up to date already."""
     failure: Failure | None = None
     seconds: float = 0.0
-    """How long its process took; 0 where none was started, or where it was interrupted."""
+    """How long the bundle's process took; 0 if none was started, or if it was interrupted."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for ``--json``: what was built, or the error."""
@@ -53,33 +53,34 @@ class ProjectBundle:
 
 
 class InterruptedBuildError(KeyboardInterrupt):
-    """A build was interrupted, which does not undo what had ended before."""
+    """A build was interrupted; the bundles that had been built before stay."""
 
     def __init__(self, told: str, results: list[ProjectBundle], ended: Collection[str]) -> None:
         super().__init__(told)
         self.results = results
-        """One for each declared bundle; one that had not ended failed with the interruption."""
+        """One result for each declared bundle; a bundle whose build had not ended failed with the interruption."""
         self.ended = frozenset(ended)
-        """The names of the bundles that had ended: built, up to date, or failed for a reason of their own."""
+        """The names of the bundles whose build had ended: built, up to date, or failed for another reason."""
 
 
 def build_project(
     config: Config, board: Board, explain: Explain, *, jobs: int | None = None, force: bool = False
 ) -> list[ProjectBundle]:
-    """Builds what is declared, each bundle in a process of its own. One that fails does not end the others.
+    """Builds the declared bundles, each in its own process. A bundle that fails does not end the others.
 
-    Which of several candidates is the fastest changes from run to run where they are nearly as fast as each other. A
-    bundle that was made from the same, the one that is replaced or else the baseline's, therefore says which one ships.
+    Which of several candidates is the fastest changes from run to run if they are nearly equally fast. Therefore an
+    earlier bundle with the same fingerprint decides which candidate ships: the bundle that is replaced, or else that of
+    the baseline.
 
     Args:
         config: The project.
-        board: Told how it goes.
-        explain: Makes an error that people can read of whatever a build raised; can be pickled.
-        jobs: How many are built at a time; by default one for every two processors.
-        force: Build what is up to date as well.
+        board: Receives the progress of the builds.
+        explain: Turns whatever a build raised into an error that people can read; can be pickled.
+        jobs: How many bundles are built at a time; by default one for every two processors.
+        force: Build bundles that are up to date as well.
 
     Returns:
-        One for each, in the order of their declarations.
+        One result for each bundle, in the order of their declarations.
 
     Raises:
         InputError: Nothing is declared, or a bundle names a device twice.
@@ -100,7 +101,7 @@ def build_project(
     ended: dict[str, tuple[Failure | None, float]] = {}
 
     def all_results(otherwise: Failure | None = None) -> list[ProjectBundle]:
-        """What became of each; of one that has not ended, ``otherwise``."""
+        """The results of all bundles; ``otherwise`` is the failure of those whose build has not ended."""
         return [
             result
             if isinstance(result, ProjectBundle)
@@ -135,16 +136,16 @@ def build_project(
 
 
 def _require_each_device_once(config: Config) -> None:
-    """Refuses ``targets`` of a bundle that are two names of one device: both would be the same bundle.
+    """Refuses two names of one device in a bundle's ``targets``: both would be the same bundle.
 
     Raises:
-        InputError: There are such.
+        InputError: A bundle names a device twice.
     """
     named: dict[tuple[str, str], str] = {}
     for declared in config.bundles:
         try:
             _, profile = find_profile(declared.target)
-        except EdgeKitError:  # told of the bundle itself
+        except EdgeKitError:  # reported later, as the failure of this bundle
             continue
         first = named.setdefault((declared.declared_as, profile.name), declared.target)
         if first != declared.target:
@@ -157,14 +158,14 @@ def _require_each_device_once(config: Config) -> None:
 
 
 def default_jobs() -> int:
-    """One for every two processors: the runtimes take more than one each now and then."""
+    """One job for every two processors, since a runtime uses more than one processor at times."""
     return max(1, (os.cpu_count() or 1) // 2)
 
 
 def _unless_up_to_date(
     declared: DeclaredBundle, baseline: Path | None, explain: Explain, force: bool
 ) -> ProjectBundle | PackageRequest:
-    """The request that is to be packaged, or what came of a bundle that needs no building or cannot be built."""
+    """The request to package a bundle; or the result, if the bundle is up to date or cannot be built."""
     try:
         for key, name in (("target", declared.target), *(("also", other) for other in declared.also)):
             find_profile(name, f"{declared.file} bundle {declared.name} {key}")
@@ -176,13 +177,13 @@ def _unless_up_to_date(
         existing = None if force else _up_to_date(request, fingerprint)
         if existing is None:
             request = replace(request, like=_earlier_choice(request, fingerprint, baseline))
-    except Exception as error:  # a project's own metric is foreign code; the other bundles are built all the same
+    except Exception as error:  # a project's own metric may raise anything; the other bundles are still built
         return ProjectBundle(declared, None, failure=Failure.of(explain(error)))
     return request if existing is None else ProjectBundle(declared, existing, skipped=True)
 
 
 def _package(request: PackageRequest, progress: Progress) -> None:
-    """The job of one process."""
+    """Packages one bundle; the job of one process."""
     progress = KeysTold(progress)
     with blamed_on_model(request.model):
         try:
@@ -190,13 +191,13 @@ def _package(request: PackageRequest, progress: Progress) -> None:
         except ChoiceError as error:
             if request.like is None:
                 raise
-            # Its times decided what was tried, or it was made where other instruction sets are executed.
+            # The candidates tried depend on times, and on the instruction sets that the machine executes.
             progress.warn(f"{error.expected!r}, which shipped before, does not hold the budget now: chosen anew")
             package(replace(request, like=None), progress)
 
 
 def _earlier_choice(request: PackageRequest, fingerprint: str, baseline: Path | None) -> Choice | None:
-    """What was chosen for a bundle that was made from the same; None where there is no such bundle."""
+    """The choice recorded in an earlier bundle with the same fingerprint; None if there is no such bundle."""
     for bundle in _earlier_bundles(request, baseline):
         if bundle.manifest["fingerprint"] == fingerprint:
             return Choice.of(bundle)
@@ -218,10 +219,10 @@ def _built(declared: DeclaredBundle, failure: Failure | None, seconds: float) ->
 
 
 def _up_to_date(request: PackageRequest, fingerprint: str) -> Bundle | None:
-    """The bundle that is there, if it is whole and was made from the same."""
+    """The existing bundle if it is intact and has this fingerprint; else None."""
     try:
         bundle = read_bundle(request.output)
         check_integrity(bundle, canonical_of(bundle.profile_name))
-    except EdgeKitError:  # missing, damaged or of another version: it is built anew, and what is wrong shows there
+    except EdgeKitError:  # missing, damaged or of another version: it is built again, which shows what is wrong
         return None
     return bundle if bundle.manifest["fingerprint"] == fingerprint else None

@@ -1,4 +1,4 @@
-"""Drafts ``edgekit.toml`` from a model and its samples: what they tell is written, what they cannot tell is said."""
+"""Drafts ``edgekit.toml`` from a model and its samples; comments in it name what the user has to fill in."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from edgekit.stages.load import Load
 BASELINE_FILE = "edgekit-baseline.json"
 _PLAIN = {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "æ": "ae", "Æ": "Ae"}
 _PLAIN |= {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D"}
-"""Letters beyond ASCII as they are written without; accents of others are left out."""
+"""Letters beyond ASCII, each with how it is written in ASCII; other letters only lose their accents."""
 _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 BOXED = ("detect", "segment", "pose")
-"""Tasks of Ultralytics' models whose boxes stand upright."""
+"""Tasks of Ultralytics' models whose boxes are axis-aligned."""
 _CHANNELS = {1: "GRAY", 3: "RGB"}
 
 
@@ -48,11 +48,11 @@ class Draft:
 
     path: Path
     bundles: tuple[str, ...]
-    """The names of those that it declares."""
+    """The names of the bundles that the file declares."""
     open_dims: tuple[str, ...]
-    """Free dimensions whose sizes the model and its samples do not tell."""
+    """Free dimensions whose sizes the model and its samples do not show."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Device profiles that nobody named and that nothing here builds for, each with the reason and what helps."""
+    """Default device profiles that nothing on this machine builds for, each with the reason and a hint."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for ``--json``."""
@@ -71,11 +71,10 @@ def draft_project(
 
     Args:
         model: The ONNX file.
-        data: Folder of samples, or a table of them; None where there is none.
-        targets: Device profiles; none stands for the first one of each target that builds here.
+        data: Folder of samples, or a table of them; None without samples.
+        targets: Device profiles; empty for the first profile of each target that builds on this machine.
         output: The file, which must not exist.
-
-        label: The column that holds the class, where they are the rows of a table.
+        label: The column that holds the class, if the samples are the rows of a table.
 
     Raises:
         InputError: The model or the data cannot be read, a target is unknown, or the file exists.
@@ -101,14 +100,14 @@ def draft_project(
 def _drafted(
     model: Path, data: Path | None, folder: Path | None, targets: Sequence[str], output: Path, label: str | None
 ) -> tuple[list[str], Sequence[str], dict[str, str]]:
-    """The lines, the free dimensions of unknown sizes, and the targets that are left out.
+    """The lines of the project file, the free dimensions of unknown sizes, and the profiles that are left out.
 
     Args:
         model: The ONNX file.
-        data: What the project file names.
-        folder: The samples in it.
+        data: The path of the samples that the project file names.
+        folder: The samples as a folder.
         targets: Device profiles.
-        output: The file.
+        output: The project file.
         label: The column that holds the class.
     """
     profiles = [find_profile(name)[1].name for name in targets]
@@ -162,13 +161,13 @@ def _drafted(
     lines += ["[gate]", f"baseline = {_text(BASELINE_FILE)}", ""]
     lines += ["# [budget]", '# size = "5 MB"', '# accuracy_drop = "1%"  # of samples with labels']
     for name in profiles:
-        if find_profile(name)[1].runs_here:  # what is not measured does not pass
+        if find_profile(name)[1].runs_here:  # a budget whose figure is not measured does not pass
             lines += ["", f"# [defaults.overrides.{name}]", "# budget = { latency_ratio = 1.0 }"]
     return lines, unknown, left_out
 
 
 def _first_profiles() -> tuple[list[str], dict[str, str]]:
-    """The first profile of each target that builds here, and those of the others with the reason."""
+    """The first profile of each target that builds here, and the first profile of each other target with the reason."""
     names: list[str] = []
     left_out: dict[str, str] = {}
     for target in installed_targets().targets:
@@ -183,15 +182,15 @@ def _first_profiles() -> tuple[list[str], dict[str, str]]:
 
 
 def _free_picture_size(inputs: Sequence[ValueSpec], pictures: PictureSizes) -> PictureSize | None:
-    """The axes of the only input's height and width where it leaves them free, with the size of most pictures."""
+    """The axes of the only input's free height and width with the most frequent picture size; None if not free."""
     size = pictures.most_frequent or next(iter(pictures.counts), None)
     return None if size is None else picture_size(inputs, ImagePreprocessing(scale=1.0, size=size))
 
 
 def _sizes(model: Model, sampled: SampledShapes) -> tuple[dict[str, int], list[str]]:
-    """The sizes of named free dimensions that all samples have, and the names of those that nothing tells.
+    """The sizes of named free dimensions that all samples share, and the names of dimensions of unknown size.
 
-    One that samples have several sizes of is neither: packaging makes of them what the device takes.
+    A dimension for which samples have several sizes is in neither: packaging makes of them what the device takes.
     """
     sizes = SampledSizes(sampled.ranges, sampled.count, Holds.RANGE, sampled.picture)
     request, found = with_default_sizes(ShapeRequest(), model.inputs, model.metadata, sizes)
@@ -206,14 +205,14 @@ def _sizes(model: Model, sampled: SampledShapes) -> tuple[dict[str, int], list[s
 
 
 def _stated(model: Model, sizes: Mapping[str, int]) -> ImagePreprocessing | None:
-    """How pictures become the input, where the file itself states it."""
+    """How pictures become the input, if the model's file states it; else None."""
     request, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
     known = {dim: size for dim, size in {**request.dims, **sizes}.items() if isinstance(size, int)}
     return stated.preprocessing(model.metadata, at_sizes(model.inputs, known))
 
 
 def _remark_of_stated(how: ImagePreprocessing) -> Iterator[str]:
-    """What a project file says where the model's file states how pictures become the input."""
+    """The comment lines for a model whose file states how pictures become the input."""
     height, width = how.size or (0, 0)
     yield "# The model's file states how pictures become the input; a table [preprocessing] here counts in its place:"
     yield (
@@ -224,15 +223,15 @@ def _remark_of_stated(how: ImagePreprocessing) -> Iterator[str]:
 
 
 def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path], pictures: PictureSizes | None) -> Iterator[str]:
-    """How the samples become the model's only input, as far as they tell; nothing for arrays.
+    """The lines of ``[preprocessing]``, as far as the samples show it; none for arrays.
 
     Args:
         inputs: The model's inputs.
         files: The samples.
-        pictures: Their sizes, where the model leaves height and width free.
+        pictures: The sizes of the pictures, if the model leaves height and width free; else None.
 
     Raises:
-        InputError: The first picture has more than 8 bits a channel, which no declaration makes an input of.
+        InputError: The first picture has more than 8 bits per channel, which no declaration can turn into an input.
     """
     if not files or len(inputs) != 1 or files[0].suffix.lower() == ".npz":
         return
@@ -263,7 +262,7 @@ def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path], pictures:
 
 
 def _name(model: Path) -> str:
-    """What bundles of the model are called."""
+    """The name of the model's bundles."""
     plain = "".join(_PLAIN.get(letter, letter) for letter in unicodedata.normalize("NFC", model.stem))
     bare = "".join(letter for letter in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(letter))
     return _UNFIT_FOR_NAME.sub("-", bare).strip("._-") or "model"

@@ -1,4 +1,4 @@
-"""A build as JUnit XML: one suite, with a test case for each bundle that is declared."""
+"""A build as JUnit XML: one suite with a test case for each declared bundle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgekit.reporting.junit_document import junit_document, junit_element, juni
 def build_junit(results: Sequence[ProjectBundle]) -> str:
     """The document's text: a ``failure`` is a bundle that could not be built.
 
-    The suite's time is that of all processes, of which several may work at once.
+    The suite's time is the sum over all processes, several of which may have worked at the same time.
     """
     return junit_document(
         "edgekit build", [junit_suite("edgekit build", map(_case, results), sum(one.seconds for one in results))]

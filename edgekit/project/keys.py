@@ -1,4 +1,4 @@
-"""Says what stands in the project file for the flags that texts name: ``build`` has none of them."""
+"""Names the project file's keys for flags of ``package`` that messages name: ``build`` has none of these flags."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ KEYS = {
 }
 """The key of a bundle for each flag of ``package`` that has one."""
 PACKAGE_ALONE = frozenset({"--isa", "--like", "--max-size", "--smallest"})
-"""Flags that choose how a bundle is made, and have no key."""
+"""Flags that only ``package`` has, without a key in the project file."""
 
 _FLAG = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*(?![\w-])")
 _COMMAND = re.compile(r"`[^`]*`")
 
 
 def keys_told(text: str) -> str:
-    """What to add to a text that names flags of ``package``; empty where it names none, or tells of the file itself."""
+    """What to add to a text that names flags of ``package``; empty if it names none, or names the project file."""
     if "project file" in text:
         return ""
     flags = dict.fromkeys(_FLAG.findall(_COMMAND.sub("", text)))
@@ -51,29 +51,29 @@ def keys_told(text: str) -> str:
 
 
 class KeysTold(Progress):
-    """Hands everything on; warnings tell the keys of the flags that they name."""
+    """Passes everything on to another progress; adds to warnings the keys of the flags that they name."""
 
     def __init__(self, inner: Progress) -> None:
         self._inner = inner
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Hands the stage on."""
+        """Passes the stage on."""
         with self._inner.stage(name):
             yield
 
     def step(self, what: str, done: int, total: int) -> None:
-        """Hands the step on."""
+        """Passes the step on."""
         self._inner.step(what, done, total)
 
     def warn(self, text: str) -> None:
-        """Hands the warning on, with the keys."""
+        """Passes the warning on, with the keys."""
         told = keys_told(text)
         self._inner.warn(f"{text} ({told})" if told else text)
 
 
 def explained_with_keys(explain: Explain, failure: Exception) -> EdgeKitError:
-    """The error that people can read, whose hint tells the keys of the flags that it names."""
+    """The error that ``explain`` makes of a failure, with the keys of the flags that it names in its hint."""
     error = explain(failure)
     told = keys_told(str(error))
     if told:

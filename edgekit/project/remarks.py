@@ -1,4 +1,4 @@
-"""What GitHub Actions is told of bundles that were not built: remarks on the project file, a part of the summary."""
+"""Reports bundles that were not built to GitHub Actions: annotations of the project file, a part of the summary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def build_annotations(results: Sequence[ProjectBundle], config: Path) -> Iterato
 
 
 def build_summary(results: Sequence[ProjectBundle]) -> str:
-    """Markdown on the bundles that were not built; empty where all were."""
+    """Markdown about the bundles that were not built; empty if all were."""
     failed = [(one.declared.name, one.failure.text) for one in results if one.failure is not None]
     if not failed:
         return ""

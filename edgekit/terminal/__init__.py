@@ -1,1 +1,1 @@
-"""What people see while something is going on."""
+"""Shows people progress, warnings and results."""

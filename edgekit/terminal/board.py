@@ -1,4 +1,4 @@
-"""Tells people how several jobs go that are done at the same time."""
+"""Shows people the progress of several jobs that run at the same time."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ if TYPE_CHECKING:
 
 
 class Board:
-    """A silent board, and the interface of the others. Every job has a name of its own."""
+    """A silent board, and the interface of the other boards. Each job has a unique name."""
 
     def __enter__(self) -> Board:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Takes the display away."""
+        """Removes the display."""
 
     def started(self, name: str) -> None:
         """A job has begun."""
 
     def stage(self, name: str, stage: str) -> None:
-        """A job has got to a stage."""
+        """A job has begun a stage."""
 
     def stage_ended(self, name: str, stage: str, seconds: float) -> None:
-        """It has passed the stage."""
+        """A job has completed a stage."""
 
     def step(self, name: str, what: str, done: int, total: int) -> None:
-        """A step inside the stage; ``total`` is 0 where it is unknown."""
+        """A step inside the stage; ``total`` is 0 if unknown."""
 
     def warn(self, name: str, text: str) -> None:
         """Something that people should know although the job goes on."""
 
     def finished(self, name: str, seconds: float, error: str | None) -> None:
-        """A job has ended: well, or with an error."""
+        """A job has ended; ``error`` is None if it succeeded."""
 
     def ending(self, count: int) -> None:
-        """The run was interrupted while N jobs are still running."""
+        """The run was interrupted while ``count`` jobs are still running."""
 
 
 class WarningsBoard(Board):
-    """Warnings, and why it takes a while to end."""
+    """Prints only warnings, and why it takes a while to end after an interruption."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -55,12 +55,12 @@ class WarningsBoard(Board):
         print(f"warning: {name}: {text}", file=self._stream, flush=True)
 
     def ending(self, count: int) -> None:
-        """Says what is going on: it may take a while."""
+        """Prints that the processes are being ended, which may take a while."""
         print(_ending_text(count), file=self._stream, flush=True)
 
 
 class PlainBoard(WarningsBoard):
-    """Lines that begin with the job's name: for logs and pipes."""
+    """Prints lines that begin with the job's name: for logs and pipes."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -71,16 +71,16 @@ class PlainBoard(WarningsBoard):
         self._print(name, stage)
 
     def stage_ended(self, name: str, stage: str, seconds: float) -> None:
-        """Prints the time that it took."""
+        """Prints the stage's name and the time that it took."""
         self._print(name, f"{stage}: {seconds:.1f} s")
 
     def step(self, name: str, what: str, done: int, total: int) -> None:
-        """Prints the step where the job's last line was printed long enough ago."""
+        """Prints the step if the job's last line was printed long enough ago."""
         if time.monotonic() - self._last_lines.get(name, 0.0) >= SECONDS_BETWEEN_LINES:
             self._print(name, f"  {_step_text(what, done, total)}")
 
     def finished(self, name: str, seconds: float, error: str | None) -> None:
-        """Prints how it ended, with the error's first line; the whole error comes with the summary."""
+        """Prints how the job ended, with the error's first line; the summary shows the whole error."""
         how = "done" if error is None else "FAILED"
         self._print(name, f"{how} after {seconds:.1f} s{_reason(error)}")
 
@@ -90,7 +90,7 @@ class PlainBoard(WarningsBoard):
 
 
 class LiveBoard(Board):
-    """A line a running job, with its stage and step; every finished one leaves a line with its time."""
+    """Shows a line for each running job, with its stage and step; each finished job leaves a line with its time."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import Progress as LiveDisplay
@@ -114,7 +114,7 @@ class LiveBoard(Board):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Takes the display away; what is finished stays."""
+        """Removes the display; the lines of finished jobs stay."""
         self._display.stop()
 
     def started(self, name: str) -> None:
@@ -136,7 +136,7 @@ class LiveBoard(Board):
         self._console.print(Text.assemble(("warning: ", "yellow"), f"{name}: {text}"), soft_wrap=True)
 
     def finished(self, name: str, seconds: float, error: str | None) -> None:
-        """Puts a line for good in place of the job's."""
+        """Replaces the job's line by a permanent one."""
         from rich.text import Text
 
         self._display.remove_task(self._tasks.pop(name))
@@ -145,12 +145,12 @@ class LiveBoard(Board):
         self._console.print(Text.assemble(mark, f" {name} ", (f"{seconds:.1f} s", "dim"), _reason(error)))
 
     def ending(self, count: int) -> None:
-        """Says what is going on: it may take a while."""
+        """Prints that the processes are being ended, which may take a while."""
         self._console.print(_ending_text(count), highlight=False)
 
 
 def _reason(error: str | None) -> str:
-    """The first line of an error, as an end of what is said of its job."""
+    """The first line of an error, as the end of its job's last line."""
     return "" if error is None else f": {error.partition(chr(10))[0]}"
 
 
@@ -163,5 +163,5 @@ def _step_text(what: str, done: int, total: int) -> str:
 
 
 def board_on(stream: TextIO, *, quiet: bool = False) -> Board:
-    """The board that fits ``stream``: live on a terminal, plain lines elsewhere, warnings alone where ``quiet``."""
+    """The board that fits ``stream``: live on a terminal, plain lines elsewhere, only warnings if ``quiet``."""
     return WarningsBoard(stream) if quiet else live_or_plain(stream, LiveBoard, PlainBoard)

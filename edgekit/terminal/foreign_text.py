@@ -1,9 +1,9 @@
-"""Text that comes from files: names of nodes, labels, paths. Nothing in it steers a terminal or a CI.
+"""Escapes text that comes from files (names of nodes, labels, paths), so that it cannot control a terminal or a CI.
 
-Standard output and standard error of the command line are :class:`SafeStream` objects. Where nobody looks at a
-terminal, they escape every control character, and every line that GitHub Actions would take for a command. On a
-terminal, EdgeKit's own colours have to pass, so what is foreign is escaped before it is coloured: :func:`escaped` for
-lines of ours, :class:`~edgekit.terminal.escaping_console.EscapingConsole` for tables.
+Standard output and standard error of the command line are :class:`SafeStream` objects. If they are not a terminal, they
+escape every control character, and every line that GitHub Actions would read as a command. On a terminal, EdgeKit's own
+colors have to pass, so text from files is escaped before it is colored: by :func:`escaped` in EdgeKit's own lines, by
+:class:`~edgekit.terminal.escaping_console.EscapingConsole` in tables.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from typing import Any
 from edgekit.errors import InputError
 
 READER_GONE = 141
-"""Exit code of a program whose reader has closed the pipe (``edgekit … | head``), as shells tell it: 128 + SIGPIPE."""
+"""Exit code of a program whose reader has closed the pipe (``edgekit … | head``), as in shells: 128 + SIGPIPE."""
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters of ASCII and Latin-1 save tab and newline, line separators, what turns the direction of writing
-around (Unicode's Bidi_Control), and halves of surrogate pairs."""
+"""Control characters of ASCII and Latin-1 except tab and newline, line separators, characters that change the direction
+of writing (Unicode's Bidi_Control), and halves of surrogate pairs."""
 _COMMAND_OF_CI = re.compile(r"^(\s*)(?=::|##\[)", re.MULTILINE)
-"""Where a line begins that GitHub Actions reads as a command; it passes over spaces before it."""
+"""The beginning of a line that GitHub Actions reads as a command; GitHub ignores spaces before the command."""
 
 
 class ReaderGoneError(InputError):
-    """Who reads the output has seen enough."""
+    """The reader of the output has closed the pipe."""
 
     exit_code = READER_GONE
 
 
 def escaped(text: str) -> str:
-    r"""The text with every character that steers a terminal written as in a Python literal (``\x1b``)."""
+    r"""The text with every unsafe character, such as a control character, written as in a Python literal (``\x1b``)."""
     return _UNSAFE.sub(lambda match: _literal(match[0]), text)
 
 
 def escaped_json(document: str) -> str:
-    r"""A JSON document, in which such characters are written as JSON writes them (``\u009b``): it says the same."""
+    r"""A JSON document with unsafe characters as JSON escapes (``\u009b``), which leaves its content unchanged."""
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", document)
 
 
@@ -57,10 +57,10 @@ class SafeStream(io.TextIOWrapper):
     """Standard output or standard error.
 
     Args:
-        buffer: What it writes to.
-        name: What errors call it.
-        encoding: Of the text.
-        raw: Whether control characters may pass, because everything foreign has been escaped already.
+        buffer: The binary stream that is written to.
+        name: How errors name the stream.
+        encoding: The encoding of the text.
+        raw: Whether control characters may pass, because text from files has been escaped already.
         line_buffering: Whether every line is written at once.
     """
 
@@ -71,13 +71,13 @@ class SafeStream(io.TextIOWrapper):
         self._raw = raw
         self._at_line_start = True
         self.origin: object = None
-        """What must stay open as long as this does."""
+        """The original stream, which must stay open as long as this one."""
 
     def write(self, text: str, /) -> int:
-        """Writes the text, escaped where nobody has done that before.
+        """Writes the text, escaped unless the stream is raw.
 
         Raises:
-            InputError: It cannot be written.
+            InputError: The text cannot be written.
         """
         self._write(text if self._raw else self._safe(text))
         return len(text)
@@ -87,10 +87,10 @@ class SafeStream(io.TextIOWrapper):
         self._write(escaped(line) + "\n")
 
     def flush(self) -> None:
-        """Hands on what is still here.
+        """Writes what is still in the buffer.
 
         Raises:
-            InputError: It cannot be written.
+            InputError: The buffer cannot be written.
         """
         try:
             super().flush()
@@ -122,7 +122,7 @@ class SafeStream(io.TextIOWrapper):
 
 
 class _Closed(io.RawIOBase):
-    """Standard output of a process that was started without one; it says so once."""
+    """Replaces a standard stream of a process that was started without it; only the first write raises an error."""
 
     _told = False
 
@@ -140,7 +140,7 @@ class _Closed(io.RawIOBase):
 
 
 def safe_stream(stream: Any, name: str) -> SafeStream:
-    """A safe stream to where a stream writes, by its descriptor; ``stream`` is None where that was closed."""
+    """A safe stream with the descriptor of ``stream``, which is None if it was closed when the process started."""
     try:
         descriptor = stream.fileno()
     except (AttributeError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Tells people what is going on: a live display on a terminal, plain lines elsewhere, nothing where none is wanted."""
+"""Shows people progress: a live display on a terminal, plain lines elsewhere, only warnings if it is not wanted."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 Shown = TypeVar("Shown")
 
 SECONDS_BETWEEN_LINES = 5.0
-"""How often plain output tells of the steps inside a stage."""
+"""Least time between two lines of plain output about steps inside a stage."""
 SECONDS_BEFORE_ESTIMATE = 1.0
-"""How long steps are watched before the time that is left is told."""
+"""How long steps are watched before the remaining time is shown."""
 MOST_SECONDS = 100
-"""Beyond it the time that is left is told in minutes."""
+"""From this many seconds on, the remaining time is shown in minutes."""
 
 
 class WarningsAlone(Progress):
-    """No progress, and a line for every warning."""
+    """Shows no progress, and prints a line for each warning."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -36,9 +36,10 @@ class WarningsAlone(Progress):
 
 
 class Pace:
-    """Tells how far some steps are and, once it can be known, how long the rest of them takes.
+    """Describes how many steps are done and, once it can be estimated, the remaining time.
 
-    The later half of the steps that are done tells it: the first one often compiles or loads what the others use.
+    The estimate uses the later half of the steps that are done: the first step often compiles or loads what the others
+    use.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class Pace:
         self._marks: list[tuple[int, float]] = []
 
     def text(self, what: str, done: int, total: int) -> str:
-        """The step as people read it: ``calibrating 48/512, 12 s left``; what is one long step is named alone."""
+        """The step as people read it: ``calibrating 48/512, 12 s left``; only the name for one long step."""
         now = time.monotonic()
         if what != self._what or done < self._marks[-1][0]:
             self._what, self._marks = what, []
@@ -63,7 +64,7 @@ class Pace:
 
 
 class PlainProgress(Progress):
-    """One line when a stage starts, one when it ends, and few in between: for logs and pipes."""
+    """Prints a line when a stage starts, one when it ends, and few in between: for logs and pipes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -72,13 +73,13 @@ class PlainProgress(Progress):
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Prints the name at the start, and the time that it took at the end."""
+        """Prints the stage's name at its start, and the time that it took at its end."""
         start = self._print(name)
         yield
         self._print(f"{name}: {time.monotonic() - start:.1f} s")
 
     def step(self, what: str, done: int, total: int) -> None:
-        """Prints the step where the last line was printed long enough ago."""
+        """Prints the step if the last line was printed long enough ago."""
         text = self._pace.text(what, done, total)
         if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._print(f"  {text}")
@@ -94,7 +95,7 @@ class PlainProgress(Progress):
 
 
 class LiveProgress(Progress):
-    """A spinner with the running stage and its step; every finished stage leaves one line with its time."""
+    """Shows a spinner with the running stage and its step; each finished stage leaves one line with its time."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -136,7 +137,7 @@ class LiveProgress(Progress):
 
 
 def step_column() -> TextColumn:
-    """Shows the step, and is cut where the line is too short for all: nothing else of it is, where it expands."""
+    """The column of the step: if the line is too short, only this column is cut in a display that expands."""
     from rich.progress import TextColumn
     from rich.table import Column
 
@@ -145,12 +146,12 @@ def step_column() -> TextColumn:
 
 
 def progress_on(stream: TextIO, *, quiet: bool = False) -> Progress:
-    """The progress that fits ``stream``: live on a terminal, plain lines elsewhere, warnings alone where ``quiet``."""
+    """The progress that fits ``stream``: live on a terminal, plain lines elsewhere, only warnings if ``quiet``."""
     return WarningsAlone(stream) if quiet else live_or_plain(stream, LiveProgress, PlainProgress)
 
 
 def live_or_plain(stream: TextIO, live: Callable[[Console], Shown], plain: Callable[[TextIO], Shown]) -> Shown:
-    """What shows progress: ``live`` on a terminal, ``plain`` on a stream or terminal that cannot move its cursor."""
+    """A display of progress: ``live`` on a terminal, ``plain`` on a stream or terminal that cannot move its cursor."""
     if not stream.isatty():
         return plain(stream)
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""A device that is no device: it executes the bundle's ONNX file in this process."""
+"""A pretended device, which executes the bundle's ONNX file in this process."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from edgekit_toy.target import ToyRunner
 
 
 class ToyDevice(Device):
-    """Reached as ``toy:desk``."""
+    """The device of the URL ``toy:desk``."""
 
     contract_version = 1
     url_form = "toy:desk"
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """The device on the desk.
+        """Returns the only device.
 
         Raises:
-            InputError: Another one is asked for.
+            InputError: The URL names another device.
         """
         if url != cls.url_form:
             raise InputError("there is one toy only", subject="--device", expected=cls.url_form, found=url)
@@ -35,18 +35,18 @@ class ToyDevice(Device):
 
     @contextmanager
     def open(self, bundle: Bundle) -> Iterator[Session]:
-        """The bundle's model, ready to run."""
+        """Opens the bundle's model, ready to run."""
         start = time.perf_counter()
         runner = ToyRunner(bundle.main)
         yield ToySession(runner, (time.perf_counter() - start) * 1e3)
 
 
 class ToySession(Session):
-    """A model that is on the device.
+    """A model that is loaded on the device.
 
     Args:
-        runner: Executes it.
-        load_ms: What loading it took.
+        runner: Executes the model.
+        load_ms: How long loading the model took, in milliseconds.
     """
 
     def __init__(self, runner: ToyRunner, load_ms: float) -> None:

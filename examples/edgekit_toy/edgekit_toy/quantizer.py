@@ -1,4 +1,4 @@
-"""A quantizer that stores matrices and kernels in 8 bits, one scale a tensor, and measures nothing."""
+"""A quantizer that stores matrices and kernels in 8 bits with one scale per tensor, and measures nothing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LARGEST = 127
 
 
 class ToyQuantizer(Quantizer):
-    """Weights only, so it needs no samples."""
+    """Quantizes only weights, so it needs no samples."""
 
     contract_version = 1
     name = "toy"
 
     @property
     def schemes(self) -> Sequence[Scheme]:
-        """One scheme."""
+        """The quantizer's only scheme."""
         return (Scheme("toy-int8", "weights of rank 2 and more in 8 bits, one scale a tensor"),)
 
     def quantize(self, request: QuantizationRequest) -> QuantizationResult:

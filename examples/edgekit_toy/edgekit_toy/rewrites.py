@@ -1,4 +1,4 @@
-"""Celu in operators that the toy device has."""
+"""Replaces Celu by operators that the toy device has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CeluAsExp(Rewrite):
     op_types = ("Celu",)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
-        """The six nodes that take its place."""
+        """Builds the nodes that take the place of a Celu node."""
         x = node.inputs[0]
         alpha = np.float32(node.attributes.get_float("alpha", 1.0))
         zero = np.float32(0)
@@ -27,12 +27,12 @@ class CeluAsExp(Rewrite):
 
 
 class ToyRewrites(RewriteSet):
-    """What the entry point names."""
+    """The set of rewrites that the entry point names."""
 
     contract_version = 1
     name = "toy"
 
     @property
     def rewrites(self) -> Sequence[Rewrite]:
-        """One rewrite."""
+        """The set's only rewrite."""
         return (CeluAsExp(),)

@@ -27,18 +27,18 @@ REFUSED = "Celu"
 
 
 class ToyTarget(Target):
-    """Everything that a target has to have."""
+    """A target with only the attributes and methods that every target needs."""
 
     contract_version = 1
     name = "toy"
 
     @property
     def profiles(self) -> Sequence[Profile]:
-        """One device."""
+        """The target's only device."""
         return (Profile("toy-device", "onnx.reference on this computer", runs_here=True),)
 
     def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
-        """Every node is taken but one kind."""
+        """Every node is supported except those of the operator :data:`REFUSED`."""
         return [
             NodeVerdict(
                 node=node_name(node),
@@ -52,7 +52,7 @@ class ToyTarget(Target):
         ]
 
     def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
-        """Writes the model as it is."""
+        """Writes the model unchanged."""
         main = folder / "model.onnx"
         model.save(main)
         return Artifact(
@@ -68,7 +68,7 @@ class ToyTarget(Target):
         return ToyRunner(main)
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
-        """The program in ``assets/check.py``, and what the host puts beside it."""
+        """The program in ``assets/check.py``, with EdgeKit's own files beside it."""
         return python_check("edgekit_toy")
 
 

@@ -1,6 +1,6 @@
 """Runs the bundle's golden samples with onnx's reference implementation: ``python check.py``.
 
-Needs the packages ``numpy`` and ``onnx``, nothing of EdgeKit.
+It needs the packages ``numpy`` and ``onnx``, but no EdgeKit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
+sys.dont_write_bytecode = True  # the bundle must not contain a folder __pycache__
 from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
 from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
 
