@@ -1,1 +1,1 @@
-"""Tells people what a bundle holds: a summary, a Markdown page inside the bundle, an HTML page beside it."""
+"""Reports what a bundle holds: a summary, a Markdown page inside the bundle, and an HTML page."""

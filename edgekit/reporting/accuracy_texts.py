@@ -1,4 +1,4 @@
-"""How accurate a build is, in words: labels, what outputs tell, the worst output, and sizes."""
+"""Texts about the accuracy of a build: labels, boxes and texts, the worst output, and sizes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, FEWEST
 from edgekit.units import decibel_text
 
 MOST_HEADS = 8
-"""Of more outputs that decide than this the worst alone is told, but for those that tell classes by the graph."""
+"""If more outputs than this decide, only the worst is reported, and those that give classes by the graph."""
 MOST_SIZES = 6
-"""Of more sizes of open dimensions than this the worst alone is told."""
+"""If accuracy was measured at more sizes of open dimensions than this, only the worst is reported."""
 
 
 def padding_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """Which positions were not compared, because samples are filled up there; empty where all were."""
+    """Which positions were not compared because they are padding of the samples; empty if all were compared."""
     padding = accuracy.get("padding")
     if padding is None:
         return []
@@ -26,9 +26,9 @@ def padding_texts(accuracy: Mapping[str, Any]) -> list[str]:
 
 
 def accuracy_text(accuracy: Mapping[str, Any]) -> str:
-    """The share of labels found; else what boxes, text or embeddings have in common with the original's.
+    """The share of labels found; else the agreement of boxes, texts or embeddings with the original's.
 
-    Of several heads the least share of equal decisions; nothing of others.
+    Without these, the least share of equal decisions if several heads decide, else an empty text.
     """
     if accuracy["task"] is not None:
         return f"{accuracy['task']['built']:.2%}"
@@ -42,7 +42,7 @@ def accuracy_text(accuracy: Mapping[str, Any]) -> str:
 def worst_db(accuracy: Mapping[str, Any]) -> float | str | None:
     """The least SQNR of a floating-point output on any sample, as the manifest writes it; None without such outputs.
 
-    Outputs that were too small to compare do not count.
+    Outputs that were too small to compare are ignored.
     """
     outputs = without_vanished(accuracy)["outputs"]
     figures = [output["worst_sample_db"] for output in outputs if output["worst_sample_db"] is not None]
@@ -50,12 +50,12 @@ def worst_db(accuracy: Mapping[str, Any]) -> float | str | None:
 
 
 def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """How many decisions are equal of outputs with classes by the graph, and which class keeps the least if not all.
+    """How many decisions of each output equal the original's, and the class that keeps the fewest, if not all are kept.
 
-    Of several heads each is told that decides, of more than :data:`MOST_HEADS` the worst. A class is told from 20
-    positions on. Of others that decide several times a sample, as taggers and language models
-    do, the former alone; of maps, which decide nothing by themselves, the latter. Scores of boxes tell nothing here:
-    most stand for no box.
+    Both are reported for outputs whose classes the graph shows; a class is named if it has at least 20 positions. Of
+    several heads that decide, each is reported, or only the worst of more than :data:`MOST_HEADS`. For other outputs
+    that decide several times per sample, such as those of taggers and language models, only the decisions are reported;
+    for maps, which decide nothing by themselves, only the class. Scores of boxes are left out: most belong to no box.
     """
     texts = []
     meaning = accuracy.get("meaning") or {}
@@ -94,7 +94,7 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
 
 
 def worst_head_text(accuracy: Mapping[str, Any]) -> str:
-    """Of several heads how many decisions are equal of the one that keeps the least; empty of others."""
+    """The share of equal decisions of the worst of several heads; empty if fewer than two outputs decide."""
     heads = _deciding(accuracy)
     if len(heads) < 2:
         return ""
@@ -104,7 +104,7 @@ def worst_head_text(accuracy: Mapping[str, Any]) -> str:
 
 
 def _deciding(accuracy: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The outputs that decide, but for those that are judged by what they tell."""
+    """The outputs that decide, except those that are judged by their boxes, texts or embeddings."""
     judged = (accuracy.get("meaning") or {}).get("outputs", ())
     return [
         each for each in accuracy.get("outputs", ()) if each["agreement"] is not None and each["name"] not in judged
@@ -116,7 +116,7 @@ def _agreement(output: Mapping[str, Any]) -> float:
 
 
 def task_text(accuracy: Mapping[str, Any]) -> str:
-    """Share of the labels found by both models."""
+    """The shares of the labels that the built model and the original find."""
     task = accuracy["task"]
     auc = task.get("auc")
     area = "" if auc is None else f"; AUC {auc['built']:.4f}, of the original {auc['reference']:.4f}"
@@ -124,7 +124,7 @@ def task_text(accuracy: Mapping[str, Any]) -> str:
 
 
 def meaning_text(meaning: Mapping[str, Any]) -> str:
-    """How many boxes or characters the built model and the original have in common, or how near embeddings are."""
+    """How many boxes or characters of the built model equal the original's, or how near its embeddings are."""
     if meaning.get("angles") is not None:
         return _angles_text(meaning["angles"])
     if not meaning["count"]:
@@ -135,14 +135,14 @@ def meaning_text(meaning: Mapping[str, Any]) -> str:
 
 
 def _beside_text(meaning: Mapping[str, Any]) -> str:
-    """How near key points, angles or masks of the boxes are that both models find."""
+    """How near key points, angles or masks are, for boxes that both models find; empty if there are none."""
     if meaning.get("beside") is None:
         return ""
     return f", {BesideAccuracy(**meaning['beside'])}"
 
 
 def _angles_text(angles: Mapping[str, Any]) -> str:
-    """Cosines to the original's vectors, and how far the order of neighbours stays."""
+    """Cosines to the original's vectors, and how well the order of neighbors is kept."""
     text = f"cosine {angles['cosine']:.4f}, {angles['worst_cosine']:.4f} on its worst sample"
     if not angles["tells"]:
         return f"{text}; too few vectors that differ to judge by"
@@ -152,7 +152,7 @@ def _angles_text(angles: Mapping[str, Any]) -> str:
 
 
 def worst_output_text(accuracy: Mapping[str, Any]) -> str:
-    """The floating-point output that is farthest from the original's on any sample, and integers that differ most."""
+    """The floating-point output that is farthest from the original's on any sample, and the worst integer output."""
     accuracy = without_vanished(accuracy)
     if not accuracy["outputs"]:
         return no_signal_text(accuracy)
@@ -169,7 +169,7 @@ def worst_output_text(accuracy: Mapping[str, Any]) -> str:
 
 
 def _judged_by(accuracy: Mapping[str, Any], output: Mapping[str, Any]) -> str:
-    """What counts in place of an output's signal: rows of boxes change places, and coordinates hide scores."""
+    """What judges an output in place of its SQNR, which says little if rows of boxes change places; else empty."""
     meaning = judging_meaning(accuracy)
     if meaning is None or meaning.get("angles") is not None or output["name"] not in meaning["outputs"]:
         return ""
@@ -177,7 +177,7 @@ def _judged_by(accuracy: Mapping[str, Any], output: Mapping[str, Any]) -> str:
 
 
 def judging_meaning(accuracy: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What outputs tell, where the build was judged by it: boxes, anchors, text or angles; else None."""
+    """The record of boxes, anchors, texts or embeddings by which the build was judged; else None."""
     meaning, floors = accuracy.get("meaning"), accuracy.get("floors")
     if meaning is None or floors is None or floors["agreement"] is None or floors.get("asked"):
         return None
@@ -194,7 +194,7 @@ def _signal_text(sqnr_db: float | str, worst_db: float | str) -> str:
 
 
 def _unequal_text(accuracy: Mapping[str, Any], output: Mapping[str, Any]) -> str:
-    """The share of an output's elements that differ, and by how much those of a picture do."""
+    """The share of an output's elements that differ; for a picture, also by how much."""
     if not _unequal(output):
         return f"{output['name']}: equal on all samples"
     text = f"{output['name']}: {loss_text(_unequal(output))} of the elements differ"
@@ -210,13 +210,13 @@ def _unequal(output: Mapping[str, Any]) -> float:
 
 
 def no_signal_text(accuracy: Mapping[str, Any]) -> str:
-    """Why no output has an SQNR."""
+    """The text for a build of which no output has an SQNR: why it has none."""
     vanished = accuracy.get("vanished", ())
     return f"{', '.join(vanished)}: too small on these inputs to compare" if vanished else "no floating-point output"
 
 
 def without_vanished(accuracy: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same without the outputs that were too small to compare."""
+    """The accuracy record without the outputs that were too small to compare."""
     vanished = accuracy.get("vanished", ())
     if not vanished:
         return accuracy
@@ -224,7 +224,7 @@ def without_vanished(accuracy: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def sizes_texts(accuracy: Mapping[str, Any]) -> list[str]:
-    """How near the original the worst output is at sizes of open dimensions: a text for each, of many for the worst."""
+    """The worst output at each size of open dimensions; of more than :data:`MOST_SIZES` sizes, only at the worst."""
     sizes: list[Mapping[str, Any]] = list(accuracy.get("sizes", ()))
     if len(sizes) <= MOST_SIZES:
         return [size_accuracy_text(accuracy, size) for size in sizes]
@@ -234,7 +234,7 @@ def sizes_texts(accuracy: Mapping[str, Any]) -> list[str]:
 
 
 def size_accuracy_text(accuracy: Mapping[str, Any], size: Mapping[str, Any]) -> str:
-    """How near the original the worst output is at one size."""
+    """How near the original the worst output is at one size of the open dimensions."""
     place = ", ".join(f"{name}={size}" for name, size in size["sizes"].items())
     return f"{place}: {worst_output_text({**accuracy, 'vanished': (), **size})}"
 

@@ -1,4 +1,4 @@
-"""What an app does with a bundle, in sentences: the files it takes, how it feeds the model and reads the outputs."""
+"""Describes how an app uses a bundle: the files it needs, how it feeds the model and reads the outputs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ACTIVATIONS = {
 
 
 def app_texts(manifest: Manifest) -> list[str]:
-    """A paragraph for each thing that an app's developer has to know; none is empty."""
+    """Paragraphs for an app's developer: files, settings, preparation of inputs, meaning of outputs."""
     return [*_files(manifest), *_settings(manifest), *_preparation(manifest), *_outputs(manifest)]
 
 
 def class_names(manifest: Manifest) -> list[tuple[str, str]]:
-    """Number and name of the classes, the first 200; then how many more the manifest has."""
+    """Number and name of the first :data:`MOST_LABELS` classes; then a row that says how many more there are."""
     labels = manifest["labels"] or []
     rows = [(str(number), label) for number, label in enumerate(labels[:MOST_LABELS])]
     return rows if len(labels) <= MOST_LABELS else [*rows, ("…", f"{len(labels) - MOST_LABELS} more in manifest.json")]

@@ -1,4 +1,4 @@
-"""Coarser views of a graph: layers with what follows them, and blocks by the namespaces of the nodes' names."""
+"""Coarser views of a graph: layers with the nodes that follow them, and blocks by the namespaces in nodes' names."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from edgekit.reporting.layout import Edge
 from edgekit.reporting.operator_families import COMPUTING, family
 
 MOST_BLOCKS = 40
-"""A view by blocks has no more parts than this: it is to be seen at a glance."""
+"""Most parts of a view by blocks, so that it can be seen at a glance."""
 LEAST_NODES = 4
-"""A block of fewer nodes than this is not taken apart."""
+"""A block of fewer nodes than this is not divided."""
 MOST_SHARE = 1 / 16
-"""Neither is one with at most this share of all nodes."""
+"""A block with at most this share of all nodes is not divided."""
 LEAST_REPEATS = 3
-"""Blocks of the same operators in a chain are drawn as one from this number on."""
+"""At least this many consecutive blocks of the same operators are drawn as one part."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a view draws as one."""
+    """The nodes that a view draws as one box."""
 
     name: str
     members: tuple[int, ...]
-    """Numbers of its nodes."""
+    """Numbers of the part's nodes."""
     repeats: int = 1
-    """How many blocks of the same operators follow each other in it."""
+    """How many consecutive blocks of the same operators the part contains."""
 
 
 def layers(operators: Sequence[str], names: Sequence[str], edges: Sequence[Edge]) -> list[Part]:
-    """Each node that computes with weights, with the others behind it up to the next one.
+    """One part for each node that computes with weights, together with the nodes that follow it up to the next one.
 
     Args:
-        operators: Of the nodes, in an order in which each comes after those it reads.
-        names: Of the nodes.
-        edges: From node to node.
+        operators: The nodes' operators; each node comes after those whose results it reads.
+        names: The nodes' names.
+        edges: Edges from node to node.
     """
     makers: dict[int, list[int]] = {}
     for start, end in edges:
@@ -55,12 +55,12 @@ def layers(operators: Sequence[str], names: Sequence[str], edges: Sequence[Edge]
 
 
 def blocks(operators: Sequence[str], names: Sequence[str], edges: Sequence[Edge]) -> list[Part]:
-    """The nodes by the namespaces of their names, such as ``/encoder/layer.0/attention``; equal ones in a chain as one.
+    """Parts by the namespaces of nodes' names, such as ``/encoder/layer.0/attention``; repeated blocks are one part.
 
     Args:
-        operators: Of the nodes.
-        names: Of the nodes; their parts stand between slashes.
-        edges: From node to node.
+        operators: The nodes' operators.
+        names: The nodes' names, with slashes between namespaces.
+        edges: Edges from node to node.
     """
     paths = [tuple(name.strip("/").split("/")) for name in names]
     groups: dict[tuple[str, ...], list[int]] = {(): list(range(len(names)))}
@@ -85,7 +85,7 @@ def blocks(operators: Sequence[str], names: Sequence[str], edges: Sequence[Edge]
 def _by_next_segment(
     path: tuple[str, ...], members: Sequence[int], paths: Sequence[tuple[str, ...]]
 ) -> dict[tuple[str, ...], list[int]]:
-    """The members by one more segment of their names."""
+    """The members, grouped by one more segment of their names than ``path`` has."""
     inner: dict[tuple[str, ...], list[int]] = {}
     for member in members:
         inner.setdefault(paths[member][: len(path) + 1], []).append(member)
@@ -93,14 +93,14 @@ def _by_next_segment(
 
 
 def _repeated(siblings: dict[tuple[str, ...], list[int]], operators: Sequence[str]) -> set[tuple[str, ...]]:
-    """Those of which there are several: they stay whole, and are told as what they are."""
+    """The siblings of which at least :data:`LEAST_REPEATS` have the same operators: they are not divided further."""
     signatures = {path: tuple(operators[member] for member in members) for path, members in siblings.items()}
     counts = Counter(signatures.values())
     return {path for path, signature in signatures.items() if counts[signature] >= LEAST_REPEATS}
 
 
 def _joined_repeats(parts: list[Part], operators: Sequence[str], edges: Sequence[Edge]) -> list[Part]:
-    """Chains of parts of one namespace that consist of the same operators, each as one part."""
+    """The parts, with each chain of parts of one namespace that have the same operators joined into one."""
     place = {member: number for number, part in enumerate(parts) for member in part.members}
     follow = {(place[start], place[end]) for start, end in edges}
     kinds = [(part.name.rpartition("/")[0], tuple(operators[member] for member in part.members)) for part in parts]
@@ -116,7 +116,7 @@ def _joined_repeats(parts: list[Part], operators: Sequence[str], edges: Sequence
 
 
 def _runs(follow: set[tuple[int, int]], kinds: Sequence[object]) -> Iterator[list[int]]:
-    """The numbers of those of one kind that follow each other."""
+    """Yields runs of numbers of parts of one kind that follow each other."""
     run = [0] if kinds else []
     for number in range(1, len(kinds)):
         if kinds[number] == kinds[run[-1]] and (run[-1], number) in follow:
@@ -129,7 +129,7 @@ def _runs(follow: set[tuple[int, int]], kinds: Sequence[object]) -> Iterator[lis
 
 
 def part_edges(parts: Sequence[Part], edges: Sequence[Edge]) -> list[Edge]:
-    """Edges between parts; one that would lead back is turned round, so that there is no circle."""
+    """Edges between parts; an edge that leads backwards is reversed, so that there are no cycles."""
     place = {member: number for number, part in enumerate(parts) for member in part.members}
     between = {(place[start], place[end]) for start, end in edges if place[start] != place[end]}
     return sorted({(min(edge), max(edge)) for edge in between})

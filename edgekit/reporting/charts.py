@@ -1,4 +1,4 @@
-"""Charts as SVG that takes its colours from the page's style sheet."""
+"""Charts as SVG, with colors from the page's style sheet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows, and from where to where."""
+    """The title, range and scale of an axis."""
 
     title: str
     low: float
@@ -26,11 +26,11 @@ class Axis:
 
     @classmethod
     def around(cls, title: str, figures: Sequence[float], *, logarithmic: bool = False) -> Axis:
-        """An axis on which all figures have room.
+        """An axis whose range includes all figures, with a margin.
 
         Args:
-            title: What it shows.
-            figures: At least one; above 0 where the axis is logarithmic.
+            title: What the axis shows.
+            figures: At least one figure; above 0 if the axis is logarithmic.
             logarithmic: Whether equal ratios are equally far apart.
         """
         low, high = min(figures), max(figures)
@@ -40,7 +40,7 @@ class Axis:
         return cls(title, low - margin, high + margin)
 
     def share(self, value: float) -> float:
-        """Where a value stands, from 0 at the low end to 1 at the high end."""
+        """The position of a value on the axis, from 0 at the low end to 1 at the high end."""
         if self.logarithmic:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -62,7 +62,7 @@ class Axis:
 
 
 def curve_chart(title: str, curves: Mapping[str, Points], across: Axis, up: Axis) -> Markup:
-    """Lines; the first in the accent colour. A legend stands below."""
+    """A chart with lines, the first in the accent color; below it a legend, if there are several lines."""
     parts = [_frame(across, up)]
     for number, points in enumerate(curves.values(), 1):
         line = " ".join(f"{_x(across, x):.1f},{_y(up, y):.1f}" for x, y in points)
@@ -78,18 +78,18 @@ class Dot:
     across: float
     up: float
     style: str
-    """Its class in the style sheet."""
+    """The dot's class in the style sheet."""
 
 
 def dot_chart(title: str, dots: Sequence[Dot], across: Axis, up: Axis, budget: float | None) -> Markup:
-    """Dots with labels, the frontier of those that are both least across and most up, and the budget as a line.
+    """A chart with labelled dots, the Pareto frontier, and the budget as a line.
 
     Args:
-        title: What the chart shows, for those who do not see it.
-        dots: The last ones stand on top; one that is below the axis ``up`` stands at its lower end.
-        across: The less, the better.
-        up: The more, the better.
-        budget: The least that is allowed of ``up``.
+        title: What the chart shows, for people who cannot see it.
+        dots: The candidates; later ones are drawn on top, and one below the range of ``up`` at its lower end.
+        across: The horizontal axis, on which less is better.
+        up: The vertical axis, on which more is better.
+        budget: The least value that is allowed on ``up``; None for no line.
     """
     parts = [_frame(across, up)]
     if budget is not None and up.low < budget < up.high:
@@ -111,7 +111,7 @@ def dot_chart(title: str, dots: Sequence[Dot], across: Axis, up: Axis, budget: f
 
 
 def frontier(points: Points) -> list[int]:
-    """The numbers of the points that no other one beats in both directions, from the least across to the most up."""
+    """The indexes of the Pareto-optimal points (least across, most up), in ascending order of both coordinates."""
     best: list[int] = []
     for number in sorted(range(len(points)), key=lambda one: (points[one][0], -points[one][1])):
         if not best or points[number][1] > points[best[-1]][1]:

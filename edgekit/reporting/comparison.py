@@ -1,4 +1,4 @@
-"""Two bundles in one table."""
+"""Compares two bundles in one table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from edgekit.reporting.summary import Manifest, built_as
 from edgekit.units import bytes_text, decibel_text, time_text
 
 _DIGITS = 12
-"""As many digits of a SHA-256 sum tell files apart."""
+"""How many digits of a SHA-256 sum are shown, which is enough to tell files apart."""
 COMPARISON_HEAD = ("", "A", "B", "A relative to B")
 
 
 def identity_rows(manifest: Manifest) -> list[tuple[str, str]]:
-    """What tells a bundle from others of its name: what it was made from, by the first digits of SHA-256 sums."""
+    """Rows that distinguish a bundle from others of the same name: its source, fingerprint and version of EdgeKit."""
     source = manifest["source"]["files"][0]
     return [
         ("made from", f"{source['path']}, SHA-256 {source['sha256'][:_DIGITS]}…"),
@@ -26,9 +26,9 @@ def identity_rows(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def comparison_rows(first: Manifest, second: Manifest) -> Iterator[Sequence[str]]:
-    """A row for each figure: what it is, A's, B's, and how they relate where that has a meaning.
+    """Rows of a label, A's figure, B's figure, and their relation, if that has a meaning.
 
-    Before the figures stands what they were made from and asked for that differs.
+    The first rows show what the bundles were made from, and the options that differ.
     """
     both = (first, second)
     yield from _origins(first, second)
@@ -52,7 +52,7 @@ def comparison_rows(first: Manifest, second: Manifest) -> Iterator[Sequence[str]
 
 
 def _origins(first: Manifest, second: Manifest) -> Iterator[Sequence[str]]:
-    """Of what and by what both were made."""
+    """Rows about what both bundles were made from, and which options and declarations differ."""
     texts = [dict(identity_rows(manifest)) for manifest in (first, second)]
     sources = [[file["sha256"] for file in manifest["source"]["files"]] for manifest in (first, second)]
     alike = {
@@ -76,7 +76,7 @@ def _origins(first: Manifest, second: Manifest) -> Iterator[Sequence[str]]:
 
 
 def _latency(first: Manifest, second: Manifest) -> Sequence[str]:
-    """Times of different runtimes relate only where they are a device's own; each stands to its run's original."""
+    """The row of latencies, each with its ratio to the original; compared only if the same runtime executed both."""
     label = "P50 latency, of the original's"
     ratios = [manifest["latency"]["ratio"] for manifest in (first, second)]
     comparable = first["latency"]["executed_by"] == second["latency"]["executed_by"]

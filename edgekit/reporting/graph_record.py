@@ -12,7 +12,7 @@ FORMAT = 1
 MOST_ITEMS = 16
 """Attributes that are lists are cut after this many items."""
 MOST_CHARACTERS = 120
-"""Attributes that are texts are cut after this many characters."""
+"""Other attributes are cut after this many characters of their text."""
 
 
 def graph_record(model: Model) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def graph_record(model: Model) -> dict[str, Any]:
 
 
 class _Writer:
-    """Numbers values and nodes as it meets them."""
+    """Writes a graph's record; numbers values and nodes in the order in which it meets them."""
 
     def __init__(self) -> None:
         self._values: list[dict[str, Any]] = []

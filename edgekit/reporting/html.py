@@ -1,4 +1,4 @@
-"""One HTML file that tells what a bundle holds, or two of them side by side, and opens without a network."""
+"""Reports one bundle, or two side by side, as one HTML file that opens without a network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from edgekit.terminal.foreign_text import escaped
 
 _SCRIPTS = ("graph_paint.js", "graph.js")
 _POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; script-src {scripts}"
-"""What the browser may load and run: what stands in the page, and of scripts those of these SHA-256 sums."""
+"""Content-Security-Policy: the browser loads only what is in the page, and runs only scripts with these SHA-256."""
 
 _SECTIONS: Sequence[tuple[str, Callable[[Manifest, GraphRecord | None], dict[str, Any]]]] = (
     ("Summary", sections.summary),
@@ -36,15 +36,16 @@ _SECTIONS: Sequence[tuple[str, Callable[[Manifest, GraphRecord | None], dict[str
     ("Stages", sections.stages),
     ("Files", sections.files),
 )
-"""Headings, and what stands under them: the macro of that name in ``templates/sections.html`` shows it."""
+"""Headings, each with the function that makes its content; the macro of the function's name in
+``templates/sections.html`` shows it."""
 
 
 def html_report(bundle: Bundle, against: Bundle | None = None) -> str:
-    """The page's text: the summary first, then what it rests on.
+    """The page's text: the summary first, then the details.
 
     Args:
-        bundle: What to report on.
-        against: What to compare it with; both are shown side by side.
+        bundle: The bundle to report on.
+        against: The bundle to compare it with; both are shown side by side.
 
     Raises:
         edgekit.errors.RequirementError: A bundle's graph cannot be read.
@@ -92,17 +93,17 @@ def _template() -> Template:
 
 
 def _breakable(name: str) -> Markup:
-    """A node's name that goes on in the next line between its parts, where it is too long for one."""
+    """A node's name with possible line breaks between its parts."""
     return Markup(re.sub(r"/(?=[^/])", "/<wbr>", str(escape(escaped(name)))))
 
 
 def _with_code(text: str) -> Markup:
-    """The text with what stands between backticks as code."""
+    """The text with passages between backticks as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(escaped(text)))))
 
 
 def _visible(value: Any) -> Any:
-    r"""The value with control characters, and those that turn the direction of writing, as in literals (``\u202e``)."""
+    r"""The value with control characters, and those that change the writing direction, as literals (``\u202e``)."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return escaped(value)
     if isinstance(value, Mapping):
@@ -111,7 +112,7 @@ def _visible(value: Any) -> Any:
 
 
 def _source_of(script: str) -> str:
-    """How a Content-Security-Policy names a script that stands in the page."""
+    """The source expression of a Content-Security-Policy for a script in the page."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 

@@ -1,4 +1,4 @@
-"""Whether a bundle ships, and why: what speaks for it and what its user should know."""
+"""Judges whether a bundle ships, with the reasons for and against it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One reason."""
+    """One reason for or against shipping a bundle."""
 
     weight: Weight
     text: str
@@ -39,7 +39,7 @@ HEADLINES = {
 
 
 def judge(manifest: Manifest) -> tuple[Weight, list[Finding]]:
-    """The gravest weight, and the reasons: the gravest first."""
+    """The most severe weight, and the reasons, the most severe first."""
     order = list(Weight)[::-1]
     findings = sorted(_findings(manifest), key=lambda finding: order.index(finding.weight))
     return findings[0].weight, findings
@@ -68,7 +68,7 @@ def _findings(manifest: Manifest) -> Iterator[Finding]:
 
 
 def _accuracy(accuracy: Mapping[str, Any]) -> Iterator[Finding]:
-    """A bundle is written only where it holds its floors, or where the user takes what misses them."""
+    """The findings on accuracy. Floors are missed only if the user accepted that: no other such bundle is written."""
     missed = accuracy.get("accepted", ())
     if missed:
         text = f"It is less accurate than asked ({_floors(accuracy)}) and was taken with --accept: {'; '.join(missed)}."
@@ -109,7 +109,7 @@ _WITNESSES = {
     "heuristic": "a rule of thumb",
     "unknown": "nothing known",
 }
-"""Who says that a node is taken, by the evidence of its verdict (:class:`edgekit.target.Evidence`)."""
+"""What says that a node is supported, by the evidence of its verdict (:class:`edgekit.target.Evidence`)."""
 
 
 def _operators(manifest: Manifest) -> Iterator[Finding]:
@@ -132,7 +132,7 @@ def _operators(manifest: Manifest) -> Iterator[Finding]:
 
 
 def _taken(evidence: Counter[str]) -> str:
-    """Who takes the nodes; what a converter takes says nothing of where the device runs it."""
+    """What says that the nodes are supported; from a converter's support it is not known which unit runs them."""
     total = evidence.total()
     if len(evidence) == 1:
         (kind,) = evidence

@@ -1,8 +1,8 @@
-"""JUnit XML, which every CI service shows: suites that hold test cases, with their numbers.
+"""JUnit XML, which every CI service shows: suites of test cases, with their counts.
 
-There is no standard; what is written is what Jenkins, GitLab and GitHub's report actions have in common:
-``testsuites``, ``testsuite`` and ``testcase`` with ``failure``, ``error``, ``skipped`` and ``system-out``. It is valid
-by the schema that Jenkins' xUnit plugin demands (``junit-10.xsd``), which knows no ``skipped`` of ``testsuites``.
+There is no standard; the documents use what Jenkins, GitLab and GitHub's report actions have in common:
+``testsuites``, ``testsuite`` and ``testcase`` with ``failure``, ``error``, ``skipped`` and ``system-out``. They are
+valid by the schema that Jenkins' xUnit plugin demands (``junit-10.xsd``), in which ``testsuites`` has no ``skipped``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def junit_document(name: str, suites: Sequence[ElementTree.Element]) -> str:
-    """The text of a document that holds the suites, with their numbers added up."""
+    """The text of a document with the suites and the sums of their counts and times."""
     totals = {
         count: str(sum(int(suite.get(count, "0")) for suite in suites)) for count in ("tests", "failures", "errors")
     }
@@ -30,7 +30,7 @@ def junit_document(name: str, suites: Sequence[ElementTree.Element]) -> str:
 
 
 def junit_suite(name: str, cases: Iterable[ElementTree.Element], seconds: float) -> ElementTree.Element:
-    """A suite of test cases, which took so many seconds in all."""
+    """A suite of test cases, which took ``seconds`` together."""
     suite = junit_element("testsuite", name=name)
     suite.extend(cases)
     counts = {"tests": "testcase", "failures": "*/failure", "errors": "*/error", "skipped": "*/skipped"}

@@ -1,4 +1,4 @@
-"""Where a built model loses its accuracy: errors of values, without those that the next layers even out."""
+"""Finds where a built model loses its accuracy: errors of values, except those that later layers even out."""
 
 from __future__ import annotations
 
@@ -7,36 +7,37 @@ from dataclasses import dataclass
 from typing import Any
 
 EXACT_DB = 60.0
-"""From this SQNR on a value counts as exact: float16 alone leaves as much."""
+"""From this SQNR on a value counts as exact: rounding to float16 alone gives such an SQNR."""
 LEAST_LOSS_DB = 3.0
-"""A layer that loses less is not named: half of the noise's power again is what neighbours differ by anyway."""
+"""Least loss of a layer that is named; neighboring layers differ by about this much anyway."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What one node loses."""
+    """The loss of accuracy in one node."""
 
     node: str
     op_type: str
     before_db: float
-    """The least of its inputs, at most :data:`EXACT_DB`; one that was not compared counts as what it is made of."""
+    """The least SQNR of the node's inputs, at most :data:`EXACT_DB`; an input that was not compared has the least SQNR
+    of those from which it is computed."""
     after_db: float
 
     @property
     def db(self) -> float:
-        """By how much it falls."""
+        """By how many dB the SQNR falls."""
         return self.before_db - self.after_db
 
 
 def carried_errors(graph: Mapping[str, Any], errors: Mapping[str, float | str]) -> dict[str, float]:
-    """SQNR in dB of each value that was compared, as far as its error is carried on.
+    """SQNR in dB of each compared value, counting only errors that later nodes carry on.
 
-    A product of large terms may be far off where the sum behind it, which is small beside its other term, is not. A
-    value therefore counts with the better of its own SQNR and the worst that those who read it make of it.
+    A product may be far off while a sum of it with a much larger term is not. Therefore the SQNR of a value is the
+    better of its own and the worst of the results of the nodes that read it.
 
     Args:
         graph: What ``graph.json`` holds.
-        errors: SQNR by the name of a value; those that are not in it were not compared.
+        errors: SQNR by the name of a value; values that are not in it were not compared.
     """
     values, nodes = graph["values"], graph["nodes"]
     own = {place: float(errors[value["name"]]) for place, value in enumerate(values) if value["name"] in errors}
@@ -59,9 +60,9 @@ def largest_losses(graph: Mapping[str, Any], carried: Mapping[str, float], most:
     """The nodes that lose most from their inputs to their outputs, the worst first.
 
     Args:
-        graph: What ``graph.json`` holds; a node stands behind those whose results it reads.
+        graph: What ``graph.json`` holds; a node comes after those whose results it reads.
         carried: What :func:`carried_errors` returns.
-        most: How many at most.
+        most: How many nodes to return at most.
     """
     values = graph["values"]
     reached: dict[int, float] = {}

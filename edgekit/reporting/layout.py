@@ -1,4 +1,4 @@
-"""Where the nodes of a graph stand: layers from top to bottom, edges routed between them."""
+"""Places the nodes of a graph in layers from top to bottom, and routes the edges between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMN = 180
 ROW = 72
 """Units from layer to layer."""
 _ROUTE_WIDTH = 0.25
-"""Room that an edge takes in the layers that it passes, as a share of a column."""
+"""Width that is left for an edge in the layers that it passes, as a share of a column."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,19 @@ class Layout:
     nodes: tuple[Point, ...]
     """The centre of each node."""
     routes: Mapping[Edge, tuple[Point, ...]]
-    """The points that an edge passes between its two nodes, for edges that are not straight."""
+    """The bends of an edge between its two nodes, for edges that are not straight."""
 
 
 def layered_layout(count: int, edges: Iterable[Edge]) -> Layout:
-    """Sugiyama's layered layout of an acyclic graph; parts that are not connected stand side by side.
+    """Sugiyama's layered layout of an acyclic graph; parts that are not connected are placed side by side.
 
     Args:
         count: How many nodes there are; they are numbered from 0.
-        edges: From node to node.
+        edges: Edges from node to node.
     """
     wanted = sorted({edge for edge in edges if edge[0] != edge[1]})
     connected = sorted({node for edge in wanted for node in edge})
-    numbers = {node: number for number, node in enumerate(connected)}  # what is not numbered so, the library added
+    numbers = {node: number for number, node in enumerate(connected)}  # higher numbers are points that the library adds
     places: dict[int, Point] = {}
     routes: dict[Edge, tuple[Point, ...]] = {}
     left = 0
@@ -67,7 +67,7 @@ def _parts(edges: list[Edge]) -> Layouts:
 
 
 def _routes(count: int, places: Mapping[int, Point], segments: Iterable[Edge]) -> dict[Edge, tuple[Point, ...]]:
-    """Joins the segments of edges that pass layers; the points on the way have numbers from ``count`` on."""
+    """Joins the segments of edges that span several layers; the points between have numbers from ``count`` on."""
     segments = list(segments)
     onward = {start: end for start, end in segments if start >= count}
     found = {}
@@ -83,7 +83,7 @@ def _routes(count: int, places: Mapping[int, Point], segments: Iterable[Edge]) -
 
 
 def _without_straight_points(points: list[Point]) -> tuple[Point, ...]:
-    """The inner points at which the way turns."""
+    """The inner points at which the route bends."""
     kept = []
     for before, point, after in zip(points, points[1:], points[2:], strict=False):
         cross = (point[0] - before[0]) * (after[1] - point[1]) - (point[1] - before[1]) * (after[0] - point[0])

@@ -1,4 +1,4 @@
-"""``report.md``: what a bundle holds, for whoever opens its folder."""
+"""``report.md``: a description of a bundle for people who open its folder."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def escaped_markdown(text: str) -> str:
-    """Text that Markdown shows as it stands, on one line: no HTML, no links, no emphasis, no end of a table's cell."""
+    """The text on one line, escaped so that Markdown shows it literally: no HTML, links, emphasis or ends of cells."""
     return _MARKUP.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), on_one_line(text))

@@ -1,4 +1,4 @@
-"""Operators by what they do, so that a graph's colours tell a convolution from a reshape."""
+"""Families of operators by what they do, so that a graph's colors distinguish a convolution from a reshape."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PARTS_OF_NAMES = (
     (PRODUCTS, ("Conv", "MatMul", "Gemm", "Einsum", "Attention", "TreeEnsemble", "SVM", "Linear")),
     (POOLING, ("Pool", "Reduce", "ArgM", "TopK", "CumSum", "NonMaxSuppression")),
 )
-"""Variants of one operator share a part of their names: QLinearConv, FusedConv, DeformConv."""
+"""Parts of operator names for each family; variants of one operator share a part: QLinearConv, FusedConv, DeformConv."""
 
 
 def family(operator: str) -> str:

@@ -1,4 +1,4 @@
-"""What the page's graph shows: views of it, colours and details of every node, as the page's script takes them."""
+"""The data of the page's graph for the page's script: views, colors, and details of each node."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ GraphRecord = Mapping[str, Any]
 Node = Mapping[str, Any]
 
 MOST_OF_NEXT_VIEW = 0.8
-"""A view that has more parts than this share of the next finer one tells nothing else."""
+"""A view with more parts than this share of the next finer view is left out, since it shows hardly anything else."""
 INPUT, OUTPUT = "Input", "Output"
-"""What stands in the place of an operator where the graph begins and ends."""
+"""The operators of the nodes that are added for the graph's inputs and outputs."""
 
 FAMILY_COLOURS = {
     families.RECURRENT: "red",
@@ -35,7 +35,7 @@ FAMILY_COLOURS = {
     families.TYPES: "brown",
     families.OTHER: "pink",
 }
-"""What stands first tells what a part of several operators is for."""
+"""Colors of operator families; the first family in this order that a part contains gives the part's color."""
 SUPPORT_COLOURS = {
     "unsupported": "red",
     "falls back": "amber",
@@ -43,7 +43,7 @@ SUPPORT_COLOURS = {
     "decomposed": "blue",
     "supported": "green",
 }
-"""The gravest first."""
+"""Colors of verdicts, the most severe first, which gives a part's color."""
 NO_ARITHMETIC = "no arithmetic"
 PRECISION_COLOURS = {
     "int8": "green",
@@ -70,7 +70,7 @@ TIME_STEPS = (
 
 @dataclass(frozen=True)
 class Weights:
-    """How many bytes of weights a node has."""
+    """The number of bytes of weights of a node."""
 
     node: str
     op_type: str
@@ -80,7 +80,8 @@ class Weights:
 def page_graph(graph: GraphRecord, manifest: Manifest) -> dict[str, Any]:
     """The plain data that ``graph.js`` draws.
 
-    Nodes that read nothing but weights, as those that dequantize them, are told with the node that reads their result.
+    Nodes that read nothing but weights, such as dequantization, are not shown: they count as part of the node that
+    reads their result.
     """
     nodes = _nodes(graph, manifest)
     edges = list(_edges(graph))
@@ -98,7 +99,7 @@ def page_graph(graph: GraphRecord, manifest: Manifest) -> dict[str, Any]:
 
 
 def _views(nodes: Sequence[Mapping[str, Any]], edges: Sequence[Edge]) -> Iterator[tuple[str, list[Part]]]:
-    """From the coarsest to the single nodes; a view that shows hardly less than the next one is left out."""
+    """The views from the coarsest to single nodes; a view with hardly fewer parts than the next one is left out."""
     count = sum(node["op"] not in (INPUT, OUTPUT) for node in nodes)
     borders = {
         kind: [Part(node["name"], (number,)) for number, node in enumerate(nodes) if node["op"] == kind]
@@ -132,7 +133,7 @@ def _view(
 
 
 def _part(part: Part, nodes: Sequence[Mapping[str, Any]], leaving: set[int]) -> dict[str, Any]:
-    """What stands in a box; for a single node, its operator and name."""
+    """The content of a part's box; for a single node, its operator and name."""
     members = [nodes[member] for member in part.members]
     made = [nodes[member]["outputs"][0][1] for member in part.members if member in leaving and nodes[member]["outputs"]]
     shown: dict[str, Any] = {
@@ -161,7 +162,7 @@ def _part(part: Part, nodes: Sequence[Mapping[str, Any]], leaving: set[int]) -> 
 def weights_by_node(graph: GraphRecord) -> list[Weights]:
     """Bytes of the weights that each node reads, largest first.
 
-    Nodes that read nothing but weights, as those that dequantize them, pass theirs on to who reads their result. A
+    The weights of nodes that read nothing else, such as dequantization, count for the node that reads their result. A
     weight that several nodes read counts for the first.
     """
     return [
@@ -172,7 +173,7 @@ def weights_by_node(graph: GraphRecord) -> list[Weights]:
 
 
 def _weight_nodes(graph: GraphRecord) -> set[int]:
-    """Numbers of the nodes that read nothing but weights; who holds a subgraph reads more than its inputs."""
+    """Numbers of the nodes that read nothing but weights; a node with a subgraph reads more than its inputs."""
     constant = {place for place, value in enumerate(graph["values"]) if "bytes" in value}
     holders = {node["within"] for node in graph["nodes"] if "within" in node}
     found = set()
@@ -273,7 +274,7 @@ def _verdicts(manifest: Manifest) -> dict[str, dict[str, str]]:
 
 
 def _edges(graph: GraphRecord) -> Iterator[Edge]:
-    """From who makes a value to who reads it; what a subgraph computes goes to the node that holds it."""
+    """Edges from the node that computes a value to its readers, and from a subgraph's results to the node that has it."""
     count = len(graph["nodes"])
     makers = {place: count + number for number, place in enumerate(graph["inputs"])}
     makers |= {place: number for number, node in enumerate(graph["nodes"]) for place in node["outputs"]}
@@ -296,7 +297,7 @@ def _edges(graph: GraphRecord) -> Iterator[Edge]:
 
 
 def _modes(nodes: Sequence[Node], views: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What nodes can be coloured by; what has several nodes gets one colour."""
+    """The ways to color nodes, without categories if nothing is known; a part of several nodes gets one color."""
     ways = (
         _Mode("operator", FAMILY_COLOURS, lambda some: _first(FAMILY_COLOURS, map(_family, some))),
         _Mode("verdict", SUPPORT_COLOURS, lambda some: _first(SUPPORT_COLOURS, map(_support, some))),
@@ -309,12 +310,12 @@ def _modes(nodes: Sequence[Node], views: Sequence[dict[str, Any]]) -> list[dict[
 
 @dataclass(frozen=True)
 class _Mode:
-    """A way to colour."""
+    """A way to color nodes."""
 
     name: str
     colours: Mapping[str, str]
     label: Callable[[Sequence[Node]], str | None]
-    """Of one node, or of several together; None for what has none."""
+    """The category of one node, or of several together; None if they have none."""
 
     def told(self, nodes: Sequence[Node], views: Sequence[dict[str, Any]]) -> dict[str, Any]:
         single = [self.label([node]) for node in nodes]
@@ -339,7 +340,7 @@ def _support(node: Node) -> str | None:
 
 
 def _precision(nodes: Sequence[Node]) -> str | None:
-    """The one that most nodes compute in, where any computes."""
+    """The precision in which most of the nodes compute; None if none of them has a precision."""
     counts = Counter(node["precision"] for node in nodes if "precision" in node)
     idle = counts.pop(NO_ARITHMETIC, 0)
     return counts.most_common(1)[0][0] if counts else NO_ARITHMETIC if idle else None

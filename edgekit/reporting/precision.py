@@ -1,4 +1,4 @@
-"""In which precision each node computes, as far as the manifest tells."""
+"""The precision in which each node computes, as far as the manifest shows it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _FLOATS = {"float16", "bfloat16", "float32", "float64"}
 def node_precisions(graph: Mapping[str, Any], manifest: Manifest) -> list[str]:
     """For each node of ``graph.json``: ``int8``, ``int8 weights``, ``float16``, ``float32`` or ``no arithmetic``.
 
-    Nodes whose results are no floating-point numbers, and those that only change from one precision to another, do no
-    arithmetic in this sense.
+    Nodes whose results are not floating-point numbers, and nodes that only convert from one precision to another, count
+    as no arithmetic.
     """
     quantization = stage_record(manifest, "quantize")
     quantized, stored = set(quantization.get("quantized", ())), set(quantization.get("stored", ()))
@@ -31,7 +31,7 @@ def node_precisions(graph: Mapping[str, Any], manifest: Manifest) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """A value's name as formats write it that take identifiers only."""
+    """A value's name in formats that allow only identifiers as names."""
     return re.sub(r"^(?=\d)|\W", "_", name, flags=re.ASCII)
 
 

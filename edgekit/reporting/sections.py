@@ -1,4 +1,4 @@
-"""What each section of the HTML report shows of a bundle, as plain data; ``templates`` say how."""
+"""The content of each section of the HTML report as plain data; ``templates`` define how it is shown."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from edgekit.reporting.trade_off_section import trade_off
 from edgekit.units import bytes_text, decibel_text, duration_text
 
 MOST_BARS = 12
-"""Layers that are shown by name; the others stand in one line."""
+"""Most layers that are shown by name; the others share one line."""
 LEAST_SHARE = 0.002
-"""So do those with less than this share of the whole."""
+"""Layers with less than this share of the whole are not shown by name."""
 MOST_LOSSES = 10
-"""Layers that are named as those that lose accuracy."""
+"""How many layers are named as those that lose the most accuracy."""
 MOST_PERCENT = 97.5
-"""Beyond it a single interrupted run would set the chart's scale."""
+"""Runs beyond this percentile are not in the chart: a single interrupted run would set its scale."""
 NO_GRAPH = "The bundle holds no graph: an older EdgeKit wrote it. Package the model again to see it."
 
 _OPERATOR_HEAD = ("operator", "nodes", "verdict", "evidence", "unit", "")
@@ -34,7 +34,7 @@ Section = dict[str, Any]
 
 
 def summary(manifest: Manifest, _: GraphRecord | None) -> Section:
-    """Whether it ships and why, the four figures that people ask for, then the others."""
+    """Whether the bundle ships and why, the four most important figures, then the others."""
     weight, findings = judge(manifest)
     return {
         "weight": weight,
@@ -46,12 +46,12 @@ def summary(manifest: Manifest, _: GraphRecord | None) -> Section:
 
 
 def candidates(manifest: Manifest, _: GraphRecord | None) -> Section:
-    """What was tried, and what became of it."""
+    """The candidates that were tried, each with its outcome."""
     return trade_off(manifest)
 
 
 def accuracy(manifest: Manifest, graph: GraphRecord | None) -> Section:
-    """A line an output, then where the model loses accuracy, where layers were compared."""
+    """A row for each output; if layers were compared, also where the model loses accuracy."""
     layers = stage_record(manifest, "layers")
     section: Section = {
         "head": tables.ACCURACY_HEAD,
@@ -79,7 +79,7 @@ def _capped(decibels: float) -> str:
 
 
 def _errors_by_depth(graph: GraphRecord, carried: Mapping[str, float]) -> str:
-    """How near the float model the values are, from the inputs to the outputs; empty where there is no line to draw."""
+    """The chart of values' SQNR from the inputs to the outputs; empty if fewer than two values have a finite SQNR."""
     names = [
         graph["values"][place]["name"] for node in graph["nodes"] for place in node["outputs"] if place is not None
     ]
@@ -98,7 +98,7 @@ def _errors_by_depth(graph: GraphRecord, carried: Mapping[str, float]) -> str:
 
 
 def latency(manifest: Manifest, graph: GraphRecord | None) -> Section:
-    """How the times of the runs are distributed, then the layers that take most of it."""
+    """The distribution of the runs' times, then the layers that take the most time."""
     measured = manifest["latency"]
     section: Section = {"text": f"{latency_text(measured)}.", "chart": "", "notes": [], "bars": None}
     curves = {
@@ -132,7 +132,7 @@ def _latency_of_layers(manifest: Manifest, graph: GraphRecord | None) -> Section
 
 
 def _share_by_time(quantiles: Sequence[float]) -> list[tuple[float, float]]:
-    """Times, and the percentage of the runs that took no longer."""
+    """Times up to :data:`MOST_PERCENT`, each with the percentage of the runs that took no longer."""
     step = 100 / (len(quantiles) - 1)
     points = [(time, number * step) for number, time in enumerate(quantiles)]
     return [point for point in points if point[1] <= MOST_PERCENT]
@@ -151,7 +151,7 @@ def size_by_layer(_: Manifest, graph: GraphRecord | None) -> Section:
 
 
 def graph_viewer(manifest: Manifest, graph: GraphRecord | None) -> Section:
-    """What ``graph.js`` brings to life."""
+    """The graph's data for ``graph.js``."""
     if graph is None:
         return {"note": NO_GRAPH}
     name = f"{manifest['name']} for {manifest['target']['profile']}"
@@ -159,7 +159,7 @@ def graph_viewer(manifest: Manifest, graph: GraphRecord | None) -> Section:
 
 
 def operators(manifest: Manifest, _: GraphRecord | None) -> Section:
-    """A line for each group of nodes with the same verdict."""
+    """A row for each group of nodes with the same verdict."""
     return {"head": _OPERATOR_HEAD, "rows": list(_operator_rows(manifest))}
 
 
@@ -170,7 +170,7 @@ def _operator_rows(manifest: Manifest) -> Iterator[Sequence[str]]:
 
 
 def features(manifest: Manifest, _: GraphRecord | None) -> Section:
-    """Inputs and outputs, how an input is prepared, and what the classes are called."""
+    """Inputs and outputs, how an input is prepared, and the names of the classes."""
     declared = manifest["preprocessing"]
     return {
         "head": tables.FEATURE_HEAD,
@@ -188,22 +188,22 @@ def _declared_text(value: object) -> str:
 
 
 def stages(manifest: Manifest, _: GraphRecord | None) -> Section:
-    """How the bundle came about."""
+    """The stages that made the bundle, with their times."""
     return {"head": tables.STAGE_HEAD, "rows": list(tables.stage_rows(manifest))}
 
 
 def files(manifest: Manifest, _: GraphRecord | None) -> Section:
-    """What is in the bundle."""
+    """The files in the bundle."""
     rows = list(tables.file_rows(manifest))
     return {"head": ("file", "size", "SHA-256"), "rows": rows, "count": len(rows)}
 
 
 def bars(title: str, layers: Sequence[tuple[str, str, float]], render: Callable[[Any], str]) -> Section:
-    """Bars of the layers with the most of something.
+    """Bars of the layers with the largest figures.
 
     Args:
-        title: What they have most of.
-        layers: Name, operator and figure of at least one, largest first.
+        title: What the figures are.
+        layers: Name, operator and figure of at least one layer, largest first.
         render: Makes a text of a figure.
     """
     total = sum(figure for *_, figure in layers)

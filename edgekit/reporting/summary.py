@@ -1,4 +1,4 @@
-"""The few lines that say what a bundle is worth."""
+"""Summarizes a bundle in a few lines: what it is, its size, accuracy and latency."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from edgekit.units import bytes_text, decibel_text, time_text
 Manifest = Mapping[str, Any]
 
 MUCH_MORE = 1.5
-"""From this multiple of the original's size or latency on, what made a build grow or slow is told."""
+"""From this multiple of the original's size or latency on, the operators that made a build grow or slow are named."""
 STAND_IN = "of a stand-in on the machine that packaged it: says nothing about the device"
 
 UNSTEADY = 1.5
-"""From this quotient of the ends of a ratio's interval on, the ratio says little."""
+"""A ratio is unsteady if the upper end of its confidence interval is at least this multiple of the lower end."""
 _SLOWER = 1.05
-"""From this multiple of the original's latency on, a form is slower: timings of one form differ by as much."""
+"""Above this multiple of the original's latency a form counts as slower: timings of the same form differ by as much."""
 _MOST_ERRORS = 4
-"""How many numbers of an output have their errors told; the manifest has all."""
+"""Most numbers of an output whose errors are shown; the manifest has all."""
 
 
 def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
-    """What a bundle is and how good, as label and text."""
+    """What a bundle is and how good it is, as rows of label and text."""
     accuracy, latency, target = manifest["accuracy"], manifest["latency"], manifest["target"]
     rows = [
         ("model", f"{manifest['name']} ({manifest['source']['files'][0]['path']})"),
@@ -71,7 +71,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def evaluation_texts(build: Mapping[str, Any]) -> list[str]:
-    """What the project's own evaluation function finds of both models; empty without one."""
+    """The results of the project's own evaluation function for both models; empty without such a function."""
     found = stage_record(build, "verify").get("evaluation")
     return (
         [] if found is None else [f"{found['metric']} {found['built']:.5g}, of the original {found['reference']:.5g}"]
@@ -79,7 +79,7 @@ def evaluation_texts(build: Mapping[str, Any]) -> list[str]:
 
 
 def error_texts(manifest: Manifest) -> list[str]:
-    """By how much the numbers of outputs of quantities are off, in their own units, an output each; not of states."""
+    """The errors of outputs that are quantities, in their own units, one text per output; states are left out."""
     record = stage_record(manifest, "verify").get("fed_back")
     states = () if record is None else record["states"].values()
     return [
@@ -90,7 +90,7 @@ def error_texts(manifest: Manifest) -> list[str]:
 
 
 def _is_large(output: Mapping[str, Any]) -> bool:
-    """Whether its numbers are too many to tell one by one: a curve, a table or a field."""
+    """Whether an output has too many numbers to show one by one: a curve, a table or a field."""
     return bool(output.get("is_curve") or output.get("is_field"))
 
 
@@ -100,13 +100,13 @@ def _errors_text(errors: Sequence[Mapping[str, float]]) -> str:
 
 
 def _curve_text(output: Mapping[str, Any]) -> str:
-    """By how much a curve, a table or a field is off, whose numbers are too many to tell one by one."""
+    """The error of a curve, a table or a field, whose numbers are too many to show one by one."""
     varies, between = decibel_text(output["centred_db"]), "places" if output.get("is_field") else "samples"
     return f"{output['max_abs_error']:.3g} at most, SQNR {varies} of what varies between {between}"
 
 
 def probability_texts(manifest: Manifest) -> list[str]:
-    """By how much a class's probability is off at most, of builds in less than float32: thresholds are set by it."""
+    """The largest error of a class's probability, for builds in less than float32; thresholds depend on it."""
     classes = manifest.get("classes") or {}
     if classes.get("scores") not in ("probabilities", "independent") or manifest["model"]["kind"] == "float32":
         return []
@@ -118,7 +118,7 @@ def probability_texts(manifest: Manifest) -> list[str]:
 
 
 def _numbered(texts: Sequence[str], count: int) -> str:
-    """The texts of the first of several numbers, each behind its place from 0; of a single one the text alone."""
+    """The texts of an output's first numbers, each after its index from 0; without an index if there is only one."""
     return "; ".join(texts if count == 1 else (f"[{place}] {text}" for place, text in enumerate(texts)))
 
 
@@ -127,7 +127,7 @@ def _error_text(error: Mapping[str, float]) -> str:
 
 
 def poor_fit_texts(manifest: Manifest) -> list[str]:
-    """What runs on the device's accelerator, where that is so little that it may gain nothing."""
+    """What share of the nodes the accelerator runs, if it is so small that the accelerator may gain nothing."""
     record = stage_record(manifest, "check operators")
     if record.get("fit") != "poor":
         return []
@@ -140,19 +140,19 @@ def poor_fit_texts(manifest: Manifest) -> list[str]:
 
 
 def fed_back_texts(build: Mapping[str, Any]) -> list[str]:
-    """How near it stays where it goes on with its own states, for a model that an app hands them to."""
+    """How near the build stays to the original when its states are fed back; empty for a model without states."""
     record = stage_record(build, "verify").get("fed_back")
     return [] if record is None else [fed_back_text(record)]
 
 
 def fed_back_text(record: Mapping[str, Any]) -> str:
-    """How near the output that departs the farthest stays, over how many steps, and what was fed back."""
+    """The SQNR of the worst output when states are fed back, the number of steps, and which states."""
     fed = ", ".join(f"{name} by {output!r}" for name, output in record["states"].items())
     return f"{record['output']}: SQNR {decibel_text(float(record['sqnr_db']))} over {record['steps']} steps, {fed}"
 
 
 def witness_texts(build: Mapping[str, Any]) -> list[str]:
-    """What a second runtime computes, where one executed the build."""
+    """What a second runtime computes; empty if none executed the build."""
     record = stage_record(build, "witness")
     if "executed_by" not in record:
         return []
@@ -164,7 +164,7 @@ def witness_texts(build: Mapping[str, Any]) -> list[str]:
 
 
 def further_text(build: Mapping[str, Any]) -> str:
-    """What a build for a further device is and how good."""
+    """What a build for a further device is and how good it is."""
     size, accuracy = build["size"]["bytes"], build["accuracy"]
     return (
         f"{build['target']['profile']}: {build['model']['main']}, {build['model']['kind']}, {bytes_text(size)}; "
@@ -173,7 +173,7 @@ def further_text(build: Mapping[str, Any]) -> str:
 
 
 def summary_record(manifest: Manifest) -> dict[str, Any]:
-    """The same as plain data, for ``--json``: figures that scripts ask for."""
+    """The summary of a bundle as plain data, for ``--json``."""
     return {
         "name": manifest["name"],
         "edgekit": manifest["edgekit"],
@@ -189,7 +189,7 @@ def summary_record(manifest: Manifest) -> dict[str, Any]:
 
 
 def _build_record(build: Mapping[str, Any]) -> dict[str, Any]:
-    """What was built for one device."""
+    """The summary of the build for one device, as plain data."""
     accuracy = build["accuracy"]
     return {
         "target": build["target"]["profile"],
@@ -219,13 +219,13 @@ def _all_stages(manifest: Manifest) -> list[Mapping[str, Any]]:
 
 
 def warnings(manifest: Manifest) -> list[str]:
-    """What the stages want people to know, each once, and what made a build much larger or slower than the original."""
+    """The stages' warnings, each once, and what made a build much larger or slower than the original."""
     told = dict.fromkeys(text for stage in _all_stages(manifest) for text in stage["record"].get("warnings", ()))
     return [*told, *(text for build in (manifest, *manifest.get("also", ())) for text in _growth_texts(build))]
 
 
 def expansion_texts(build: Mapping[str, Any]) -> list[str]:
-    """Which operators were expanded into how many nodes, where a build is much larger or slower than the original."""
+    """Which operators were expanded into how many nodes, if the build is much larger or slower than the original."""
     nodes: Counter[str] = Counter()
     for rewrite in stage_record(build, "pre-check").get("rewrites", ()):
         nodes[rewrite["op_type"]] += rewrite["nodes"]
@@ -239,7 +239,7 @@ def _is_much_larger(build: Mapping[str, Any]) -> bool:
 
 
 def _is_much_slower(build: Mapping[str, Any]) -> bool:
-    """Whether it takes much longer than the original, as measured on the device and steadily."""
+    """Whether a build is much slower than the original, by a steady measurement on the device."""
     latency = build.get("latency")
     if latency is None or not latency["of_device"]:
         return False
@@ -263,7 +263,7 @@ def _growth_texts(build: Mapping[str, Any]) -> list[str]:
 
 
 def simulation_texts(build: Mapping[str, Any]) -> list[str]:
-    """What a simulator of the device computes, where one executed the build."""
+    """What a simulator of the device computes; empty if none executed the build."""
     record = stage_record(build, "simulate")
     if "executed_by" not in record:
         return []
@@ -273,7 +273,7 @@ def simulation_texts(build: Mapping[str, Any]) -> list[str]:
 
 
 def stage_record(manifest: Manifest, name: str) -> Mapping[str, Any]:
-    """What the stage recorded the last time it ran; empty where it did not."""
+    """The record of the stage's last run; empty if it did not run."""
     records = [stage["record"] for stage in manifest["stages"] if stage["name"] == name]
     return records[-1] if records else {}
 
@@ -290,24 +290,24 @@ def built_as(manifest: Manifest) -> str:
 
 
 def _why_in_float(manifest: Manifest) -> list[str]:
-    """Why a model that was to be quantized ships in float."""
+    """The reason why a model that was to be quantized ships in float; empty if there is none."""
     reason = stage_record(manifest, "quantize").get("reason")
     return [] if reason is None or manifest["model"]["kind"] == "quantized" else [str(reason)]
 
 
 def size_text(manifest: Manifest) -> str:
-    """Size, and how it relates to the original's."""
+    """The size, and its ratio to the original's."""
     size = manifest["size"]
     text = f"{bytes_text(size['bytes'])}, {size['ratio']:.2f} of the original's {bytes_text(size['source_bytes'])}"
     if manifest["model"]["kind"] != "quantized" or size["ratio"] < 1:
         return text
-    if manifest["options"]["quantize"] == "auto":  # which takes no form that is as large as float
+    if manifest["options"]["quantize"] == "auto":  # auto takes no form that is as large as float
         return f"{text}; in float it is larger still"
     return f"{text}: quantization made it no smaller"
 
 
 def instruction_texts(manifest: Manifest) -> list[str]:
-    """With which instruction sets it was verified and how well, and which ones nothing here executed."""
+    """The instruction sets with which a build was verified, with the accuracy, and those that were not executed."""
     sets = manifest.get("instruction_sets")
     if sets is None:
         return []
@@ -320,7 +320,7 @@ def instruction_texts(manifest: Manifest) -> list[str]:
 
 
 def _instruction_figure(record: Mapping[str, Any]) -> str:
-    """What an instruction set gives, in a few words: labels, boxes or text, else how near the worst output is."""
+    """The accuracy with an instruction set in a few words: labels, boxes or texts, else the worst output's SQNR."""
     if record["task"] is not None:
         return f"{record['task']['built']:.2%} of {record['data']['samples']}"
     meaning = record.get("meaning")
@@ -331,7 +331,7 @@ def _instruction_figure(record: Mapping[str, Any]) -> str:
 
 
 def latency_text(latency: Mapping[str, Any]) -> str:
-    """Median and tail, and how the median relates to the original's."""
+    """The P50, P90 and P99 latency, and the ratio of the P50 to the original's."""
     built, reference = latency["built"], latency["reference"]
     text = (
         f"P50 {time_text(built['p50_ms'])}, P90 {time_text(built['p90_ms'])}, P99 {time_text(built['p99_ms'])}; "
@@ -348,13 +348,13 @@ def latency_text(latency: Mapping[str, Any]) -> str:
 
 
 def unsteady_ratio(latency: Mapping[str, Any]) -> str | None:
-    """In which interval the ratio to the original lies, where that says little; None where it is steady, or unknown."""
+    """The interval of the ratio to the original, if it is unsteady; None if it is steady, or the interval unknown."""
     interval = unsteady_text(latency.get("ratio_interval"))
     return None if interval is None else f"{interval} of the original's"
 
 
 def speedup_text(trial: Mapping[str, Any]) -> str | None:
-    """How fast a candidate is beside the float model, by a record's trial; None where they were not timed."""
+    """How much faster than the float model a candidate is, by a record's trial; None if they were not timed."""
     if not trial["latency_ms"] or not trial["float_latency_ms"]:
         return None
     text = f"{trial['float_latency_ms'] / trial['latency_ms']:.2f} times as fast as float on this machine"
@@ -363,14 +363,14 @@ def speedup_text(trial: Mapping[str, Any]) -> str | None:
 
 
 def unsteady_text(interval: Sequence[float] | None) -> str | None:
-    """The interval that a figure of times lies in, where it says little; None where it is steady, or unknown."""
+    """The text of a confidence interval of times, if it is unsteady; None if it is steady, or ``interval`` is None."""
     if interval is None or interval[1] < UNSTEADY * interval[0]:
         return None
     return f"{interval[0]:.2f} to {interval[1]:.2f}"
 
 
 def if_slower(manifest: Manifest) -> str:
-    """What to do about a quantized form that was asked for, and that is slower than float on its device's runtime."""
+    """A hint if the requested quantized form is slower than float on the device's runtime; else an empty text."""
     latency = manifest["latency"]
     chosen = manifest["model"]["kind"] == "quantized" and manifest["options"]["quantize"] != "auto"
     if not chosen or not latency["of_device"] or latency["ratio"] <= _SLOWER or unsteady_ratio(latency) is not None:

@@ -18,7 +18,7 @@ STAGE_HEAD = ("stage", "seconds")
 
 
 def accuracy_rows(manifest: Manifest) -> Iterator[Row]:
-    """A row an output."""
+    """One row per output."""
     for output in manifest["accuracy"]["outputs"]:
         yield (
             output["name"],
@@ -32,13 +32,13 @@ def accuracy_rows(manifest: Manifest) -> Iterator[Row]:
 
 
 def execution_text(manifest: Manifest) -> str:
-    """What executed both sides of the comparison."""
+    """What executed the build, and what it was compared with."""
     accuracy = manifest["accuracy"]
     return f"Executed by {accuracy['executed_by']}, compared with {accuracy['reference']}."
 
 
 def feature_rows(manifest: Manifest) -> Iterator[Row]:
-    """A row an input, then a row an output."""
+    """One row per input, then one row per output."""
     for kind in ("input", "output"):
         for feature in manifest[f"{kind}s"]:
             yield (
@@ -53,15 +53,15 @@ def feature_rows(manifest: Manifest) -> Iterator[Row]:
 
 
 def stage_rows(manifest: Manifest) -> Iterator[Row]:
-    """A row a stage; one that failed and was made up for says so."""
+    """One row per stage; a stage that failed, but whose failure was made up for, is marked."""
     for stage in manifest["stages"]:
-        # A quantizer's own list of candidates that failed is no failure of the stage.
+        # A quantizer's record has a list of failed candidates here, which is no failure of the stage.
         failed = " (failed)" if isinstance(stage["record"].get("failed"), Mapping) else ""
         yield stage["name"] + failed, f"{stage['seconds']:.2f}"
 
 
 def file_rows(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
-    """A row a file: path, size, SHA-256."""
+    """One row per file: path, size, SHA-256."""
     for file in manifest["files"]:
         yield file["path"], bytes_text(file["bytes"]), file["sha256"]
 

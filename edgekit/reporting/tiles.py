@@ -1,4 +1,4 @@
-"""The four figures that people ask for first: how large, how fast, how good, and whether the device takes it."""
+"""The four most important figures of a bundle: size, time, accuracy, and how many operators the device supports."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from edgekit.units import bytes_text, decibel_text, time_text
 
 @dataclass(frozen=True)
 class Tile:
-    """A figure."""
+    """A figure with its label and a note."""
 
     label: str
     value: str
     note: str
     share: float | None = None
-    """Of the original, from 0 on; None for what has no such share."""
+    """The figure as a share of the original's, from 0 on; None for figures without such a share."""
 
 
 def tiles(manifest: Manifest) -> list[Tile]:
@@ -45,7 +45,7 @@ def _time(manifest: Manifest) -> Tile:
 
 
 def _accuracy(manifest: Manifest) -> Tile:
-    """The task's own measure where there is one, else how near the worst output is."""
+    """The share of labels found if there are labels, else the agreement of boxes or texts, else the worst output."""
     accuracy = manifest["accuracy"]
     where = f"on {data_text(accuracy)}"
     if (task := accuracy["task"]) is not None:

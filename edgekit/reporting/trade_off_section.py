@@ -1,4 +1,4 @@
-"""The candidates of a bundle: how good, how fast, how large, what became of each and why."""
+"""The candidates of a bundle: quality, time and size of each, its outcome and the reason."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from edgekit.units import bytes_text, decibel_text, time_text
 HEAD = ("", "candidate", "outcome", "quality", "lost", "SQNR", "time", "weights", "")
 FLOAT_LABEL = "F"
 MOST_BUDGETS = 4
-"""A candidate that loses more than this many times the budget stands at the chart's lower edge: farther down it would
-set the scale for those that matter."""
+"""A candidate that loses more than this many times the budget is drawn at the chart's lower edge, so that it does not
+set the scale for the other candidates."""
 LEAST_SPAN = 1e-4
-"""Of what is kept, so that nothing is drawn to scale but rounding."""
+"""Least range of the quality axis without a budget, as a share, so that the axis does not only show rounding errors."""
 LOGARITHMIC_FROM = 3
-"""Ratio of the largest to the least figure from which on an axis is logarithmic."""
+"""If the ratio of the largest to the least figure is above this, an axis is logarithmic."""
 
 COMPARED = "compared"
-"""The outcome of what was measured beside the candidates, and could not ship."""
+"""The outcome of a form that was only measured for comparison, and cannot ship."""
 
 _STYLES = {"ships": "chosen", "refused": "refused", "failed": "refused", "not needed": "spare", COMPARED: "spare"}
 
 
 def trade_off(manifest: Manifest) -> dict[str, Any]:
-    """Charts, a row a candidate, and what the charts show."""
+    """Charts, one row per candidate, and notes about the charts."""
     candidates = manifest.get("candidates", ())
     record = stage_record(manifest, "quantize")
     trials = {trial["candidate"]: trial for trial in record.get("curve", ())}
@@ -52,7 +52,7 @@ def trade_off(manifest: Manifest) -> dict[str, Any]:
 
 
 def _unrestricted(trial: Mapping[str, Any]) -> dict[str, Any]:
-    """The chosen candidate without what keeps its sums from saturation, judged by the worst of its settings."""
+    """The chosen candidate without the larger scales that prevent saturation, judged by the worst of its settings."""
     reason = "for comparison: sums of products may saturate on processors without VNNI"
     settings: Mapping[str, float] = trial.get("settings", {})
     if settings:
@@ -78,7 +78,7 @@ def _cells(number: int, candidate: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _time(candidate: Mapping[str, Any]) -> float | None:
-    """Of the float model's time, which was measured in turns with it."""
+    """The candidate's time over the float model's, which was measured in turns with it; None if it was not timed."""
     own, floating = candidate.get("latency_ms"), candidate.get("float_latency_ms")
     return float(own) / float(floating) if own and floating else None
 
@@ -89,7 +89,7 @@ def _size(candidate: Mapping[str, Any]) -> float | None:
 
 
 def _chart(candidates: Sequence[Mapping[str, Any]], budget: float | None, title: str, figure: Any) -> Markup | None:
-    """Quality by a figure of which the float model has 1; None where no candidate has one."""
+    """The chart of quality over a figure that is 1 for the float model; None if no candidate has the figure."""
     measured = [
         (number, candidate, figure(candidate), 1 - float(candidate["drop"]))
         for number, candidate in enumerate(candidates, 1)
