@@ -1,4 +1,4 @@
-"""The command line. Importing it costs nothing heavy: what a command needs is imported when the command runs."""
+"""The command line. Importing it is cheap: what a command needs is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line, and returns its exit code (see :mod:`edgekit.errors`).
 
     Args:
-        arguments: What follows the program's name; by default, what this process was started with.
+        arguments: The arguments after the program's name; by default those of this process.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character gets "?", not a crash
-    logging.getLogger().addHandler(logging.NullHandler())  # libraries' remarks are not for who runs a command
+    logging.getLogger().addHandler(logging.NullHandler())  # libraries' log messages are not for the user
     try:
         with interrupted_by_signals() as interruption:
             group = cast("TyperGroup", typer.main.get_command(app))
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 fill_help(group, arguments[0])
             with results_alone_on_stdout() if "--json" in arguments and not asks_for_help else nullcontext():
                 code = group.main(arguments, prog_name="edgekit", standalone_mode=False) or 0
-            if code and interruption.told is not None:  # Typer makes an exit code of Ctrl-C, without a word
+            if code and interruption.told is not None:  # Typer turns Ctrl-C into an exit code without a message
                 raise KeyboardInterrupt
             return code
     except SystemExit as ended:
@@ -120,5 +120,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def end_with_error(failure: Exception) -> int:
-    """Tells of a failure outside of :func:`main`, as that would tell of it, and returns its exit code."""
+    """Reports a failure outside of :func:`main` in the way that :func:`main` does, and returns the exit code."""
     return _errors.report(failure, as_json="--json" in sys.argv)

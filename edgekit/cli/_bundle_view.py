@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 SHORT = 16
-"""Cells of a column that holds none longer than this stay on one line."""
+"""The cells of a column stay on one line if none is longer than this."""
 LONGEST_WORD = 30
-"""Columns are made as wide as their longest word; longer ones, such as addresses, may be broken."""
+"""Columns are as wide as their longest word; words longer than this, such as addresses, may be broken."""
 
 
 def show_summary(bundle: Bundle, out: RichConsole) -> None:
-    """Prints what the bundle is and how good."""
+    """Prints what the bundle is and how good it is."""
     from edgekit.reporting.summary import summary_rows
 
     show_rows([("bundle", str(bundle.path)), *summary_rows(bundle.manifest)], out)
@@ -35,16 +35,16 @@ def show_rows(rows: Sequence[tuple[str, str]], out: RichConsole) -> None:
 
 
 def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichConsole, *, untitled: str = "") -> None:
-    """Prints a table with a head; what is too long for its column goes on in the next line, words as a whole.
+    """Prints a table with a head; long cells are wrapped between words.
 
-    A pipe gets a table that is as wide as that takes. What is narrower, a terminal or by ``COLUMNS``, gets a list: each
-    row's cells one below the other, with the column's title in front.
+    In a pipe, the table is as wide as its longest words need. A terminal (or ``COLUMNS``) that is narrower gets a list
+    instead: each row's cells one below the other, with the column's title in front.
 
     Args:
         head: The titles.
-        rows: A cell for each of them.
-        out: What it is printed on.
-        untitled: What a list calls the column whose title is empty.
+        rows: Rows with a cell for each title.
+        out: The console to print on.
+        untitled: The name in a list of a column whose title is empty.
     """
     from rich import box
     from rich.cells import cell_len
@@ -66,7 +66,7 @@ def show_table(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichCons
     table = Table(*columns, box=box.SIMPLE_HEAD)
     for row in lines[1:]:
         table.add_row(*row)
-    out.width = max(out.width, width)  # what follows wraps itself
+    out.width = max(out.width, width)  # later output is wrapped separately
     out.print(table)
 
 
@@ -85,7 +85,7 @@ def _show_list(head: Sequence[str], rows: Iterable[Sequence[str]], out: RichCons
 
 
 def _shared_out(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """What each column gets of the room: all that it wants where it is narrow, the rest in equal parts."""
+    """The widths of the columns: narrow columns get the width that they want, the others share the rest equally."""
     widths = list(least)
     while widths != list(wanted) and sum(widths) < room:
         growing = [place for place, width in enumerate(widths) if width < wanted[place]]

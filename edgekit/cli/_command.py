@@ -1,7 +1,7 @@
-"""How a command is written down: one function, whose parameters are its options.
+"""Defines a command by one function whose parameters are its options.
 
-Two things are added to what Typer does. A parameter whose annotation is a dataclass is a group of options that several
-commands share, one option a field; and every command has ``--json`` and ``--quiet``, and gets them as a `Console`.
+This module adds two things to Typer. A parameter whose annotation is a dataclass is a group of options that several
+commands share, one option per field; and every command has ``--json`` and ``--quiet``, and gets them as a `Console`.
 """
 
 from __future__ import annotations
@@ -68,12 +68,13 @@ class Command:
 
 
 def command(*examples: str) -> Callable[[Callable[..., None]], Command]:
-    """Makes a command of a function ``function(console, *, …)``, named as it, described by its docstring.
+    """Makes a command from a function ``function(console, *, …)``, with the function's name and docstring.
 
-    The parameters are keyword-only, so that one without a default may follow one that has one; groups need none.
+    The parameters are keyword-only, so that a parameter without a default may follow one with a default; groups need
+    no default.
 
     Args:
-        examples: Whole command lines that its ``--help`` ends with; at least one.
+        examples: Complete command lines with which the command's ``--help`` ends; at least one.
     """
     if not examples:
         raise ValueError("a command needs an example")
@@ -85,7 +86,7 @@ def command(*examples: str) -> Callable[[Callable[..., None]], Command]:
 
 
 def _with_flat_options(function: Callable[..., None]) -> Callable[..., None]:
-    """The function as Typer wants it: option groups spread out, ``--json`` and ``--quiet`` in place of the console."""
+    """The function as Typer needs it: a parameter for each option of a group, ``--json`` and ``--quiet`` added."""
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
@@ -107,7 +108,7 @@ def _with_flat_options(function: Callable[..., None]) -> Callable[..., None]:
         try:
             with _blamed(values.get("model")):
                 function(console, **values)
-        except KeyboardInterrupt as interrupt:  # Typer would take it for its own
+        except KeyboardInterrupt as interrupt:  # Typer would handle it itself
             raise InterruptedByUserError(str(interrupt) or "interrupted", hint=hint_of_interruption()) from None
 
     run.__doc__ = function.__doc__
@@ -117,7 +118,7 @@ def _with_flat_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _supervise(name: str, values: Mapping[str, Any], memory: str | None, seconds: float | None) -> None:
-    """Tells the process that watches this one what the command works on and what it may take."""
+    """Tells the supervising process what the command works on, and the limits of its memory and time."""
     given = [values[key] for key in ("model", "bundle") if isinstance(values.get(key), Path)]
     supervision.set_limits(None if memory is None else _parsed_size(memory), seconds)
     output = values.get("output")
@@ -131,7 +132,7 @@ def _supervise(name: str, values: Mapping[str, Any], memory: str | None, seconds
 
 @contextmanager
 def _blamed(model: object) -> Iterator[None]:
-    """Looks for a fault of the model where a command fails in a way that nobody has foreseen."""
+    """Looks for a fault of the model if a command fails with an unforeseen exception."""
     try:
         yield
     except (typer.TyperException, typer.Exit, OSError, MemoryError):

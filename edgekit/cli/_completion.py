@@ -1,4 +1,4 @@
-"""What a shell offers for options that name something installed. It loads the plugins when the shell asks."""
+"""Shell completion for options that name something installed; the plugins are loaded when the shell asks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _FLAGS = ("--install-completion", "--show-completion")
 
 
 def asks_for_completion(arguments: Sequence[str]) -> bool:
-    """Whether a shell asks what to offer, or somebody for the script that has it ask; no command runs then."""
+    """Whether a shell asks for completions, or a user for the completion script; no command runs then."""
     return "_EDGEKIT_COMPLETE" in os.environ or (bool(arguments) and arguments[0].startswith(_FLAGS))
 
 
 def profile_names(incomplete: str) -> list[str]:
-    """The device profiles whose names begin so."""
+    """The names of device profiles that begin with ``incomplete``."""
     from edgekit.registry import installed_targets
 
     names = (profile.name for _, profile in installed_targets().profiles())
@@ -25,7 +25,7 @@ def profile_names(incomplete: str) -> list[str]:
 
 
 def device_schemes(incomplete: str) -> list[str]:
-    """The devices whose URLs begin so, up to what is one's own: ``ssh://`` of ``ssh://USER@HOST``."""
+    """The fixed beginnings of devices' URLs that begin with ``incomplete``: ``ssh://`` of ``ssh://USER@HOST``."""
     from edgekit.registry import device_forms
 
     begun = [found[0] for form in device_forms() if (found := _SCHEME.match(form))]

@@ -1,4 +1,4 @@
-"""What a command talks through: data on stdout, everything else on stderr."""
+"""The output of a command: its result on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
 PIPE_WIDTH = 100
-"""Columns of a table in a pipe, as logs are read: longer cells are wrapped, not cut, and a table of many columns is as
-wide as its words ask for. ``COLUMNS`` says otherwise."""
+"""Width of a table in a pipe, in characters. Longer cells are wrapped, not cut, and a table of many columns is as wide
+as its words need. ``COLUMNS`` overrides it."""
 
 
 _RESULTS: ContextVar[TextIO] = ContextVar("results")
@@ -32,7 +32,7 @@ _RESULTS: ContextVar[TextIO] = ContextVar("results")
 
 @contextmanager
 def results_alone_on_stdout() -> Iterator[None]:
-    """Sends to stderr what others print, a function of ``--metric`` or a plugin: a program reads the result."""
+    """Redirects what plugins or a function of ``--metric`` print to stderr, so that stdout holds only the result."""
     token = _RESULTS.set(sys.stdout)
     try:
         with redirect_stdout(sys.stderr):
@@ -42,7 +42,7 @@ def results_alone_on_stdout() -> Iterator[None]:
 
 
 class Console:
-    """The way out for one run of one command."""
+    """The output of one run of one command."""
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json = as_json
@@ -50,15 +50,15 @@ class Console:
 
     @cached_property
     def progress(self) -> Progress:
-        """The progress display: warnings alone with ``--quiet``, silent with ``--json``, whose record holds them."""
+        """The progress display: only warnings with ``--quiet``, nothing with ``--json``, whose record holds them."""
         return ToldProgress(Progress() if self.as_json else progress_on(sys.stderr, quiet=self.quiet))
 
     def show(self, record: Mapping[str, Any], render: Callable[[RichConsole], None]) -> None:
-        """Gives the command's result to stdout, once a command.
+        """Prints the command's result on stdout; called once by a command.
 
         Args:
             record: The result as plain data, printed with ``--json``.
-            render: Prints it for people.
+            render: Prints the result for people.
         """
         if self.as_json:
             document = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
@@ -70,29 +70,29 @@ class Console:
             sys.stdout.flush()
 
     def note(self, text: str) -> None:
-        """Says what is not the result, such as which file was written; silent with ``--json`` and ``--quiet``."""
+        """Prints a note on stderr, such as which file was written; silent with ``--json`` and ``--quiet``."""
         if not (self.as_json or self.quiet):
             sys.stderr.write(escaped(text) + "\n")
 
     def warn(self, text: str) -> None:
-        """Says what people should know although the command went through; silent with ``--json``."""
+        """Prints a warning although the command succeeds; silent with ``--json``."""
         self.progress.warn(text)
 
     def say(self, line: str) -> None:
-        """Prints a line that a machine reads from the log, whatever people want to see."""
+        """Prints a line on stderr that a CI reads from the log, even with ``--quiet`` or ``--json``."""
         if isinstance(sys.stderr, SafeStream):
             sys.stderr.write_command(line)
         else:
             sys.stderr.write(escaped(line) + "\n")
 
     def error(self, text: str) -> None:
-        """Says on stderr what is wrong, whether or not the command goes on."""
+        """Prints an error on stderr, whether or not the command goes on."""
         sys.stderr.write(f"error: {escaped(text)}\n")
 
     def fail(self, text: str, exit_code: int = RequirementError.exit_code) -> NoReturn:
-        """Ends a command that did its work, and whose answer is no.
+        """Ends a command that did its work, with a negative result.
 
-        The result has been shown already, so this goes to stderr alone.
+        The result has been shown already, so the text is only printed on stderr.
         """
         self.error(text)
         raise typer.Exit(exit_code)

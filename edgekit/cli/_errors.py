@@ -23,9 +23,9 @@ class InterruptedByUserError(InputError):
     """Somebody pressed Ctrl-C, or asked the process to end.
 
     Args:
-        message: What ended it.
+        message: What ended the process.
         hint: What to do about it.
-        done: What the command had found before, as plain data: ``--json`` prints it beside the error.
+        done: What the command had found before, as plain data, which ``--json`` prints together with the error.
     """
 
     def __init__(self, message: str, *, hint: str, done: Mapping[str, Any] | None = None) -> None:
@@ -34,7 +34,7 @@ class InterruptedByUserError(InputError):
 
 
 def hint_of_interruption() -> str:
-    """What an interrupted command leaves: nothing, or what it had written when the signal came."""
+    """The hint that says what an interrupted command left: nothing, or the outputs that it had already written."""
     from edgekit.files.atomic import placed
 
     written = placed()
@@ -44,13 +44,13 @@ def hint_of_interruption() -> str:
 
 
 def report(failure: Exception, *, as_json: bool) -> int:
-    """Tells of the failure, and returns the exit code that it stands for."""
+    """Prints the failure, and returns its exit code."""
     error = as_edgekit_error(failure)
     if isinstance(error, ReaderGoneError):
         return error.exit_code
     if os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0"):
         traceback.print_exception(failure, file=sys.stderr)
-    with suppress(InputError, OSError):  # there is nobody to tell
+    with suppress(InputError, OSError):  # standard error is closed
         _print_coloured(escaped(f"error: {error}"), sys.stderr)
     if as_json:
         done = error.done if isinstance(error, InterruptedByUserError) else {}
@@ -62,19 +62,19 @@ def report(failure: Exception, *, as_json: bool) -> int:
 
 
 def as_edgekit_error(failure: Exception) -> EdgeKitError:
-    """The failure as an error with an exit code: wrong usage, an input's, or a fault of EdgeKit or of a plugin."""
+    """The failure as an error with an exit code: wrong usage, a bad input, or a fault of EdgeKit or of a plugin."""
     if isinstance(failure, EdgeKitError):
         return failure
     if isinstance(failure, typer.TyperException):
         return _usage_error(failure)
-    from edgekit import faults  # which asks for what is installed
+    from edgekit import faults  # it looks for installed plugins
 
     return faults.as_edgekit_error(failure)
 
 
 def _usage_error(failure: typer.TyperException) -> InputError:
     parameter, cause = getattr(failure, "param", None), failure.__cause__
-    problems: Any = getattr(cause, "errors", None)  # of pydantic, by which Typer reads numbers
+    problems: Any = getattr(cause, "errors", None)  # of pydantic, with which Typer reads numbers
     if parameter is not None and problems is not None and getattr(parameter, "opts", None):
         return InputError(
             "cannot be used",
@@ -89,7 +89,7 @@ def _usage_error(failure: typer.TyperException) -> InputError:
 
 
 def _number_text(parameter: Any) -> str:
-    """Which numbers an option takes: no other option is of a type that a text may fail to have."""
+    """Which numbers an option takes; only options of numbers can be given a text of the wrong type."""
     kind = "a whole number" if "int" in parameter.bare_type() else "a number"
     return kind if parameter.min is None else f"{kind} from {parameter.min:g}"
 

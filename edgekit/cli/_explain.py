@@ -1,4 +1,4 @@
-"""What ``edgekit quantize --explain`` prints: what became of every layer, and the error that it adds."""
+"""What ``edgekit quantize --explain`` prints: how each layer was quantized, and the error that it adds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ the same of weights and inputs alone. Peak: the largest input over the root mean
 
 
 def print_layers(record: Mapping[str, Any], out: RichConsole) -> None:
-    """Prints the record's ``layers``: a line that says what became of it, and a line of figures for each.
+    """Prints the record's ``layers``: for each layer a line that says how it was quantized, and a line of figures.
 
     Args:
-        record: What a quantizer tells of its result, or of the candidate that came nearest.
-        out: Where to print.
+        record: A quantizer's record of its result, or of the candidate that came nearest to the budget.
+        out: The console to print on.
     """
     layers = record.get("layers", ())
     lines = [_aligned(_HEADS)]

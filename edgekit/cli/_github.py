@@ -1,4 +1,4 @@
-"""What GitHub Actions tells a command by the environment, and where it wants to be told."""
+"""GitHub Actions: detects it by the environment, and writes annotations and the job's summary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def require_appendable(file: Path | None) -> None:
     """Checks before long work that a summary can be appended to the file of ``--summary``; devices and pipes can.
 
     Raises:
-        InputError: It cannot.
+        InputError: The summary cannot be appended to the file.
     """
     from edgekit.files.atomic import require_writable
 
@@ -32,10 +32,10 @@ def require_appendable(file: Path | None) -> None:
 
 
 def append_summary(file: Path | None, text: str) -> None:
-    """Appends Markdown to a file, by default the summary of GitHub's job, where there is one. Folders above are made.
+    """Appends Markdown to a file, by default to the summary of GitHub's job, if there is one. Makes folders above it.
 
     Raises:
-        InputError: It cannot be written.
+        InputError: The file cannot be written.
     """
     told = file or os.environ.get(SUMMARY_VARIABLE)
     if not (told and text):
@@ -53,15 +53,15 @@ def append_summary(file: Path | None, text: str) -> None:
 def error_in_actions(
     console: Console, command: str, summary: Path | None = None, *, annotate: bool = False
 ) -> Iterator[None]:
-    """Tells GitHub Actions of an error that ends the command: as an annotation, and in the job's summary.
+    """Reports an error that ends the command to GitHub Actions: as an annotation, and in the job's summary.
 
-    Such an error comes before there is anything to tell of a bundle, and would stand in the log alone.
+    Such an error comes before there are results of a bundle, and would otherwise only be in the log.
 
     Args:
-        console: Where annotations are printed.
-        command: How the summary calls the command.
+        console: The console on which annotations are printed.
+        command: The name of the command in the summary.
         summary: The file of ``--summary``.
-        annotate: Whether annotations are asked for outside of GitHub Actions too.
+        annotate: Whether annotations are requested outside of GitHub Actions, too.
 
     Raises:
         InputError: The summary cannot be written.

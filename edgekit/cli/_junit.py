@@ -18,7 +18,7 @@ _OPTION = "--junit"
 
 
 def write_junit(file: Path, document: str) -> None:
-    """Writes the document, whole or not at all.
+    """Writes the document completely or not at all.
 
     Raises:
         InputError: The file cannot be written.
@@ -31,12 +31,12 @@ def write_junit(file: Path, document: str) -> None:
 
 @contextmanager
 def error_in_junit(file: Path | None, command: str) -> Iterator[None]:
-    """Writes an error or an interruption that ends the command into the file that is asked for.
+    """Writes an error or an interruption that ends the command into the file of ``--junit``.
 
-    An older file would otherwise stay, and CI services would show what it says of another run.
+    Otherwise an older file would stay, and CI services would show the results of another run.
 
     Raises:
-        InputError: The file cannot be written, which is told before the work that it is to tell of.
+        InputError: The file cannot be written; this is checked before the command's work.
     """
     if file is not None:
         from edgekit.files.atomic import require_writable
@@ -54,7 +54,7 @@ def error_in_junit(file: Path | None, command: str) -> Iterator[None]:
 
 
 def _write_error(file: Path | None, command: str, text: str, message: str, kind: str) -> None:
-    """Writes a document with one test case, which did not end."""
+    """Writes a document with one test case, which ended with an error."""
     if file is None:
         return
     from edgekit.reporting.junit_document import junit_document, junit_element, junit_suite

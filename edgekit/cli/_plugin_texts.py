@@ -1,4 +1,4 @@
-"""What plugins say of themselves, in the help texts of the options that choose them."""
+"""Puts what installed plugins offer into the help texts of the options that choose them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from edgekit.errors import EdgeKitError
 def fill_help(group: TyperGroup, name: str) -> None:
     """Puts what is installed into the help of a command's options, in place of ``{schemes}``, ``{devices}``, ….
 
-    It loads the plugins, so it is for a command line that asks for that command's help.
+    This loads the plugins, so it is only done for a command line that asks for the command's help.
 
     Args:
         group: All commands.
-        name: The command; nothing happens where there is none of that name.
+        name: The command; nothing happens if there is no command of that name.
     """
     command = group.commands.get(name)
     for parameter in [] if command is None else command.params:
         if isinstance(parameter, TyperArgument):
-            parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # <list[Path]> tells nobody
+            parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # <list[Path]> says nothing
         if isinstance(parameter, TyperOption) and parameter.help:
             for placeholder, text in _TEXTS.items():
                 if placeholder in parameter.help:
@@ -33,7 +33,7 @@ def _schemes() -> str:
 
     try:
         schemes = installed_quantizer().schemes
-    except EdgeKitError as error:  # the help has to show what else there is
+    except EdgeKitError as error:  # the help has to show the rest
         return f"({error.message})"
     return ", ".join(f"{scheme.name}{'*' if scheme.needs_samples else ''}" for scheme in schemes)
 

@@ -11,7 +11,7 @@ import typer
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """``--metric``, ``--workers``, ``--cluster`` and ``--like``: what candidates are judged by, and where."""
+    """``--metric``, ``--workers``, ``--cluster`` and ``--like``: how and where candidates are evaluated."""
 
     metric: Annotated[
         str | None,

@@ -1,9 +1,9 @@
 """Ends a command in order when somebody presses Ctrl-C or asks the process to end.
 
 A signal that comes twice within :data:`SECONDS_BETWEEN` counts once: a terminal sends Ctrl-C to every process of a
-command, and the one that supervises it hands it on as well. Python drops what is raised while it finalizes an object or
-runs a callback of a library, and native code may drop what an import raises; a signal that came at such a moment comes
-again.
+command, and the supervising process forwards it as well. Python drops exceptions that are raised while it finalizes an
+object or runs a callback of a library, and native code may drop what an import raises; a signal that came at such a
+moment is sent again.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from edgekit.files.atomic import forget_placed
 
 SECONDS_BETWEEN = 0.5
 _SECONDS_UNTIL_AGAIN = 0.05
-"""After an interruption that was dropped: the callback is over by then, as a rule; else it is dropped once more."""
+"""Delay after an interruption that was dropped: the callback has usually ended by then; if not, it is dropped again."""
 _SECONDS_BETWEEN_LOOKS = 0.2
-"""How often it is looked whether an interruption still ends what runs."""
+"""How often the watcher checks whether an interruption is still being handled."""
 
 
 @dataclass
 class Interruption:
-    """What has asked a command to end; None so far."""
+    """The signal that has asked a command to end, as a text; None if none has."""
 
     told: str | None = None
 
@@ -41,8 +41,8 @@ class Interruption:
 def interrupted_by_signals() -> Iterator[Interruption]:
     """Lets SIGTERM and SIGHUP end a command as Ctrl-C does, so that it cleans up.
 
-    Whatever a command fails with once such a signal has come is told as the interruption: an import that is cut short
-    fails in ways that say nothing of it.
+    Whatever a command fails with after such a signal is reported as the interruption: an import that is cut short may
+    fail with an error that does not mention it.
 
     Raises:
         InterruptedByUserError: A signal has come, and the command failed.
@@ -64,26 +64,26 @@ def interrupted_by_signals() -> Iterator[Interruption]:
 
 
 class _Signals:
-    """Makes an interruption of each signal, and sends those again that came to nothing.
+    """Raises a KeyboardInterrupt for each signal, and sends a signal again if its KeyboardInterrupt was dropped.
 
     Args:
-        interruption: Told of each signal.
+        interruption: Records each signal.
     """
 
     def __init__(self, interruption: Interruption) -> None:
         self._interruption = interruption
         self._last: dict[int, float] = {}
-        """When each signal came that has not come to nothing."""
+        """When each signal came whose interruption has not been dropped."""
         self._main_thread = threading.main_thread().ident
         self._over = threading.Event()
         self._again: list[threading.Timer] = []
         self._hook = sys.unraisablehook
         self._before: dict[int, Any] = {}
-        # started by a signal's handler, a thread could wait for a lock
+        # if a signal's handler started the thread, the start could wait for a lock
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def begin(self) -> None:
-        """Handle signals, and look for those that came to nothing."""
+        """Handle signals, and watch for interruptions that were dropped."""
         numbers = []
         if threading.current_thread() is threading.main_thread():  # Python lets no other thread handle signals
             numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -93,7 +93,7 @@ class _Signals:
         self._watcher.start()
 
     def end(self) -> None:
-        """Leave all as it was, and send nothing again."""
+        """Restore the previous handlers, and send no signal again."""
         self._over.set()
         self._watcher.join()
         for timer in self._again:
@@ -113,7 +113,7 @@ class _Signals:
         raise KeyboardInterrupt(told)
 
     def _watch(self) -> None:
-        """Send a signal again once nothing is left of the interruption, and what runs goes on."""
+        """Send a signal again if its interruption was dropped and the command goes on."""
         while not self._over.wait(_SECONDS_BETWEEN_LOOKS):
             found: Any = sys._current_exceptions().get(self._main_thread or 0)  # a triple before Python 3.12
             if self._last and not _is_interrupting(found[1] if isinstance(found, tuple) else found):
@@ -130,7 +130,7 @@ class _Signals:
         timer.start()
 
     def _forget_latest(self) -> int:
-        """The signal that came last; none that came counts as here any more."""
+        """Returns the signal that came last, and forgets all signals."""
         number = max(self._last, key=lambda known: self._last[known])
         self._last.clear()
         return number

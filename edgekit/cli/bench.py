@@ -167,7 +167,7 @@ def _row(candidate: Candidate, first: Candidate) -> tuple[str, ...]:
 
 
 def _with_interval(value: float, interval: tuple[float, float] | None) -> str:
-    """A figure, and the 95 % interval that it lies in."""
+    """A figure with its 95 % confidence interval, if there is one."""
     if interval is None:
         return _three_digits(value)
     return f"{_three_digits(value)} [{' – '.join(_three_digits(end) for end in interval)}]"

@@ -96,7 +96,7 @@ def build(
         ) from None
     try:
         _write_reports(console, results, junit)
-    finally:  # what CI reads is there although nobody reads the table, and the other way round
+    finally:  # the table is printed even if a file for CI cannot be written; the files come first
         console.show(_record(results), lambda out: show_table(_HEAD, map(_row, results), out, untitled="result"))
     exit_code = _tell_failures(console, results)
     if exit_code:
@@ -108,7 +108,7 @@ def _record(results: Sequence[ProjectBundle]) -> dict[str, Any]:
 
 
 def _tell_failures(console: Console, results: Sequence[ProjectBundle]) -> int:
-    """Prints why bundles were not built; the worst exit code, 0 where all were."""
+    """Prints why bundles were not built; returns the largest exit code, or 0 if all were built."""
     failures = {one.declared.name: one.failure for one in results if one.failure is not None}
     if os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0"):
         sys.stderr.writelines(failure.trace for failure in failures.values())
@@ -118,7 +118,7 @@ def _tell_failures(console: Console, results: Sequence[ProjectBundle]) -> int:
 
 
 def _write_reports(console: Console, results: Sequence[ProjectBundle], junit: Path | None) -> None:
-    """JUnit XML where it is asked for; in GitHub Actions remarks on the project file, and a part of the job's summary.
+    """Writes JUnit XML if requested; in GitHub Actions, annotations of the project file and a part of the summary.
 
     Raises:
         InputError: A file cannot be written.
@@ -145,7 +145,7 @@ def _board(console: Console) -> Board:
 
 
 def _of_time(latency: Mapping[str, Any]) -> str:
-    """What a time is worth, where it is not what the device takes."""
+    """The remark on a latency that is a stand-in's or unsteady; empty for others."""
     from edgekit.reporting.summary import unsteady_ratio
 
     if not latency["of_device"]:

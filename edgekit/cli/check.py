@@ -77,12 +77,12 @@ Row = tuple[str, ...]
 
 
 def _rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
-    """A row a node."""
+    """One row per node."""
     return [(verdict.node, *_fate(verdict)) for verdict in verdicts]
 
 
 def _grouped_rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
-    """A row for all nodes with the same verdict: the first one's name, and the number of the others."""
+    """One row for all nodes with the same verdict: the first node's name, and the number of the others."""
     from edgekit.operators.support import is_about_operator
 
     groups: dict[Row, list[NodeVerdict]] = {}

@@ -112,7 +112,7 @@ GitHubOption = Annotated[
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """What bundles are compared to."""
+    """The options of what bundles are compared with."""
 
     baseline: BaselineOption = None
     against: AgainstOption = None
@@ -121,7 +121,7 @@ class ComparisonOptions:
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """The device, or what it wrote."""
+    """The options of the device, or of the results that it wrote."""
 
     device: GateDeviceOption = None
     device_timeout: DeviceTimeoutOption = None
@@ -130,14 +130,14 @@ class DeviceOptions:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What is written beside the table, for CI."""
+    """The options of what is written for CI, in addition to the table."""
 
     junit: JUnitOption = None
     summary: SummaryOption = None
     github: GitHubOption = False
 
     def write(self, console: Console, result: GateResult) -> None:
-        """Writes what is asked for, and what GitHub Actions always wants.
+        """Writes the requested files; in GitHub Actions, always annotations and the summary.
 
         Raises:
             InputError: A file cannot be written.
@@ -220,7 +220,7 @@ def gate(
         console.note("\n".join([f"wrote {result.baseline}: {', '.join(result.updated)}", *result.changes]))
     try:
         reports.write(console, result)
-    finally:  # what CI reads is there although nobody reads the table, and the other way round
+    finally:  # the table is printed even if a file for CI cannot be written; the files come first
         console.show(result.as_record(), lambda out: show_table(*_table(result.bundles), out, untitled="result"))
     for one in result.bundles:
         for verdict in one.doubtful:
@@ -231,7 +231,7 @@ def gate(
 
 
 def _table(judged: Sequence[Judged]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Head and rows; one bundle alone needs no column for its name."""
+    """Head and rows of the table; without the column of names if there is only one bundle."""
     head = ("bundle", "budget", "limit", "found", "")
     rows: list[tuple[str, ...]] = []
     for one in judged:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 MOST_TEXT = 60
-"""How many characters of what the file states of itself are shown."""
+"""How many characters of a text in the file's metadata are shown."""
 
 
 @command("edgekit inspect model.onnx", "edgekit inspect model.onnx --dim batch=1 --json")

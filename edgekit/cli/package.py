@@ -228,10 +228,10 @@ _SCHEME_NOTES = {
 
 
 def parse_options(texts: Sequence[str], flag: str = "--option", form: str = "NAME=VALUE") -> dict[str, str]:
-    """What ``--option NAME=VALUE`` says, or another flag of that kind.
+    """The values by name of ``--option NAME=VALUE``, or of another flag of this form.
 
     Raises:
-        InputError: A text has another form, or a name comes twice.
+        InputError: A text has another form, or a name occurs twice.
     """
     from edgekit.errors import InputError
 

@@ -114,7 +114,7 @@ def quantize(
             progress=console.progress,
         )
     except BudgetError as error:
-        if explain and not console.as_json:  # whose record of the error holds the layers anyway
+        if explain and not console.as_json:  # with --json, the error's record holds the layers anyway
             found = error.record
             console.show(found, lambda out: print_layers(found, out))
         raise
@@ -149,7 +149,7 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
 
 
 def _measured(record: Mapping[str, Any]) -> str:
-    """What the quantizer measured of the candidate that it chose."""
+    """The quality of the chosen candidate, as the quantizer measured it, in words."""
     from edgekit.comparison.acceptance.trade_off import value_text
     from edgekit.units import decibel_text
 
@@ -168,7 +168,7 @@ def _measured(record: Mapping[str, Any]) -> str:
 
 
 def _speed(record: Mapping[str, Any]) -> str | None:
-    """How fast the candidate is that was chosen; None where none was timed."""
+    """How much faster than float the chosen candidate is; None if it was not timed."""
     from edgekit.reporting.summary import speedup_text
 
     trial = _chosen(record)
@@ -176,5 +176,5 @@ def _speed(record: Mapping[str, Any]) -> str | None:
 
 
 def _chosen(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What was measured of the candidate that the quantizer chose."""
+    """The record of the chosen candidate's trial; None if there is none."""
     return next((trial for trial in record.get("curve", ()) if trial["candidate"] == record.get("chosen")), None)

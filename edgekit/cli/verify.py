@@ -105,7 +105,7 @@ def verify(
             console.warn(str(error))
             missing.append(name)
         except DivergedError as error:
-            if not console.as_json:  # there the error's record holds them
+            if not console.as_json:  # with --json, the error's record holds them
                 console.show({}, partial(_show_layers, error.divergence))
             raise
     if not found:

@@ -34,7 +34,7 @@ _PARTS_OF_NAMES = (
     (PRODUCTS, ("Conv", "MatMul", "Gemm", "Einsum", "Attention", "TreeEnsemble", "SVM", "Linear")),
     (POOLING, ("Pool", "Reduce", "ArgM", "TopK", "CumSum", "NonMaxSuppression")),
 )
-"""Parts of operator names for each family; variants of one operator share a part: QLinearConv, FusedConv, DeformConv."""
+"""Parts of operators' names by family; variants of an operator share a part: QLinearConv, FusedConv, DeformConv."""
 
 
 def family(operator: str) -> str:

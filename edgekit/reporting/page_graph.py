@@ -274,7 +274,7 @@ def _verdicts(manifest: Manifest) -> dict[str, dict[str, str]]:
 
 
 def _edges(graph: GraphRecord) -> Iterator[Edge]:
-    """Edges from the node that computes a value to its readers, and from a subgraph's results to the node that has it."""
+    """Edges from the node that computes a value to its readers, and from a subgraph's results to the node with it."""
     count = len(graph["nodes"])
     makers = {place: count + number for number, place in enumerate(graph["inputs"])}
     makers |= {place: number for number, node in enumerate(graph["nodes"]) for place in node["outputs"]}
