@@ -2,10 +2,10 @@
 
     python benchmarks/coreml.py MODEL.onnx … [--precision float32] [--against onnx2coreml]
 
-Each model has fixed input shapes (`edgekit fix` makes them). Printed for each: conversion time, beside another
-converter's where ``--against`` names its package; the reference runtime's time over ONNX Runtime's with 2 threads
-(medians of runs that take turns); and the peak memory of a process that does nothing but load and run the package,
-beside what it may take. Totals come last.
+Each model needs fixed input shapes (`edgekit fix` makes them). Printed for each model: the conversion time, with that
+of another converter if ``--against`` names its package; the reference runtime's time over ONNX Runtime's with 2 threads
+(medians of runs that take turns); and the peak memory of a process that only loads and runs the package, with its
+limit. Totals come last.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ ROUNDS = 3
 
 
 def conversions(model: onnx.ModelProto, folder: Path, precision: str, other: str | None) -> tuple[float, float | None]:
-    """Median seconds of a conversion that ends in a saved package, ours and the other's, in turns.
+    """Median seconds of a conversion including saving the package: EdgeKit's and the other converter's, in turns.
 
-    The other's are None where there is no other, or where it cannot convert the model.
+    The other converter's are None if there is no other converter, or if it cannot convert the model.
     """
     converters: dict[str, Callable[[Path], object]] = {
         "ours": lambda out: edgekit_coreml.convert(model, out, precision=precision)
@@ -87,7 +87,7 @@ def peak_memory(package: Path, feeds: dict[str, np.ndarray]) -> int:
 
 
 def _load_and_run(package: Path, feeds: dict[str, np.ndarray]) -> int:
-    # Linux counts the parent's memory at the fork towards the child's peak, until it is told to forget.
+    # Linux counts the parent's memory at the fork towards the child's peak until the peak is reset.
     Path("/proc/self/clear_refs").write_text("5")
     runner = edgekit_coreml.load(package)
     for _ in range(2):
@@ -97,7 +97,7 @@ def _load_and_run(package: Path, feeds: dict[str, np.ndarray]) -> int:
 
 
 def size(package: Path) -> int:
-    """Bytes of all files."""
+    """Bytes of all files of a package."""
     return sum(file.stat().st_size for file in package.rglob("*") if file.is_file())
 
 

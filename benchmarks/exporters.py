@@ -6,9 +6,9 @@
     exporters/bin/python benchmarks/exporters.py make MODELS       (an exporter that is missing is left out and named)
     python benchmarks/exporters.py run MODELS --targets ios18,intel-cpu,onnxruntime --json result.jsonl
 
-The first command needs the exporters and not EdgeKit, the second EdgeKit and no exporter. A model ``NAME.onnx`` has
-the shapes of its dynamic inputs beside it, in ``NAME.json``. The run counts, for each target, how many of the models
-that ONNX Runtime runs become a verified bundle; the rest is listed with the reason that the user reads.
+The first command needs the exporters and not EdgeKit, the second EdgeKit and no exporter. The shapes of the dynamic
+inputs of a model ``NAME.onnx`` are in ``NAME.json`` beside it. The run counts, for each target, how many of the models
+that ONNX Runtime runs become a verified bundle; the others are listed with the error message that the user reads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FAMILIES = {
     "optimum": "transformer_models",
     "paddle": "paddle_layers",
 }
-"""The module of ``exporter_models`` that makes each family, by a function ``of_FAMILY``."""
+"""The module of ``exporter_models`` for each family; its function ``of_FAMILY`` makes the models."""
 
 
 def _tell(text: str) -> None:
@@ -48,7 +48,7 @@ def _tell(text: str) -> None:
 
 
 def recipes() -> Iterator[tuple[str, str, Shapes, Maker]]:
-    """Family, name, shapes of the inputs that are dynamic, and what makes the model."""
+    """Yields for each model: family, name, shapes of the dynamic inputs, and the function that writes the model."""
     for family, module in FAMILIES.items():
         try:
             of_family = getattr(importlib.import_module(f"exporter_models.{module}"), f"of_{family}")
@@ -58,7 +58,7 @@ def recipes() -> Iterator[tuple[str, str, Shapes, Maker]]:
 
 
 def make(folder: Path, only: str) -> None:
-    """Makes all models that are not there yet."""
+    """Makes all models that do not exist yet."""
     folder.mkdir(parents=True, exist_ok=True)
     done = failed = 0
     for family, name, shapes, maker in recipes():
@@ -68,7 +68,7 @@ def make(folder: Path, only: str) -> None:
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 maker(path)
-        except (Exception, SystemExit) as error:  # whatever an exporter raises: the others are made all the same
+        except (Exception, SystemExit) as error:  # whatever an exporter raises, the other models are still made
             failed += 1
             _tell(f"{path.stem}: not exported: {type(error).__name__}: {' '.join(str(error).split())[:160]}")
             continue
@@ -90,7 +90,7 @@ def run(folder: Path, targets: Sequence[str], only: str, output: Path | None) ->
         try:
             onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
             runs = True
-        except Exception:  # its exceptions have no base of their own
+        except Exception:  # ONNX Runtime's exceptions have no common base class
             runs = False
         for target in targets:
             row = {"model": path.stem, "target": target, "onnxruntime_runs": runs, **_packaged(path, target)}
@@ -113,7 +113,7 @@ def run(folder: Path, targets: Sequence[str], only: str, output: Path | None) ->
 
 
 def _of_inputs(path: Path, shapes: Shapes) -> Shapes:
-    """The shapes of those inputs that the file has."""
+    """The shapes of the inputs that the model's file has."""
     import onnx
 
     graph = onnx.load(path, load_external_data=False).graph
@@ -139,7 +139,7 @@ def _packaged(path: Path, target: str) -> dict[str, Any]:
         except EdgeKitError as error:
             outcome = "fault" if error.exit_code == 3 else "refused"
             reason = " ".join(str(error).split())
-        except Exception as error:  # what no stage made an error of its own
+        except Exception as error:  # an exception that no stage turned into an EdgeKitError
             outcome, reason = "fault", repr(error)
     return {"outcome": outcome, "reason": reason, "seconds": round(time.perf_counter() - start, 2)}
 

@@ -5,21 +5,21 @@
     python benchmarks/gate.py ROUNDS.jsonl --table
 
 A cell of the matrix is a runtime, a model of about N milliseconds, what else the machine does, and by how much the
-second model is slower. A recording opens the same bundle twice, as the gate does, and measures rounds of pairs, as the
-gate does; but it goes on where the gate's question is answered: is the second one more than the limit slower than the
-first, 5 %, or half of it for models that are only 5 % slower? The slower one spins after each run for that share of the
-processor time that the run took (``thread_time``): whatever interrupts the run interrupts that work alike. Every
-recording is a process of its own and a line of ROUNDS.jsonl; whatever is there already is not done again, so that the
-matrix can be measured in pieces. Cells take turns.
+second model is slower. A recording opens the same bundle twice and measures rounds of pairs, as the gate does, but it
+goes on after the gate's question is answered: is the second model slower than the first by more than the limit (5 %, or
+2.5 % for models that are only 5 % slower)? The slower model spins after each run for that share of the processor time
+that the run took (``thread_time``), so that whatever interrupts the run also interrupts the spinning. Each recording
+has its own process and is a line of ROUNDS.jsonl; recordings that exist already are not repeated, so that the matrix
+can be measured in pieces. Cells take turns.
 
-The table tells of each cell how the rounds were decided as they came, one decision after the other, and how
-decisions that are replayed from them are. A replay draws one of the cell's recordings and from it blocks of consecutive
-rounds, until the question is answered or the rounds have taken as long as the gate may (H. Künsch, The Jackknife and
-the Bootstrap for General Stationary Observations, 1989). Of identical models, a coin for each round decides which of
-the two is called the second one, as it decided when the rounds were measured: for them it is the same experiment again.
+The table shows for each cell how the recorded rounds decide, one decision after the other in their order, and how
+replayed decisions turn out. A replay draws one of the cell's recordings and from it blocks of consecutive rounds, until
+the question is answered or the rounds have taken as long as the gate may (H. Künsch, The Jackknife and the Bootstrap
+for General Stationary Observations, 1989). For identical models, a coin for each round decides which of the two counts
+as the second one, as when the rounds were measured: for them it is the same experiment again.
 
 =======  =================================================================================================
-idle     nothing beside it that this script started
+idle     no other process that this script started
 busy     one process that computes all the time
 bursty   a process for each processor, each of which computes and sleeps for random times up to 0.2 s
 pinned   everything, the busy process too, on one processor
@@ -58,18 +58,18 @@ from edgekit.quality_gate.latency import opening
 from edgekit.quality_gate.measuring import Limit, Opening, Round, Run, observe_rounds, settle
 
 LAYERS = {"0.05": (8, 24, 2), "0.7": (32, 32, 8), "10": (64, 64, 6), "100": (96, 96, 12)}
-"""Channels, height and width, and convolutions of the models, by about how many milliseconds they take."""
+"""Approximate milliseconds of each model -> its channels, its height and width, and its number of convolutions."""
 LONG_RUNS = "100"
-"""The model whose rounds take so long that a recording of it is this many times as long:"""
+"""The model whose rounds take so long that a recording of it takes :data:`LONGER` times as long."""
 LONGER = 3
 LONGEST_BURST = 0.2
-"""Seconds."""
+"""Longest time in seconds for which a bursty process computes or sleeps."""
 COPIED_BYTES = 64_000_000
 REPLAYS = 2000
-"""Decisions that are replayed a cell."""
+"""How many decisions are replayed for each cell."""
 OUTCOMES = ("kept", "broken", "inconclusive")
 BLOCK = 5
-"""Consecutive rounds that a replay takes together: a burst, or a processor's frequency, lasts over some of them."""
+"""How many consecutive rounds a replay draws at once: a burst, or a processor's frequency, lasts over some rounds."""
 
 
 @dataclass(frozen=True)
@@ -83,21 +83,21 @@ class Cell:
 
     @property
     def limit(self) -> Limit:
-        """The growth that is allowed, as a ratio."""
+        """The allowed latency of the second model, as a ratio to the first."""
         return Limit(1 + limit_for(self.slower))
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What one process measured."""
+    """The rounds that one process measured."""
 
     rounds: list[Round]
     load: float
-    """Processes that wanted to run before it began (load average of a minute)."""
+    """The load average over one minute when the recording began."""
 
 
 def main() -> None:
-    """Measures what is missing, or prints what is there."""
+    """Measures missing recordings, or prints the table of existing ones."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("recordings", type=Path)
     options.add_argument("--runtime", default="onnxruntime,intel-cpu")
@@ -134,13 +134,13 @@ AXES = ("runtime", "ms", "noise")
 
 
 def record(bundle: Bundle, cell: Cell, seconds: float) -> Recording:
-    """Rounds that are measured for so long, in a process of its own, as the command is."""
+    """Measures rounds for ``seconds`` in a new process, as the command does."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(record_here, bundle.path, cell, seconds).result()
 
 
 def record_here(path: Path, cell: Cell, seconds: float) -> Recording:
-    """The work of that process."""
+    """Measures rounds for ``seconds`` in this process."""
     model = opening(read_bundle(path))
     with NOISES[cell.noise]():
         load = os.getloadavg()[0]
@@ -154,7 +154,7 @@ def record_here(path: Path, cell: Cell, seconds: float) -> Recording:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the gate answers."""
+    """The gate's answer, and the seconds that the rounds took."""
 
     outcome: str
     seconds: float
@@ -172,7 +172,7 @@ def decisions(cell: Cell, rounds: Iterator[Round]) -> Iterator[Decision]:
 
 
 def replayed_rounds(cell: Cell, recordings: list[Recording], draw: random.Random) -> Iterator[Round]:
-    """Rounds as another decision might have met them, without an end."""
+    """An endless sequence of rounds, resampled from one recording in blocks, for one replayed decision."""
     rounds = draw.choice(recordings).rounds
     sign_of_sessions = draw.choice((-1, 1))
     for start in iter(lambda: draw.randrange(max(1, len(rounds) - BLOCK + 1)), None):
@@ -185,20 +185,20 @@ def replayed_rounds(cell: Cell, recordings: list[Recording], draw: random.Random
 
 
 def limit_for(slower: float) -> float:
-    """The growth that is allowed."""
+    """The allowed growth of the latency, as a share."""
     return 0.025 if 0 < slower <= 0.05 else 0.05
 
 
 def with_more_work(model: Opening, share: float) -> Opening:
-    """The same model, which then spins for that share of the processor time that a run took.
+    """The same model, which spins after each run for a share of the processor time that the run took.
 
-    Both are timed so, one with a share of nothing: asking for the time takes some, too.
+    Both models are wrapped, one with a share of 0, because asking for the time takes time, too.
     """
     return lambda: slower(model(), share)
 
 
 def slower(run: Run, share: float) -> Run:
-    """The same run, and more work."""
+    """The same run, followed by spinning for a share of its processor time."""
 
     def run_and_spin() -> None:
         start = time.thread_time()
@@ -221,7 +221,7 @@ def bundle_of(folder: Path, cell: Cell) -> Bundle:
 
 
 def convolutions(channels: int, size: int, layers: int) -> onnx.ModelProto:
-    """A row of 3 x 3 convolutions with biases and rectifiers."""
+    """A chain of 3 x 3 convolutions with biases and rectifiers."""
     shape, nodes = f"float[1, {channels}, {size}, {size}]", "h0 = Identity(x) "
     for layer in range(layers):
         nodes += f"c{layer} = Conv<pads=[1, 1, 1, 1]>(h{layer}, w{layer}, b{layer}) h{layer + 1} = Relu(c{layer}) "
@@ -239,7 +239,7 @@ def convolutions(channels: int, size: int, layers: int) -> onnx.ModelProto:
 
 @contextmanager
 def beside(works: list[Callable[[], None]]) -> Iterator[None]:
-    """Processes that do these while the body runs."""
+    """Runs each of ``works`` in a process while the body runs."""
     running = [multiprocessing.get_context("fork").Process(target=work, daemon=True) for work in works]
     for process in running:
         process.start()
@@ -253,7 +253,7 @@ def beside(works: list[Callable[[], None]]) -> Iterator[None]:
 
 @contextmanager
 def on_one_processor() -> Iterator[None]:
-    """This process, and one that computes all the time, on the first of the processors."""
+    """Pins this process, and one that computes all the time, to the first processor."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:
@@ -264,7 +264,7 @@ def on_one_processor() -> Iterator[None]:
 
 
 def as_long_as_wanted() -> Iterator[None]:
-    """Goes on until the process that started this one is gone, however it ended."""
+    """Yields again and again until the process that started this one is gone, however it ended."""
     first = os.getppid()
     while os.getppid() == first:
         yield
@@ -287,7 +287,7 @@ def compute_in_bursts() -> None:
 
 
 def copy_memory() -> None:
-    """Copies more than the caches hold."""
+    """Copies more memory than the caches hold, again and again."""
     one = np.zeros(COPIED_BYTES, np.uint8)
     other = np.ones_like(one)
     for _ in as_long_as_wanted():
@@ -305,7 +305,7 @@ NOISES = {
 
 
 def read_recordings(file: Path) -> Iterator[tuple[Cell, Recording]]:
-    """What was measured."""
+    """The recordings of a file, each with its cell."""
     for line in file.read_text().splitlines() if file.exists() else ():
         plain = json.loads(line)
         rounds = [Round(**each) for each in plain["rounds"]]
@@ -313,7 +313,7 @@ def read_recordings(file: Path) -> Iterator[tuple[Cell, Recording]]:
 
 
 def print_table(file: Path) -> None:
-    """A line of Markdown for each noise beside a model: decisions where it is the same, and where it is slower."""
+    """Prints a row of Markdown for each model and noise: decisions on identical models, and on slower ones."""
     cells: dict[Cell, list[Recording]] = defaultdict(list)
     for cell, recording in read_recordings(file):
         cells[cell].append(recording)
@@ -339,19 +339,19 @@ def print_table(file: Path) -> None:
 
 
 def replay(cell: Cell, recordings: list[Recording]) -> tuple[Counter[str], float]:
-    """How many of :data:`REPLAYS` decisions end how, and the median of the seconds that they take."""
+    """The number of :data:`REPLAYS` decisions with each outcome, and the median of the seconds that they take."""
     draw = random.Random(0)
     made = [next(decisions(cell, replayed_rounds(cell, recordings, draw))) for _ in range(REPLAYS)]
     return Counter(each.outcome for each in made), statistics.median(each.seconds for each in made)
 
 
 def counts_text(outcomes: Counter[str]) -> str:
-    """Decisions of each outcome: kept, broken, not clear."""
+    """The number of decisions with each outcome: kept, broken, not clear."""
     return ", ".join(str(outcomes[name]) for name in OUTCOMES)
 
 
 def shares_text(outcomes: Counter[str]) -> str:
-    """Shares of each outcome: kept, broken, not clear."""
+    """The share of each outcome: kept, broken, not clear."""
     return ", ".join(f"{outcomes[name] / outcomes.total():.1%}".replace(".0%", "%") for name in OUTCOMES)
 
 

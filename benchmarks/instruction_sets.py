@@ -1,10 +1,10 @@
-"""Quantized files on OpenVINO held to each instruction set: EdgeKit's beside NNCF's and ONNX Runtime's.
+"""Accuracy of quantized files on OpenVINO, restricted to each instruction set: EdgeKit's, NNCF's and ONNX Runtime's.
 
     python benchmarks/instruction_sets.py [NAME ...] --work DIR [--tools edgekit-openvino,nncf] [--json FILE]
 
-The files are those that quantizers.py left in --work; the scores are its own, against the float model's answers on the
-samples that did not calibrate, executed on one thread. Each set has a process of its own, which oneDNN's
-ONEDNN_MAX_CPU_ISA holds to it; one that this processor lacks is left out by oneDNN. A file with which the process ends
+The files are those that quantizers.py left in --work; the scores are the same as there, against the float model's
+answers on the samples that did not calibrate, executed on one thread. Each set has its own process, which oneDNN's
+ONEDNN_MAX_CPU_ISA restricts to it; oneDNN does not use a set that this processor lacks. A file that ends the process
 has no score.
 """
 
@@ -23,13 +23,13 @@ from quantizers import TASKS, feeds_of, opened
 from scores import METRICS, Answers
 
 SETS = {"avx2": "AVX2", "avx512": "AVX512_CORE", "vnni": "AVX512_CORE_VNNI", "amx": "ALL"}
-"""What oneDNN calls them; the last one holds it to nothing."""
+"""oneDNN's names of the instruction sets; the last one restricts nothing."""
 SCORE = "--score"
 LIMIT_SECONDS = 600
 
 
 def scores(base: Path, model: Path, test: Path, metrics: Sequence[str]) -> dict[str, float]:
-    """By metric, executed in this process."""
+    """The score of a model by each metric, executed in this process."""
     samples = [*feeds_of(test)]
     reference, run = opened("onnxruntime", base), opened("openvino", model)
     exact: Answers = [reference(feeds) for feeds in samples]
@@ -38,7 +38,7 @@ def scores(base: Path, model: Path, test: Path, metrics: Sequence[str]) -> dict[
 
 
 def held(isa: str, base: Path, model: Path, test: Path, metrics: Sequence[str]) -> dict[str, Any]:
-    """The scores in a process that is held to the set, or how that ended."""
+    """The scores in a process that is restricted to an instruction set, or how the process failed."""
     command = [sys.executable, __file__, SCORE, str(base), str(model), str(test), json.dumps(metrics)]
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": SETS[isa]}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS)

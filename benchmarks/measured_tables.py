@@ -1,16 +1,17 @@
-"""Writes the tables of measured cases that `edgekit check` asks about devices that are not there.
+"""Writes the tables of measured cases that `edgekit check` uses for devices that are not at hand.
 
     pip download --no-deps winml-cli==0.4.0 && unzip winml_cli-0.4.0-py3-none-any.whl -d DIR
     pip install pyarrow
     python benchmarks/measured_tables.py DIR [--calibrate MODELS]
 
-winml-cli (PyPI, MIT) carries what its authors measured on their machines: for each of ONNX Runtime's providers, and for
-each case of a standard operator (types, ranks, constants, attributes), whether the provider compiled it. Cases of
-dynamic shapes are left out; the others are counted in a tree that splits by whatever tells taken from left best
-(Quinlan, Induction of Decision Trees, 1986).
+winml-cli (PyPI, MIT) contains what its authors measured on their machines: for each of ONNX Runtime's providers, and
+for each case of a standard operator (types, ranks, constants, attributes), whether the provider compiled it. Cases of
+dynamic shapes are left out; the others are counted in a decision tree, whose splits are those that best separate the
+compiled cases from the others (Quinlan, Induction of Decision Trees, 1986).
 
---calibrate holds the same tables of two devices that execute here, OpenVINO's CPU plugin and the simulator of
-Qualcomm's NPU, against what these say of the nodes of MODELS, a folder of ONNX files, and prints how often they err.
+--calibrate compares such tables of two devices that execute here, OpenVINO's CPU plugin and the simulator of Qualcomm's
+NPU, with what the devices themselves say of the nodes of MODELS, a folder of ONNX files, and prints how often the
+tables err.
 """
 
 from __future__ import annotations
@@ -57,23 +58,23 @@ TABLES = {
         "edgekit_onnxruntime/measured/tensorrt.json",
     ),
 }
-"""Providers as the wheel names them: what the cases were measured with, and the file that the table goes to."""
+"""The wheel's name of each provider: what its cases were measured with, and the file for its table."""
 CALIBRATED = {"OpenVINOExecutionProvider_CPU": "intel-cpu", "QNNExecutionProvider_NPU": "android-qnn"}
-"""Providers that execute here, and the profile whose check asks them."""
+"""Providers that execute here, each with the profile whose check asks it."""
 PURE = 0.02
-"""A leaf of the tree: at most this share of cases differ from the others."""
+"""A node of the tree is not split if at most this share of its cases differ from the majority."""
 LEAST_GAIN = 0.002
-"""Bits a case that a split has to save."""
+"""Least information gain of a split, in bits per case."""
 
 SCALARS = (onnx.defs.OpSchema.AttrType.STRING, onnx.defs.OpSchema.AttrType.INT)
-"""Types of attributes that tell cases apart."""
+"""Types of attributes that distinguish cases."""
 
 Case = tuple[Mapping[str, str], bool]
 """The values of a case's features, and whether it was compiled."""
 
 
 def cases_of(files: Sequence[Path]) -> tuple[list[Case], list[int]]:
-    """All cases of an operator with fixed shapes, and the inputs whose constants tell cases apart."""
+    """All cases of an operator with fixed shapes, and the inputs whose being constant distinguishes cases."""
     from pyarrow import parquet
 
     found: list[Case] = []
@@ -176,7 +177,7 @@ def table(folder: Path, provider: str, measured: str) -> dict[str, Any]:
 
 
 def written(document: Mapping[str, Any]) -> str:
-    """The file's text: an operator a line."""
+    """The file's text, with one operator per line."""
     head = {key: value for key, value in document.items() if key != "operators"}
     lines = ",\n".join(
         f"    {json.dumps(name)}: {json.dumps(tree, separators=(',', ':'))}"
@@ -186,7 +187,7 @@ def written(document: Mapping[str, Any]) -> str:
 
 
 def calibrated(document: Mapping[str, Any], profile_name: str, models: Path) -> Counter[str]:
-    """How often a table says of a node what the device's own compiler says here."""
+    """Counts how often a table's verdict on a node agrees with that of the device's own compiler here."""
     measured = MeasuredTable(**document)
     target, profile = find_profile(profile_name)
     found: Counter[str] = Counter()
@@ -205,7 +206,7 @@ def calibrated(document: Mapping[str, Any], profile_name: str, models: Path) -> 
 
 
 def _fixed(file: Path) -> Model:
-    """The model at the shapes of the zoo's list where it has one, else as it is."""
+    """The model at the shapes in the zoo's list, if it is there; else unchanged."""
     entries = json.loads((ROOT / "tests" / "zoo" / "models.json").read_text(encoding="utf-8"))
     shapes = next((entry["shapes"] for entry in entries if entry["name"] == file.stem), {})
     request = ShapeRequest({}, {name: tuple(shape) for name, shape in shapes.items()})

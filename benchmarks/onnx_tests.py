@@ -2,11 +2,11 @@
 
     python benchmarks/onnx_tests.py coreml openvino openvino-frontend onnxruntime onnxruntime-itself [--only TEXT]
 
-The ``onnx`` package makes them: small models, inputs, and the outputs that the standard's reference implementation
-gives. Counted are those whose inputs and outputs are tensors of float32, float64, float16, int32, int64 or bool, and
-whose operators are the standard's. What ends in ``-frontend`` or ``-itself`` is the runtime alone, without EdgeKit. A
-test that fails with all of its inputs open is tried with all but the first as constants, as they are in most models.
-Values agree within a relative 1e-3 and an absolute 1e-4.
+The ``onnx`` package contains the tests: small models, inputs, and the outputs that the standard's reference
+implementation gives. Tests are counted if their inputs and outputs are tensors of float32, float64, float16, int32,
+int64 or bool, and their operators are the standard's. Names that end in ``-frontend`` or ``-itself`` stand for the
+runtime alone, without EdgeKit. A test that fails with all inputs open is repeated with all inputs but the first as
+constants, as they are in most models. Values agree if they differ by at most 1e-3 relative and 1e-4 absolute.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def cases(only: str) -> Iterator[Case]:
 
 
 def _fixed(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> onnx.ModelProto:
-    """The model with its inputs' shapes as they are given."""
+    """The model with its inputs' shapes fixed to those of the given arrays."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     for value, array in zip(fixed.graph.input, inputs, strict=False):
@@ -79,7 +79,7 @@ def _fixed(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> onnx.ModelPr
 
 
 def _with_constants(model: onnx.ModelProto, feeds: Arrays) -> tuple[onnx.ModelProto, Arrays]:
-    """The model with all inputs but the first as constants, and what is left to feed."""
+    """The model with all inputs but the first as constants, and the remaining inputs to feed."""
     first, *rest = feeds
     kept = [value for value in model.graph.input if value.name not in rest]
     del model.graph.input[:]
@@ -136,7 +136,7 @@ def attempt(converter: str, case: Case, constants: bool) -> str:
         model, feeds = _with_constants(model, feeds)
     try:
         found = CONVERTERS[converter]()(model, feeds)
-    except Exception:  # a converter that is none of ours raises what it likes
+    except Exception:  # a converter that is not EdgeKit's may raise anything
         return "refused"
     return "right" if all(_agree(array, found[name]) for name, array in case.expected.items()) else "wrong"
 
@@ -155,7 +155,7 @@ def _agree(expected: np.ndarray, found: np.ndarray) -> bool:
 
 
 class Attempts:
-    """Attempts in a process of their own, which a crash ends alone."""
+    """Makes attempts in a separate process, so that a crash ends only that process."""
 
     def __init__(self) -> None:
         self._pool = self._started()
@@ -165,7 +165,7 @@ class Attempts:
         return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
     def outcome(self, converter: str, case: Case) -> str:
-        """How the test ends at best."""
+        """``right`` if the test is so with open inputs or constants; else the worst of the outcomes."""
         outcomes = []
         for constants in (False, True) if len(case.feeds) > 1 else (False,):
             try:

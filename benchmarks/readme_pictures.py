@@ -18,11 +18,11 @@ import edgekit
 
 DIGITS = Path(__file__).parents[1] / "sample_apps" / "digits"
 VIEW = {"width": 1200, "height": 672}
-"""In pixels: down to the line before the latency, which is the machine's."""
+"""Size of the window in pixels: it ends before the latency, which depends on the machine."""
 
 
 def picture(report: Path, output: Path) -> None:
-    """Saves what a window shows of the report."""
+    """Saves a picture of the report in a window of the size :data:`VIEW`."""
     executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])

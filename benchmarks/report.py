@@ -1,8 +1,9 @@
-"""How large the HTML report of a bundle is, and how quickly headless Chromium opens it, searches it and moves in it.
+"""Measures the size of a bundle's HTML report, and how fast headless Chromium opens, searches and scrolls it.
 
     python benchmarks/report.py BUNDLE [--copies N]
 
-``--copies`` puts the bundle's graph N times below itself, to see how large graphs fare. Times are medians in ms.
+``--copies`` repeats the bundle's graph N times, one copy after the other, to measure large graphs. Times are medians in
+ms.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from edgekit.reporting.html import html_report
 RUNS = 5
 
 OPENED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
-"""When everything is there and the script has built the graph, counted from the start of the navigation."""
+"""JavaScript for the time from the start of the navigation until all is loaded and the script has built the graph."""
 
 NEXT_FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def with_copies(bundle: Bundle, graph: Mapping[str, Any], copies: int, folder: Path) -> Bundle:
-    """The bundle in another folder, its graph repeated; what a copy computes is what the next one takes."""
+    """A copy of the bundle in another folder with its graph repeated; the outputs of a copy feed the next one."""
     values, nodes = list(graph["values"]), list(graph["nodes"])
     ends = graph["outputs"]
     for copy in range(1, copies):
@@ -77,7 +78,7 @@ def with_copies(bundle: Bundle, graph: Mapping[str, Any], copies: int, folder: P
 
 
 def measured(file: Path) -> dict[str, float]:
-    """Medians in ms, by what was done."""
+    """Median ms of each action."""
     with sync_playwright() as driver:
         executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
         browser = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
@@ -98,7 +99,7 @@ def measured(file: Path) -> dict[str, float]:
 
 
 def timed(page: Page, act: Callable[[Page], object]) -> float:
-    """Milliseconds until what was done is on the screen: two frames after it, 33 ms at least."""
+    """Milliseconds until the result of an action is on the screen: two frames later, so at least 33 ms."""
     start = time.perf_counter()
     act(page)
     page.evaluate(NEXT_FRAME)

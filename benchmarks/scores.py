@@ -1,6 +1,7 @@
-"""What is left of a model's answers, by metrics that the benchmarks of quantizers share.
+"""Metrics of quantized models' answers, which the benchmarks of quantizers share.
 
-A metric compares answers, one for each sample, with those of the float model. Shares end at 1; `decibels` do not end.
+A metric compares answers, one for each sample, with those of the float model. Shares are at most 1; `decibels` have no
+upper bound.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ Outputs = Mapping[str, np.ndarray]
 Answers = Sequence[Outputs]
 """The outputs of each sample, by name."""
 Metric = Callable[[Answers, Answers, Sequence[int]], float]
-"""Scores answers beside the float model's and the samples' labels; the first output of floats counts."""
+"""Scores answers, given the float model's answers and the samples' labels, by the first output of floats."""
 
 
 def first(answers: Answers) -> list[np.ndarray]:
-    """The first output of each that holds floats."""
+    """The first output of floats in each answer."""
     return [next(array for array in outputs.values() if array.dtype.kind == "f") for outputs in answers]
 
 
 def labels_found(found: Answers, exact: Answers, labels: Sequence[int]) -> float:
-    """The share of the labels that the largest number is for."""
+    """The share of samples whose largest number is that of the label."""
     return float(np.mean([int(answer.argmax()) == label for answer, label in zip(first(found), labels, strict=True)]))
 
 
@@ -44,28 +45,28 @@ def characters_kept(found: Answers, exact: Answers, labels: Sequence[int]) -> fl
 
 
 def explained(found: Answers, exact: Answers, labels: Sequence[int]) -> float:
-    """1 - power of the error / variance of the float model's output, whose mean is that of all samples.
+    """1 - power of the error / variance of the float model's output, for the worst output of floats.
 
-    Of the worst output of floats.
+    The variance is about the mean of all samples.
     """
     names = [name for name, array in exact[0].items() if array.dtype.kind == "f"]
     return min(1 - _ratio(*([{name: outputs[name]} for outputs in each] for each in (found, exact))) for name in names)
 
 
 def decibels(found: Answers, exact: Answers, labels: Sequence[int]) -> float:
-    """Variance of the float model's output over the power of the error."""
+    """Variance of the float model's output over the power of the error, in dB."""
     error, variance = _powers(found, exact)
     return float(10 * np.log10(variance / error)) if error else float("inf")
 
 
 def correlation(found: Answers, exact: Answers, labels: Sequence[int]) -> float:
-    """Pearson's, of all numbers of the output over the samples."""
+    """Pearson's correlation of all numbers of the output over the samples."""
     a, b = (np.concatenate([answer.reshape(-1) for answer in first(each)]) for each in (found, exact))
     return float(np.corrcoef(a, b)[0, 1])
 
 
 def ranks(found: Answers, exact: Answers, labels: Sequence[int]) -> float:
-    """Spearman's, of the cosines between all pairs of samples."""
+    """Spearman's rank correlation of the cosines between all pairs of samples."""
     orders = []
     for each in (found, exact):
         rows = np.stack([answer.reshape(-1).astype(np.float64) for answer in first(each)])
@@ -76,12 +77,12 @@ def ranks(found: Answers, exact: Answers, labels: Sequence[int]) -> float:
 
 
 def boxes_kept(least: float) -> Metric:
-    """2 · boxes that both find / boxes that each finds: those of the same class that overlap by ``least`` or more."""
+    """2 · equal boxes / boxes of both models together; equal boxes have one class and overlap by at least ``least``."""
 
     def metric(found: Answers, exact: Answers, labels: Sequence[int]) -> float:
         size = max(max(array.shape) for array in exact[0].values())
         detector = None
-        for side in (640, 320, 224):  # what the grids of a detector are counted from
+        for side in (640, 320, 224):  # possible input sizes, on which a detector's grids depend
             detector = detector or recognised(exact[:8], [ValueSpec("", "float32", (1, 3, side, side))])
         if detector is None:
             raise ValueError(f"no detector's outputs: {[*exact[0]]} of {size} numbers")
@@ -100,7 +101,7 @@ def _counting(boxes: Boxes) -> Boxes:
 
 
 def _pairs(one: Boxes, other: Boxes, least: float) -> int:
-    """How many boxes have a partner of their own, the largest overlap first."""
+    """How many boxes can be paired one to one, the largest overlap first."""
     overlaps = overlap(one.corners, other.corners)
     overlaps = np.where(one.classes[:, None] == other.classes[None], overlaps, 0.0)
     count = 0
@@ -112,13 +113,13 @@ def _pairs(one: Boxes, other: Boxes, least: float) -> int:
 
 
 def decoded(answer: np.ndarray) -> list[int]:
-    """What a CTC decoder reads: repeated classes once, without the blank, class 0."""
+    """The classes that a CTC decoder reads: repeated classes once, without the blank, which is class 0."""
     best = answer.reshape(-1, answer.shape[-1]).argmax(-1).tolist()
     return [one for before, one in pairwise([-1, *best]) if one and one != before]
 
 
 def edit_distance(one: Sequence[int], other: Sequence[int]) -> int:
-    """Levenshtein's, by the table of Wagner and Fischer (1974), a row at a time."""
+    """Levenshtein's edit distance, by the table of Wagner and Fischer (1974), one row at a time."""
     row = list(range(len(other) + 1))
     for place, left in enumerate(one, 1):
         before, row[0] = row[0], place
@@ -133,7 +134,7 @@ def _ratio(found: Answers, exact: Answers) -> float:
 
 
 def _powers(found: Answers, exact: Answers) -> tuple[float, float]:
-    """Power of the error, and of what the float model's output differs from its mean."""
+    """Power of the error, and power of the float model's output about its mean."""
     a, b = (np.stack([answer.astype(np.float64) for answer in first(each)]) for each in (found, exact))
     return float(np.sum((a - b) ** 2)), float(np.sum((b - b.mean(0)) ** 2))
 

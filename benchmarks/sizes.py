@@ -1,11 +1,11 @@
-"""The smallest model within a budget for iOS 18, beside every single scheme of coremltools' optimizer.
+"""Compares the smallest model within a budget for iOS 18 with every single scheme of coremltools' optimizer.
 
     python benchmarks/sizes.py MODEL.onnx --data DIR --test DIR --metric labels [--max-drop 0.01] [--json FILE]
 
 Needs `coremltools`, with `scikit-learn<1.6` and `kmeans1d` for its k-means. Samples are `.npz` files as EdgeKit
-takes them. Those of --data calibrate EdgeKit's search, which sees no others; what every form loses is counted on those
-of --test. The schemes of coremltools are applied to the float16 package that EdgeKit builds without quantizing, by its
-own default: weights of more than 2,048 numbers. EdgeKit's reference runtime executes every package.
+takes them. Those of --data calibrate EdgeKit's search, which sees no others; the loss of every form is measured on
+those of --test. The schemes of coremltools are applied to the float16 package that EdgeKit builds without quantizing,
+with coremltools' default: weights of more than 2,048 numbers. EdgeKit's reference runtime executes every package.
 
 Metrics are those of scores.py, of the first output.
 """
@@ -33,12 +33,12 @@ import edgekit_coreml
 from edgekit.bundle import read_bundle
 
 Scheme = Callable[[Any], Any]
-"""Makes a smaller Core ML model of one."""
+"""Makes a smaller Core ML model from a Core ML model."""
 TARGET = "ios18"
 
 
 def single_schemes() -> dict[str, Scheme]:
-    """The schemes of coremltools for iOS 18, by what they are called here."""
+    """The schemes of coremltools for iOS 18, by this script's names."""
     import coremltools.optimize.coreml as cto
 
     def linear(dtype: str, granularity: str, block: int) -> Scheme:
@@ -69,7 +69,7 @@ def single_schemes() -> dict[str, Scheme]:
 
 
 def samples_of(folder: Path) -> Iterator[tuple[dict[str, np.ndarray], int]]:
-    """What the samples feed, and their labels; -1 where they have none."""
+    """The inputs of each sample, and its label; -1 for a sample without a label."""
     for file in sorted(folder.glob("*.npz")):
         with np.load(file) as arrays:
             feeds = {name: arrays[name] for name in arrays.files}
@@ -90,7 +90,7 @@ def size_of(package: Path) -> int:
 
 
 def rows(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
-    """What each form takes and what is left of the metric."""
+    """The size of each form, and its score by the metric."""
     import coremltools
 
     logging.getLogger("coremltools").setLevel(logging.ERROR)
@@ -123,7 +123,7 @@ def rows(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
         try:
             if not package.is_dir():
                 scheme(model).save(str(package))
-        except Exception as error:  # what coremltools does not take is told, as it says it
+        except Exception as error:  # the row shows coremltools' own message
             yield {"form": name, "error": f"{type(error).__name__}: {error}".splitlines()[0]}
             continue
         yield row(name, package, start)

@@ -1,4 +1,4 @@
-"""How fast quantized files are beside the float model: at several numbers of threads, and with several streams.
+"""Measures how much faster quantized files are than the float model, for several numbers of threads and streams.
 
     python benchmarks/speeds.py [NAME ...] --work DIR [--threads 1,2,4] [--streams N] [--json FILE]
 
@@ -35,14 +35,14 @@ Infer = Callable[[], object]
 
 
 def files_of(folder: Path, runtime: str) -> dict[str, Path]:
-    """The float model and those of the tools that are there, by name."""
+    """The float model and the existing files of the tools, by name."""
     named = {FLOAT: folder / "base.onnx"}
     named |= {tool: folder / (f"edgekit-{runtime}.onnx" if tool == "edgekit" else f"{tool}.onnx") for tool in TOOLS}
     return {name: file for name, file in named.items() if file.is_file()}
 
 
 def by_onnxruntime(file: Path, feeds: Feeds, threads: int) -> Callable[[], Infer]:
-    """Gives what makes one inference; those of several callers may run at once."""
+    """Returns a factory of functions that make one inference; several of these functions may run at the same time."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -55,7 +55,7 @@ def by_onnxruntime(file: Path, feeds: Feeds, threads: int) -> Callable[[], Infer
 
 
 def by_openvino(file: Path, feeds: Feeds, threads: int, streams: int = 1) -> Callable[[], Infer]:
-    """Gives what makes one inference, by a request of its own; computes in float32 but for what is integer."""
+    """Returns a factory of functions that make one inference, each with its own request; floats are float32."""
     import onnx
     import openvino
 
@@ -73,7 +73,7 @@ def by_openvino(file: Path, feeds: Feeds, threads: int, streams: int = 1) -> Cal
 
 
 def speedups(runtime: str, files: Mapping[str, Path], feeds: Feeds, threads: int) -> dict[str, float]:
-    """Float latency over each file's: medians of runs in turns."""
+    """The float model's latency over each file's, by medians of runs in turns."""
     opened = by_onnxruntime if runtime == "onnxruntime" else by_openvino
     times = measure_in_turns({name: opened(file, feeds, threads)() for name, file in files.items()})
     medians = {name: latency.percentile(50) for name, latency in times.items()}
@@ -81,7 +81,7 @@ def speedups(runtime: str, files: Mapping[str, Path], feeds: Feeds, threads: int
 
 
 def gains(runtime: str, files: Mapping[str, Path], feeds: Feeds, streams: int) -> dict[str, float]:
-    """Inferences a second of each file over the float model's, by streams that are always busy."""
+    """Inferences per second of each file over the float model's, with streams that are always busy."""
     sources = {
         name: by_onnxruntime(file, feeds, 1) if runtime == "onnxruntime" else by_openvino(file, feeds, streams, streams)
         for name, file in files.items()
@@ -100,7 +100,7 @@ def gains(runtime: str, files: Mapping[str, Path], feeds: Feeds, streams: int) -
 
 
 def _count_until(end: float, call: Infer) -> float:
-    """Inferences that end by a time; of the last one, the share that does."""
+    """Counts the inferences until a time; the last one counts by the share of it that lies before that time."""
     count = 0.0
     while True:
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Writes docs/operator-support.md: how real models fare on several devices, by `edgekit check`.
+"""Writes docs/operator-support.md: how well several devices support real models, by `edgekit check`.
 
     python benchmarks/support.py --models DIR [--list FILE] [--out FILE] [NAME …]
 
@@ -37,7 +37,7 @@ COMMAND = "python benchmarks/support.py --models DIR --list FILE"
 
 @dataclass(frozen=True)
 class Row:
-    """What a target says of a model."""
+    """A target's verdicts on a model."""
 
     model: str
     target: str
@@ -48,7 +48,7 @@ class Row:
 
 
 def rows(entry: dict[str, Any], folder: Path) -> Iterator[Row]:
-    """A model on every target; shapes are fixed and the graph is simplified once."""
+    """One row per target for a model, whose shapes are fixed and whose graph is simplified once for all targets."""
     name = entry["name"]
     model = prepared(folder / f"{name}.onnx", entry["shapes"])
     nodes = sum(1 for _ in model.graph.all_nodes())
@@ -71,7 +71,7 @@ def prepared(file: Path, shapes: dict[str, list[int]]) -> Model:
 
 
 def cell(row: Row) -> str:
-    """Fit, share of the nodes and of the MACs, partitions."""
+    """The text of a cell: fit, share of the nodes and of the MACs, partitions."""
     if row.support is None:
         return "refused"
     support = row.support
@@ -83,7 +83,7 @@ def cell(row: Row) -> str:
 
 
 def missing(row: Row) -> Iterator[tuple[str, ...]]:
-    """What is not plainly taken: nodes of an operator that fare alike stand together."""
+    """Rows of the nodes that are neither supported nor decomposed; nodes with the same verdict share a row."""
     if row.support is None:
         yield row.model, "", "", "refused", row.refused
     groups: collections.Counter[tuple[str, str, str]] = collections.Counter()
@@ -179,7 +179,7 @@ the same for all targets; how much a cell is worth depends on the evidence.
 
 
 def installed(package: str) -> str:
-    """The package's version; a dash where it is not installed."""
+    """The package's version; a dash if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

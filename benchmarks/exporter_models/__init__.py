@@ -1,4 +1,4 @@
-"""What each exporter can make: generators of a model's name, the shapes of its dynamic inputs, and what writes it."""
+"""Models that each exporter can make: generators of the name, the shapes of dynamic inputs, and a writing function."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from pathlib import Path
 
 Shapes = dict[str, list[int]]
 Maker = Callable[[Path], None]
-"""Writes a model to a path; raises where its exporter cannot."""
+"""Writes a model to a path; raises an exception if the exporter fails."""

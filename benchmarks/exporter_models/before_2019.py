@@ -1,4 +1,4 @@
-"""Files as exporters wrote them before 2019, and with harmless breaches."""
+"""Files as exporters wrote them before 2019, and files that violate the standard without harm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from exporter_models import Maker, Shapes
 
 
 def of_handmade() -> Iterator[tuple[str, Shapes, Maker]]:
-    """Operator sets 1 to 8, and files that break a rule without harm."""
+    """Models of operator sets 1 to 8, and files that violate a rule without harm."""
     import numpy as np
     import onnx
     from onnx import TensorProto, helper, numpy_helper

@@ -1,4 +1,4 @@
-"""JAX, through jax2onnx."""
+"""JAX models, exported by jax2onnx."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from exporter_models import Maker, Shapes
 
 
 def of_jax() -> Iterator[tuple[str, Shapes, Maker]]:
-    """Functions, and networks of Flax."""
+    """JAX functions, and networks of Flax."""
     import jax
     import jax.numpy as jnp
     import jax2onnx

@@ -1,4 +1,4 @@
-"""Paddle, through paddle2onnx."""
+"""Paddle models, exported by paddle2onnx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch, by both exporters."""
+"""PyTorch models, by both of PyTorch's exporters."""
 
 from __future__ import annotations
 

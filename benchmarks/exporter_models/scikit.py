@@ -1,4 +1,4 @@
-"""scikit-learn, XGBoost and LightGBM."""
+"""Models of scikit-learn, XGBoost and LightGBM."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exporter_models import Maker, Shapes
 
 
 def _table() -> tuple[Any, Any, Any, Any]:
-    """Features, two classes, three classes, and a number to regress."""
+    """A table for training: features, labels of two classes, labels of three classes, and numbers for regression."""
     import numpy as np
 
     x = np.random.default_rng(0).standard_normal((300, 5)).astype(np.float32)
@@ -19,7 +19,7 @@ def _table() -> tuple[Any, Any, Any, Any]:
 
 
 def of_sklearn() -> Iterator[tuple[str, Shapes, Maker]]:
-    """Through skl2onnx, with its default options, and some without maps."""
+    """scikit-learn models through skl2onnx, with its default options, and some without outputs of maps."""
     import numpy as np
     import skl2onnx
     from sklearn import (

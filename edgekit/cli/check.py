@@ -1,4 +1,4 @@
-"""``edgekit check``: what becomes of each node on a target."""
+"""``edgekit check``: how a target supports each node of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``edgekit extract``: a part of a model, as a model of its own."""
+"""``edgekit extract``: a part of a model as a separate model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``edgekit sign``: who answers for a bundle."""
+"""``edgekit sign``: signs a bundle with an OpenSSH key."""
 
 from __future__ import annotations
 
