@@ -161,7 +161,7 @@ class Decision:
 
 
 def decisions(cell: Cell, rounds: Iterator[Round]) -> Iterator[Decision]:
-    """The gate's answers to the cell's question, asked again as soon as it is answered, until the rounds end."""
+    """The gate's decisions on the cell's question, one after the other, until the rounds end."""
     while True:
         try:
             ratio = settle(rounds, cell.limit.settled_by)

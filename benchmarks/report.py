@@ -50,9 +50,9 @@ def main() -> None:
         file = Path(folder) / "report.html"
         file.write_text(text, encoding="utf-8")
         print(f"nodes           {len(graph['nodes']) * arguments.copies}")  # noqa: T201 - a script's output
-        print(f"report written  {seconds * 1000:.0f} ms, {len(text.encode()) / 1e6:.2f} MB")  # noqa: T201 - likewise
+        print(f"report written  {seconds * 1000:.0f} ms, {len(text.encode()) / 1e6:.2f} MB")  # noqa: T201 - as above
         for name, milliseconds in measured(file).items():
-            print(f"{name:<16}{milliseconds:.0f} ms")  # noqa: T201 - likewise
+            print(f"{name:<16}{milliseconds:.0f} ms")  # noqa: T201 - as above
 
 
 def with_copies(bundle: Bundle, graph: Mapping[str, Any], copies: int, folder: Path) -> Bundle:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Step = Callable[[str, int, int], None]
-"""Called with what is being done, how many steps are done, and how many there are (0 where that is unknown)."""
+"""Called with what is being done, how many steps are done, and how many there are (0 if unknown)."""
 
 
 class Progress:

@@ -227,7 +227,7 @@ class DeviceCheck:
 
 
 class Target(ABC):
-    """Declares device profiles, judges operators, builds artifacts and executes them. Each package has one target."""
+    """Declares device profiles, judges operators, builds artifacts and executes them. One package per target."""
 
     contract_version: ClassVar[int]
     """The value of :data:`CONTRACT_VERSION` for which the target was written, as a literal number."""

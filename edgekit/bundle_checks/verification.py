@@ -50,7 +50,7 @@ from edgekit.witness import Witness, require_executed
 
 @dataclass(frozen=True)
 class LabelsFound:
-    """Accuracy on labelled data without the original, whose accuracy is known only from the manifest."""
+    """Accuracy on labeled data without the original, whose accuracy is known only from the manifest."""
 
     built: float
     samples: int

@@ -42,7 +42,7 @@ class NoProcessorError(CannotExecuteError):
 class InstructionSetDevice(Device):
     """Runs the bundle's check in a process whose runtime uses no instructions beyond a set.
 
-    If the processor has better instructions, the runtime's own switch restricts it to the set, or an emulator executes
+    If the set is not the processor's own, the runtime is restricted to it by its own switch, or an emulator executes
     the process.
 
     Args:

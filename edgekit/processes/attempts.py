@@ -50,7 +50,7 @@ class Attempts:
         if -exit_code not in _CRASHES or not self._at or self._restarts == MOST_RESTARTS:
             return None
         name = signal_name(-exit_code)
-        # If several things were tried at that moment, some are innocent: from now on they are tried one at a time.
+        # If several things were tried at that moment, some may be innocent: from now on, one is tried at a time.
         self.ended.update(dict.fromkeys(self._at, name) if len(self._at) == 1 else {"several": name})
         self._at.clear()
         self._restarts += 1

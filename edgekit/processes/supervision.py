@@ -76,7 +76,7 @@ _crashed: Mapping[str, str] = {}
 
 
 def tell(**what: Any) -> None:
-    """Tells the supervising process, where there is one, a ``stage``, ``folder``, ``subject`` or ``limits``."""
+    """Tells the supervising process (if any) values such as ``stage``, ``folder``, ``subject`` or ``limits``."""
     if _listener is not None:
         _listener(what)
     elif _pipe is not None:
@@ -290,7 +290,7 @@ class _Supervisor:
         return InputError(told, hint="nothing was left behind")
 
     def _read(self, reading: list[int], printed: int, seconds: float) -> list[int]:
-        """The pipes that something was read from; those at their end are taken out of ``reading``."""
+        """Reads from the pipes; returns those that had data, and removes those at their end from ``reading``."""
         heard = []
         for pipe in select.select(reading, (), (), seconds)[0] if reading else []:
             data = os.read(pipe, 1 << 16)

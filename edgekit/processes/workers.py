@@ -297,7 +297,7 @@ def _work(
         failure = None
         try:
             job(_ToldProgress(connection))
-        except Exception as error:  # a job may run foreign code: whatever it raises is told, not lost
+        except Exception as error:  # a job may run foreign code: whatever it raises is reported
             failure = Failure.of(explain(error), "".join(traceback.format_exception(error)))
         with suppress(BrokenPipeError):  # the other process is gone
             connection.send(("ended", failure))

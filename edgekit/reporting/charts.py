@@ -82,7 +82,7 @@ class Dot:
 
 
 def dot_chart(title: str, dots: Sequence[Dot], across: Axis, up: Axis, budget: float | None) -> Markup:
-    """A chart with labelled dots, the Pareto frontier, and the budget as a line.
+    """A chart with labeled dots, the Pareto frontier, and the budget as a line.
 
     Args:
         title: What the chart shows, for people who cannot see it.

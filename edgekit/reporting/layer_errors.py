@@ -32,8 +32,8 @@ class Loss:
 def carried_errors(graph: Mapping[str, Any], errors: Mapping[str, float | str]) -> dict[str, float]:
     """SQNR in dB of each compared value, counting only errors that later nodes carry on.
 
-    A product may be far off while a sum of it with a much larger term is not. Therefore the SQNR of a value is the
-    better of its own and the worst of the results of the nodes that read it.
+    A product may be far off while its sum with a much larger term is not. Therefore the SQNR of a value is the better
+    of its own SQNR and the worst SQNR among the results of the nodes that read it.
 
     Args:
         graph: What ``graph.json`` holds.

@@ -12,7 +12,7 @@ Point = tuple[int, int]
 Edge = tuple[int, int]
 
 COLUMN = 180
-"""Units from a node to its neighbour in the same layer."""
+"""Units from a node to its neighbor in the same layer."""
 ROW = 72
 """Units from layer to layer."""
 _ROUTE_WIDTH = 0.25
@@ -24,7 +24,7 @@ class Layout:
     """Positions and routes, in units that are pixels at zoom 1; y grows downwards."""
 
     nodes: tuple[Point, ...]
-    """The centre of each node."""
+    """The center of each node."""
     routes: Mapping[Edge, tuple[Point, ...]]
     """The bends of an edge between its two nodes, for edges that are not straight."""
 

@@ -15,8 +15,8 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 sys.dont_write_bytecode = True  # the bundle must not contain a folder __pycache__
-from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
-from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
+from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # is beside this file in a bundle
+from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # as above
 
 
 def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenModel:
