@@ -183,7 +183,7 @@ def package(
             ``kind`` and these keys, replaces the defaults 0.5, 0.05 and 100.
         states: Inputs that the built model keeps from run to run, each with the output that replaces it.
         labels: File with one class name per line.
-        options: The target's own options, by name.
+        options: Values of the targets' own options, by name.
         isa: Instruction sets with which the bundle has to be accurate, such as ``"avx2,vnni"``. By default, for a model
             that multiplies integers, the profile's instruction sets that this processor executes itself.
         also: Further device profiles that the bundle holds a build for, in addition to ``target``.

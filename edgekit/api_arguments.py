@@ -109,7 +109,7 @@ def bundle_path(bundle: StrPath | Bundle) -> Path:
 
 
 def bundle_name(name: str | None, folder: Path, repeated: Bundle | None) -> str | None:
-    """Returns a bundle's name: the given one, else that of the repeated bundle, else the folder's; None at a root.
+    """Returns a bundle's name: the given one, else the repeated bundle's, else the folder's; None for a root folder.
 
     Raises:
         InputError: The name has other characters than those that ``edgekit.toml`` allows.

@@ -87,7 +87,7 @@ class DeclaredBundle:
     """How the built model suppresses a detector's boxes; None if it does not."""
     states: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of the target."""
+    """Values of the targets' own options, by name."""
     also: tuple[str, ...] = ()
     """Further device profiles that the bundle holds a build for."""
     witness: str | None = None
