@@ -1,9 +1,9 @@
 """The border between applications and a program: names, types and shapes on either side.
 
-A model whose metadata has the key ``edgekit.io`` is spoken to in the terms of the ONNX model that it was made from. The
-entry is JSON with the lists ``inputs`` and ``outputs``, whose items hold ``name``, ``dtype`` and ``shape`` of the ONNX
-side and ``native_name``, ``native_dtype`` and ``native_shape`` of the program's side. Other models are spoken to as
-they declare.
+A model whose metadata has the key ``edgekit.io`` takes and returns the inputs and outputs of the ONNX model that it was
+made from. The entry is JSON with the lists ``inputs`` and ``outputs``, whose items hold ``name``, ``dtype`` and
+``shape`` of the ONNX side and ``native_name``, ``native_dtype`` and ``native_shape`` of the program's side. Other
+models take and return what their programs declare.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Port:
 
     name: str
     dtype: str
-    """NumPy's name of the element type; ``str`` or ``dict`` for what is no tensor."""
+    """NumPy's name of the element type; ``str`` or ``dict`` if the value is not a tensor."""
     shape: Shape | None
-    """Sizes; None or a name for a dimension that is free; None as a whole where the rank is."""
+    """Size of each dimension, None or a name if that size is free; None in place of the tuple if the rank is free."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,17 @@ class _Native:
     kind: TensorType | None
     feature: Feature | None
     picture: Picture | None = None
-    """How its pixels become what the caller feeds, where it is a picture."""
+    """How pixels become the array that the caller feeds, or None if the input is not a picture."""
 
 
 class Border:
-    """Takes feeds in and hands results out.
+    """Converts feeds to the program's inputs, and the program's outputs to results.
 
     Args:
-        inputs: The callers' side, in any order, with the program's side.
-        outputs: Likewise, each with its position among the program's outputs.
-        rounds: Whether float16 is rounded to, and handed out.
+        inputs: Each input as the caller sees it and as the program sees it, in any order.
+        outputs: Each output as the caller sees it, as the program sees it, and its position among the program's
+            outputs.
+        rounds: Whether float16 values are rounded to float16 and returned in that type.
         exact_types: Whether feeds must have exactly the declared types.
     """
 
@@ -84,10 +85,10 @@ class Border:
         self._exact_types = exact_types
 
     def arguments(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """The program's inputs, by native name, as they are held.
+        """Returns the program's inputs by native name, in the form in which values are held.
 
         Raises:
-            InputError: Inputs that are missing, unknown, of the wrong shape or type, or out of range.
+            InputError: An input is missing, unknown, of the wrong shape or type, or out of range.
         """
         unknown = sorted(feeds.keys() - {port.name for port in self.inputs})
         if unknown:
@@ -135,14 +136,14 @@ class Border:
         shape = port.shape
         fixed = [size for size in shape if isinstance(size, int)] if shape is not None else []
         if shape is not None and len(fixed) == len(shape):
-            # Core ML has no tensors without elements: one that means nothing stands for it.
+            # Core ML has no tensors without elements: the program returns a placeholder, which is replaced here.
             value = np.zeros(fixed) if 0 in fixed else value.reshape(fixed)
         # A fresh array: the value may be a view of a feed, a state or a constant.
         return value.astype(np.dtype(port.dtype), order="C", copy=True)
 
 
 def border_of(program: Program, function: Function, *, rounds: bool) -> Border:
-    """The border of a function: in ONNX terms where the model says how, else in native terms."""
+    """The border of a function: in ONNX terms if the metadata has the key ``edgekit.io``, else in native terms."""
     interface = program.interfaces.get(function.name, FunctionInterface((), (), ()))
     kinds = _output_types(function)
     inputs = {
@@ -168,7 +169,7 @@ def border_of(program: Program, function: Function, *, rounds: bool) -> Border:
         pairs = [(_recorded_port(item), _recorded_input(item, inputs)) for item in document["inputs"]]
         found = [(_recorded_port(item), positions[item["native_name"]]) for item in document["outputs"]]
         results = [(port, outputs[index], index) for port, index in found]
-        # What the ONNX model lacks (a class as a text, say) goes by its native name.
+        # Outputs that the ONNX model lacks (such as the class as a text) keep their native names.
         recorded = {index for _, index in found}
         results += [
             (_native_port(native, rounds=rounds), native, index)
@@ -185,7 +186,7 @@ def border_of(program: Program, function: Function, *, rounds: bool) -> Border:
 
 
 def _output_types(function: Function) -> list[TensorType | None]:
-    """Types of a function's outputs; None for what is no tensor."""
+    """Types of a function's outputs; None for an output that is not a numeric tensor."""
     types = {declared.name: declared.type for declared in function.inputs}
     for operation in function.block.operations:
         types.update({output.name: output.type for output in operation.outputs})
@@ -216,20 +217,20 @@ def _recorded_input(item: Mapping[str, Any], inputs: Mapping[str, _Native]) -> _
 
 
 def _checked_shape(port: Port, native: _Native, array: Array) -> Array:
-    """The array in the program's shape.
+    """Returns the array in the program's shape.
 
     Raises:
-        InputError: It does not have the shape that is declared.
+        InputError: The array does not have the declared shape.
     """
     assert native.kind is not None
     shape = port.shape
-    # Core ML has no inputs of rank 0: they come with one dimension.
+    # Core ML has no inputs of rank 0: callers may pass them with one dimension.
     if shape == () and array.shape == (1,):
         array = array.reshape(())
     _require_shape(port, array)
     target = native.kind.shape
     if array.size == 0 and target is not None:
-        # Core ML has no tensors without elements: one that nothing reads stands for it.
+        # Core ML has no tensors without elements: the program gets a placeholder that no operation reads.
         return np.zeros([1 if size is None else size for size in target], array.dtype)
     if target is not None and len(target) != array.ndim:
         array = _reshaped(array, target)
@@ -253,13 +254,13 @@ def _checked_shape(port: Port, native: _Native, array: Array) -> Array:
 
 
 def _require_shape(port: Port, array: Array) -> None:
-    """Raise InputError where the array has another shape than the port."""
+    """Raise InputError if the array does not have the port's shape."""
     if port.shape is not None and not _matches(port.shape, array.shape):
         raise InputError("wrong shape", subject=f"input {port.name!r}", expected=port.shape, found=array.shape)
 
 
 def _matches(wanted: Shape, found: tuple[int, ...]) -> bool:
-    """Whether a shape fits a declaration in which only whole numbers bind."""
+    """Whether a shape fits a declaration; dimensions declared as None or by a name fit any size."""
     return len(wanted) == len(found) and all(
         not isinstance(want, int) or want == got for want, got in zip(wanted, found, strict=True)
     )
@@ -281,10 +282,10 @@ def _reshaped(array: Array, target: tuple[int | None, ...]) -> Array:
 
 
 def _in_range(port: Port, array: Array, dtype: DataType) -> Array:
-    """The array itself, once it is sure that the program's type holds integers and doubles.
+    """Returns the array unchanged if the program's type can hold its integers or doubles.
 
     Raises:
-        InputError: A value does not fit.
+        InputError: A value does not fit the program's type.
     """
     target = dtype.numpy
     if array.dtype == np.float64:
@@ -310,7 +311,7 @@ def _in_range(port: Port, array: Array, dtype: DataType) -> Array:
 
 
 def state_types(function: Function) -> dict[str, TensorType]:
-    """The states that a function takes, by name."""
+    """Returns the types of the states that a function takes, by name."""
     return {
         declared.name: declared.type.wrapped
         for declared in function.inputs

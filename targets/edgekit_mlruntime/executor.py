@@ -1,8 +1,9 @@
-"""Plans a function once and executes it as often as wanted.
+"""Plans a function once and executes it any number of times.
 
-Planning resolves every name to a slot of one flat frame (nested blocks share it), looks up all kernels, sorts inputs
-into constants and results, and notes after which operation each result is dead. Constants, and ``constexpr_``
-operations with them, are read when an operation first needs them: loading stays quick, and unused ones cost nothing.
+Planning resolves every name to a slot of one flat frame (nested blocks share it), looks up all kernels, separates
+constant inputs from results of other operations, and notes after which operation each result is no longer needed.
+Constants, and the results of ``constexpr_`` operations, are read when an operation first needs them: loading stays
+quick, and unused constants cost nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from edgekit_mlruntime.registry import IOS_OF_OPSET, Call, Kernel, Parameter, fi
 
 
 class Constant:
-    """A value that never changes, made when first asked for."""
+    """A value that never changes, computed on first access."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make: Callable[[], Any] | None = make
@@ -48,7 +49,7 @@ class Constant:
 
 
 def _output(results: Constant, index: int) -> Any:
-    """One of the outputs of an operation that was computed as a constant."""
+    """Returns output number ``index`` of an operation that was computed as a constant."""
     return results.value[index]
 
 
@@ -110,7 +111,7 @@ class Step:
         return self.evaluate(self.inputs(frame))
 
     def inputs(self, frame: Sequence[Any]) -> dict[str, Any]:
-        """What the kernel is called with, by the operation's own names."""
+        """Returns the values that the kernel is called with, by the operation's input names."""
         if self._constants is None:
             self._constants = {
                 argument.name: argument.read(frame) for argument in self.arguments if argument.is_constant
@@ -124,7 +125,7 @@ class Step:
         return inputs
 
     def evaluate(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Run the kernel on these inputs; see :meth:`compute`."""
+        """Run the kernel on the given inputs; returns and raises as :meth:`compute` does."""
         try:
             result = self._function(self.call, **inputs)
         except Exception as error:
@@ -137,7 +138,7 @@ class Step:
         return [self._held(value, kind, inputs) for value, kind in zip(results, declared, strict=True)]
 
     def _held(self, value: Any, declared: ValueType, inputs: Mapping[str, Any]) -> Any:
-        """A result in the form in which it is held."""
+        """A kernel's result in the form in which values of the declared type are held."""
         if not isinstance(declared, TensorType) or isinstance(value, str):
             return value
         is_large = self._rounds and isinstance(value, np.ndarray) and value.size > IN_PLACE_FROM
@@ -158,7 +159,7 @@ class Step:
 
 
 def _fits(found: Sequence[int], declared: Sequence[int | None]) -> bool:
-    """Whether a shape is as declared; a loop, which small steps of long programs spend less time in than in ``all``."""
+    """Whether a shape is as declared; a loop, because ``all`` would cost small steps of long programs more time."""
     if len(found) != len(declared):
         return False
     for got, want in zip(found, declared, strict=True):  # noqa: SIM110
@@ -168,7 +169,7 @@ def _fits(found: Sequence[int], declared: Sequence[int | None]) -> bool:
 
 
 def _is_fresh(array: Array, inputs: Mapping[str, Any]) -> bool:
-    """Whether an array is neither an input nor a view of anything, so that nothing else can see it change."""
+    """Whether an array is neither an input nor a view of another array, so that it can be changed in place."""
     return array.flags.owndata and not any(
         array is value or (isinstance(value, list) and any(array is item for item in value))
         for value in inputs.values()
@@ -176,7 +177,10 @@ def _is_fresh(array: Array, inputs: Mapping[str, Any]) -> bool:
 
 
 Observer = Callable[[Step, Sequence[Any], list[Any]], None]
-"""Sees a step that was executed, the frame that it read from, and its outputs, which it may replace."""
+"""Called with a step that was executed, the frame that the step read from, and its outputs.
+
+An observer may replace items in the list of outputs.
+"""
 
 
 @dataclass
@@ -187,24 +191,24 @@ class BlockPlan:
     steps: list[Step] = field(default_factory=list)
     outputs: list[Source] = field(default_factory=list)
     used: set[int] = field(default_factory=set)
-    """Slots that the block, its nested blocks included, reads."""
+    """Slots that the block or its nested blocks read; in the finished plan, only those of enclosing blocks."""
 
 
 class FunctionPlan:
-    """A function, ready to be executed; one run at a time.
+    """A function, ready to be executed; supports one run at a time.
 
     Args:
         function: The function.
         rounds_to_half: Whether float16 values are rounded; False for ``float32`` mode.
-        seed: Of the random operations that bring no seed of their own.
-        subject: What errors name: the package.
+        seed: Seed of the random operations that specify none.
+        subject: What error messages name as their subject: the package.
 
     Raises:
-        UnsupportedOpsError: Operations without a kernel, all of them.
+        UnsupportedOpsError: The function has operations without a kernel; the error lists all of them.
     """
 
     def __init__(self, function: Function, *, rounds_to_half: bool, seed: int, subject: object) -> None:
-        # The families register themselves when they are imported.
+        # The kernel modules register their kernels when they are imported.
         import edgekit_mlruntime.kernels  # noqa: F401
 
         self.random = np.random.default_rng(seed)
@@ -217,7 +221,7 @@ class FunctionPlan:
         self._observer: Observer | None = None
 
     def run(self, arguments: Sequence[Any], observer: Observer | None = None) -> list[Any]:
-        """Execute the function on values as they are held; returns the outputs likewise.
+        """Execute the function; arguments and returned outputs are in the form in which values are held.
 
         Args:
             arguments: The function's inputs.
@@ -295,7 +299,7 @@ class _Planner:
         return plan
 
     def _note_last_uses(self, plan: BlockPlan, own: set[int]) -> None:
-        """Tell each step which of the block's own slots are dead after it."""
+        """Note at each step which of the block's own slots no later step needs."""
         alive = {source for source in plan.outputs if isinstance(source, int)}
         for step in reversed(plan.steps):
             touched = set(step.output_slots)
@@ -350,7 +354,7 @@ class _Planner:
         return Constant(make)
 
     def _step(self, operation: Operation, scope: Mapping[str, Source], types: Mapping[str, ValueType]) -> Step | None:
-        """The step of an operation; None, and a gap noted, where it cannot be executed."""
+        """Returns the step of an operation, or None after noting a gap if the operation cannot be executed."""
         inputs: dict[str, Sequence[Binding]] = dict(operation.inputs)
         inputs.update({name: [value] for name, value in operation.attributes.items()})
         kernel = find_kernel(operation.type, self._opset)
@@ -393,7 +397,7 @@ class _Planner:
         inputs: Mapping[str, Sequence[ValueType]],
         outputs: Sequence[ValueType],
     ) -> str:
-        """Why an operation cannot be executed; empty where it can."""
+        """Returns why an operation cannot be executed, or an empty string if it can."""
         if kernel is None:
             return f"the runtime has no kernel for it under {self._function.opset}"
         unknown = sorted(inputs.keys() - kernel.parameters.keys())

@@ -1,4 +1,4 @@
-"""The error of a program that cannot be executed on the values it got."""
+"""The error raised when a program cannot be executed on the given values."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from edgekit.errors import RequirementError
 
 
 class ExecutionError(RequirementError, RuntimeError):
-    """A run fails where Core ML fails as well, for what an operation was given; begins with Core ML's own words.
+    """An operation cannot be computed on the values it was given, and Core ML fails on them too.
+
+    The message begins with the text that Core ML uses.
 
     Args:
         message: What is wrong.
         operation: Name of the operation.
-        expected: What would have been right.
-        found: What is there instead.
+        expected: The value that would have been valid.
+        found: The value that was found.
     """
 
     def __init__(self, message: str, *, operation: str, expected: object = None, found: object = None) -> None:

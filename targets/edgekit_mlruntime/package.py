@@ -48,14 +48,14 @@ _FEATURE_KINDS = (
 
 
 _MODEL_BYTES = 2 << 30
-"""What protobuf can read."""
+"""Largest model file, in bytes: the most that protobuf can read."""
 
 
 def model_file(package: Path) -> Path:
     """The ``.mlmodel`` file inside a package, found through its manifest.
 
     Raises:
-        InputError: Not a package.
+        InputError: The folder is not a package.
     """
     manifest = package / "Manifest.json"
     if not manifest.exists():
@@ -69,10 +69,10 @@ def model_file(package: Path) -> Path:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """What a package names in one of its folders.
+    """Returns the path of a file that a package names in one of its folders.
 
     Raises:
-        InputError: It leads out of the folder.
+        InputError: The name leads out of the folder.
     """
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
         raise InputError("the package names a file outside of it", subject=folder, found=name)
@@ -80,13 +80,13 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def read_package(package: Path) -> Program:
-    """Read an ML Program; weights stay in their file, mapped.
+    """Read an ML Program; weights stay in their file, which is memory-mapped.
 
     Args:
         package: The ``.mlpackage`` folder.
 
     Raises:
-        InputError: Not a readable package, or its model is no ML Program.
+        InputError: The folder is not a readable package, or its model is not an ML Program.
     """
     path = model_file(package)
     data = read_regular(path, _MODEL_BYTES)
@@ -104,7 +104,7 @@ def read_package(package: Path) -> Program:
 
 
 class _ProgramReader:
-    """Turns messages into dataclasses."""
+    """Turns protobuf messages into the dataclasses of ``program``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -179,14 +179,18 @@ class _ProgramReader:
 
 
 def _known_shape(declared: TensorType) -> tuple[int, ...]:
-    """The shape of a constant."""
+    """The shape of a constant.
+
+    Raises:
+        InputError: A size of the shape is unknown.
+    """
     if declared.shape is None or None in declared.shape:
         raise InputError("a constant of unknown shape", found=declared)
     return tuple(size for size in declared.shape if size is not None)
 
 
 def _immediate_tensor(message: Any, declared: TensorType) -> Any:
-    """A tensor that is written in the protobuf itself."""
+    """Reads a tensor whose elements are in the protobuf rather than in a weight file."""
     shape = _known_shape(declared)
     dtype = declared.dtype
     if message.HasField("bytes"):
@@ -209,7 +213,7 @@ def _immediate_tensor(message: Any, declared: TensorType) -> Any:
 
 
 def _dimension(message: Any) -> int | None:
-    """The size of a dimension; None where it is unknown."""
+    """The size of a dimension, or None if it is unknown."""
     return int(message.constant.size) if message.HasField("constant") else None
 
 
@@ -224,7 +228,7 @@ def _element_type(number: int) -> DataType:
 
 
 def _value_type(message: Any) -> ValueType:
-    """A type."""
+    """Reads the type of a value."""
     if message.HasField("tensorType"):
         tensor = message.tensorType
         variadic = any(dimension.HasField("unknown") and dimension.unknown.variadic for dimension in tensor.dimensions)
@@ -243,12 +247,12 @@ def _value_type(message: Any) -> ValueType:
 
 
 def _named_types(messages: Any) -> list[NamedType]:
-    """Names with types."""
+    """Reads named, typed inputs or outputs."""
     return [NamedType(message.name, _value_type(message.type)) for message in messages]
 
 
 def _interface(message: Any) -> FunctionInterface:
-    """The features of a model or of one of its functions."""
+    """Reads the features of a model or of one of its functions."""
     return FunctionInterface(
         inputs=[_feature(feature) for feature in message.input],
         outputs=[_feature(feature) for feature in message.output],
@@ -257,7 +261,7 @@ def _interface(message: Any) -> FunctionInterface:
 
 
 def _feature(message: Any) -> Feature:
-    """One feature."""
+    """Reads one feature."""
     kind = next((kind for kind in _FEATURE_KINDS if message.type.HasField(kind)), "")
     array = message.type.multiArrayType
     defaults = ("intDefaultValue", "floatDefaultValue", "doubleDefaultValue")

@@ -1,4 +1,4 @@
-"""Pictures at the border of a program: which pixels a caller's input stands for."""
+"""Pictures at the border of a program: the pixels from which preprocessing makes a caller's input."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Picture:
     scale: float
     mean: Sequence[float]
     std: Sequence[float]
-    """Numbers a channel, or a single one for all."""
+    """One number per channel, or a single number for all channels, as for ``mean``."""
     color: str
-    """The order of the channels, in the pixels as in the input."""
+    """The order of the channels, the same in the pixels and in the input."""
     layout: str
     """The input's dimensions, such as ``NHWC``."""
 
     def pixels(self, array: Array) -> Array:
-        """The pixels that an input was made from, shape (1, channels, height, width), float32, not rounded."""
+        """Returns the pixels that an input was made from: (1, channels, height, width), float32, not rounded."""
         present = [letter for letter in "NCHW" if letter in self.layout]
         ordered = array.transpose([self.layout.index(letter) for letter in present])
         absent = tuple(axis for axis, letter in enumerate("NCHW") if letter not in self.layout)

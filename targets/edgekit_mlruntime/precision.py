@@ -1,7 +1,7 @@
 """How values are held while a program runs.
 
-float16 values are held as float32 arrays whose values a float16 can represent: kernels compute in float32 without
-converting back and forth, and a result is rounded once, where an fp16 program would round it.
+A float16 value is held as a float32 that float16 can represent: kernels compute in float32 without converting back and
+forth, and each result is rounded once, where an fp16 program would round it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ HELD_TYPES: dict[DataType, np.dtype[Any]] = {
 """The NumPy type that values of each element type are held in; types that cannot be held are missing."""
 
 _SMALL = 1024
-"""Elements up to which NumPy's conversion takes no longer than calling a session."""
+"""Largest number of elements for which NumPy's conversion takes no longer than calling a session."""
 
 _CHUNK = 131_072
-"""Elements converted at a time: what passes through float16 is then still in the processor's cache."""
+"""Number of elements converted at a time: the float16 values between the two casts then fit the processor's cache."""
 IN_PLACE_FROM = _CHUNK
-"""Arrays of more elements than this can be rounded in place; others are converted to new ones anyway."""
+"""Arrays with more elements than this can be rounded in place; smaller arrays are always converted to new arrays."""
 
 
 def round_to_half(values: Array, *, in_place: bool = False) -> Array:
@@ -36,7 +36,7 @@ def round_to_half(values: Array, *, in_place: bool = False) -> Array:
 
     Args:
         values: Array of any numeric type.
-        in_place: Whether ``values`` may be overwritten, which spares memory being got and given back.
+        in_place: Whether ``values`` may be overwritten, which saves an allocation.
     """
     if values.size <= _SMALL:
         with np.errstate(over="ignore"):
@@ -59,7 +59,7 @@ def round_to_half(values: Array, *, in_place: bool = False) -> Array:
 
 @functools.cache
 def _rounding_session() -> onnxruntime.InferenceSession:
-    """Conversion to float16 and back, for which ONNX Runtime has vector code; NumPy takes ten times as long."""
+    """A session that converts to float16 and back: ONNX Runtime has vector code, NumPy takes ten times as long."""
     types = onnx.TensorProto
     graph = onnx.helper.make_graph(
         [
@@ -72,7 +72,7 @@ def _rounding_session() -> onnxruntime.InferenceSession:
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 19)], ir_version=9)
     options = onnxruntime.SessionOptions()
-    # The optimizer would take the two conversions for superfluous.
+    # The optimizer would remove the two conversions as redundant.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -84,7 +84,7 @@ def hold(value: Any, dtype: DataType, *, rounds: bool, in_place: bool = False) -
     Args:
         value: Array or scalar of any numeric type.
         dtype: The declared element type.
-        rounds: Whether float16 values are to be rounded; without it they are taken as they are.
+        rounds: Whether values of type float16 are rounded to it; if not, they keep float32 precision.
         in_place: Whether rounding may overwrite ``value``.
     """
     array = np.asarray(value)

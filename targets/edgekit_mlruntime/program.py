@@ -1,4 +1,4 @@
-"""An ML Program as plain data: what the package's protobuf says, without the protobuf."""
+"""An ML Program as plain data: the content of the package's protobuf as dataclasses."""
 
 from __future__ import annotations
 
@@ -104,12 +104,12 @@ class TensorType:
 
     dtype: DataType
     shape: tuple[int | None, ...] | None
-    """None for a dimension known only at run time; None as a whole where even the rank is."""
+    """Size of each dimension, None if known only at run time; None in place of the tuple if the rank is unknown."""
 
 
 @dataclass(frozen=True)
 class ListType:
-    """A list of equal elements."""
+    """A list whose elements all have the same type; ``length`` is None if unknown."""
 
     element: ValueType
     length: int | None
@@ -146,8 +146,8 @@ class Value:
 
     type: ValueType
     read: Callable[[], Any]
-    """Returns a tensor as an array of ``type.dtype.numpy`` (mapped from the weight file where it lies there), a rank-0
-    string as str, a list or tuple as a Python list of such."""
+    """Returns a tensor as an array of ``type.dtype.numpy`` (memory-mapped if it is in the weight file), a rank-0 string
+    as str, a list or tuple as a Python list of these."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class NamedType:
 
 
 Binding = str | Value
-"""What an operation's input is bound to: the name of an earlier result, or a constant written in place."""
+"""The value of an operation's input: the name of an earlier result, or a constant."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Block:
-    """Operations in order of execution; ``outputs`` are the names of results."""
+    """Operations in order of execution; ``outputs`` are the names of the values that the block returns."""
 
     inputs: Sequence[NamedType]
     outputs: Sequence[str]
@@ -209,12 +209,12 @@ class Feature:
     kind: str
     """``multiArrayType``, ``imageType``, ``dictionaryType``, ``stringType``, ``int64Type``, ``stateType``, …"""
     optional_default: float | int | None = None
-    """The value that fills a left-out optional input; None where the input is required."""
+    """The value that fills an optional input that is left out, or None if the input is required."""
     shape: tuple[int, ...] = ()
     """Default shape of a multi-array."""
     enumerated_shapes: tuple[tuple[int, ...], ...] = ()
     shape_ranges: tuple[tuple[int, int | None], ...] = ()
-    """Lowest and highest size of each dimension (None: no upper bound), where the shape is a range."""
+    """Lowest and highest size of each dimension (None: no upper bound); empty if the shape is not a range."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""The part of Core ML's protobuf format that an ML Program needs, in a descriptor pool of its own.
+"""The part of Core ML's protobuf format that an ML Program needs, in a private descriptor pool.
 
 Field numbers are those of the published ``Model.proto``, ``FeatureTypes.proto`` and ``MIL.proto``. Fields that the
-runtime does not read are left out: protobuf skips what it does not know. Being private, the pool neither needs
-coremltools (whose import takes seconds) nor clashes with its classes when both are loaded.
+runtime does not read are left out: protobuf skips unknown fields. Because the pool is private, it neither needs
+coremltools (whose import takes seconds) nor clashes with the classes of coremltools when both are loaded.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-# One message a block: its name, then a line a field: number, name, type. "*" marks a repeated field, "map" one keyed by
-# strings, "?" a scalar whose presence counts (that of messages always does).
+# One block per message: its name, then one line per field: number, name, type. "*" marks a repeated field, "map" a map
+# with string keys, "?" a scalar field that tracks its presence (message fields always do).
 _MESSAGES = """
 Model
   1 specificationVersion int32
@@ -162,7 +162,7 @@ def _add_field(message: descriptor_pb2.DescriptorProto, number: int, name: str, 
     if kind in ("*", "map"):
         field.label = _Field.LABEL_REPEATED
     if kind == "map":
-        # protobuf insists on this spelling: the field's name in camel case, and "Entry".
+        # protobuf requires this name: the field's name in camel case, followed by "Entry".
         camel_case = "".join(part[0].upper() + part[1:] for part in name.split("_"))
         entry = message.nested_type.add(name=f"{camel_case}Entry")
         entry.options.map_entry = True
@@ -182,7 +182,7 @@ def _add_field(message: descriptor_pb2.DescriptorProto, number: int, name: str, 
 
 @functools.cache
 def model_class() -> Any:
-    """The message class of a whole model; ``model_class().FromString(data)`` reads an ``.mlmodel`` file."""
+    """The message class of a whole model; ``model_class().FromString(data)`` parses an ``.mlmodel`` file."""
     file = descriptor_pb2.FileDescriptorProto(name="edgekit_mlprogram.proto", package=_PACKAGE, syntax="proto3")
     for line in _MESSAGES.strip().splitlines():
         if not line.startswith(" "):

@@ -1,25 +1,25 @@
 """What a kernel is, and the table of all kernels.
 
 A kernel is a function that computes one operation. Its first parameter is the ``Call``; the others are named exactly as
-the operation's inputs, with MIL's documented defaults. What a kernel gets for an input follows from the annotation:
+the operation's inputs, with MIL's documented defaults. The annotation of a parameter says what the kernel gets:
 
     Array               the tensor, as an array (rank 0 included)
     list[Array]         a variadic input (list[Any] where its values may be lists)
     int, float, bool    the value of a one-element tensor, as a Python scalar
     str                 a string
     Ints                an integer tensor (shape, axes, strides …), flattened to a tuple of ints
-    Any                 what there is: a list, a dictionary
+    Any                 the value as it is: a list, a dictionary
     StateBuffer         a state
 
-each also ``| None``. A kernel returns an array (or NumPy scalar), or a tuple for several outputs.
+Each annotation may end in ``| None``. A kernel returns an array (or NumPy scalar), or a tuple for several outputs.
 
-Precision: values of type float16 are held as float32 arrays whose values a float16 can represent. So a kernel never
+Precision: values of type float16 are held as float32 arrays whose values float16 can represent. So a kernel never
 sees float16: it computes in float32, and the executor rounds the results to the declared output type. In ``float32``
-mode that rounding is left out. A kernel registered with ``raw=True`` only moves values, or makes them in the declared
-precision by itself (it can ask ``call.outputs`` and ``call.rounds_to_half``): its results are not rounded again.
+mode that rounding is left out. A kernel registered with ``raw=True`` only moves values, or computes them in the
+declared precision (which ``call.outputs`` and ``call.rounds_to_half`` tell): its results are not rounded again.
 
-Arrays that a kernel gets must not be written to: they may be constants, or shared. A result may be an input or a view
-of one. Any other belongs to the executor, which may round it in place: it must not be kept in the cache.
+A kernel must not write to the arrays that it gets: they may be constants, or shared. A result may be an input or a view
+of one. Any other result belongs to the executor, which may round it in place: a kernel must not keep it in the cache.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ KernelFunction = Callable[..., Any]
 _F = TypeVar("_F", bound=KernelFunction)
 
 IOS_OF_OPSET = {"CoreML5": 15, "CoreML6": 16, "CoreML7": 17, "CoreML8": 18, "CoreML9": 26}
-"""iOS version that an operator set's name stands for."""
+"""iOS version of each operator set, by the operator set's name."""
 
 
 @dataclass
 class StateBuffer:
-    """The content of one state: float16 values held as float32, as everywhere."""
+    """The content of one state; float16 values are held as float32."""
 
     value: Array
 
 
 class RunContext(typing.Protocol):
-    """What a kernel can ask of the run that it is part of."""
+    """What a kernel can use of the run that it is part of."""
 
     @property
     def random(self) -> np.random.Generator:
@@ -75,12 +75,12 @@ class Call:
     outputs: Sequence[ValueType]
     """Declared types of the outputs."""
     constant_inputs: frozenset[str]
-    """Inputs whose value never changes: what is derived from them may be kept in ``cache``."""
+    """Inputs whose value never changes: a kernel may keep values derived from them in ``cache``."""
     rounds_to_half: bool
-    """False in ``float32`` mode."""
+    """Whether float16 results are rounded; False in ``float32`` mode."""
     context: RunContext
     cache: dict[Any, Any] = field(default_factory=dict)
-    """Survives runs: sessions, index plans and the like."""
+    """What the kernel keeps from one run to the next, such as sessions and index plans."""
 
     @property
     def output(self) -> TensorType:
@@ -113,7 +113,7 @@ class Parameter:
     """An input of a kernel."""
 
     convert: Callable[[Any], Any] | None
-    """Brings a value into the form that the annotation asks for; None: as it is."""
+    """Converts a value to the annotated form; None if the kernel gets the value unchanged."""
     variadic: bool
     required: bool
 
@@ -137,7 +137,7 @@ def kernel(*names: str, opset: int = 15, raw: bool = False) -> Callable[[_F], _F
     Args:
         names: Operation types.
         opset: First iOS version whose operator set gives the operation this meaning.
-        raw: Whether results are left unrounded (see the module's text).
+        raw: Whether the executor leaves the results unrounded (see the module's docstring).
     """
 
     def register(function: _F) -> _F:
@@ -153,7 +153,7 @@ def kernel(*names: str, opset: int = 15, raw: bool = False) -> Callable[[_F], _F
 
 
 def find_kernel(name: str, opset: int) -> Kernel | None:
-    """The kernel of an operation under an operator set; None where there is none."""
+    """The kernel of an operation under the operator set of iOS ``opset``, or None if there is no kernel."""
     candidates = [entry for entry in _KERNELS.get(name, ()) if entry.opset <= opset]
     return max(candidates, key=lambda entry: entry.opset, default=None)
 
@@ -174,7 +174,7 @@ def _ints(value: Any) -> Ints:
 
 
 def _parameters(function: KernelFunction) -> dict[str, Parameter]:
-    """The inputs of a kernel, from its signature."""
+    """The inputs that a kernel's signature declares, by name."""
     hints = typing.get_type_hints(function)
     first, *others = inspect.signature(function).parameters.values()
     if hints.get(first.name) is not Call:
@@ -186,7 +186,7 @@ def _parameters(function: KernelFunction) -> dict[str, Parameter]:
 
 
 def _parameter(annotation: Any, required: bool) -> Parameter:
-    """How an input is passed, from its annotation."""
+    """How an input is passed to the kernel, according to its annotation."""
     kinds = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
     (kind,) = (kind for kind in kinds if kind is not type(None))
     if kind in (int, float, bool):

@@ -1,4 +1,4 @@
-"""The public face of the runtime: load a package, run it."""
+"""The public interface of the runtime: load a package, run it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from edgekit_mlruntime.registry import StateBuffer
 from edgekit_mlruntime.wide_integers import is_wide, require_fit
 
 _IN_HALF = "_cast_fp16"
-"""What coremltools puts behind the name of a value that it computes in float16."""
+"""The suffix that coremltools appends to the name of a value that it computes in float16."""
 
 Precision = Literal["declared", "float32"]
 
 
 class State:
-    """The states of one session of a stateful model; made by ``Runner.make_state``, zero at first."""
+    """The states of one session of a stateful model; made by ``Runner.make_state``, initially zero."""
 
     def __init__(self, types: Mapping[str, TensorType], *, rounds: bool) -> None:
         self._types = types
@@ -45,7 +45,7 @@ class State:
         """Replace the content of a state.
 
         Raises:
-            InputError: No such state, or another shape.
+            InputError: The model has no such state, or the value does not have the state's shape.
         """
         buffer = self._buffer(name)
         array = np.asarray(value)
@@ -66,12 +66,12 @@ class Runner:
         program: The program.
         function: Name of the function; None for the default one.
         precision: "declared" rounds where the program's types say so; "float32" computes float16 programs in float32.
-        seed: Of the random operations that bring no seed of their own.
-        subject: What errors name: the package.
+        seed: Seed of the random operations that specify none.
+        subject: What error messages name as their subject: the package.
 
     Raises:
-        InputError: No such function.
-        UnsupportedOpsError: Operations that the runtime lacks, all of them.
+        InputError: The program has no such function.
+        UnsupportedOpsError: The function has operations that the runtime lacks; the error lists all of them.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Runner:
 
     @property
     def has_states(self) -> bool:
-        """Whether a run takes states."""
+        """Whether the function has states, which :meth:`run` then needs."""
         return bool(self._state_types)
 
     def make_state(self) -> State:
@@ -126,15 +126,15 @@ class Runner:
         Args:
             feeds: Every input by name.
             state: From ``make_state``, for stateful models; changed by the run.
-            observer: Called after every operation, with what it read and made.
+            observer: Called after every operation with its step, the frame that it read from and its outputs.
 
         Returns:
             Every output by name: arrays; for classifiers the label and a dictionary of probabilities.
 
         Raises:
-            InputError: Inputs or states that are missing, unknown, or of the wrong shape or type.
-            ExecutionError: An operation cannot take what it was given, or of a model with 64-bit integers at its
-                border, one gives an integer that does not fit int32.
+            InputError: An input or state is missing, unknown, or of the wrong shape or type.
+            ExecutionError: An operation cannot be computed on its inputs, or, in a model with 64-bit integers at its
+                border, results in an integer that does not fit int32.
         """
         if self._state_types and state is None:
             raise InputError("the model has states", expected="state=runner.make_state()", found="no state")
@@ -151,33 +151,33 @@ class Runner:
         return self._border.results(results)
 
     def native_feeds(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """What the program is given for these inputs, by native name; float16 held as float32.
+        """Returns the arrays that the program gets for these inputs, by native name; float16 is held as float32.
 
         Raises:
-            InputError: Inputs that are missing, unknown, or of the wrong shape or type.
+            InputError: An input is missing, unknown, or of the wrong shape or type.
         """
         return self._border.arguments(feeds)
 
     def intermediates(self, feeds: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
-        """Values inside the program by their ONNX names, which the program's operations bear where it computes them.
+        """Returns values inside the program by their ONNX names, from which the program's names are derived.
 
-        Names that the program writes alike are left out, as are those that it does not have. float16 values come as
-        float32.
+        Names that become the same identifier in the program are left out, as are names that it does not have. float16
+        values are returned as float32.
 
         Raises:
-            InputError: Inputs that are missing, unknown, or of the wrong shape or type, or the model has states.
+            InputError: An input is missing, unknown, or of the wrong shape or type, or the model has states.
         """
         return self.run_showing(feeds, names)[1]
 
     def run_showing(
         self, feeds: Mapping[str, Array], names: Sequence[str], *, observer: Observer | None = None
     ) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The outputs of a run, and values inside the program: see :meth:`run` and :meth:`intermediates`.
+        """Returns the outputs of :meth:`run` and the values of :meth:`intermediates`, from one run.
 
         Args:
             feeds: Every input by name.
-            names: Of the values, as the ONNX model has them.
-            observer: Called before a value is shown.
+            names: ONNX names of the values inside the program.
+            observer: Called after every operation, before the operation's values are recorded.
         """
         written: dict[str, list[str]] = {}
         for name in names:
@@ -199,7 +199,7 @@ class Runner:
 
 
 def _both(first: Observer, second: Observer | None) -> Observer:
-    """An observer that calls two."""
+    """An observer that calls both, the first one first."""
     if second is None:
         return first
 
@@ -211,7 +211,7 @@ def _both(first: Observer, second: Observer | None) -> Observer:
 
 
 def _identifier(name: str) -> str:
-    """An ONNX name as a program may write it: letters, digits and underscores, no digit in front."""
+    """The identifier that an ONNX name becomes in a program: letters, digits and underscores, no digit in front."""
     text = re.sub(r"[^0-9A-Za-z_]", "_", name)
     return text if text and not text[0].isdigit() else f"_{text}"
 
@@ -225,11 +225,11 @@ def load(
         package: The ``.mlpackage`` folder.
         function: Name of the function to run; None for the default one.
         precision: "declared" rounds to float16 where the program declares it; "float32" does not.
-        seed: Of the random operations that bring no seed of their own.
+        seed: Seed of the random operations that specify none.
 
     Raises:
-        InputError: Not a readable ML Program package, or no such function.
-        UnsupportedOpsError: Operations that the runtime lacks, all of them.
+        InputError: The folder is not a readable ML Program package, or the program has no such function.
+        UnsupportedOpsError: The function has operations that the runtime lacks; the error lists all of them.
     """
     path = Path(package)
     return Runner(read_package(path), function, precision=precision, seed=seed, subject=path)

@@ -3,7 +3,7 @@
 Layout, little-endian, everything aligned to 64 bytes: a header (uint32 number of blobs, uint32 version); then for each
 blob a metadata record (uint32 sentinel 0xDEADBEEF, uint32 element type, uint64 size in bytes, uint64 offset of the
 data, uint64 padding in bits) and its data. Elements narrower than a byte are packed without gaps, lowest bit first; the
-padding says how many bits of the last byte are unused.
+padding is the number of unused bits in the last byte.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SENTINEL = 0xDEADBEEF
 _HEADER = struct.Struct("<II")
 _METADATA = struct.Struct("<IIQQQ")
 
-# Blob storage numbers element types in its own way.
+# Blob storage numbers element types differently from the protobuf.
 _BLOB_TYPES = {
     1: DataType.FLOAT16,
     2: DataType.FLOAT32,
@@ -47,7 +47,7 @@ _BLOB_TYPES = {
 
 @functools.lru_cache(maxsize=8)
 def _map_file(path: Path, _modified_ns: int) -> Array:
-    """The whole file, mapped read-only, as uint8."""
+    """The whole file as uint8, mapped read-only; the modification time is part of the cache's key."""
     with open_regular(path, _MOST_BYTES) as file:
         data = np.memmap(file, dtype=np.uint8, mode="r").view(np.ndarray)
     version = _HEADER.unpack_from(data.data)[1] if data.size >= _HEADER.size else None
@@ -62,7 +62,7 @@ def _map_file(path: Path, _modified_ns: int) -> Array:
 
 
 def pack_bits(array: Array, bits: int) -> Array:
-    """Elements of 1, 2 or 4 bits, several to a byte, the first in the lowest bits: what :func:`unpack_bits` reads."""
+    """Packs elements of 1, 2 or 4 bits into bytes, the first in the lowest bits, as :func:`unpack_bits` reads them."""
     levels = array.reshape(-1).astype(np.int8).view(np.uint8) & ((1 << bits) - 1)
     each = 8 // bits
     lined = np.pad(levels, (0, -len(levels) % each)).reshape(-1, each)
@@ -71,7 +71,7 @@ def pack_bits(array: Array, bits: int) -> Array:
 
 
 def unpack_bits(packed: Array, bits: int, count: int, *, signed: bool) -> Array:
-    """Widen elements of 1 to 7 bits, packed lowest bit first, to a byte each.
+    """Widens elements of 1 to 7 bits, packed lowest bit first, to one byte each.
 
     Args:
         packed: uint8, any shape.
@@ -103,7 +103,7 @@ def read_blob(path: Path, offset: int, dtype: DataType, shape: tuple[int, ...]) 
         Array of ``dtype.numpy``: a read-only view of the mapped file, or a copy for sub-byte elements.
 
     Raises:
-        InputError: The file is missing, cut short, or holds something else there.
+        InputError: The file is missing or cut short, or has no blob of the declared type and size at ``offset``.
     """
     try:
         data = _map_file(path, path.stat().st_mtime_ns)
@@ -116,7 +116,7 @@ def read_blob(path: Path, offset: int, dtype: DataType, shape: tuple[int, ...]) 
         raise InputError("no blob at this offset", subject=path, expected=f"{_SENTINEL:#x} at {offset}", found=sentinel)
     count = math.prod(shape)
     stored = _BLOB_TYPES.get(blob_type)
-    # Booleans have no blob type of their own.
+    # Blob storage has no type for booleans: they are stored as uint8.
     matches = stored is dtype or (dtype is DataType.BOOL and stored is DataType.UINT8)
     if not matches or size * 8 - padding != count * dtype.bits or start + size > data.size:
         raise InputError(

@@ -1,7 +1,8 @@
-"""Whether int32 holds what stands for int64: models with 64-bit integers at their border are checked as they run.
+"""Checks that int32 holds the integers of a model that has 64-bit integers at its border, while the model runs.
 
-Core ML's widest integer is int32, and what arithmetic does that leaves it is not documented. Here it wraps around, as
-processors have it. In a program made of a model of 64-bit integers that would be a wrong result that nobody notices.
+Core ML's widest integer is int32, and its behavior on overflow is not documented. In this runtime int32 wraps around,
+as it does on processors. In a program made from a model with 64-bit integers, an overflow would be an unnoticed wrong
+result.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _exact(value: Any) -> Array:
 
 
 def _rough(value: Any) -> Array:
-    """Near enough where the exact result may leave int64 too."""
+    """float64, accurate enough for the check of operations whose exact result may exceed int64 too."""
     return np.asarray(value, np.float64)
 
 
@@ -34,7 +35,7 @@ def _power(x: Array, y: Array) -> Array:
 
 
 def _quotient(x: Array, y: Array) -> Array:
-    """Only the least integer divided by -1 leaves int32."""
+    """Returns ``x / y``; only the least int32 divided by -1 does not fit int32."""
     return _rough(x) / np.where(y == 0, 1, y)
 
 
@@ -56,7 +57,7 @@ def _running_sum(x: Array, axis: int = 0, exclusive: bool = False, reverse: bool
 
 
 def _finite(x: Array) -> Array:
-    """Whole numbers of what is finite; infinities and NaN have no integer in any width."""
+    """Returns the whole parts of finite floats; infinities and NaN, which fit no integer type, become 0."""
     return np.where(np.isfinite(x), np.trunc(_rough(x)), 0) if x.dtype.kind == "f" else np.zeros(1)
 
 
@@ -79,13 +80,16 @@ ARITHMETIC: dict[str, Callable[..., Array]] = {
     "square": lambda x: np.square(_rough(x)),
     "sub": lambda x, y: _exact(x) - _exact(y),
 }
-"""Of operations that can leave int32, their results without a limit; of ``cast``, what it is made of."""
+"""For each operation that can overflow int32, a function that computes its result in a wider type.
+
+The function of ``cast`` returns the whole parts of what is converted.
+"""
 SCATTERING: dict[str, Callable[..., Array]] = {
     "scatter": scatter,
     "scatter_along_axis": scatter_along_axis,
     "scatter_nd": scatter_nd,
 }
-"""Operations that add to integers or multiply them at some places: their kernels take numbers without a limit too."""
+"""Operations that add to or multiply integers at given indices: their kernels can compute in float64 as well."""
 
 
 def is_wide(dtypes: Iterable[str]) -> bool:
@@ -94,16 +98,16 @@ def is_wide(dtypes: Iterable[str]) -> bool:
 
 
 def _scattered(step: Step, inputs: Mapping[str, Any]) -> Array:
-    """What a scattering operation gives without a limit."""
+    """Returns the result of a scattering operation computed in float64."""
     wide = {name: _rough(inputs[name]) for name in ("data", "updates")}
     return SCATTERING[step.call.op_type](step.call, **{**inputs, **wide})
 
 
 def require_fit(step: Step, frame: Sequence[Any], results: Sequence[Any]) -> None:
-    """Look at an operation that was executed.
+    """Check the result of an operation that was executed.
 
     Raises:
-        ExecutionError: An integer of its result does not fit int32.
+        ExecutionError: An integer of the exact result does not fit int32.
     """
     op_type = step.call.op_type
     can_leave = op_type in ARITHMETIC or op_type in SCATTERING

@@ -1,4 +1,4 @@
-"""The kernels, one file a family; a file added to this folder is found by itself."""
+"""The kernels, one file per family of operations; every module in this folder is imported automatically."""
 
 from __future__ import annotations
 

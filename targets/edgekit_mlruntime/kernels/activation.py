@@ -14,7 +14,7 @@ from edgekit_mlruntime.registry import Call, kernel
 
 
 def _sigmoid(call: Call, x: Array) -> Array:
-    """``1 / (1 + exp(-x))``, spelt out: ONNX's operator is quicker, but ONNX Runtime's is noise below ``x = -12``."""
+    """``1 / (1 + exp(-x))``, not as ONNX's operator: ONNX Runtime's is faster, but inaccurate below ``x = -12``."""
     result = exponential(call, np.negative(x))
     np.add(result, 1, out=result)
     np.reciprocal(result, out=result)

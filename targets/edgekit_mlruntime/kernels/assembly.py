@@ -1,4 +1,4 @@
-"""Operations that put tensors together or enlarge them."""
+"""Operations that join tensors or enlarge them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgekit_mlruntime.registry import Call, Ints, kernel
 
 @kernel("concat", raw=True)
 def concat(call: Call, values: list[Array], axis: int, interleave: bool = False) -> Array:
-    """Concatenate along an axis; interleaved, slice ``i`` of every operand comes before slice ``i + 1`` of any.
+    """Concatenate along an axis; with ``interleave``, slice ``i`` of every operand comes before any slice ``i + 1``.
 
     A tensor of rank 0 counts as a vector of one element.
     """

@@ -25,7 +25,7 @@ def scaled_dot_product_attention(
         attn_mask: Broadcastable to [B, *, L, S]: bool (False: leave out) or float (added to the scores).
 
     Returns:
-        [B, *, L, EV]; NaN where a mask leaves nothing.
+        [B, *, L, EV]; NaN in rows where the mask excludes every key.
     """
     scaled = query * np.float32(1 / math.sqrt(query.shape[-1]))
     weights = product(call, "scores", {"scaled": scaled, "key": key}, transposed=True)

@@ -13,10 +13,10 @@ from edgekit_mlruntime.registry import Call, kernel
 
 @kernel("cast", raw=True)
 def cast(call: Call, x: Array, dtype: str) -> Array:
-    """Convert elements to the declared output type, which ``dtype`` names as well.
+    """Convert elements to the declared output type, which is also what ``dtype`` names.
 
-    Floats lose their fraction on the way to integers, and saturate, NaN becoming 0, as ARM's conversion instructions
-    do; integers wrap around; everything but zero is True.
+    Floats are truncated to integers and saturate, NaN becomes 0, as with ARM's conversion instructions. Integers wrap
+    around. As a bool, every value except zero is True.
     """
     target = call.output.dtype
     held = HELD_TYPES[target]
@@ -28,9 +28,9 @@ def cast(call: Call, x: Array, dtype: str) -> Array:
 
 
 def float_to_integer(x: Array, target: np.dtype[Any]) -> Array:
-    """Truncate towards zero; values out of range become the nearest one in range, NaN becomes 0."""
+    """Truncate toward zero; values out of range become the nearest integer in range, NaN becomes 0."""
     limits = np.iinfo(target)
-    # A float cannot hold the upper limit of int32 or int64 exactly: what reaches it is set apart from what converts.
+    # A float cannot hold the upper limit of int32 or int64 exactly: values that reach a limit are replaced separately.
     whole = np.trunc(x)
     too_high = whole >= float(limits.max)
     too_low = whole <= float(limits.min)

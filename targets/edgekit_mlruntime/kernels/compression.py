@@ -14,7 +14,7 @@ from edgekit_mlruntime.weights import unpack_bits
 
 @kernel("constexpr_affine_dequantize", opset=16)
 def constexpr_affine_dequantize(call: Call, quantized_data: Array, zero_point: Array, scale: Array, axis: int) -> Array:
-    """``scale * (quantized_data - zero_point)``; scalars, or vectors along ``axis``."""
+    """``scale * (quantized_data - zero_point)``; ``scale`` and ``zero_point`` are scalars or vectors along ``axis``."""
     levels = quantized_data.astype(np.float32)
     levels -= along_axis(zero_point, axis, levels.ndim)
     levels *= along_axis(scale, axis, levels.ndim)
@@ -23,7 +23,7 @@ def constexpr_affine_dequantize(call: Call, quantized_data: Array, zero_point: A
 
 @kernel("constexpr_cast", opset=16)
 def constexpr_cast(call: Call, source_val: Array, output_dtype: str) -> Array:
-    """float16 to float32."""
+    """Convert float16 to float32; float16 is held as float32, so the values stay as they are."""
     return source_val
 
 
@@ -56,11 +56,11 @@ def constexpr_lut_to_dense(call: Call, indices: Array, lut: Array, vector_axis: 
     Args:
         call: The operation.
         indices: Unsigned integers [*D].
-        lut: [*G, entries, vector size]: one table for each of the G blocks that a dimension is divided into.
-        vector_axis: Dimension along which the elements of an entry lie; may be left out where entries have one element.
+        lut: [*G, entries, vector size]: one table per block; dimension i of ``indices`` is divided into G[i] blocks.
+        vector_axis: Dimension along which the elements of an entry lie; optional if entries have one element.
 
     Returns:
-        [*D], the dimension ``vector_axis`` multiplied by the vector size.
+        [*D], with the size of dimension ``vector_axis`` multiplied by the vector size.
     """
     return _look_up(indices, lut, vector_axis)
 
@@ -69,7 +69,7 @@ def constexpr_lut_to_dense(call: Call, indices: Array, lut: Array, vector_axis: 
 def constexpr_lut_to_sparse(
     call: Call, indices_mask: Array, indices_nonzero_data: Array, lut: Array, vector_axis: int | None = None
 ) -> tuple[Array, Array]:
-    """``constexpr_lut_to_dense`` of the elements where ``indices_mask`` is 1.
+    """``constexpr_lut_to_dense``, only for the elements where ``indices_mask`` is 1.
 
     Returns:
         The mask of the result, uint8, and the result's elements under it, in row-major order.
@@ -84,9 +84,9 @@ def constexpr_lut_to_sparse(
 
 @kernel("constexpr_blockwise_shift_scale", opset=18)
 def constexpr_blockwise_shift_scale(call: Call, data: Array, scale: Array, offset: Array | None = None) -> Array:
-    """``scale * (data - offset)``, where each ``scale`` and ``offset`` holds for a block of ``data``.
+    """``scale * (data - offset)``, where each element of ``scale`` and ``offset`` applies to one block of ``data``.
 
-    Both have the rank of ``data``; a block has ``data.shape / scale.shape`` elements.
+    ``scale`` and ``offset`` have the rank of ``data``; a block has the shape ``data.shape / scale.shape``.
     """
     return _shift_scale(data, scale, offset)
 
@@ -95,7 +95,7 @@ def constexpr_blockwise_shift_scale(call: Call, data: Array, scale: Array, offse
 def constexpr_sparse_blockwise_shift_scale(
     call: Call, data_mask: Array, nonzero_data: Array, scale: Array, offset: Array | None = None
 ) -> tuple[Array, Array]:
-    """``constexpr_blockwise_shift_scale`` of the elements where ``data_mask`` is 1.
+    """``constexpr_blockwise_shift_scale``, only for the elements where ``data_mask`` is 1.
 
     Returns:
         The mask, and the result's elements under it, in row-major order.
@@ -105,7 +105,7 @@ def constexpr_sparse_blockwise_shift_scale(
 
 
 def _spread(values: Array, mask: Array) -> Array:
-    """An array of the mask's shape with ``values``, in row-major order, where it is not 0."""
+    """An array of the mask's shape with ``values``, in row-major order, where the mask is not 0, and 0 elsewhere."""
     dense = np.zeros(mask.shape, values.dtype)
     dense[mask != 0] = values
     return dense
@@ -129,8 +129,8 @@ def _look_up(indices: Array, lut: Array, vector_axis: int | None) -> Array:
 
 
 def _shift_scale(data: Array, scale: Array, offset: Array | None) -> Array:
-    """``scale * (data - offset)`` by blocks."""
-    # Each dimension as (blocks, elements of a block).
+    """``scale * (data - offset)``, each element of ``scale`` and ``offset`` for one block of ``data``."""
+    # Each dimension is split in two: blocks, and elements within a block.
     split = [part for size, count in zip(data.shape, scale.shape, strict=True) for part in (count, size // count)]
     once = [part for count in scale.shape for part in (count, 1)]
     values = data.astype(np.float32).reshape(split)

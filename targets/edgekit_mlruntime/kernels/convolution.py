@@ -67,15 +67,15 @@ def conv_transpose(
 
     Takes ``x`` [n, C_in, *D] and ``weight`` [C_in, C_out/groups, *K]. The uncropped result has
     ``(D - 1) * stride + (K - 1) * dilation + 1`` elements in each dimension. ``custom`` cuts ``pad`` off it; ``same``
-    and ``same_lower`` leave ``D * stride`` elements; ``output_shape`` fixes the size and leaves open only where to cut.
-    Where more is asked for than there is, the rest is the bias alone.
+    and ``same_lower`` leave ``D * stride`` elements; ``output_shape`` fixes the size, so that the padding only says
+    where to cut. If the requested size exceeds the uncropped one, the additional elements are the bias.
     """
     windows = Windows.over(weight.shape[2:], strides, dilations)
     sizes = zip(x.shape[2:], windows.strides, windows.extents, strict=True)
     full = tuple((size - 1) * stride + extent for size, stride, extent in sizes)
     wanted = tuple(output_shape[2:]) if output_shape else None
     padding = _cropping(windows, x.shape[2:], full, wanted, pad_type, pad)
-    # ONNX's operator cannot extend the result at will: that is done afterwards.
+    # ONNX's operator cannot extend the result by any number of elements: the result is extended afterward.
     cropped = tuple((before, max(after, 0)) for before, after in padding)
     spatial = tuple(size - before - after for size, (before, after) in zip(full, cropped, strict=True))
     result = run_onnx_op(
@@ -105,7 +105,7 @@ def conv_transpose(
 def _cropping(
     windows: Windows, spatial: Sequence[int], full: Ints, wanted: Ints | None, pad_type: str, pad: Ints | None
 ) -> Padding:
-    """What to cut off before and after each dimension of the uncropped result; negative: what to add."""
+    """Number of elements to cut off before and after each dimension of the uncropped result; negative: to add."""
     if pad_type in ("valid", "custom"):
         padding = pairs(pad if pad_type == "custom" else None, len(full))
         if wanted is None:

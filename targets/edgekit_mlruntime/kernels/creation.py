@@ -25,7 +25,7 @@ def fill_like(call: Call, ref_tensor: Array, value: float = 0.0) -> Array:
 
 @kernel("range_1d")
 def range_1d(call: Call, end: float, start: float, step: float) -> Array:
-    """``start``, ``start + step``, … up to but without ``end``."""
+    """``start``, ``start + step``, … up to but not including ``end``."""
     return np.arange(max(0, math.ceil((end - start) / step))) * step + start
 
 
@@ -33,7 +33,7 @@ def range_1d(call: Call, end: float, start: float, step: float) -> Array:
 def one_hot(
     call: Call, indices: Array, one_hot_vector_size: int, axis: int = -1, on_value: float = 1, off_value: float = 0
 ) -> Array:
-    """Vectors along a new axis: ``on_value`` at the index, if it is in range, and ``off_value`` elsewhere."""
+    """Vectors along a new axis: ``on_value`` at the index, if the index is in range, and ``off_value`` elsewhere."""
     axis = axis + indices.ndim + 1 if axis < 0 else axis
     positions = np.arange(one_hot_vector_size).reshape(-1, *(1,) * (indices.ndim - axis))
     held = HELD_TYPES[call.output.dtype].type
@@ -49,13 +49,13 @@ def shape(call: Call, x: Array) -> Array:
 
 @kernel("non_zero", raw=True)
 def non_zero(call: Call, x: Array) -> Array:
-    """Indices of what is not zero, one a row."""
+    """Indices of the elements that are not zero, one per row."""
     return np.argwhere(x)
 
 
 @kernel("band_part", raw=True)
 def band_part(call: Call, x: Array, lower: int = -1, upper: int = -1) -> Array:
-    """Keep ``lower`` diagonals below and ``upper`` above the main one of each matrix, all for -1; the rest is 0."""
+    """Keep ``lower`` diagonals below and ``upper`` above the main diagonal of each matrix (-1: all); the rest is 0."""
     rows, columns = np.ogrid[: x.shape[-2], : x.shape[-1]]
     kept = np.ones(x.shape[-2:], np.bool_)
     if lower >= 0:
@@ -67,7 +67,7 @@ def band_part(call: Call, x: Array, lower: int = -1, upper: int = -1) -> Array:
 
 @kernel("cumsum")
 def cumsum(call: Call, x: Array, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Array:
-    """Running sum along an axis, from the end where ``reverse``; ``exclusive`` leaves each element itself out."""
+    """Running sum along an axis, from the end if ``reverse``; with ``exclusive``, without the element itself."""
     source = np.flip(x, axis) if reverse else x
     total = np.cumsum(source, axis, dtype=x.dtype)
     if exclusive:

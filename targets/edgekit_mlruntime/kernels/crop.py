@@ -1,4 +1,4 @@
-"""Cutting images out of images."""
+"""Cropping of images, and resizing of boxes within images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgekit_mlruntime.registry import Call, Ints, kernel
 
 @kernel("crop", raw=True)
 def crop(call: Call, x: Array, crop_height: Ints, crop_width: Ints) -> Array:
-    """Leave out the first and last rows and columns of the last two axes."""
+    """Remove the given numbers of first and last rows and columns, the last two axes."""
     height, width = x.shape[-2:]
     return x[..., crop_height[0] : height - crop_height[1], crop_width[0] : width - crop_width[1]]
 
@@ -29,22 +29,23 @@ def crop_resize_by_roi(
     sampling_mode: str = "DEFAULT",
     pad_value: float = 0.0,
 ) -> Array:
-    """Resize boxes cut out of images with bilinear interpolation.
+    """Cut boxes out of images and resize them with bilinear interpolation.
 
     Args:
         call: The operation.
         x: [B, C, H, W].
-        roi: [N, 1, 4, 1, 1], boxes to be cut out of every image; or [N, 1, 5, 1, 1], the index of an image before each.
+        roi: [N, 1, 4, 1, 1]: boxes to be cut out of every image; or [N, 1, 5, 1, 1]: for each box, the index of its
+            image and the box.
         target_height: Height of the results.
         target_width: Width of the results.
-        normalized_coordinates: Whether 1 stands for the last row or column.
+        normalized_coordinates: Whether the coordinate 1 is the last row or column.
         spatial_scale: Multiplies the coordinates.
         box_coordinate_mode: Order and meaning of the coordinates.
         sampling_mode: The grid within a box, as in ``resize_bilinear``.
-        pad_value: Taken for points outside of the image (iOS 16).
+        pad_value: Value of points outside of the image (iOS 16).
 
     Returns:
-        [N, B, C, target_height, target_width], or [N, 1, …] where each box has its image.
+        [N, B, C, target_height, target_width], or [N, 1, …] if each box names its image.
     """
     table = roi.reshape(roi.shape[0], -1)
     boxes = _corners(table[:, -4:] * np.float64(spatial_scale), box_coordinate_mode)
@@ -68,7 +69,7 @@ def crop_resize(
     sampling_mode: str = "DEFAULT",
     pad_value: float = 0.0,
 ) -> Array:
-    """``crop_resize_by_roi`` with ``boxes`` [N, 4], box i out of the image ``box_indices[i]`` (default: i).
+    """``crop_resize_by_roi`` with ``boxes`` [N, 4]; box i is cut out of image ``box_indices[i]`` (default: image i).
 
     Returns:
         [N, C, target_height, target_width].
@@ -85,11 +86,11 @@ _BOX_MODES = {
     "CENTER_SIZE_HEIGHT_FIRST": (True, False),
     "CENTER_SIZE_WIDTH_FIRST": (True, True),
 }
-"""Of each ``box_coordinate_mode``: whether a box is centre and size, and whether width comes before height."""
+"""For each ``box_coordinate_mode``: whether a box is center and size, and whether width comes before height."""
 
 
 def _corners(boxes: Array, mode: str) -> Array:
-    """Boxes [N, 4] as first row, first column, last row, last column."""
+    """Convert boxes [N, 4] to first row, first column, last row, last column."""
     centred, width_first = _BOX_MODES[mode]
     if width_first:
         boxes = boxes[:, [1, 0, 3, 2]]

@@ -20,7 +20,7 @@ def non_maximum_suppression_by_score(
     max_boxes: int,
     per_class_suppression: bool = False,
 ) -> tuple[Array, Array, Array, Array]:
-    """Choose boxes in the order of their scores, none of which overlaps an earlier one too much.
+    """Choose boxes in the order of their scores, and drop boxes that overlap an earlier one too much.
 
     A box's score is that of its best class. If no score reaches ``score_threshold``, the best box is chosen anyway.
 
@@ -28,10 +28,10 @@ def non_maximum_suppression_by_score(
         call: The operation.
         boxes: [n, B, 4]: centre (x, y), width, height.
         scores: [n, B, K].
-        iou_threshold: Boxes are dropped whose intersection over union with an earlier one is greater.
-        score_threshold: Boxes are left out whose score is less.
-        max_boxes: Number of boxes at most.
-        per_class_suppression: Whether boxes drop only those of the same best class.
+        iou_threshold: A box is dropped if its intersection over union with an earlier one is greater than this.
+        score_threshold: Boxes with a lower score are left out.
+        max_boxes: Maximum number of boxes.
+        per_class_suppression: Whether a box drops only boxes with the same best class.
 
     Returns:
         Boxes [n, max_boxes, 4] and scores [n, max_boxes, K], filled up with 0; indices [n, max_boxes], filled up with
@@ -54,15 +54,15 @@ def non_maximum_suppression(
     max_boxes: int,
     per_class_suppression: bool = False,
 ) -> tuple[Array, Array, Array]:
-    """``non_maximum_suppression_by_score`` without a score threshold, the boxes along the last axis.
+    """``non_maximum_suppression_by_score`` without a score threshold, and with the boxes along the last axis.
 
     Args:
         call: The operation.
         boxes: [n, 4, B]: centre (x, y), width, height.
         scores: [n, K, B].
-        iou_threshold: Boxes are dropped whose intersection over union with an earlier one is greater.
-        max_boxes: Number of boxes at most.
-        per_class_suppression: Whether boxes drop only those of the same best class.
+        iou_threshold: A box is dropped if its intersection over union with an earlier one is greater than this.
+        max_boxes: Maximum number of boxes.
+        per_class_suppression: Whether a box drops only boxes with the same best class.
 
     Returns:
         Boxes [n, 4, max_boxes] and scores [n, K, max_boxes], filled up with 0; indices [n, max_boxes], filled up with
@@ -108,7 +108,7 @@ def _overlap(box: Array, others: Array) -> Array:
 
 
 def _collect(boxes: Array, scores: Array, chosen: list[Array], max_boxes: int) -> tuple[Array, Array, Array]:
-    """Boxes, scores and indices of the chosen ones, filled up to ``max_boxes``."""
+    """Boxes, scores and indices of the chosen boxes, filled up to ``max_boxes``."""
     out_boxes = np.zeros((len(chosen), max_boxes, boxes.shape[2]), np.float32)
     out_scores = np.zeros((len(chosen), max_boxes, scores.shape[2]), np.float32)
     out_indices = np.full((len(chosen), max_boxes), _PADDING_INDEX, np.int32)

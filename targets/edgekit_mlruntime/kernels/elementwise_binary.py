@@ -28,7 +28,7 @@ _FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "sub": np.subtract,
 }
 _EXACT = frozenset({"maximum", "minimum"})
-"""What makes of float16 values a float16: there is nothing to round."""
+"""Operations whose results on float16 values are float16 values: they need no rounding."""
 
 
 def _register(name: str, function: Callable[[Array, Array], Array]) -> None:
@@ -46,7 +46,7 @@ for _name, _function in _FUNCTIONS.items():
 
 @kernel("real_div")
 def real_div(call: Call, x: Array, y: Array) -> Array:
-    """``x / y``; integers are divided as C does it, towards zero, and by zero give zero."""
+    """``x / y``; integer quotients are truncated toward zero as in C, and division of an integer by zero returns 0."""
     if x.dtype.kind == "f":
         return np.divide(x, y)
     quotient = np.floor_divide(x, y)
@@ -56,7 +56,7 @@ def real_div(call: Call, x: Array, y: Array) -> Array:
 
 @kernel("pow")
 def power(call: Call, x: Array, y: Array) -> Array:
-    """``x ** y``; integers wrap around, and negative powers of them are truncated to an integer."""
+    """``x ** y``; integers wrap around, and negative powers of integers are truncated to an integer."""
     if y.size == 1 and y.flat[0] == 2:
         return np.broadcast_to(np.square(x), np.broadcast_shapes(x.shape, y.shape))
     if x.dtype.kind == "f" or y.dtype.kind == "f":
@@ -72,9 +72,9 @@ def _is_whole(exponent: Array) -> bool:
 
 
 def _power_of_signed(x: Array, exponent: Array) -> Array:
-    """``np.power`` by one whole exponent; of numbers below zero that alone takes 30 times as long (NumPy 2.4).
+    """``np.power`` by one whole exponent, without its slow path: negative bases take 30 times as long (NumPy 2.4).
 
-    The cube in the tanh form of GELU is such a power.
+    The tanh form of GELU has such a power, a cube.
     """
     magnitudes = np.power(np.abs(x), exponent)
     return np.copysign(magnitudes, x) if exponent % 2 else magnitudes

@@ -12,7 +12,7 @@ from edgekit_mlruntime.program import Array, DataType
 from edgekit_mlruntime.registry import Call, kernel
 
 EXPONENTIAL_COST = 10
-"""Multiply-adds that an exponential function is worth."""
+"""Estimated cost of an exponential function, in multiply-adds."""
 
 _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "abs": np.abs,
@@ -36,7 +36,7 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "tanh": np.tanh,
 }
 _EXACT = frozenset({"abs", "ceil", "floor", "round", "sign"})
-"""What makes of every float16 a float16: there is nothing to round."""
+"""Operations whose result on a float16 value is a float16 value: they need no rounding."""
 
 
 def _register(name: str, function: Callable[[Array], Array]) -> None:
@@ -94,7 +94,7 @@ def rsqrt(call: Call, x: Array, epsilon: float | None = None) -> Array:
 
 
 def _shifted(call: Call, x: Array, epsilon: float | None, default: float) -> Array:
-    """``x + epsilon``; a left-out epsilon has the element type of ``x``, in which a small one may be 0."""
+    """``x + epsilon``; the default is rounded to the declared element type of ``x`` and may become 0 in float16."""
     if epsilon is None:
         half = call.input_type("x").dtype is DataType.FLOAT16
         epsilon = float(np.float16(default) if half else np.float32(default))
@@ -108,7 +108,7 @@ def clip(call: Call, x: Array, alpha: float, beta: float) -> Array:
 
 
 def clamp(x: Array, low: float, high: float) -> Array:
-    """Limit ``x`` to ``[low, high]``: one pass over memory, and faster in NumPy than even a lone ``maximum``."""
+    """Limit ``x`` to ``[low, high]`` in one pass over memory; faster in NumPy than even a single ``maximum``."""
     limited: Array = np.clip(x, low, high)
     return limited
 

@@ -1,8 +1,8 @@
 """Operations that read and write at indices.
 
 Up to iOS 16 a negative index counts from the end; from iOS 17 on it is out of range. What an index out of range reads
-or writes is undefined in Core ML, unless ``validate_indices`` makes it an error. Here it shows: it reads NaN (integer
-types: their lowest value), and what it writes is lost.
+or writes is undefined in Core ML, unless ``validate_indices`` makes it an error. In this runtime such an index reads
+NaN (integer types: their lowest value), so that it is noticed, and writes nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LAST_WITH_NEGATIVE_INDICES = 16
 
 
 class _Positions:
-    """Indices into dimensions, brought into range."""
+    """Indices into dimensions: negative indices are resolved, and indices out of range become 0 and are marked."""
 
     def __init__(self, call: Call, indices: list[Array], sizes: list[int], validate: bool) -> None:
         self.indices: list[Array] = []
         self.invalid: Array | None = None
-        """Where any of the indices is out of range; None: nowhere."""
+        """True where any of the indices is out of range; None if all are in range."""
         for index, size in zip(indices, sizes, strict=True):
             wide = index.astype(np.int64)
             if call.opset <= _LAST_WITH_NEGATIVE_INDICES:
@@ -44,7 +44,7 @@ class _Positions:
             self.indices.append(wide)
 
     def mark(self, values: Array, batch: int) -> Array:
-        """Replace what was read out of range; the indices' dimensions begin at ``batch`` in the values."""
+        """Replace values read at indices out of range; the indices' dimensions begin at axis ``batch`` of them."""
         if self.invalid is None:
             return values
         lowest: Any = np.nan if values.dtype.kind == "f" else False
@@ -58,13 +58,13 @@ class _Positions:
 def gather(
     call: Call, x: Array, indices: Array, axis: int = 0, batch_dims: int = 0, validate_indices: bool = False
 ) -> Array:
-    """``x[..., indices, ...]`` with ``indices`` at ``axis``; the first ``batch_dims`` dimensions go in step."""
+    """``x[..., indices, ...]`` with ``indices`` at ``axis``; the first ``batch_dims`` dimensions are shared by both."""
     axis %= x.ndim
     positions = _Positions(call, [indices], [x.shape[axis]], validate_indices)
     (index,) = positions.indices
     if not batch_dims:
         return positions.mark(np.take(x, index, axis=axis), axis)
-    # Dimensions of x: batch, between batch and axis, axis, the rest. Those of indices: batch, own.
+    # Dimensions of x: batch, those between batch and axis, axis, the rest. Dimensions of indices: batch, then its own.
     moved = np.moveaxis(x, axis, batch_dims)
     batch = np.ogrid[tuple(slice(size) for size in x.shape[:batch_dims])]
     own = index.ndim - batch_dims
@@ -97,7 +97,7 @@ def gather_nd(call: Call, x: Array, indices: Array, batch_dims: int = 0, validat
 
 
 def _grid(index: Array, axis: int) -> tuple[Array, ...]:
-    """Index arrays of every position of ``index``, with ``index`` itself at ``axis``."""
+    """Index arrays that address every position of ``index``, with ``index`` itself as the array of ``axis``."""
     grid = list(np.ogrid[tuple(slice(size) for size in index.shape)])
     grid[axis] = index
     return tuple(grid)
@@ -121,9 +121,9 @@ _MODES: dict[str, Callable[[Array, tuple[Array, ...], Array], None]] = {
 def _scattered(
     call: Call, data: Array, positions: _Positions, index: tuple[Array, ...], updates: Array, mode: str
 ) -> Array:
-    """``data`` after ``updates`` were written to ``index``, one after the other where they coincide.
+    """``data`` after ``updates`` were written to ``index``, in order where several updates have the same index.
 
-    The shape of ``updates`` starts with that of the indices; what ``positions`` calls invalid is left out.
+    The shape of ``updates`` starts with that of the indices; updates at invalid ``positions`` are left out.
     """
     if mode not in _MODES:
         raise ExecutionError("unknown mode", operation=call.name, expected=", ".join(_MODES), found=mode)

@@ -1,4 +1,4 @@
-"""Where resizing operations sample an axis, and interpolation between its elements."""
+"""The points at which resizing operations sample an axis, and interpolation between the axis's elements."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from edgekit_mlruntime.program import Array
 def sampling_points(mode: str, start: Array, end: Array, count: int) -> Array:
     """Positions at which an interval is sampled, by MIL's ``sampling_mode``.
 
-    The formulas of ``resize_bilinear`` are those of the interval [0, X - 1]; here X - 1 is ``end - start``.
+    The documented formulas of ``resize_bilinear`` are for the interval [0, X - 1]; here X - 1 is ``end - start``.
 
     Args:
         mode: ``STRICT_ALIGN_CORNERS``, ``ALIGN_CORNERS``, ``DEFAULT``, ``OFFSET_CORNERS`` or ``UNALIGN_CORNERS``.
         start: Positions of the first elements of any number of intervals, float64.
-        end: Positions of their last elements; may lie before the first ones.
+        end: Positions of the intervals' last elements; may be less than ``start``.
         count: Number of points in each interval.
 
     Returns:

@@ -22,7 +22,7 @@ def linear(call: Call, x: Array, weight: Array, bias: Array | None = None) -> Ar
 
 @kernel("matmul")
 def matmul(call: Call, x: Array, y: Array, transpose_x: bool = False, transpose_y: bool = False) -> Array:
-    """Matrix product with NumPy's broadcasting; the transpositions swap the last two axes and leave vectors alone."""
+    """Matrix product with NumPy's broadcasting; transposing swaps the last two axes and does not change vectors."""
     if transpose_x and x.ndim > 1:
         x = x.swapaxes(-1, -2)
     operands = {"x": _as_output(call, x), "y": _as_output(call, y)}
@@ -30,7 +30,7 @@ def matmul(call: Call, x: Array, y: Array, transpose_x: bool = False, transpose_
 
 
 def _as_output(call: Call, value: Array) -> Array:
-    """An operand in the type of the output: from iOS 17 on, a constant may have another type."""
+    """An operand converted to the output's type, from which a constant's type may differ from iOS 17 on."""
     return value.astype(HELD_TYPES[call.output.dtype], copy=False)
 
 
@@ -46,7 +46,7 @@ def einsum(call: Call, values: list[Array], equation: str) -> Array:
 
 
 def _is_matrix_product(labels: list[str], output: str, values: list[Array]) -> bool:
-    """Whether there are two operands, no label repeats within one, and only labels common to both are summed over."""
+    """Whether there are two operands, no label repeats in an operand, and only labels of both are summed over."""
     if len(labels) != 2 or not all(len(set(axes)) == len(axes) and axes.isalpha() for axes in (*labels, output)):
         return False
     left, right = map(set, labels)

@@ -1,4 +1,4 @@
-"""Lists of equal tensors. They are values: writing returns a new list and leaves the old one as it was."""
+"""Lists of tensors of one type. Lists are immutable: writing returns a new list and leaves the old one unchanged."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class TensorList:
 
     elements: tuple[Array | None, ...]
     element_shape: tuple[int, ...] | None
-    """None where a size is known only by what is written."""
+    """None if a size becomes known only when an element is written."""
     element_type: np.dtype[Any]
     grows: bool
 
     def element(self, call: Call, index: int) -> Array:
-        """One element; zeros where nothing was written.
+        """Returns one element; zeros if the element was never written.
 
         Raises:
-            ExecutionError: No such element, or an unwritten one of unknown shape.
+            ExecutionError: There is no such element, or it was never written and its shape is unknown.
         """
         if not 0 <= index < len(self.elements):
             raise ExecutionError(
@@ -44,10 +44,10 @@ class TensorList:
         return np.zeros(written, self.element_type)
 
     def with_elements(self, call: Call, indices: Ints, values: list[Array]) -> TensorList:
-        """The list with some elements replaced; it grows if it may and must.
+        """Returns the list with some elements replaced, and extended if an index needs it and ``grows`` is True.
 
         Raises:
-            ExecutionError: No such element.
+            ExecutionError: An index is negative, or beyond the end of a list that does not grow.
         """
         length = max(len(self.elements), *(index + 1 for index in indices)) if indices else len(self.elements)
         if any(index < 0 for index in indices) or (length > len(self.elements) and not self.grows):
@@ -64,7 +64,7 @@ class TensorList:
 def make_list(
     call: Call, elem_shape: list[Any], init_length: int = 1, dynamic_length: bool = True, dtype: str = "fp32"
 ) -> TensorList:
-    """A list of unwritten elements; names in ``elem_shape`` stand for sizes that are known later."""
+    """A list of unwritten elements; names in ``elem_shape`` denote sizes that become known later."""
     sizes = [None if isinstance(size, str) else int(size) for size in elem_shape]
     known = tuple(size for size in sizes if size is not None)
     return TensorList(
@@ -90,7 +90,7 @@ def list_read(call: Call, ls: Any, index: int) -> Array:
 
 @kernel("list_write", raw=True)
 def list_write(call: Call, ls: Any, index: int, value: Array) -> TensorList:
-    """Replace one element; a growing list becomes as long as it must."""
+    """Replace one element; a list that may grow is extended to contain the index."""
     written: TensorList = ls.with_elements(call, (index,), [value])
     return written
 

@@ -38,7 +38,7 @@ def batch_norm(
 def instance_norm(
     call: Call, x: Array, gamma: Array | None = None, beta: Array | None = None, epsilon: float = 1e-5
 ) -> Array:
-    """Standardize each channel of each image of ``x`` [n, C, *D] by itself, then ``* gamma + beta``."""
+    """Standardize each channel of each image of ``x`` [n, C, *D] separately, then ``* gamma + beta``."""
     result = _standardize(x, tuple(range(2, x.ndim)), epsilon)
     if gamma is not None:
         result *= _per_channel(gamma, x.ndim)
@@ -80,7 +80,7 @@ def local_response_norm(
 ) -> Array:
     """``x / (k + alpha / size * S) ** beta`` of ``x`` [n, C, *D].
 
-    ``S`` is the sum of squares over ``size`` neighbouring channels: ``size // 2`` before, ``(size - 1) // 2`` after.
+    ``S`` is the sum of squares over ``size`` neighboring channels: ``size // 2`` before, ``(size - 1) // 2`` after.
     """
     channels = x.shape[1]
     around = ((0, 0), (size // 2, (size - 1) // 2), *((0, 0) for _ in x.shape[2:]))

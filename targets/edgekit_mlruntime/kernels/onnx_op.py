@@ -20,11 +20,11 @@ from edgekit_mlruntime.registry import Call
 _OPSET = 19
 _IR_VERSION = 9
 _PARALLEL_WORK = 2e7
-"""Multiply-adds from which a second thread, which has to be woken, saves more than it costs on a busy machine."""
+"""Multiply-adds from which on a second thread, which has to be woken, saves more than it costs on a busy machine."""
 _COPIED = 1 << 13
-"""Elements of results up to which copying them out of the session takes less time than telling it where they go."""
+"""Number of result elements up to which copying them out of the session is faster than binding output buffers."""
 _OUTSIDE_BYTES = 1 << 16
-"""Size from which a constant is not copied into the session's model: the session would keep two copies of it."""
+"""Size in bytes from which on a constant is not copied into the session's model, which would keep a second copy."""
 
 
 @dataclass(eq=False)
@@ -35,19 +35,19 @@ class _Operator:
     fed: Sequence[str]
     results: Sequence[str]
     constants: Mapping[str, Array]
-    """Kept for their identity: the operator is found again by it."""
+    """Constants built into the session. They are kept alive because operators are looked up by their ``id``."""
     read: Mapping[str, Array]
-    """The same constants as the session reads them, the large ones without a copy."""
+    """The same constants, contiguous and float32; the session reads the large ones from here without copying them."""
 
     def run(self, operands: Mapping[str, Array | None], shapes: Sequence[Sequence[int]]) -> tuple[Array, ...]:
-        """New arrays with the results, of these shapes."""
+        """Returns new arrays with the results; ``shapes`` are their shapes."""
         if sum(math.prod(shape) for shape in shapes) <= _COPIED:
             fed = {name: np.asarray(operands[name]) for name in self.fed}
             return tuple(self.session.run(self.results, fed))
         results = tuple(np.empty(shape, np.float32) for shape in shapes)
         binding = self.session.io_binding()
         for name in self.fed:
-            # NumPy's functions make scalars of tensors of rank 0, and a binding takes arrays only.
+            # NumPy's functions return scalars for tensors of rank 0, but a binding takes only arrays.
             binding.bind_cpu_input(name, np.asarray(operands[name]))
         for name, result in zip(self.results, results, strict=True):
             binding.bind_output(name, "cpu", 0, np.float32, result.shape, result.ctypes.data)
@@ -56,7 +56,7 @@ class _Operator:
 
 
 _operators: weakref.WeakValueDictionary[Hashable, _Operator] = weakref.WeakValueDictionary()
-"""Operators in use. An unrolled loop has one operator, and its weights, for all of its rounds."""
+"""Operators in use. All iterations of an unrolled loop share one operator, and so one copy of its weights."""
 
 
 def run_onnx_op(
@@ -72,8 +72,8 @@ def run_onnx_op(
 ) -> Array:
     """Compute an ONNX operator that has one output.
 
-    ``shape`` is that of the result; None: that of the first operand. All other arguments, and the result's type, are
-    those of :func:`run_onnx_op_with_outputs`.
+    ``shape`` is the shape of the result, by default that of the first operand. All other arguments, and the result's
+    type, are those of :func:`run_onnx_op_with_outputs`.
     """
     if shape is None:
         shape = next(value.shape for value in operands.values() if value is not None)
@@ -98,14 +98,14 @@ def run_onnx_op_with_outputs(
 
     Args:
         call: The operation.
-        key: Tells apart the sessions of one operation: whatever varies in the attributes.
+        key: Distinguishes the sessions of one operation: the attributes that vary.
         op_type: The ONNX operator.
-        operands: The operator's inputs in order, float32, by the names that the operation's inputs have. The first is
-            fed; the others are built into the session where the program holds them constant. None: left out.
-        shapes: Of the results.
+        operands: The operator's inputs in order, float32, under the names of the operation's inputs. The first is fed;
+            the others are built into the session if they are constant in the program. None: the input is left out.
+        shapes: Shapes of the results.
         work: Estimated multiply-adds of a run.
-        blocked: Whether the channel-blocked memory layout is worth its reordering: convolutions over space.
-        attributes: The operator's.
+        blocked: Whether the channel-blocked memory layout is worth the reordering, as for convolutions with windows.
+        attributes: Attributes of the operator.
 
     Returns:
         New float32 arrays.
@@ -130,7 +130,7 @@ def _find_operator(
     threads: int,
     blocked: bool,
 ) -> _Operator:
-    """The operator with just these constants, if there is one, or else a new one."""
+    """Returns the operator in use with the same constants and options, or a new one if there is none."""
     identity = (
         op_type,
         output_count,
@@ -156,7 +156,7 @@ def _find_operator(
 def _build_session(
     node: onnx.NodeProto, fed: Sequence[str], constants: Mapping[str, Array], options: onnxruntime.SessionOptions
 ) -> onnxruntime.InferenceSession:
-    """A session of a one-node model, which reads large constants where they are: they have to be kept."""
+    """A session of a one-node model, which reads large constants in place: the caller has to keep them alive."""
     outside = {name: value for name, value in constants.items() if value.nbytes >= _OUTSIDE_BYTES}
     graph = onnx.helper.make_graph(
         [node],
@@ -177,7 +177,7 @@ def _build_session(
 
 
 def _outside_tensor(value: Array, name: str) -> onnx.TensorProto:
-    """A constant that the session's options hold."""
+    """The declaration of a constant whose content is passed in the session's options."""
     tensor = onnx.TensorProto(
         name=name, data_type=onnx.TensorProto.FLOAT, dims=value.shape, data_location=onnx.TensorProto.EXTERNAL
     )
@@ -191,7 +191,7 @@ def _float_tensor(name: str) -> onnx.ValueInfoProto:
 
 
 def _session_options(threads: int, blocked: bool) -> onnxruntime.SessionOptions:
-    """Options of a session that is one of hundreds in its process."""
+    """Options that suit a process with hundreds of sessions."""
     levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if blocked else levels.ORT_ENABLE_EXTENDED
@@ -199,8 +199,8 @@ def _session_options(threads: int, blocked: bool) -> onnxruntime.SessionOptions:
     options.inter_op_num_threads = 1
     # Each session has threads of its own; waiting threads that spin would starve the session that works.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # An arena for each session would keep the peak memory of every operation; without any, memory for what a session
-    # computes on its way would be got from the system each time.
+    # An arena for each session would keep the peak memory of every operation; without an arena, a session would
+    # allocate memory for intermediate results from the system in each run.
     _share_arena()
     options.add_session_config_entry("session.use_env_allocators", "1")
     options.enable_mem_pattern = False
@@ -210,7 +210,7 @@ def _session_options(threads: int, blocked: bool) -> onnxruntime.SessionOptions:
 
 @functools.cache
 def _share_arena() -> None:
-    """Make an arena for all sessions of the process that ask for it, which grows by what is requested."""
+    """Create an arena, shared by all sessions of the process that ask for it, which grows by what is requested."""
     memory = onnxruntime.OrtMemoryInfo(
         "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
     )
@@ -220,6 +220,6 @@ def _share_arena() -> None:
 
 
 def thread_limit() -> int:
-    """Threads for one operation: ``OMP_NUM_THREADS``, as BLAS takes it; else two, where there are two processors."""
+    """Number of threads for one operation: ``OMP_NUM_THREADS`` if set, else at most 2, one per processor."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else min(2, os.cpu_count() or 1)

@@ -42,8 +42,8 @@ def avg_pool(
 ) -> Array:
     """Mean of each window of ``x`` [n, C, *D].
 
-    Padding counts as zeros unless ``exclude_padding_from_average``. What ``ceil_mode`` lets a window hang over beyond
-    the padding is never counted, as in PyTorch.
+    Padding counts as zeros unless ``exclude_padding_from_average``. Elements beyond the padding, which a last window
+    covers with ``ceil_mode``, are never counted, as in PyTorch.
     """
     geometry = _Geometry.of(x, kernel_sizes, strides, pad_type, pad, ceil_mode)
     mean = _pool(call, "AveragePool", x, geometry, 0.0, count_include_pad=1)
@@ -74,13 +74,13 @@ def l2_pool(
 
 @dataclass(frozen=True)
 class _Geometry:
-    """How the windows of one pooling lie over its input."""
+    """Position of the windows of a pooling operation over its input."""
 
     spatial: Ints
     windows: Windows
     padding: Padding
     reach: Padding
-    """How far the windows reach beyond the input: the padding and, with ``ceil_mode``, what the last one needs more."""
+    """How far the windows reach beyond the input: the padding and, with ``ceil_mode``, the last window's overhang."""
 
     @classmethod
     def of(
@@ -94,7 +94,7 @@ class _Geometry:
         return cls(spatial, windows, padding, _rounded_up(windows, spatial, padding) if rounds_up else padding)
 
     def counts(self, axis: int, *, padded: bool) -> Array:
-        """Elements of each window along an axis that lie in the input or, if ``padded``, in its padding."""
+        """Number of elements of each window along an axis that lie in the input or, if ``padded``, in its padding."""
         before, after = self.padding[axis] if padded else (0, 0)
         extent, stride = self.windows.extents[axis], self.windows.strides[axis]
         starts = np.arange(self.windows.counts(self.spatial, self.reach)[axis]) * stride - self.reach[axis][0]
@@ -103,9 +103,9 @@ class _Geometry:
 
 
 def _rounded_up(windows: Windows, spatial: Ints, padding: Padding) -> Padding:
-    """The padding, extended behind so that the number of windows is rounded up.
+    """The padding, extended at the end so that the number of windows is rounded up.
 
-    A last window that would start beyond the input and the padding before it is left out, if there is padding at all.
+    If there is padding, a last window that would start after the end of the input is left out.
     """
     reach = []
     for size, (before, after), extent, stride in zip(spatial, padding, windows.extents, windows.strides, strict=True):
@@ -117,7 +117,7 @@ def _rounded_up(windows: Windows, spatial: Ints, padding: Padding) -> Padding:
 
 
 def _pool(call: Call, op_type: str, x: Array, geometry: _Geometry, fill: float, **attributes: Any) -> Array:
-    """Pool over the input and what the windows reach of its surroundings."""
+    """Pool over the input, extended by as many elements as the windows reach beyond it."""
     windows, reach = geometry.windows, geometry.reach
     shape = x.shape[:2] + windows.counts(geometry.spatial, reach)
     if any(max(ends) >= size for ends, size in zip(reach, windows.sizes, strict=True)):

@@ -1,4 +1,4 @@
-"""Products of matrices, by whichever library is quicker."""
+"""Matrix products, computed by NumPy or ONNX Runtime, whichever is faster."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from edgekit_mlruntime.program import Array
 from edgekit_mlruntime.registry import Call
 
 _SMALL_WORK = 3e4
-"""Multiply-adds up to which NumPy is done before a session has started, and takes no threads."""
+"""Multiply-adds below which NumPy finishes before a session has started, and uses no threads."""
 
 
 def product(call: Call, key: Hashable, operands: Mapping[str, Array | None], *, transposed: bool = False) -> Array:
     """``x @ y + bias`` with NumPy's broadcasting.
 
-    Large float32 products go through ONNX Runtime: NumPy's BLAS has no code for every vector unit, and its threads wait
-    for each other actively, which on a busy machine takes a hundred times as long.
+    Large float32 products go through ONNX Runtime: NumPy's BLAS is not optimized for every vector unit, and its threads
+    wait for each other actively, which on a busy machine takes a hundred times as long.
 
     Args:
         call: The operation.
-        key: Tells apart the products of one operation.
-        operands: x, y and, if wanted, a bias [columns], by the names that the operation's inputs have: those that the
-            program holds constant may be kept. All have the same type.
+        key: Distinguishes the products of one operation.
+        operands: x, y and optionally a bias [columns], under the names of the operation's inputs: those that are
+            constant in the program may be cached. All have the same type.
         transposed: Whether the last two axes of y are to be swapped first.
 
     Returns:

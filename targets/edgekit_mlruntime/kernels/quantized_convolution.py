@@ -1,4 +1,4 @@
-"""Convolution with weights that are quantized in the operation itself, iOS 15's forerunner of ``constexpr_`` ones."""
+"""Convolution whose operation holds quantized weights: in iOS 15 the predecessor of ``constexpr_`` weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def conv_quantized(
     dilations: Ints | None = None,
     groups: int = 1,
 ) -> Array:
-    """``conv`` with ``weight * quant_scale + quant_bias``, scale and bias for all or for each output channel.
+    """``conv`` with the weight ``weight * quant_scale + quant_bias``; both have one value or one per output channel.
 
     Only ``quantization_type="linear"`` has a documented meaning.
     """

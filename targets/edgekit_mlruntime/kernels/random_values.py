@@ -1,4 +1,4 @@
-"""Random tensors: with a seed of at least 0 the same in every run, else from the runner's generator."""
+"""Random tensors: a seed of at least 0 yields the same values in every run; else the runner's generator is used."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def random_categorical(call: Call, x: Array, mode: str = "logits", size: int = 1
     weights = wide if mode == "probs" else np.exp(wide - wide.max(axis=-1, keepdims=True))
     bounds = np.cumsum(weights, axis=-1)
     draws = _generator(call, seed).random((*x.shape[:-1], size)) * bounds[..., -1:]
-    # The index is the number of categories whose cumulated weight lies below the draw.
+    # The index is the number of categories whose cumulative weight is at most the draw.
     index: Array = np.sum(bounds[..., None, :] <= draws[..., None], axis=-1)
     return index

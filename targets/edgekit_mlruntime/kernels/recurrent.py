@@ -1,12 +1,13 @@
 """Recurrent layers. Sequences are [s, b, I], states [b, H].
 
-The gates' equations are those of the operations' documentation, which leaves three things to Core ML's
+The gates' equations are those of the operations' documentation. Three details are documented only in Core ML's
 NeuralNetwork.proto: the constants of ``hard_sigmoid``; that ``clip`` limits the cell state; and that the backward half
 of a bidirectional layer's sequence is in the order of the input. With ``direction="reverse"``, in contrast, a sequence
 is in the order in which it was computed: last input first.
 
-Layers with constant weights and common activations run as the ONNX operator of their name: a step in NumPy takes a
-hundred times as long as one of ONNX Runtime's. What that operator lacks (clipped cell states, say) goes step by step.
+Layers with constant weights and common activations run as the ONNX operator of the same name: a step in NumPy takes a
+hundred times as long as one in ONNX Runtime. What that operator lacks (such as clipped cell states) is computed step by
+step in NumPy.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _ACTIVATIONS: dict[str, Activation] = {
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
     "linear": lambda x: x,
-    # With its factors at their defaults of 1, as Apple's test of the LSTM has it.
+    # Both factors are 1, their defaults, as in Apple's test of the LSTM.
     "scaled_tanh": np.tanh,
     "hard_sigmoid": _hard_sigmoid,
     "sigmoid_hard": _hard_sigmoid,
@@ -54,24 +55,24 @@ _ONNX_ACTIVATIONS = {
     "hard_sigmoid": "HardSigmoid",
     "sigmoid_hard": "HardSigmoid",
 }
-"""ONNX's names of the activations that its operators have with the same constants."""
+"""ONNX's names of the activations that ONNX's operators compute with the same constants."""
 _WEIGHTS = ("weight_ih", "weight_hh", "bias", "input_bias", "peephole")
 _LSTM_GATES = (0, 2, 1, 3)
-"""ONNX's order of an LSTM's gates, input, output, forget, cell, in the operation's."""
+"""Positions of ONNX's LSTM gates (input, output, forget, cell) in the operation's order."""
 _LSTM_PEEPHOLES = (0, 2, 1)
 _GRU_GATES = (2, 0, 1)
-"""ONNX's order of a GRU's gates, update, reset, hidden, in the operation's."""
+"""Positions of ONNX's GRU gates (update, reset, hidden) in the operation's order."""
 
 
 @dataclass(frozen=True)
 class _Direction:
-    """The weights of one direction of a layer, as the operation has them."""
+    """The weights of one direction of a layer, in the operation's order of gates."""
 
     weight_ih: Array
     weight_hh: Array
     bias: Array | None = None
     recurrent_bias: Array | None = None
-    """What is added to the product with the state, where ONNX keeps it apart from the bias."""
+    """The bias that ONNX adds to the product with the state, separately from the bias of the input."""
     peephole: Array | None = None
 
 
@@ -90,16 +91,16 @@ def _onnx_layer(
     Args:
         call: The operation.
         op_type: ``LSTM``, ``GRU`` or ``RNN``.
-        directions: Weights of the forward direction, and of the backward one, if there is one.
+        directions: Weights of the forward direction and, for a bidirectional layer, of the backward direction.
         x: [s, b, I], in the order of computation.
-        states: Initial ones, [b, directions * H] each.
-        gates: ONNX's order of the gates in the operation's.
+        states: Initial states, [b, directions * H] each.
+        gates: Positions of ONNX's gates in the operation's order.
         activations: Names of one direction's activations.
-        attributes: Others of the operator.
+        attributes: Further attributes of the operator.
 
     Returns:
-        The outputs of all steps [s, b, directions * H] and the last states [b, directions * H]; None where the
-        operator does not compute the same.
+        The outputs of all steps [s, b, directions * H] and the last states [b, directions * H]; None if the weights
+        are not constant, an activation has no ONNX equivalent, or ``x`` is empty.
     """
     weights = {name for name in call.inputs if name.removesuffix("_back") in _WEIGHTS}
     known = all(name in _ONNX_ACTIVATIONS for name in activations) and weights <= call.constant_inputs
@@ -132,7 +133,7 @@ def _onnx_layer(
 
 
 def _onnx_weights(directions: Sequence[_Direction], gates: Sequence[int]) -> dict[str, Array | None]:
-    """The weights of all directions as ONNX's operators have them: W, R, B and, for an LSTM, P."""
+    """The weights of all directions in the form of ONNX's operators: W, R, B and, for an LSTM, P."""
 
     def ordered(values: Array, order: Sequence[int]) -> Array:
         parts = np.split(values, len(order))
@@ -161,17 +162,17 @@ class _LSTMCell:
 
     call: Call
     suffix: str
-    """What the names of this direction's weights end with."""
+    """Suffix of the names of this direction's weights: empty or ``_back``."""
     weight_ih: Array
     weight_hh: Array
     bias: Array | None
     peephole: Array | None
     activations: Sequence[Activation]
-    """Of the gates, of the cell's input, of the cell's output."""
+    """Activations of the gates, of the cell's input and of the cell's output."""
     clip: float | None
 
     def run(self, x: Array, h: Array, c: Array) -> tuple[Array, Array, Array]:
-        """All hidden states, the last one, and the last cell state."""
+        """Returns all hidden states, the last hidden state, and the last cell state."""
         gate, cell_input, cell_output = self.activations
         size = h.shape[-1]
         p_i, p_f, p_o = np.split(self.peephole, 3) if self.peephole is not None else (None, None, None)
@@ -217,7 +218,7 @@ def lstm(
 
     Returns:
         The hidden states of all steps [s, b, H], or of the last one [1, b, H]; the last hidden state [b, H]; the last
-        cell state [b, H]. Of a bidirectional layer H is the forward direction's states followed by the backward one's.
+        cell state [b, H]. For a bidirectional layer, H covers the forward states followed by the backward states.
     """
     names = (recurrent_activation, cell_activation, activation)
     activations = [_ACTIVATIONS[name] for name in names]
@@ -265,15 +266,16 @@ def gru(
 ) -> tuple[Array, Array]:
     """Gated recurrent unit; gates in the order reset, output, update.
 
-    The reset gate multiplies the previous state before its product with the recurrent weights or, with ``reset_after``
-    (iOS 18), that product and ``bias`` after it; then ``bias`` is the recurrent one beside ``input_bias``.
+    Without ``reset_after``, the reset gate multiplies the previous state before the product with the recurrent weights.
+    With ``reset_after`` (iOS 18), it multiplies the sum of that product and ``bias``, the recurrent bias;
+    ``input_bias`` is then the bias of the input.
 
     Returns:
         The hidden states of all steps [s, b, H], or of the last one [1, b, H]; the last hidden state [b, H].
     """
     gate, output = _ACTIVATIONS[recurrent_activation], _ACTIVATIONS[activation]
-    # Without reset_after there is one bias, and it does not matter which of ONNX's two it is for reset and update;
-    # for the hidden gate ONNX adds both outside of the product with the reset state.
+    # Without reset_after there is one bias. For the reset and update gates it does not matter which of ONNX's two
+    # biases it becomes; for the hidden gate ONNX adds both outside of the product with the reset state.
     weights = _Direction(weight_ih, weight_hh, input_bias, bias)
     found = _onnx_layer(
         call,
@@ -343,11 +345,11 @@ def _directed(x: Array, direction: str) -> Array:
 
 
 def _project(call: Call, x: Array, weight: Array, bias: Array | None, suffix: str = "", name: str = "bias") -> Array:
-    """What the input contributes to the gates of all steps: [s, b, gates]."""
+    """The input's contribution to the gates of all steps: [s, b, gates]."""
     operands = {"x": x, f"weight_ih{suffix}": weight, f"{name}{suffix}": bias}
     return product(call, f"project{suffix}", operands, transposed=True)
 
 
 def _recur(call: Call, h: Array, weight: Array, suffix: str = "", key: str = "") -> Array:
-    """What a state contributes to the gates that ``weight`` belongs to: [b, gates]."""
+    """The state's contribution to the gates that ``weight`` belongs to: [b, gates]."""
     return product(call, f"recur{suffix}{key}", {"h": h, f"weight_hh{suffix}": weight}, transposed=True)

@@ -33,7 +33,7 @@ _REDUCTIONS: dict[str, _Reduction] = {
     "reduce_sum_square": lambda x, axes, keep_dims: np.sum(np.square(x), axis=axes, keepdims=keep_dims),
 }
 _EXACT = frozenset({"reduce_max", "reduce_min"})
-"""What makes of float16 values a float16: there is nothing to round."""
+"""Operations whose results on float16 values are float16 values: they need no rounding."""
 
 
 def _register(name: str, function: _Reduction) -> None:
@@ -51,13 +51,13 @@ for _name, _function in _REDUCTIONS.items():
 
 @kernel("reduce_argmax", raw=True)
 def reduce_argmax(call: Call, x: Array, axis: int = -1, keep_dims: bool = False, output_dtype: str = "int32") -> Array:
-    """Index of the maximum along an axis: of the first one, where there are several."""
+    """Index of the maximum along an axis; the first index if the maximum occurs more than once."""
     index: Array = np.argmax(x, axis=axis, keepdims=keep_dims)
     return index
 
 
 @kernel("reduce_argmin", raw=True)
 def reduce_argmin(call: Call, x: Array, axis: int = -1, keep_dims: bool = False, output_dtype: str = "int32") -> Array:
-    """Index of the minimum along an axis: of the first one, where there are several."""
+    """Index of the minimum along an axis; the first index if the minimum occurs more than once."""
     index: Array = np.argmin(x, axis=axis, keepdims=keep_dims)
     return index

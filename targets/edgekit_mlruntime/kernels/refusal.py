@@ -1,4 +1,4 @@
-"""What a kernel raises on a case whose result nobody but Core ML knows."""
+"""The error that a kernel raises for a case whose result Core ML does not document."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from edgekit_mlruntime.registry import Call
 
 
 def refusal(call: Call, reason: str) -> UnsupportedOpsError:
-    """The error that refuses an operation."""
+    """Returns the error that refuses an operation for the given reason."""
     return UnsupportedOpsError([OpGap(op_type=call.op_type, node=call.name, reason=reason)])

@@ -1,4 +1,4 @@
-"""Sampling of images at any place."""
+"""Sampling of images at arbitrary coordinates."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ def resample(
     Args:
         call: The operation.
         x: [B, C, H, W].
-        coordinates: [B, H2, W2, 2]: for each place, the column and the row.
+        coordinates: [B, H2, W2, 2]: for each element of the result, the column and the row.
         sampling_mode: ``bilinear``, or ``nearest`` (ties to the even index, as in PyTorch).
         padding_mode: What lies around the image: ``constant`` (``padding_value``), ``border`` (its edge),
-            ``reflection`` (the image mirrored at the centres of its edge) or ``symmetric`` (at its outer edges).
-        padding_value: See there.
+            ``reflection`` (the image mirrored at the centers of its outermost elements) or ``symmetric`` (mirrored at
+            their outer edges).
+        padding_value: The value around the image if ``padding_mode`` is ``constant``.
         coordinates_mode: ``unnormalized``: indices; ``normalized_minus_one_to_one`` or ``normalized_zero_to_one``:
-            the range that stands for the whole image.
-        align_corners: Whether that range ends at the centres of the edge's elements, or at their outer edges.
+            the range of coordinates that covers the whole image.
+        align_corners: Whether that range ends at the centers of the outermost elements, or at their outer edges.
 
     Returns:
         [B, C, H2, W2].
@@ -64,15 +65,15 @@ def affine(
     coordinates_mode: str,
     align_corners: bool,
 ) -> Array:
-    """Sample images on a grid that a linear map has moved.
+    """Sample images on an affinely transformed grid.
 
-    The place (u, v), both from -1 to 1, of the result is the place (a0 u + a1 v + a2, b0 u + b1 v + b2) of the image,
-    where ``transform_matrix`` [B or 1, 6] has the rows a0, a1, a2, b0, b1, b2. Zeros surround the image.
+    The result's value at (u, v), both from -1 to 1, is the image's value at (a0 u + a1 v + a2, b0 u + b1 v + b2), where
+    the rows of ``transform_matrix`` are a0, a1, a2, b0, b1, b2. Outside of the image the value is 0.
 
     Args:
         call: The operation.
         x: [B, C, H, W].
-        transform_matrix: See there.
+        transform_matrix: [B or 1, 6]: the numbers a0, a1, a2, b0, b1, b2.
         output_height: Height of the result.
         output_width: Width of the result.
         sampling_mode: ``bilinear``.
@@ -82,7 +83,7 @@ def affine(
         align_corners: True.
 
     Raises:
-        UnsupportedOpsError: Another value than the documented one.
+        UnsupportedOpsError: One of the last five arguments does not have its documented value.
     """
     documented = ("bilinear", "constant", 0, "normalized_minus_one_to_one", True)
     if (sampling_mode, padding_mode, padding_value, coordinates_mode, align_corners) != documented:
@@ -98,15 +99,15 @@ def affine(
     return _bilinear(x, rows, columns, padding_value)
 
 
-# The same formulas stand in edgekit_coreai/translation/ops/sampling.py. Each of the two is the witness of the other, so
-# they share no code.
+# edgekit_coreai/translation/ops/sampling.py has the same formulas. The two implementations check each other, so they
+# share no code.
 def _centred(count: int) -> Array:
-    """``count`` numbers from -1 to 1; one alone is 0."""
+    """``count`` evenly spaced numbers from -1 to 1; only 0 if ``count`` is 1."""
     return np.linspace(-1, 1, count, dtype=np.float32) if count > 1 else np.zeros(1, np.float32)
 
 
 def _positions(places: Array, size: int, mode: str, align_corners: bool) -> Array:
-    """Coordinates of an axis as indices, not necessarily whole."""
+    """Convert coordinates along an axis to indices, which need not be whole numbers."""
     if mode == "unnormalized":
         return places
     if mode == "normalized_minus_one_to_one":
@@ -117,7 +118,7 @@ def _positions(places: Array, size: int, mode: str, align_corners: bool) -> Arra
 
 
 def _fold(positions: Array, size: int, padding_mode: str) -> Array:
-    """Bring positions outside of an axis to those inside that hold the same value."""
+    """Map positions outside of an axis to the positions inside that have the same value under ``padding_mode``."""
     if padding_mode == "reflection":
         low, high = 0.0, size - 1.0
     elif padding_mode == "symmetric":
@@ -129,7 +130,7 @@ def _fold(positions: Array, size: int, padding_mode: str) -> Array:
     span = high - low
     if span == 0:
         return np.zeros_like(positions)
-    # A wave with the period 2 * span that rises from low to high and falls back.
+    # A triangle wave with the period 2 * span that rises from low to high and falls back.
     phase = np.abs(positions - np.float32(low)) % np.float32(2 * span)
     mirrored: Array = np.where(phase > span, 2 * span - phase, phase) + np.float32(low)
     return np.clip(mirrored, 0, size - 1).astype(np.float32)
@@ -147,11 +148,11 @@ def _bilinear(x: Array, rows: Array, columns: Array, outside: float | None) -> A
 def _gather(x: Array, rows: Array, columns: Array, outside: float | None) -> Array:
     """The elements of ``x`` [B, C, H, W] at whole positions [B, H2, W2].
 
-    ``outside`` is the value of positions outside of the image; None: the nearest element's.
+    ``outside`` is the value at positions outside of the image; None: the value of the nearest element.
     """
     height, width = x.shape[2:]
     batch = np.arange(x.shape[0])[:, np.newaxis, np.newaxis]
-    # A position that is no number is taken as 0 here: it is outside, and interpolation weights of it are no numbers.
+    # A NaN position reads element 0: it counts as outside of the image, and its interpolation weights are NaN.
     near_rows = np.nan_to_num(np.clip(rows, 0, height - 1)).astype(np.intp)
     near_columns = np.nan_to_num(np.clip(columns, 0, width - 1)).astype(np.intp)
     values: Array = np.moveaxis(x[batch, :, near_rows, near_columns], -1, 1)

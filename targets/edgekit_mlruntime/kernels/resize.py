@@ -32,8 +32,8 @@ def upsample_bilinear(
 ) -> Array:
     """Resize the last two axes to ``floor(size * factor)`` with bilinear interpolation.
 
-    The grid follows from the sizes, not from the factors. ``half_pixel_centers`` (iOS 16) is the opposite of
-    ``align_corners`` by default; both at once are no grid.
+    The grid follows from the sizes, not from the factors. ``half_pixel_centers`` (iOS 16) is by default the opposite of
+    ``align_corners``; if both are True, the operation is refused.
     """
     if half_pixel_centers is None:
         half_pixel_centers = not align_corners
@@ -57,7 +57,7 @@ def upsample_nearest_neighbor(
 def resize_nearest_neighbor(call: Call, x: Array, target_size_height: int, target_size_width: int) -> Array:
     """Resize the last two axes; element i is the input's ``floor((i + 0.5) * size / new size)``.
 
-    That is where coremltools uses the operation: for TensorFlow's nearest neighbours with half-pixel centres.
+    coremltools uses the operation with this meaning, for TensorFlow's nearest neighbors with half-pixel centers.
     """
     for axis, count in ((-2, target_size_height), (-1, target_size_width)):
         x = _pick(x, axis, _nearest_centres(x.shape[axis], count))
@@ -73,10 +73,10 @@ def resize(
     interpolation_mode: str = "LINEAR",
     sampling_mode: str = "DEFAULT",
 ) -> Array:
-    """Resize the last ``resized_dims`` axes to the last elements of ``shape``, where 0 keeps a size.
+    """Resize the last ``resized_dims`` axes to the last elements of ``shape``, where 0 keeps the size of the axis.
 
-    Nearest neighbours of the grid ``DEFAULT`` are those of ``resize_nearest_neighbor``; of another grid, they are the
-    elements nearest to its points, the upper one of two.
+    With nearest neighbors, the grid ``DEFAULT`` picks the elements of ``resize_nearest_neighbor``; any other grid picks
+    the elements nearest to its points, the one with the higher index if two are equally near.
     """
     wanted = {axis: shape[axis] or x.shape[axis] for axis in range(-resized_dims, 0)}
     if interpolation_mode == "LINEAR":
@@ -97,7 +97,7 @@ def resize(
 
 def _scaled(x: Array, factor_height: float, factor_width: float) -> dict[int, int]:
     """New sizes of the last two axes."""
-    # In float32, as the factors are: 10 * float32(0.7) is 7 there, but a little less in float64.
+    # In float32, the type of the factors: 10 * float32(0.7) is 7 in float32, but a little less in float64.
     return {
         axis: math.floor(np.float32(x.shape[axis]) * np.float32(factor))
         for axis, factor in ((-2, factor_height), (-1, factor_width))
@@ -105,7 +105,7 @@ def _scaled(x: Array, factor_height: float, factor_width: float) -> dict[int, in
 
 
 def _linear(x: Array, sizes: Mapping[int, int], mode: str) -> Array:
-    """Interpolate along several axes, those first that shrink the most."""
+    """Interpolate along several axes, starting with the axes that shrink the most."""
     for axis in sorted(sizes, key=lambda axis: sizes[axis] / x.shape[axis]):
         if sizes[axis] != x.shape[axis]:
             x = interpolate(x, axis, axis_points(mode, x.shape[axis], sizes[axis]))
@@ -113,17 +113,17 @@ def _linear(x: Array, sizes: Mapping[int, int], mode: str) -> Array:
 
 
 def _nearest_centres(size: int, count: int) -> Array:
-    """The elements in whose extents the centres of ``count`` new elements lie."""
+    """Indices of the elements that contain the centers of ``count`` new elements."""
     centres: Array = (2 * np.arange(count) + 1) * size // (2 * count)
     return centres
 
 
 def _pick(x: Array, axis: int, picked: Array) -> Array:
-    """The picked elements of an axis."""
+    """The elements with the indices ``picked`` along an axis."""
     size = x.shape[axis]
     repeats, rest = divmod(len(picked), size)
     if rest == 0 and np.array_equal(picked, np.arange(len(picked)) // repeats):
-        # Several times faster than indexing, and what most models do.
+        # Most models repeat each element equally often, which is several times faster than indexing.
         return x if repeats == 1 else _repeat(x, axis, repeats)
     return x.take(picked, axis=axis)
 

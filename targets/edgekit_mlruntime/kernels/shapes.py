@@ -1,4 +1,4 @@
-"""Operations that change a tensor's shape or the order of its elements, but no element."""
+"""Operations that change a tensor's shape or the order of its elements, but not the elements."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from edgekit_mlruntime.registry import Call, Ints, kernel
 
 @kernel("identity", raw=True)
 def identity(call: Call, x: Any) -> Any:
-    """What comes in: a tensor or a list."""
+    """Return the input, a tensor or a list."""
     return x
 
 
 @kernel("reshape", raw=True)
 def reshape(call: Call, x: Array, shape: Ints) -> Array:
-    """The same elements in another shape, in which one size may be -1; 0 keeps the size of the same dimension."""
+    """The same elements in another shape, where one size may be -1 (inferred), and 0 keeps that dimension's size."""
     if 0 in shape and len(shape) != x.ndim:
         raise ExecutionError(
             "reshape with a 0 needs as many sizes as there are dimensions before iOS 17",
@@ -33,14 +33,14 @@ def reshape(call: Call, x: Array, shape: Ints) -> Array:
 
 @kernel("reshape", opset=17, raw=True)
 def reshape_aligned(call: Call, x: Array, shape: Ints) -> Array:
-    """As before, but 0 keeps the size of the same dimension counted from the right; beyond the rank it means 1."""
+    """From iOS 17 on, 0 keeps the size of that dimension counted from the right, and means 1 beyond the rank."""
     offset = x.ndim - len(shape)
     kept = [x.shape[axis + offset] if axis + offset >= 0 else 1 for axis in range(len(shape))]
     return _reshaped(call, x, [kept[axis] if size == 0 else size for axis, size in enumerate(shape)])
 
 
 def _reshaped(call: Call, x: Array, sizes: list[int]) -> Array:
-    """The elements in a shape whose sizes may come from an input."""
+    """The elements in the shape ``sizes``, or an ExecutionError if the number of elements does not match."""
     known, open_sizes = math.prod(size for size in sizes if size >= 0), sum(size < 0 for size in sizes)
     fits = known == x.size if open_sizes == 0 else open_sizes == 1 and known > 0 and x.size % known == 0
     if not fits:
@@ -57,7 +57,7 @@ def _reshaped(call: Call, x: Array, sizes: list[int]) -> Array:
 def reshape_like(
     call: Call, x: Array, ref_tensors: list[Array], begins: list[Array], ends: list[Array], end_masks: list[Array]
 ) -> Array:
-    """The same elements in the shape that slices of other tensors' shapes add up to."""
+    """The same elements in the shape that results from concatenating slices of other tensors' shapes."""
     shape: list[int] = []
     for reference, begin, end, open_end in zip(ref_tensors, begins, ends, end_masks, strict=True):
         shape += reference.shape[int(begin) : None if open_end else int(end)]
@@ -66,7 +66,7 @@ def reshape_like(
 
 @kernel("flatten2d", raw=True)
 def flatten2d(call: Call, x: Array, axis: int = 1) -> Array:
-    """Two dimensions: those before ``axis`` in one, the others in the other."""
+    """Merge the dimensions before ``axis`` into the first of two dimensions, and the others into the second."""
     axis = axis + x.ndim if axis < 0 else axis
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
@@ -79,7 +79,7 @@ def expand_dims(call: Call, x: Array, axes: Ints) -> Array:
 
 @kernel("squeeze", raw=True)
 def squeeze(call: Call, x: Array, axes: Ints | None = None) -> Array:
-    """Remove dimensions of size 1: all, or those among ``axes``; other sizes among them are left alone."""
+    """Remove all dimensions of size 1, or only those in ``axes``; dimensions in ``axes`` of another size stay."""
     candidates = range(x.ndim) if axes is None else {axis % x.ndim for axis in axes}
     return x.reshape([size for axis, size in enumerate(x.shape) if size != 1 or axis not in candidates])
 
@@ -108,13 +108,13 @@ def reverse_sequence(call: Call, x: Array, lengths: Ints, seq_axis: int = 0, bat
 
 
 def _blocks(x: Array, rows: int, columns: int) -> Array:
-    """Space cut into blocks: [n, channels, height / rows, rows, width / columns, columns]."""
+    """Divide space into blocks: [n, channels, height / rows, rows, width / columns, columns]."""
     n, channels, height, width = x.shape
     return x.reshape(n, channels, height // rows, rows, width // columns, columns)
 
 
 def _joined(blocks: Array) -> Array:
-    """Blocks put together again; the inverse of ``_blocks``."""
+    """Merge blocks into space; the inverse of ``_blocks``."""
     n, channels, height, rows, width, columns = blocks.shape
     return blocks.reshape(n, channels, height * rows, width * columns)
 
@@ -151,7 +151,7 @@ def pixel_unshuffle(call: Call, x: Array, downscale_factor: int) -> Array:
 
 @kernel("space_to_batch", raw=True)
 def space_to_batch(call: Call, x: Array, block_shape: Ints, paddings: Ints) -> Array:
-    """Pad space with zeros and gather blocks of it into the batch; its index is (row in block, column in block, n)."""
+    """Pad space with zeros and gather its blocks into the batch, indexed by (row in block, column in block, n)."""
     top, bottom, left, right = paddings
     padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
     blocks = _blocks(padded, *block_shape).transpose(3, 5, 0, 1, 2, 4)

@@ -19,7 +19,7 @@ def _index(
     end_mask: Ints | None,
     squeeze_mask: Ints | None,
 ) -> tuple[slice | int, ...]:
-    """The index of a slice as NumPy understands it; masked ends are open, squeezed dimensions indexed."""
+    """The slice as a NumPy index: masked ends are open, squeezed dimensions get a single index."""
     free = (0,) * len(begin)
     dimensions = zip(
         begin, end, stride or (1,) * len(begin), begin_mask or free, end_mask or free, squeeze_mask or free, strict=True
@@ -67,7 +67,7 @@ def slice_update(
 
 @kernel("slice_by_size", raw=True)
 def slice_by_size(call: Call, x: Array, begin: Ints, size: Ints) -> Array:
-    """``size`` elements from ``begin`` on in every dimension; all the rest for a size of -1."""
+    """``size`` elements from ``begin`` on in every dimension; all remaining elements for a size of -1."""
     starts = [first + total if first < 0 else first for first, total in zip(begin, x.shape, strict=True)]
     return x[
         tuple(slice(first, None if count == -1 else first + count) for first, count in zip(starts, size, strict=True))
@@ -78,7 +78,7 @@ def slice_by_size(call: Call, x: Array, begin: Ints, size: Ints) -> Array:
 def split(
     call: Call, x: Array, axis: int, num_splits: int | None = None, split_sizes: Ints | None = None
 ) -> tuple[Array, ...]:
-    """Parts along an axis: of the given sizes, or ``num_splits`` equal ones."""
+    """Parts along an axis: of the given sizes, or ``num_splits`` parts of equal size."""
     if split_sizes is None:
         if num_splits is None:
             raise ExecutionError("split needs num_splits or split_sizes", operation=call.name)
@@ -98,7 +98,7 @@ def split(
 
 @kernel("sliding_windows", raw=True)
 def sliding_windows(call: Call, x: Array, axis: int, size: int, stride: int = 1) -> Array:
-    """All windows of ``size`` elements along an axis, ``stride`` apart: one more dimension, after ``axis``."""
+    """All windows of ``size`` elements along an axis, ``stride`` apart; the elements lie along a new axis after it."""
     axis %= x.ndim
     windows = np.lib.stride_tricks.sliding_window_view(x, size, axis)
     return np.moveaxis(windows[(slice(None),) * axis + (slice(None, None, stride),)], -1, axis + 1)

@@ -1,4 +1,4 @@
-"""Sorting and what builds on it. Equal elements keep the order of their indices, whatever the direction."""
+"""Sorting, and selecting the greatest elements. Equal elements keep the order of their indices in both directions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgekit_mlruntime.registry import Call, kernel
 
 def _order(x: Array, axis: int, ascending: bool) -> Array:
     """Indices that sort ``x`` along an axis, stably in either direction."""
-    # Sorting what is reversed and reversing the result keeps equal elements in order, for every element type.
+    # Sorting the reversed array and reversing the result keeps equal elements in order, for every element type.
     order: Array = np.argsort(x if ascending else np.flip(x, axis), axis=axis, kind="stable")
     return order if ascending else x.shape[axis] - 1 - np.flip(order, axis)
 
@@ -32,9 +32,9 @@ def topk(
     return_indices: bool = True,
     output_indices_dtype: str = "int32",
 ) -> tuple[Array, ...]:
-    """The ``k`` greatest (or, ascending, least) elements along an axis and their indices, in order; all for ``k = -1``.
+    """The ``k`` greatest (if ascending: least) elements along an axis and their indices, sorted; all for ``k = -1``.
 
-    Without ``sort`` the order is free; it is the same here.
+    Without ``sort`` Core ML may return any order; this kernel sorts regardless.
     """
     count = x.shape[axis] if k == -1 else k
     indices = np.take(_order(x, axis, ascending), np.arange(count), axis=axis)

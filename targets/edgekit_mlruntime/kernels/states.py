@@ -1,4 +1,4 @@
-"""States: buffers that outlive a run."""
+"""States: buffers that keep their content from one run to the next."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from edgekit_mlruntime.program import Array
 from edgekit_mlruntime.registry import Call, StateBuffer, kernel
 
 
-# Arrays are never written to, so the buffer may be handed out itself; what comes from outside is copied on its way in,
-# for a feed belongs to the caller.
+# Kernels never write to arrays, so read_state may return the buffer's array without copying it. What is written to a
+# state is copied, because it may be a feed, which belongs to the caller.
 @kernel("read_state", opset=18, raw=True)
 def read_state(call: Call, input: StateBuffer) -> Array:  # noqa: A002 - MIL's name of it
     """The content of a state."""

@@ -1,6 +1,6 @@
-"""Geometry of sliding windows: what convolution and pooling have in common.
+"""Geometry of the sliding windows of convolution and pooling.
 
-``edgekit_mil.support.windows`` has the same arithmetic: the runtime judges the converter, so they share no code.
+``edgekit_mil.support.windows`` has the same arithmetic: the runtime checks the converter, so the two share no code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Padding = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Windows:
-    """How windows lie over the spatial dimensions."""
+    """Sizes, strides and dilations of windows over the spatial dimensions."""
 
     sizes: Ints
     strides: Ints
@@ -30,7 +30,7 @@ class Windows:
 
     @property
     def extents(self) -> Ints:
-        """Elements from the first to the last of a window."""
+        """Number of input elements that a window spans in each dimension, dilation included."""
         return tuple((size - 1) * gap + 1 for size, gap in zip(self.sizes, self.dilations, strict=True))
 
     def counts(self, spatial: Sequence[int], padding: Padding) -> Ints:
@@ -41,14 +41,15 @@ class Windows:
         )
 
     def padding(self, pad_type: str, pad: Ints | None, spatial: Sequence[int]) -> Padding:
-        """Padding of an input.
+        """Returns the padding of an input.
 
-        ``same`` and ``same_lower`` pad so that the output has ``ceil(input / stride)`` elements, with the odd element
-        after, or before, the input: the message SamePadding of Core ML's NeuralNetwork.proto.
+        ``same`` and ``same_lower`` pad so that the output has ``ceil(input / stride)`` elements. If the padding is odd,
+        ``same`` puts the extra element after the input, ``same_lower`` before it: see the message SamePadding of Core
+        ML's NeuralNetwork.proto.
 
         Args:
             pad_type: ``valid``, ``custom``, ``same`` or ``same_lower``.
-            pad: Of ``custom``: before and after the first dimension, before and after the second …
+            pad: Padding for ``custom``: before and after the first dimension, before and after the second …
             spatial: Sizes of the input's spatial dimensions.
         """
         if pad_type == "valid":
