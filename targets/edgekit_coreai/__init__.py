@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Runner", "convert", "load"]
 
-# Public name -> module that holds it, imported when the name is first used: `import edgekit_coreai` stays light.
+# Public name -> module that defines it, imported when the name is first used, so that `import edgekit_coreai` is fast.
 _HOMES = {
     "Runner": "edgekit_coreai.runner",
     "convert": "edgekit_coreai.conversion",

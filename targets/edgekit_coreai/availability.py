@@ -1,4 +1,4 @@
-"""Whether Apple's Core AI is installed here, and what it is called."""
+"""Whether Apple's Core AI is installed on this machine, its requirement and its version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 from edgekit.errors import InputError
 
 REQUIREMENT = "coreai-core==1.0.0b3"
-"""What pip installs, as the extra ``coreai`` of EdgeKit's distribution says."""
+"""The requirement to install with pip, the same as in the extra ``coreai`` of EdgeKit's distribution."""
 
 
 def is_available() -> bool:
@@ -18,10 +18,10 @@ def is_available() -> bool:
 
 
 def require_core_ai() -> None:
-    """Raise where it is not installed.
+    """Raise an error if ``coreai-core`` is not installed.
 
     Raises:
-        edgekit.errors.InputError: It is not.
+        edgekit.errors.InputError: ``coreai-core`` is not installed.
     """
     if not is_available():
         raise InputError(
@@ -34,11 +34,11 @@ def require_core_ai() -> None:
 
 
 def version() -> str:
-    """The version of ``coreai-core``; empty where it is not installed."""
+    """The version of ``coreai-core``, or an empty string if it is not installed."""
     return importlib.metadata.version("coreai-core") if is_available() else ""
 
 
 def executed_by() -> str:
-    """What executes models here."""
+    """The name and version of the runtime that executes models on this machine, the device and the system."""
     system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
     return f"Apple's Core AI runtime {version()}, CPU, on {system}"

@@ -1,4 +1,4 @@
-"""Writes what Core AI loads: the .aimodel."""
+"""Builds the .aimodel that Core AI loads."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     """Write ``model.aimodel`` into ``folder``.
 
     Raises:
-        edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, or operations that cannot be translated,
-            all of them.
+        edgekit.errors.UnsupportedOpsError: Nodes cannot be converted, or operations cannot be translated; the error
+            lists all of them.
         edgekit.errors.InputError: An input's shape is not fixed, the options do not fit the model, or Core AI is not
             installed.
         edgekit_coreai.process.CoreAICrashError: Apple's compiler refuses the model or ends its process.

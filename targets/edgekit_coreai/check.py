@@ -1,4 +1,7 @@
-"""Judges nodes by a trial of both steps: the registries of ONNX to MIL and of MIL to Core AI are the evidence."""
+"""Decides which nodes are supported by trying both steps: from ONNX to MIL, and from MIL to Core AI.
+
+The evidence is the registries of lowerings of both steps.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from edgekit_mlprogram.verdicts import trial, verdict_of
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
-    """What becomes of every node of the main graph, in graph order; bodies convert with the node that holds them.
+    """Returns a verdict for every node of the main graph, in graph order; bodies convert with their node.
 
     Raises:
         edgekit.errors.InputError: An input's shape is not fixed.
@@ -41,7 +44,7 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
 
 
 def _untranslated(program: Any) -> Iterator[tuple[str, str]]:
-    """Name and type of the operations that have no translation."""
+    """Yields the output's name and the type of each operation that has no lowering to Core AI."""
     from edgekit_coreai.translation.registry import find_lowering, lowered_operations
 
     lowered_operations()

@@ -1,7 +1,7 @@
-"""From an ONNX model to an .aimodel: by way of the .mlpackage that the conversion to ML Programs makes of it.
+"""Converts an ONNX model to an .aimodel, via the .mlpackage that the conversion to ML Programs writes.
 
-One lowering serves both generations of Apple's systems: what ONNX operators mean is settled once, in MIL, and Core AI's
-operations are written from the emitted package as the reference runtime's reader sees it.
+One lowering of ONNX operators serves both Core ML and Core AI: it defines their meaning in MIL, and Core AI's
+operations are translated from the emitted package, which is read with the reference runtime's reader.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ def convert(
     """Convert an ONNX model to a Core AI model.
 
     Args:
-        model: The model, or its file. Every input's shape has to be fixed, but for the dimensions that stay open.
-        out: The model to write; ``.aimodel`` is added where it is missing. An existing one is replaced.
+        model: The model, or its file. Every input's shape has to be fixed, except for dimensions in ``dimensions``.
+        out: The model to write; ``.aimodel`` is added if the suffix is missing. An existing model is replaced.
         deployment_target: ``iOS27`` or ``macOS27``.
-        precision: ``float32``, ``float16`` or ``auto``, as of :func:`edgekit_mlprogram.conversion.convert`.
-        dimensions: The sizes that dimensions may take that stay open, by the names that the model gives them.
-        states: Inputs that the model is to keep from one run to the next, each with the output that replaces it.
+        precision: ``float32``, ``float16`` or ``auto``, as in :func:`edgekit_mlprogram.conversion.convert`.
+        dimensions: The sizes that each open dimension may take, by the dimension's name in the model.
+        states: Inputs that the model keeps from one run to the next, each with the output that replaces it.
         compression: How weights are stored: ``int4-weights``, ``palette4``, ``palette6`` or ``palette8``.
 
     Returns:
         The model's path.
 
     Raises:
-        edgekit.errors.UnsupportedOpsError: Nodes that cannot be converted, or operations that cannot be translated,
-            all of them.
-        edgekit.errors.InputError: As of the conversion to ML Programs, or Core AI is not installed.
+        edgekit.errors.UnsupportedOpsError: Nodes cannot be converted, or operations cannot be translated; the error
+            lists all of them.
+        edgekit.errors.InputError: The conversion to ML Programs refuses an argument, or Core AI is not installed.
         edgekit_coreai.process.CoreAICrashError: Apple's compiler refuses the model or ends its process.
     """
     if deployment_target not in DEPLOYMENT_TARGETS:
@@ -133,20 +133,21 @@ def translate_package(
 
     Args:
         package: The ``.mlpackage``.
-        out: The model to write; ``.aimodel`` is added where it is missing. An existing one is replaced.
+        out: The model to write; ``.aimodel`` is added if the suffix is missing. An existing model is replaced.
         function: The function to translate; None for the default one.
         texts: ``author``, ``license``, ``description`` and ``version`` for the metadata.
-        subject: What errors name; None for the package.
+        subject: What error messages name as their subject; None for the package.
         picture: The record of an :class:`~edgekit.preprocessing.ImagePreprocessing` that is resolved for the only
-            input: the model has entries that take a picture too. None for none.
-        process: Apple's code; by default the process that all share.
+            input, with which the model also gets entries that take a picture; None for a model without them.
+        process: The process that runs Apple's code; by default the shared process.
 
     Returns:
         The model's path.
 
     Raises:
-        edgekit.errors.UnsupportedOpsError: Operations that cannot be translated, all of them.
-        edgekit.errors.InputError: Not a readable ML Program, no such function, or Core AI is not installed.
+        edgekit.errors.UnsupportedOpsError: Operations cannot be translated; the error lists all of them.
+        edgekit.errors.InputError: The package is not a readable ML Program, has no such function, or Core AI is not
+            installed.
         edgekit_coreai.process.CoreAICrashError: Apple's compiler refuses the model or ends its process.
     """
     path = out if out.suffix == SUFFIX else out.with_name(f"{out.name}{SUFFIX}")
@@ -164,7 +165,7 @@ def translate_package(
 
 _DATE = re.compile(r'("creationDate"\s*:\s*)"[^"]*"')
 _NO_DATE = r'\1"20000101T000000Z"'
-"""What takes the place of the moment: the same conversion gives the same bytes."""
+"""Replaces the creation date, so that the same conversion writes the same bytes."""
 
 
 def is_model(path: Path) -> bool:

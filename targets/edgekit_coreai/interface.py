@@ -1,7 +1,7 @@
-"""What a Core AI model says of its border, kept in its metadata: types, and the shapes that open sizes may take.
+"""A Core AI model's metadata about its inputs, outputs and states: their types, and the values of open sizes.
 
 The entry ``edgekit.program`` holds the inputs, outputs and states by native name as the ML Program declares them; the
-entry ``edgekit.io`` is the converter's own, as in an ``.mlpackage``.
+entry ``edgekit.io`` is written by the converter, as in an ``.mlpackage``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from edgekit_mlruntime.program import (
 
 INTERFACE_KEY = "edgekit.program"
 TEXTS = ("author", "license", "description")
-"""Entries of the metadata that Core AI has fields for."""
+"""Entries of the metadata for which Core AI has its own fields."""
 _OPSET = "CoreML8"
 
 
 def output_types(function: Function) -> dict[str, TensorType]:
-    """Those of a function's outputs that are tensors of numbers."""
+    """Returns the types of a function's outputs that are tensors of numbers, by name."""
     types = {declared.name: declared.type for declared in function.inputs}
     for operation in function.block.operations:
         types.update({output.name: output.type for output in operation.outputs})
@@ -44,12 +44,12 @@ def output_types(function: Function) -> dict[str, TensorType]:
 
 
 def exported_outputs(function: Function) -> list[str]:
-    """The outputs that a Core AI model has: Core AI knows neither texts nor dictionaries."""
+    """The outputs that a Core AI model has: not texts and dictionaries, which Core AI does not support."""
     return list(output_types(function))
 
 
 def interface_record(program: Program, function: Function) -> dict[str, Any]:
-    """The entry of the metadata."""
+    """Returns the content of the metadata entry ``edgekit.program``."""
     interface = program.interfaces.get(function.name, FunctionInterface((), (), ()))
 
     def port(name: str, kind: TensorType, features: Sequence[Feature]) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def interface_record(program: Program, function: Function) -> dict[str, Any]:
 
 
 def _plain(record: Any) -> Any:
-    """The record as JSON has it; what has no value is left out."""
+    """The record in JSON types: keys with the value None are left out, and None in lists becomes -1."""
     if isinstance(record, dict):
         return {key: _plain(value) for key, value in record.items() if value is not None}
     if isinstance(record, list | tuple):
@@ -88,12 +88,12 @@ _RUNTIME_TYPES = {"bool": "BOOL", **{kind.name.lower(): kind.name for kind in Da
 
 
 def program_of(record: Mapping[str, Any] | None, described: Mapping[str, Any], user: Mapping[str, str]) -> Program:
-    """A program without operations that has the border of a Core AI model.
+    """A placeholder program with the inputs, outputs and states of a Core AI model.
 
     Args:
-        record: The entry of the metadata; None where the model has none.
-        described: ``inputs``, ``outputs`` and ``states`` as the runtime tells them: name, type, shape.
-        user: What else of the metadata the border is told by.
+        record: The metadata entry ``edgekit.program``; None if the model does not have it.
+        described: ``inputs``, ``outputs`` and ``states`` as the runtime describes them: name, type, shape.
+        user: User metadata of the program: the entry ``edgekit.io`` if the model has it.
     """
     if record is None:
         record = {
@@ -141,7 +141,7 @@ def _feature(item: Mapping[str, Any]) -> Feature:
 
 
 def user_metadata(model: Path) -> Mapping[str, Any]:
-    """What the model's maker has put into its metadata.
+    """Returns the custom entries of the model's metadata.
 
     Raises:
         edgekit.errors.InputError: The folder has no metadata that can be read.

@@ -1,4 +1,4 @@
-"""The options of ``--option NAME=VALUE`` that Core AI has."""
+"""The names and descriptions of Core AI's options for ``--option NAME=VALUE``."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ OPTIONS = {
     "are pictures; no: main alone",
     **{name: OF_ML_PROGRAMS[name] for name in TEXTS},
 }
-"""Core AI has no outputs that are texts: the names of the classes are in the metadata, whatever the options."""
+"""Core AI has no text outputs, so no option concerns class names: they are always in the metadata."""

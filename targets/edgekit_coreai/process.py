@@ -1,7 +1,7 @@
-"""Apple's code in a process of its own: a crash there is an error here.
+"""Runs Apple's code in a separate process, so that a crash there becomes an exception here.
 
-The beta of Apple's compiler and runtime ends its process at times. One process serves many requests, since starting it
-costs a second; after a crash the next request starts another, in which models that were open are opened again.
+The beta of Apple's compiler and runtime crashes at times. One process serves many requests, because starting a process
+takes a second; after a crash, the next request starts a new process, in which each runner opens its model again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from edgekit_coreai.trace import Trace
 
 
 class CoreAICrashError(RequirementError, RuntimeError):
-    """Apple's code has ended its process, or has refused what it was given.
+    """Apple's code has ended its process, or has refused its input.
 
     Args:
         message: What happened.
         subject: The model.
-        doing: What was being done, with the operation as far as known.
-        told: What Apple's code said.
+        doing: What the process was doing, including the operation if known.
+        told: The error text of Apple's code.
     """
 
     def __init__(self, message: str, *, subject: object, doing: str, told: str) -> None:
@@ -37,25 +37,25 @@ class CoreAICrashError(RequirementError, RuntimeError):
 
 
 class Process:
-    """One process of Apple's code; requests come one at a time."""
+    """A process that runs Apple's code and serves one request at a time; it is restarted after a crash."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
         self.generation = 0
-        """How many processes there have been."""
+        """Number of processes started so far."""
 
     def ask(self, subject: object, name: str, *arguments: Any) -> Any:
-        """Have something done.
+        """Call a method of the worker in the process, and return its result.
 
         Args:
-            subject: The model, for errors.
+            subject: The model, for error messages.
             name: A method of :class:`edgekit_coreai.worker.Worker`.
-            arguments: Its arguments.
+            arguments: The method's arguments.
 
         Raises:
-            CoreAICrashError: The process ended, or Apple's code refused.
-            edgekit.errors.EdgeKitError: What the worker raised.
+            CoreAICrashError: The process ended, or Apple's code refused the request.
+            edgekit.errors.EdgeKitError: The worker raised this error.
         """
         with self._lock:
             process = self._started()
@@ -68,7 +68,7 @@ class Process:
             except (EOFError, BrokenPipeError, pickle.UnpicklingError):
                 self._died(process, subject)
             except BaseException:
-                self.end()  # what comes next would be the answer to this
+                self.end()  # or the next request would get the answer to this one
                 raise
             if outcome == "error":
                 raise value
@@ -83,12 +83,12 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """The process now; None where there is none."""
+        """The process ID, or None if no process is running."""
         return self._process.pid if self._process is not None and self.is_running else None
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process now."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -146,7 +146,7 @@ _SHARED: Process | None = None
 
 
 def shared() -> Process:
-    """The process that everything in this one shares; ended with it."""
+    """The process for Apple's code that all callers in this Python process share; it ends with Python."""
     global _SHARED
     if _SHARED is None:
         _SHARED = Process()

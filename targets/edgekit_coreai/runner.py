@@ -1,4 +1,4 @@
-"""Executes Core AI models with Apple's own runtime, in a process of its own."""
+"""Executes Core AI models with Apple's runtime, in a separate process."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from edgekit_mlruntime.border import IO_KEY, Port, border_of, state_types
 from edgekit_mlruntime.program import Array, TensorType
 
 EXECUTION_SECONDS = 600.0
-"""What one run may take: Apple's runtime emulates float16 on Linux (a Whisper encoder at 8 s of sound: 120 s of a
-processor in float16, 1 s in float32)."""
+"""Time limit of one run, in seconds, generous because Apple's runtime emulates float16 on Linux: a Whisper encoder on
+8 s of sound takes 120 s of processor time in float16, 1 s in float32."""
 
 
 class State:
-    """The states of one session of a stateful model; made by ``Runner.make_state``, zero at first."""
+    """The states of one session of a stateful model; made by ``Runner.make_state``, initially zero."""
 
     def __init__(self, types: Mapping[str, TensorType]) -> None:
         self.buffers = {
@@ -49,10 +49,10 @@ class Runner:
 
     Args:
         path: The ``.aimodel`` folder.
-        process: Apple's code; by default the process that all runners share.
+        process: The process that runs Apple's code; by default the process that all runners share.
 
     Raises:
-        edgekit.errors.InputError: Not a readable model, or Core AI is not installed.
+        edgekit.errors.InputError: The folder is not a readable model, or Core AI is not installed.
         CoreAICrashError: Apple's compiler refuses the model or ends its process.
     """
 
@@ -95,7 +95,7 @@ class Runner:
 
     @property
     def has_states(self) -> bool:
-        """Whether a run takes states."""
+        """Whether the model has states, which :meth:`run` then needs."""
         return bool(self._state_types)
 
     def make_state(self) -> State:
@@ -113,8 +113,8 @@ class Runner:
             Every output by ONNX name.
 
         Raises:
-            edgekit.errors.InputError: Inputs or states that are missing, unknown, or of the wrong shape or type.
-            CoreAICrashError: Apple's runtime ends its process or refuses.
+            edgekit.errors.InputError: An input or state is missing, unknown, or of the wrong shape or type.
+            CoreAICrashError: Apple's runtime refuses the model or its inputs, or ends its process.
         """
         if self._state_types and state is None:
             raise InputError("the model has states", expected="state=runner.make_state()", found="no state")
@@ -141,18 +141,18 @@ def _close(process: Process, opened: tuple[int, int]) -> None:
         try:
             process.ask("", "close", number)
         except CoreAICrashError:
-            return  # it is closed that way too
+            return  # a model of a process that has crashed is closed too
 
 
 def load(path: str | Path) -> Runner:
-    """What executes a model with Apple's runtime.
+    """Returns a runner that executes a model with Apple's runtime.
 
     Args:
         path: An ``.aimodel``; or an ``.mlpackage``, which is translated into a temporary folder first.
 
     Raises:
-        edgekit.errors.UnsupportedOpsError: Operations of the package that cannot be translated, all of them.
-        edgekit.errors.InputError: Not a readable model, or Core AI is not installed.
+        edgekit.errors.UnsupportedOpsError: Operations of the package cannot be translated; the error lists all of them.
+        edgekit.errors.InputError: The path is not a readable model, or Core AI is not installed.
         CoreAICrashError: Apple's compiler refuses the model or ends its process.
     """
     if not is_package(Path(path)):

@@ -1,4 +1,4 @@
-"""The table of operations, from the registry: ``python -m edgekit_coreai.table > docs/coreai-operations.md``."""
+"""Writes the table of operations from the registry: ``python -m edgekit_coreai.table > docs/coreai-operations.md``."""
 
 from __future__ import annotations
 

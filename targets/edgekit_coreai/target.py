@@ -15,7 +15,7 @@ from edgekit_mil.deployment import compression_schemes
 
 
 class CoreAITarget(Target):
-    """Builds Core AI models by way of ML Programs, and executes them with Apple's own runtime."""
+    """Builds Core AI models via ML Programs, and executes them with Apple's runtime."""
 
     contract_version = 1
     name: ClassVar[str] = "coreai"
@@ -23,11 +23,11 @@ class CoreAITarget(Target):
 
     @property
     def profiles(self) -> Sequence[Profile]:
-        """IOS and macOS from version 27 on."""
+        """The profiles for iOS and macOS from version 27 on."""
         return PROFILES
 
     def require_installed(self, profile: Profile) -> None:
-        """Apple's package is an extra."""
+        """Raise an error if ``coreai-core``, an optional dependency, is not installed."""
         require_core_ai()
 
     def check(self, model: Model, profile: Profile) -> list[NodeVerdict]:
@@ -37,7 +37,7 @@ class CoreAITarget(Target):
         return verdicts(model, profile)
 
     def require_options(self, options: BuildOptions, model: Model | None) -> None:
-        """Pictures and classes: yes or no, and whether the model takes them."""
+        """Raise an error if the option ``image`` is neither yes nor no, or does not fit the model."""
         from edgekit_mlprogram.options import require_usable
 
         require_usable(options, model, ("image",))
@@ -49,25 +49,25 @@ class CoreAITarget(Target):
         return build(model, profile, folder, options)
 
     def weight_schemes(self, profile: Profile) -> Sequence[str]:
-        """Integers in blocks, and palettes."""
+        """The names of the weight compressions: integers in blocks, and palettes."""
         from edgekit_coreai.conversion import PROGRAM_TARGET
 
         return compression_schemes(PROGRAM_TARGET)
 
     def takes_states(self, profile: Profile) -> bool:
-        """As handles."""
+        """True: Core AI models keep states in handles."""
         return True
 
     def takes_texts(self, profile: Profile) -> bool:
-        """Core AI has no tensors of texts."""
+        """False: Core AI has no tensors of texts."""
         return False
 
     def takes_open_dimensions(self, profile: Profile) -> bool:
-        """As sizes that are known at run time."""
+        """True: Core AI models may have sizes that are known only at run time."""
         return True
 
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
-        """What executes the model with Apple's runtime, in a process of its own."""
+        """Returns a runner that executes the model with Apple's runtime, in a separate process."""
         from edgekit_coreai.runner import load
         from edgekit_mlprogram.sequence import SequenceRunner
 
@@ -75,7 +75,7 @@ class CoreAITarget(Target):
         return SequenceRunner(runner) if runner.has_states else runner
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
-        """A Python program that needs NumPy and coreai-core only, and asks Core AI itself."""
+        """A Python program that runs the model in Core AI and needs only NumPy and coreai-core."""
         from edgekit.device_check.python_check import python_check
 
         return python_check("edgekit_coreai")

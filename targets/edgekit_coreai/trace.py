@@ -1,4 +1,4 @@
-"""What a process is about to do, kept where it survives a crash of the process."""
+"""A note of what a process is about to do, kept in a file so that it survives a crash of the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Trace:
     """A short text in a file that two processes have open.
 
     Args:
-        descriptor: An open file; what is there is kept.
+        descriptor: Descriptor of the open file; a text that the file already holds is kept.
     """
 
     def __init__(self, descriptor: int) -> None:

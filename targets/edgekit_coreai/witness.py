@@ -1,4 +1,7 @@
-"""Apple's runtime as a second witness of what is built for Core ML: the package is translated and executed by it."""
+"""Checks packages built for Core ML with Apple's runtime: each is translated to Core AI and executed there.
+
+The results are a second, independent check beside the reference runtime's.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from edgekit_mlruntime.program import DataType, Function, Operation, TensorType
 from edgekit_mlruntime.runner import Runner as ReferenceRunner
 
 NEAR_DB = {DataType.FLOAT32: 60.0, DataType.FLOAT16: 40.0}
-"""How near the values of an operation have to be, by the type that it is declared in."""
+"""Least SQNR, in decibels, at which an operation's values count as equal, by the values' element type."""
 
 
 class CoreAIWitness(Witness):
@@ -32,12 +35,12 @@ class CoreAIWitness(Witness):
     targets: ClassVar[frozenset[str]] = frozenset({"coreml"})
 
     def load(self, main: Path) -> Runner:
-        """What executes the package, translated, with Apple's runtime."""
+        """Returns a runner that executes the translated package with Apple's runtime."""
         runner = load(main)
         return SequenceRunner(runner) if runner.has_states else runner
 
     def parting(self, main: Path, feeds: Mapping[str, np.ndarray]) -> Parting | None:
-        """The first operation of the program whose values differ from the reference runtime's."""
+        """Returns the first operation whose values differ from the reference runtime's, or None if none does."""
         program = read_package(main)
         function = program.functions[program.default_function]
         operations = [operation for operation in function.block.operations if _shows(operation)]
@@ -52,14 +55,14 @@ class CoreAIWitness(Witness):
 
 
 def _shows(operation: Operation) -> bool:
-    """Whether an operation makes numbers as the program runs."""
+    """Whether an operation computes numeric tensors at run time."""
     is_constant = operation.type == "const" or operation.type.startswith("constexpr_")
     kinds = [output.type for output in operation.outputs]
     return not is_constant and all(isinstance(kind, TensorType) and kind.dtype is not DataType.STRING for kind in kinds)
 
 
 def _reference_values(main: Path, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What the reference runtime computes, by native name."""
+    """The values of all operations as the reference runtime computes them, by native name."""
     program = read_package(main)
     made = {
         operation.name: [output.name for output in operation.outputs]
@@ -78,7 +81,7 @@ def _reference_values(main: Path, feeds: Mapping[str, np.ndarray]) -> dict[str, 
 def _values(
     main: Path, function: Function, operations: Sequence[Operation], feeds: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """What Apple's runtime computes, by native name."""
+    """The values of the given operations as Apple's runtime computes them, by native name."""
     names = [output.name for operation in operations for output in operation.outputs]
     process = shared()
     native = ReferenceRunner(read_package(main), subject=main).native_feeds(feeds)
@@ -96,7 +99,10 @@ def _values(
 
 
 def _difference(ours: np.ndarray, theirs: np.ndarray) -> float | None:
-    """How far values differ that are not near: the SQNR in decibels, NaN where there is none; None where they are."""
+    """Returns the SQNR in decibels if the values differ too much, or None if they are near enough.
+
+    For values that are not floats or whose shapes differ, a difference is reported as NaN.
+    """
     if ours.shape != theirs.shape:
         return float("nan")
     if theirs.dtype.kind != "f":

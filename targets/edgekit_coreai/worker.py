@@ -1,8 +1,8 @@
 """The process in which Apple's code runs: translates packages and executes models, one request after the other.
 
 ``python -m edgekit_coreai.worker TRACE`` reads pickled requests from its standard input and writes pickled answers to
-its standard output; what Apple's libraries print goes to its standard error. It ends with its input. What it is about
-to do stands in the file of the descriptor TRACE, so that the process that started it can tell after a crash.
+its standard output; what Apple's libraries print goes to its standard error. It ends when its input ends. It notes what
+it is about to do in the file with the descriptor TRACE, which its parent process reads after a crash.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Model:
 
 
 class Worker:
-    """Answers requests; each is the name of a method and its arguments."""
+    """Answers requests; a request is the name of a method of this class and its arguments."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -54,7 +54,7 @@ class Worker:
         write(package, function, out, extra, picture, self._trace)
 
     async def expose(self, package: Path, names: Sequence[str], out: Path) -> None:
-        """Write a package's default function as a model that puts out these values, by native name."""
+        """Write a package's default function as a model whose outputs are the values with these native names."""
         from edgekit_coreai.translation.translate import translate
         from edgekit_mlruntime.package import read_package
 
@@ -62,7 +62,10 @@ class Worker:
         translate(program.functions[program.default_function], names, package, self._trace).save_asset(out)
 
     async def open(self, path: Path, entry: str = "main") -> tuple[int, dict[str, Any]]:
-        """Compile a model for this machine; its number, and what it says of an entry, or of the only one."""
+        """Compile a model for this machine; returns its number and the inputs, outputs and states of an entry.
+
+        The entry is the one with the given name, or else the model's first one.
+        """
         self._trace.note("compiling the model for this machine")
         asset = authoring.AIModelAsset.load(path)
         stack = AsyncExitStack()
@@ -80,7 +83,7 @@ class Worker:
     async def run(
         self, number: int, inputs: Mapping[str, np.ndarray], states: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Outputs, and the states after the run."""
+        """Returns the outputs, and the states after the run."""
         self._trace.note("executing the model")
         fed = {name: runtime.NDArray(np.asarray(array, order="C")) for name, array in inputs.items()}
         held = {name: runtime.NDArray(np.asarray(array, order="C")) for name, array in states.items()}
@@ -88,7 +91,7 @@ class Worker:
         return _arrays(results), _arrays(held)
 
     async def close(self, number: int) -> None:
-        """Let a model go."""
+        """Release a model."""
         model = self._models.pop(number, None)
         if model is not None:
             del model.function
@@ -119,7 +122,7 @@ def _described(description: Any) -> dict[str, Any]:
 
 
 def answer_of(error: Exception) -> tuple[str, Any]:
-    """An error as something that survives the way to another process."""
+    """Returns an error as a pickleable answer: ``error`` with an EdgeKitError, or ``failed`` with texts."""
     from edgekit.errors import EdgeKitError
 
     if isinstance(error, EdgeKitError):
@@ -148,7 +151,7 @@ async def _serve(requests: BinaryIO, answers: BinaryIO, worker: Worker) -> None:
 def main(trace: str) -> None:
     """Serve until the input ends."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints, prints there
+    os.dup2(2, 1)  # anything printed to standard output goes to standard error
     asyncio.run(_serve(sys.stdin.buffer, answers, Worker(Trace(int(trace)))))
     answers.close()
     os._exit(0)  # Apple's threads may outlive Python's

@@ -21,13 +21,13 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"ModuleNotFoundError: {error}: `{sys.executable} -m pip install numpy coreai-core` installs it")
 
-sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
+sys.dont_write_bytecode = True  # a folder __pycache__ does not belong in the bundle
 from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
 from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
 
 
 def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenModel:
-    """The bundle's model in Core AI; features have native names, types and shapes, the golden data ONNX's."""
+    """Opens the bundle's model in Core AI; it has native names, types and shapes, the golden data has those of ONNX."""
     loop, stack = asyncio.new_event_loop(), AsyncExitStack()
     asset = AIModelAsset.load(BUNDLE / manifest["model"]["main"])
     model = loop.run_until_complete(stack.enter_async_context(asset.executable()))
@@ -53,7 +53,7 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
 
 
 def as_native(array: np.ndarray, feature: dict[str, Any]) -> np.ndarray:
-    """An input in the model's type and rank; dimensions that the manifest names keep the sizes of the sample."""
+    """An input in the model's type and shape; if a size of the native shape is open, the sample's shape is kept."""
     shape = feature["native_shape"]
     is_fixed = all(isinstance(size, int) for size in shape)
     return np.asarray((array.reshape(shape) if is_fixed else array).astype(feature["native_dtype"]), order="C")

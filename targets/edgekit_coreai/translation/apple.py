@@ -1,4 +1,4 @@
-"""Apple's modules, imported when they are first used: the table of lowerings is known where they are not installed."""
+"""Apple's modules, imported when they are first used, so that the lowerings can be listed without Core AI installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class _Later:
-    """A module that is imported when something of it is asked for."""
+    """A module that is imported when one of its attributes is first accessed."""
 
     def __init__(self, name: str) -> None:
         self._name = name

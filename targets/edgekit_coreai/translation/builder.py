@@ -1,4 +1,4 @@
-"""Writes Core AI operations, so that what Apple's unversioned bindings change reaches no lowering."""
+"""Writes Core AI operations; changes of Apple's unversioned bindings affect this module, not the lowerings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Builder:
     """Writes operations into a graph, one after the other.
 
     Args:
-        constants: Where constants are written: before everything that reads them.
+        constants: The operation before which constants are written, so that they precede all operations.
     """
 
     def __init__(self, constants: Any) -> None:
@@ -28,14 +28,14 @@ class Builder:
     # --- values ---------------------------------------------------------------------------------------------------
 
     def wrap(self, value: Any) -> Tensor:
-        """A value in Apple's terms."""
+        """The tensor of a value of Apple's bindings."""
         kind = ir.RankedTensorType(value.type)
         free = ir.ShapedType.get_dynamic_size()
         shape = tuple(None if size == free or size < 0 else int(size) for size in kind.shape)
         return Tensor(numpy_type(kind.element_type), shape, None, [value])
 
     def constant(self, array: Any, dtype: Any = None) -> Tensor:
-        """A constant; it is written when it is first used."""
+        """A constant, which is written when it is first used; float64 becomes float32, and int64 int32."""
         held = np.asarray(array, dtype)
         if held.dtype == np.float64:
             held = held.astype(np.float32)
@@ -47,7 +47,7 @@ class Builder:
         return Tensor(held.dtype, held.shape, held, [])
 
     def raw(self, tensor: Tensor) -> Any:
-        """A tensor in Apple's terms."""
+        """The value of a tensor in Apple's bindings; writes a constant that has not been written."""
         if not tensor._value:
             assert tensor.array is not None
             with ir.InsertionPoint(self._constants):
@@ -55,19 +55,19 @@ class Builder:
         return tensor._value[0]
 
     def _call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Tensor:
-        """Write an operation of one result."""
+        """Write an operation that has one result."""
         raw = [self.raw(item) if isinstance(item, Tensor) else item for item in arguments]
         return self.wrap(function(*raw, **named))
 
     def op(self, name: str, *arguments: Any, **named: Any) -> Tensor:
-        """An operation of Apple's by the name of its constructor; operands of equal shape."""
+        """Write one of Apple's operations, by the name of its constructor; operands have equal shapes."""
         return self._call(getattr(dialect, name), *arguments, **named)
 
     def spread(self, name: str, x: Tensor, y: Tensor) -> Tensor:
-        """An operation of two operands; their shapes broadcast.
+        """Write an operation of two operands, whose shapes broadcast.
 
-        A constant is always broadcast. coreai-core 1.0.0b3 takes the constants of ``(x * k) * p`` together, and ends
-        its process where only the first one is.
+        A constant is always broadcast: coreai-core 1.0.0b3 combines the constants of ``(x * k) * p``, and ends its
+        process if only the first constant is broadcast.
         """
         of_constant = x.array is not None or y.array is not None
         if x.is_static and x.shape == y.shape and not of_constant and name not in ("batch_matmul",):
@@ -77,7 +77,7 @@ class Builder:
     # --- arithmetic -----------------------------------------------------------------------------------------------
 
     def like(self, number: float, x: Tensor) -> Tensor:
-        """A number of the element type of ``x``, rank 0."""
+        """A constant of rank 0 in the element type of ``x``."""
         return self.constant(np.asarray(number).astype(x.dtype))
 
     def _operand(self, y: Tensor | float, x: Tensor) -> Tensor:
@@ -96,15 +96,15 @@ class Builder:
         return self.spread("mul", x, self._operand(y, x))
 
     def div(self, x: Tensor, y: Tensor | float) -> Tensor:
-        """Quotient, broadcast; integers towards zero."""
+        """Quotient, broadcast; integers are truncated toward zero."""
         return self.spread("divide", x, self._operand(y, x))
 
     def maximum(self, x: Tensor, y: Tensor | float) -> Tensor:
-        """The greater of two, broadcast."""
+        """Elementwise maximum, broadcast."""
         return self.spread("maximum", x, self._operand(y, x))
 
     def minimum(self, x: Tensor, y: Tensor | float) -> Tensor:
-        """The lesser of two, broadcast."""
+        """Elementwise minimum, broadcast."""
         return self.spread("minimum", x, self._operand(y, x))
 
     def greater(self, x: Tensor, y: Tensor | float) -> Tensor:
@@ -124,13 +124,13 @@ class Builder:
         return self.sub(self.like(0, x), x) if not x.is_float else self.mul(x, -1)
 
     def select(self, condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
-        """``a`` where the condition holds, else ``b``; broadcast. One of the two is a tensor."""
+        """``a`` where the condition holds, else ``b``; broadcast. At least one of ``a`` and ``b`` is a tensor."""
         model = a if isinstance(a, Tensor) else b
         assert isinstance(model, Tensor)
         return self.op("broadcasting_where", condition, self._operand(a, model), self._operand(b, model))
 
     def cast(self, x: Tensor, dtype: Any) -> Tensor:
-        """Other elements of the same values, by Apple's rules."""
+        """Convert to another element type, by Apple's rules."""
         target = np.dtype(dtype)
         if target == x.dtype:
             return x
@@ -141,29 +141,29 @@ class Builder:
         return self._call(lambda value: dialect.cast(value, tensor_type(x.shape, target)), x)
 
     def unfolded(self, x: Tensor) -> Tensor:
-        """A constant of which the model stores nothing but itself: it lies there backwards, and the model reverses it.
+        """A constant that the compiler does not fold: the model stores it in reverse order and reverses it.
 
-        Of what is computed of constants alone the compiler of coreai-core 1.0.0b3 stores the result, which may take
-        many times the bytes. What is reversed it leaves.
+        The compiler of coreai-core 1.0.0b3 stores the result of operations on constants alone, which may take many
+        times as many bytes. It does not fold the operation ``reverse``.
         """
         assert x.array is not None
         return self.op("reverse", self.constant(np.ascontiguousarray(x.array[::-1])), np.array([0], np.int32))
 
     def refined(self, x: Tensor, shape: Sequence[int | None]) -> Tensor:
-        """The same tensor, of which more sizes are known."""
+        """The same tensor with a static shape in which unknown sizes are taken from ``shape``."""
         known = tuple(want if have is None else have for want, have in zip(shape, x.shape, strict=True))
         if known == x.shape:
             return x
         return self._call(lambda value: dialect.cast(value, tensor_type(known, x.dtype)), x)
 
     def wide(self, x: Tensor) -> Tensor:
-        """In float32, where sums are taken of float16."""
+        """Convert float16 to float32, in which sums of float16 values are computed; other types stay."""
         return self.cast(x, np.float32) if x.dtype == np.float16 else x
 
     # --- shapes ---------------------------------------------------------------------------------------------------
 
     def size(self, x: Tensor, axis: int) -> int | Tensor:
-        """The size of a dimension."""
+        """The size of a dimension: a number if it is known, else a tensor of rank 0."""
         known = x.shape[axis]
         if known is not None:
             return known
@@ -183,7 +183,7 @@ class Builder:
         return self.cast(self.op("get_shape", x), np.int32)
 
     def vector(self, items: Sequence[int | Tensor]) -> Tensor:
-        """A vector of int32 of numbers, some of which are computed."""
+        """A vector of int32 whose elements are numbers or computed tensors."""
         if all(isinstance(item, int) for item in items):
             return self.constant(np.array(items, np.int32))
         parts: list[Tensor] = []
@@ -243,13 +243,13 @@ class Builder:
         return self.op("transpose", x, np.array(order, np.uint32))
 
     def move(self, x: Tensor, source: int, target: int) -> Tensor:
-        """Move one dimension to another place."""
+        """Move the dimension ``source`` to the position ``target``."""
         order = [axis for axis in range(x.rank) if axis != source % x.rank]
         order.insert(target % x.rank, source % x.rank)
         return self.transpose(x, order)
 
     def broadcast(self, x: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
-        """Repeat until the shape is this."""
+        """Broadcast to the given shape."""
         if all(isinstance(size, int) for size in sizes):
             return x if tuple(sizes) == x.shape else self.op("broadcast_to", x, np.array(sizes, np.uint32))
         result = self.op("broadcast_to", x, self.cast(self.vector(sizes), np.uint32))
@@ -262,7 +262,10 @@ class Builder:
         return self.wrap(dialect.concat(np.array(axis, np.int32), [self.raw(part) for part in parts]))
 
     def slice(self, x: Tensor, begin: Any, end: Any, stride: Any) -> Tensor:
-        """``x[begin:end:stride]`` in every dimension, by Apple's rules for negative numbers; tensors or numbers."""
+        """``x[begin:end:stride]`` in every dimension, by Apple's rules for negative numbers.
+
+        ``begin``, ``end`` and ``stride`` are vectors, each given as a tensor or as a sequence of numbers.
+        """
         return self.op("slice_", x, *(_ints(item) for item in (begin, end, stride)))
 
     def narrow(self, x: Tensor, axis: int, start: int, stop: int | None) -> Tensor:
@@ -289,7 +292,7 @@ class Builder:
         return result if keep else self.squeeze(result, sorted(axis % x.rank for axis in axes))
 
     def positions(self, count: int | Tensor) -> Tensor:
-        """0, 1, … up to but without ``count``: int32."""
+        """0, 1, … up to but not including ``count``, as int32."""
         if isinstance(count, int):
             return self.constant(np.arange(count, dtype=np.int32))
         zero, one = self.constant(np.int32(0)), self.constant(np.int32(1))
@@ -313,15 +316,15 @@ class Builder:
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         """Matrix product of operands of rank 2 or more, the batches broadcast."""
         if self._lost_trailing_unit(y):
-            # Of such a right operand the compiler of coreai-core 1.0.0b3 takes the tensor before the reshape, and so
-            # another product; left operands it takes as they are.
+            # For such a right operand the compiler of coreai-core 1.0.0b3 uses the tensor before the reshape, and so
+            # computes another product; left operands are not affected.
             return self.swapped(self.matmul(self.swapped(y), self.swapped(x)))
         if x.is_static and y.is_static and x.rank == y.rank and x.shape[:-2] == y.shape[:-2]:
             return self.op("batch_matmul", x, y)
         return self.op("broadcasting_batch_matmul", x, y)
 
     def _lost_trailing_unit(self, y: Tensor) -> bool:
-        """Whether a reshape has freed a tensor of a last dimension of size 1."""
+        """Whether the tensor is the result of a reshape that removed a last dimension of size 1."""
         if not y._value or y.array is not None:
             return False
         producer = y._value[0].owner
@@ -350,7 +353,7 @@ class Builder:
         extra: Any,
         groups: int,
     ) -> Tensor:
-        """The gradient of a correlation; ``shape`` is the result's."""
+        """Transposed convolution, the gradient of a correlation; ``shape`` is the shape of the result."""
         operation = dialect.ConvTranspose2dOp if x.rank == 4 else dialect.ConvTranspose3dOp
         numbers = [self.constant(np.array(item, np.uint32)) for item in (strides, pad, dilations, extra, groups)]
         made = operation(
@@ -361,7 +364,7 @@ class Builder:
     def max_pool(
         self, x: Tensor, shape: Sequence[int | None], sizes: Any, strides: Any, *, ceil_mode: bool = False
     ) -> Tensor:
-        """Maximum of each window, without padding; ``shape`` is the result's."""
+        """Maximum of each window, without padding; ``shape`` is the shape of the result."""
         function = dialect.maxpool2d if x.rank == 4 else dialect.maxpool3d
         ones = np.ones(x.rank - 2, np.uint32)
         sizes, strides = np.array(sizes, np.uint32), np.array(strides, np.uint32)
@@ -376,7 +379,7 @@ class Builder:
         return self.op(name, x, np.array(sizes, np.uint32), np.array(strides, np.uint32), ones)
 
     def gelu(self, x: Tensor, approximate: str) -> Tensor:
-        """Gaussian error linear unit: ``none``, ``tanh`` or ``sigmoid``."""
+        """Gaussian error linear unit; ``approximate`` is ``none``, ``tanh`` or ``sigmoid``."""
         return self._call(dialect.gelu, x, approximate=approximate)
 
     def interpolate(self, x: Tensor, sizes: Sequence[int | Tensor], scale: Any, offset: Any, mode: str) -> Tensor:
@@ -385,7 +388,10 @@ class Builder:
         return self.op("interpolate", x, self.vector(sizes), scale, offset, kind)
 
     def scatter(self, data: Tensor, indices: Tensor, updates: Tensor, axis: int, mode: str) -> Tensor:
-        """Write to positions along a dimension: ``update``, ``add``, ``mul``, ``max`` …; like ``gather_along_axis``."""
+        """Write to positions along a dimension, which are given as for ``along_axis``.
+
+        ``mode`` says how: ``update``, ``add``, ``mul``, ``max`` …
+        """
         attribute = ir.Attribute.parse(f"#coreai.scatter_mode<{mode}>")
         return self.wrap(
             dialect.ScatterAlongAxisOp(
@@ -399,11 +405,11 @@ class Builder:
         )
 
     def scan_sum(self, x: Tensor, axis: int, *, reverse: bool) -> Tensor:
-        """Running sum."""
+        """Running sum along a dimension, from its end if ``reverse``."""
         return self.op("scan", x, np.array(axis % x.rank, np.uint32), np.array(reverse, np.bool_), "sum")
 
     def argsort(self, x: Tensor, axis: int, *, descending: bool) -> Tensor:
-        """Indices that sort, stably."""
+        """Indices that sort ``x`` along a dimension, stably."""
         flags = np.array(descending, np.bool_), np.array(True, np.bool_)
         return self.op("argsort", x, np.array(axis % x.rank, np.int32), *flags)
 
@@ -413,7 +419,7 @@ class Builder:
         kinds: Sequence[tuple[tuple[int | None, ...], Any]],
         branches: Sequence[Callable[[], Sequence[Tensor]]],
     ) -> list[Tensor]:
-        """The results of the first branch where the predicate holds, else the second's, of these shapes and types."""
+        """Results of the first branch if the predicate holds, else of the second; ``kinds`` are shapes and types."""
         types = [tensor_type(shape, dtype) for shape, dtype in kinds]
         operation = dialect.IfOp(types, self.raw(predicate))
         written = []
@@ -424,7 +430,7 @@ class Builder:
                 written.append([self._as(item, shape) for item, (shape, _) in zip(made, kinds, strict=True)])
                 dialect.yield_([self.raw(item) for item in written[-1]])
         return [
-            # What both branches only pass on, Apple's compiler makes a choice of buffers, which it cannot lower.
+            # If both branches only pass a value on, Apple's compiler selects between buffers, which it cannot lower.
             self.select(predicate, *pair) if all(_is_outside(item, operation) for item in pair) else self.wrap(result)
             for result, *pair in zip(operation.results, *written, strict=True)
         ]
@@ -437,15 +443,15 @@ class Builder:
         body: Callable[[list[Tensor]], Sequence[Tensor]],
         fixed: Sequence[Tensor] = (),
     ) -> list[Tensor]:
-        """Replace the variables by what the body makes of them as long as the test holds.
+        """Replace the variables by the results of the body while the test holds; returns the last variables.
 
         Args:
-            initial: The variables' first values.
-            kinds: Their shapes and element types throughout.
-            test: Writes the test; it is given the variables, followed by what stays fixed.
-            body: Writes the body; it returns the variables alone.
-            fixed: What the body reads that is computed before the loop. It has to pass through the loop: of a value
-                that a loop captures, coreai-core 1.0.0b3 overwrites the buffer after the first turn.
+            initial: The variables' initial values.
+            kinds: The variables' shapes and element types, the same in all iterations.
+            test: Writes the test; gets the variables, followed by ``fixed``.
+            body: Writes the body; gets the variables, followed by ``fixed``, and returns only the variables.
+            fixed: Values computed before the loop that the body reads. They have to be passed through the loop:
+                coreai-core 1.0.0b3 overwrites the buffer of a value that a loop captures after the first iteration.
         """
         count = len(initial)
         shapes = [*kinds, *((item.shape, item.dtype) for item in fixed)]
@@ -464,22 +470,22 @@ class Builder:
         return [self.wrap(result) for result in list(operation.results)[:count]]
 
     def _as(self, x: Tensor, shape: Sequence[int | None]) -> Tensor:
-        """The same tensor under exactly this static shape: more or fewer sizes known."""
+        """The same tensor with exactly this static shape, in which more or fewer sizes may be known."""
         if tuple(shape) == x.shape:
             return x
         return self._call(lambda value: dialect.cast(value, tensor_type(shape, x.dtype)), x)
 
     def read_handle(self, handle: Any, token: Any) -> tuple[Tensor, Any]:
-        """The content of a state after what the token stands for, and the token for what follows."""
+        """Returns the content of a state after the access that ``token`` represents, and the token for the next one."""
         value, out = dialect.read_handle(handle, token)
         return self.wrap(value), out
 
     def write_handle(self, handle: Any, value: Tensor, token: Any) -> Any:
-        """Replace the content of a state; returns the token for what follows."""
+        """Replace the content of a state; returns the token for the next access."""
         return dialect.write_handle(handle, self.raw(value), token)
 
     def new_token(self) -> Any:
-        """The start of a chain of reads and writes."""
+        """The token for the first access to a state."""
         return dialect.create_token()
 
 
@@ -494,7 +500,7 @@ def _is_outside(x: Tensor, operation: Any) -> bool:
 
 @contextmanager
 def named(name: str) -> Iterator[None]:
-    """Operations written inside bear this name in what Apple's tools report."""
+    """Operations written in this context have this name in the reports of Apple's tools."""
     with ir.Location.fused([ir.Location.name(name)], ir.StringAttr.get(name)):
         yield
 

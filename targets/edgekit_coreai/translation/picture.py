@@ -1,8 +1,8 @@
-"""A picture as a model's input: two more entries of the program, which make of pixels what ``main`` takes.
+"""A picture as a model's input: two additional entries of the program, which convert pixels to the input of ``main``.
 
 ``pixels`` takes the bytes of a picture, [height, width, 4] in the order blue, green, red, alpha, and invokes ``main``.
-``picture`` takes a pixel buffer of that format (``kCVPixelFormatType_32BGRA``) and invokes ``pixels``. Off a Mac
-Apple's runtime takes no pictures: there ``pixels`` can be executed, and ``picture`` is compiled.
+``picture`` takes a pixel buffer of that format (``kCVPixelFormatType_32BGRA``) and invokes ``pixels``. Apple's runtime
+takes pictures only on a Mac: on other systems ``pixels`` can be executed, but ``picture`` is only compiled.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from edgekit_mlruntime.program import TensorType
 ENTRY, PIXELS_ENTRY = "picture", "pixels"
 _BYTES = 4
 _LUMA = (7471, 38470, 19595)
-"""What blue, green and red weigh in a grey value, in 65536ths: ITU-R BT.601, as Pillow rounds it."""
+"""Weights of blue, green and red in a gray value, in 65536ths: ITU-R BT.601, rounded as in Pillow."""
 
 
 def add_entries(
     name: str, taken: TensorType, results: Sequence[tuple[str, Any]], image: Mapping[str, Any], callee: str
 ) -> None:
-    """Write both entries behind the one that takes an array.
+    """Write the entries ``pixels`` and ``picture`` after the entry that takes an array.
 
     Args:
-        name: The input.
-        taken: What the other entry takes as its only input.
-        results: Names and types, in Apple's terms, of what it gives.
+        name: Name of the input.
+        taken: Type of the only input of the entry that takes an array.
+        results: Names and types (of Apple's bindings) of that entry's outputs.
         image: ``scale``, ``mean``, ``std``, ``color``, ``layout`` and ``size`` of an
             :class:`~edgekit.preprocessing.ImagePreprocessing` that is resolved for the input.
-        callee: Name of the other entry.
+        callee: Name of the entry that takes an array.
     """
     height, width = image["size"]
     types = [kind for _, kind in results]
@@ -76,5 +76,5 @@ def _input_of_pixels(b: Builder, pixels: Tensor, taken: TensorType, image: Mappi
 
 
 def _completed(layout: str) -> str:
-    """The layout with the dimensions of size 1 that it leaves out in front."""
+    """The layout with omitted batch and channel dimensions (of size 1) put in front."""
     return "".join(letter for letter in "NC" if letter not in layout) + layout

@@ -1,18 +1,18 @@
 """What a lowering is, and the table of all lowerings.
 
-A lowering is a function that writes one MIL operation in Core AI's operations. Its first two parameters are the
+A lowering is a function that translates one MIL operation to Core AI's operations. Its first two parameters are the
 :class:`~edgekit_coreai.translation.builder.Builder` and the :class:`Call`; the others are named exactly as the
-operation's inputs, with MIL's documented defaults. What it gets for an input follows from the annotation:
+operation's inputs, with MIL's documented defaults. The annotation of a parameter says what the lowering gets:
 
     Tensor              the tensor; its ``array`` is None where the value is computed by the model
     list[Tensor]        a variadic input
     int, float, bool    the value of a constant of one element
     str                 a constant string
     Ints                a constant integer tensor, flattened to a tuple of ints
-    Any                 whatever there is: a state, a list
+    Any                 the value as it is: a state, a list
 
-each also ``| None``. It returns a tensor, or a tuple for several outputs; the translation itself brings them into the
-declared element type.
+Each annotation may end in ``| None``. A lowering returns a tensor, or a tuple for several outputs; the translator
+converts the results to the declared element type.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class CannotTranslate(Exception):  # noqa: N818 - it is caught and becomes a gap
-    """An operation that has a lowering, but not for what it is given; the text says for what."""
+    """An operation has a lowering, but not for its inputs or attributes; the message says which are not supported."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Call:
     outputs: Sequence[ValueType]
     """Declared types of the outputs."""
     blocks: Sequence[Callable[[Sequence[Any]], list[Any]]] = ()
-    """Write a nested block at the current place for these arguments; return its outputs."""
+    """For each nested block a function that writes the block at the current place and returns its outputs."""
     is_part: bool = False
-    """Whether another stored weight is made of the result, which has to be a constant for that."""
+    """Whether another compressed weight is computed from the result, which then has to be a constant."""
 
     @property
     def output(self) -> TensorType:
@@ -79,7 +79,7 @@ class Parameter:
 
     name: str
     constant: type | None
-    """The Python type that a constant is brought into; None where a tensor is passed."""
+    """The Python type that a constant is converted to, or None if the lowering gets the value itself."""
     variadic: bool
     required: bool
 
@@ -117,13 +117,13 @@ def lowering(*names: str, opset: int = 15) -> Callable[[_F], _F]:
 
 
 def find_lowering(name: str, opset: int) -> Lowering | None:
-    """The lowering of an operation under an operator set; None where there is none."""
+    """The lowering of an operation under the operator set of iOS ``opset``, or None if there is no lowering."""
     candidates = [entry for entry in _LOWERINGS.get(name, ()) if entry.opset <= opset]
     return max(candidates, key=lambda entry: entry.opset, default=None)
 
 
 def lowered_operations() -> dict[str, tuple[int, ...]]:
-    """Every MIL operation that has a lowering, with the iOS versions whose meanings it covers."""
+    """Every MIL operation that has a lowering, with the iOS versions from which on its lowerings apply."""
     import edgekit_coreai.translation.ops  # noqa: F401 - the families register themselves
 
     return {name: tuple(sorted(entry.opset for entry in entries)) for name, entries in sorted(_LOWERINGS.items())}

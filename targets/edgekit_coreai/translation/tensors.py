@@ -1,4 +1,4 @@
-"""Tensors of a Core AI graph: NumPy's element types and arrays in Apple's terms, and back."""
+"""Tensors of a Core AI graph, and the conversion of types and arrays between NumPy and Apple's bindings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NUMPY = {
 
 
 def element_type(dtype: DataType) -> np.dtype[Any] | None:
-    """NumPy's type for what Core AI computes with; None for what it does not have."""
+    """The NumPy type of a MIL element type, or None if Core AI does not have that type."""
     return _NUMPY.get(dtype)
 
 
@@ -40,11 +40,11 @@ class Tensor:
 
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...]
-    """None for a size that is known only at run time."""
+    """Size of each dimension, None if known only at run time."""
     array: Array | None
-    """The value itself, where it is a constant."""
+    """The content of a constant, or None for a computed value."""
     _value: list[Any]
-    """The value in Apple's terms; empty as long as a constant has not been written."""
+    """One item, the value in Apple's bindings; empty as long as a constant has not been written."""
 
     @property
     def rank(self) -> int:
@@ -53,7 +53,7 @@ class Tensor:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape, which has to be known."""
+        """The shape of a tensor whose shape is fully known."""
         assert self.is_static, self.shape
         return tuple(size for size in self.shape if size is not None)
 
@@ -69,18 +69,18 @@ class Tensor:
 
 
 def tensor_type(shape: Sequence[int | None], dtype: Any) -> Any:
-    """A tensor type in Apple's terms."""
+    """The tensor type of Apple's bindings."""
     kind = np.dtype(dtype)
-    element = ir.IntegerType.get_unsigned(1) if kind == ml_dtypes.uint1 else kind.type  # it has no name for that one
+    element = ir.IntegerType.get_unsigned(1) if kind == ml_dtypes.uint1 else kind.type  # TensorType lacks uint1
     return tensor_types.TensorType([-1 if size is None else size for size in shape], element)._to_mlir()
 
 
 def write_constant(array: Array) -> Any:
-    """Writes a constant where the graph is being written; the value in Apple's terms."""
+    """Writes a constant at the current insertion point; returns its value in Apple's bindings."""
     bits = _SUB_BYTE.get(array.dtype)
     if bits is None:
         return dialect.constant(np.asarray(array, order="C"))
-    # Apple's constructor takes one byte an element for what has to be packed, lowest bits first.
+    # Apple's constructor expects one byte per element, but these have to be packed, lowest bits first.
     kind = tensor_type(array.shape, array.dtype)
     attribute = bindings.create_elements_attr(ir.Location.unknown(), kind, pack_bits(array, bits))
     return dialect.ConstantOp(value=attribute).result
@@ -112,6 +112,6 @@ _SPELLED: dict[str, Any] = {
 
 
 def numpy_type(element: Any) -> np.dtype[Any]:
-    """NumPy's type for an element type in Apple's terms."""
+    """The NumPy type of an element type of Apple's bindings."""
     found: np.dtype[Any] = np.dtype(_SPELLED[str(element)])
     return found

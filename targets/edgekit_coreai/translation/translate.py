@@ -1,4 +1,4 @@
-"""From an ML Program, as our own reader sees the emitted package, to a Core AI program."""
+"""Translates an ML Program, as the reference runtime's reader reads it from the package, to a Core AI program."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ ENTRY = "main"
 
 
 class Notes(Protocol):
-    """Where it is told what comes next."""
+    """Receives notes of progress."""
 
     def note(self, text: str) -> None:
-        """What comes next."""
+        """Note what is done next."""
 
 
 class _Missing:
-    """What an operation would have made that could not be translated."""
+    """Placeholder for the outputs of an operation that could not be translated."""
 
 
 MISSING = _Missing()
@@ -49,7 +49,7 @@ MISSING = _Missing()
 
 @dataclass
 class State:
-    """A buffer of the program, and how far what is written so far has read and changed it."""
+    """A state of the program, with the token of the last read or write translated so far."""
 
     handle: Any
     token: Any
@@ -63,14 +63,14 @@ def translate(
 
     Args:
         function: The function.
-        outputs: Those of its outputs that the program is to have, by native name.
-        subject: What errors name: the model.
-        notes: Told which operation is being translated.
-        picture: How pixels become the function's only input, for the entries that take a picture; None for none.
+        outputs: Native names of the values that become outputs of the Core AI program.
+        subject: What error messages name as their subject: the model.
+        notes: Receives a note of each operation that is translated.
+        picture: How pixels become the function's only input, for entries that take a picture; None for no such entries.
 
     Raises:
-        UnsupportedOpsError: Operations that cannot be translated, all of them.
-        InternalError: A result has not the type that the program declares.
+        UnsupportedOpsError: Operations cannot be translated; the error lists all of them.
+        InternalError: An operation's results do not have the number or the shapes that the program declares.
     """
     import edgekit_coreai.translation.ops  # noqa: F401 - the families register themselves
 
@@ -95,7 +95,7 @@ class _Translator:
         self._parts = set(_parts(function.block))
 
     def run(self, wanted: Sequence[str]) -> list[tuple[str, Any]]:
-        """Write the entry; its results by name, in Apple's terms."""
+        """Write the entry; returns its results by name, as values of Apple's bindings."""
         function = self._function
         names = [declared.name for declared in function.inputs]
         graph = dialect.GraphOp(ENTRY, [_input_type(declared) for declared in function.inputs], [], names, [])
@@ -164,7 +164,7 @@ class _Translator:
             call = Call(operation.type, operation.name, self._opset, declared, blocks, is_part)
             result = lowering.function(self._builder, call, **arguments)
         except CannotTranslate as reason:
-            if len(self._gaps) == before:  # else the nested ones tell why
+            if len(self._gaps) == before:  # else gaps of nested operations already say why
                 self._gap(operation, str(reason))
             return lacking
         results = result if isinstance(result, tuple) else () if result is None else (result,)
@@ -178,7 +178,7 @@ class _Translator:
         self._gaps.append(OpGap(op_type=operation.type, node=operation.name, reason=reason))
 
     def _look_into(self, operation: Operation, scope: Mapping[str, Any]) -> None:
-        """Note what the nested blocks of an operation lack that is not written itself."""
+        """Note the gaps in the nested blocks of an operation that cannot be translated."""
         for block in operation.blocks:
             for inner in block.walk():
                 if inner.type != "const" and find_lowering(inner.type, self._opset) is None:
@@ -206,7 +206,7 @@ class _Translator:
         return {name: _argument(lowering.parameters[name], items) for name, items in inputs.items()}
 
     def _settled(self, operation: Operation, result: Any, declared: ValueType) -> Any:
-        """A result in its declared element type and, as far as it is known, shape."""
+        """Convert a result to its declared element type, and set its declared sizes."""
         if not isinstance(result, Tensor) or not isinstance(declared, TensorType):
             return result
         target = element_type(declared.dtype)
@@ -229,7 +229,10 @@ class _Translator:
 
 
 def _parts(block: Block) -> Iterator[str]:
-    """The values that stored weights are made of, but for what is stored in blocks: that may itself be stored small."""
+    """The values that compressed weights are computed from, except the data of ``constexpr_blockwise_shift_scale``.
+
+    That data may itself be compressed.
+    """
     for operation in block.walk():
         if operation.type.startswith("constexpr_"):
             for name, items in operation.inputs.items():
@@ -238,7 +241,7 @@ def _parts(block: Block) -> Iterator[str]:
 
 
 def _argument(parameter: Parameter, items: list[Any]) -> Any:
-    """What a lowering gets for an input."""
+    """The argument that a lowering gets for an input."""
     if parameter.variadic:
         return items
     (item,) = items

@@ -1,4 +1,4 @@
-"""From an ``.mlpackage`` to an ``.aimodel``, with what our runner has to know of its border."""
+"""Writes an ``.mlpackage`` as an ``.aimodel``, with the metadata that the runner needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgekit_coreai.translation.translate import Notes, translate
 from edgekit_mlruntime.package import read_package
 
 OF_COREMLTOOLS = "com.github.apple.coremltools."
-"""What entries of the package's metadata begin with that coremltools has made."""
+"""Prefix of the entries that coremltools has written to the package's metadata."""
 
 
 def write(
@@ -24,19 +24,19 @@ def write(
     picture: Mapping[str, Any] | None,
     notes: Notes,
 ) -> None:
-    """Translate a function of a package.
+    """Translate a function of a package, and write it as a Core AI model.
 
     Args:
         package: The ``.mlpackage``.
-        function: Its name; None for the default one.
+        function: Name of the function; None for the default one.
         out: The ``.aimodel`` to write.
         extra: Texts and further entries for the metadata.
-        picture: How pixels become the only input, for the entries that take a picture; None for none.
-        notes: Told what comes next.
+        picture: How pixels become the only input, for entries that take a picture; None for no such entries.
+        notes: Receives notes of progress.
 
     Raises:
-        edgekit.errors.InputError: Not a readable ML Program package, or no such function.
-        edgekit.errors.UnsupportedOpsError: Operations that cannot be translated, all of them.
+        edgekit.errors.InputError: The package is not a readable ML Program package, or has no such function.
+        edgekit.errors.UnsupportedOpsError: Operations cannot be translated; the error lists all of them.
     """
     program = read_package(package)
     name = function or program.default_function

@@ -1,4 +1,4 @@
-"""The lowerings, one file a family of operations; importing this registers them all."""
+"""The lowerings, one file per family of operations; importing this package registers all lowerings."""
 
 from edgekit_coreai.translation.ops import (  # noqa: F401 - the families register themselves
     activation,

@@ -1,4 +1,4 @@
-"""Tensors put together of others."""
+"""Operations that join tensors or enlarge them, and band_part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "replic
 
 
 def _alike(b: Builder, values: list[Tensor]) -> list[Tensor]:
-    """All in one element type."""
+    """All tensors converted to one element type."""
     first = values[0]
     for other in values[1:]:
         first, _ = same_type(b, first, other)
@@ -22,7 +22,7 @@ def _alike(b: Builder, values: list[Tensor]) -> list[Tensor]:
 
 @lowering("concat")
 def concat(b: Builder, call: Call, values: list[Tensor], axis: int, interleave: bool = False) -> Tensor:
-    """Concatenate along an axis; interleaved, slice ``i`` of every operand comes before slice ``i + 1`` of any."""
+    """Concatenate along an axis; with ``interleave``, slice ``i`` of every operand comes before any slice ``i + 1``."""
     parts = [b.reshape(value, [1]) if value.rank == 0 else value for value in _alike(b, values)]
     if not interleave:
         return b.concat(parts, axis % parts[0].rank)
@@ -68,7 +68,7 @@ def pad(b: Builder, call: Call, x: Tensor, pad: Tensor, mode: str = "constant", 
 
 @lowering("band_part")
 def band_part(b: Builder, call: Call, x: Tensor, lower: int = -1, upper: int = -1) -> Tensor:
-    """Keep ``lower`` diagonals below and ``upper`` above the main one of each matrix, all for -1; the rest is 0."""
+    """Keep ``lower`` diagonals below and ``upper`` above the main diagonal of each matrix (-1: all); the rest is 0."""
     rows = b.reshape(b.positions(b.size(x, -2)), [-1, 1])
     columns = b.reshape(b.positions(b.size(x, -1)), [1, -1])
     below = b.sub(rows, columns)

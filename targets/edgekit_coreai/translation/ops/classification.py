@@ -1,4 +1,4 @@
-"""The class as a text: Core AI has neither texts nor dictionaries, and a translated program does not put them out."""
+"""The output of a classifier: Core AI has neither texts nor dictionaries, so translated programs do not return them."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from edgekit_coreai.translation.tensors import Tensor
 
 @lowering("classify")
 def classify(b: Builder, call: Call, probabilities: Tensor, classes: Any) -> tuple[None, None]:
-    """Nothing in place of the label and of the probabilities by class; the probabilities themselves are a tensor."""
+    """Returns None for the label and for the dictionary of probabilities; the probabilities are also a tensor."""
     return None, None

@@ -1,4 +1,4 @@
-"""Weights that are stored small: they stay so, and Apple's runtime spreads them."""
+"""Compressed weights: they stay compressed in the model, and Apple's runtime decompresses them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from edgekit_mlruntime.registry import find_kernel
 from edgekit_mlruntime.weights import unpack_bits
 
 _INDEX_TYPES: dict[int, Any] = {4: ml_dtypes.uint2, 16: ml_dtypes.uint4, 256: np.uint8}
-"""Entries of a look-up table -> the type of the indices into it."""
+"""Type of the indices into a look-up table, by the table's number of entries."""
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _values_if_part(function: _F) -> _F:
-    """The values themselves where another stored weight is made of them."""
+    """Makes a lowering return decompressed values if another compressed weight is computed from them."""
 
     @functools.wraps(function)
     def lowered(b: Builder, call: Call, **inputs: Any) -> Any:
@@ -39,7 +39,7 @@ def _values_if_part(function: _F) -> _F:
 @lowering("constexpr_cast", opset=16)
 @_values_if_part
 def constexpr_cast(b: Builder, call: Call, source_val: Tensor, output_dtype: str) -> Tensor:
-    """float16 to float32."""
+    """Convert float16 to float32."""
     return b.op("cast", source_val, np.float32)
 
 
@@ -48,7 +48,7 @@ def constexpr_cast(b: Builder, call: Call, source_val: Tensor, output_dtype: str
 def constexpr_affine_dequantize(
     b: Builder, call: Call, quantized_data: Tensor, zero_point: Tensor, scale: Tensor, axis: int
 ) -> Tensor:
-    """``scale * (quantized_data - zero_point)``; scalars, or vectors along ``axis``."""
+    """``scale * (quantized_data - zero_point)``; ``scale`` and ``zero_point`` are scalars or vectors along ``axis``."""
     rank = quantized_data.rank
     shape = [1] * rank
     shape[axis % rank] = -1
@@ -58,7 +58,7 @@ def constexpr_affine_dequantize(
     count = [max(have, want) for have, want in zip(zeros.sizes, scales.sizes, strict=True)]
     assert zeros.array is not None
     assert scales.array is not None
-    if zeros.dtype != quantized_data.dtype:  # of the one type the other does not hold every number
+    if zeros.dtype != quantized_data.dtype:  # neither type may hold all values of the other
         tensors = {"quantized_data": quantized_data, "zero_point": zero_point, "scale": scale}
         return _computed(b, call, tensors, axis=axis)[0]
     zeros = b.constant(np.broadcast_to(zeros.array.astype(quantized_data.dtype), count))
@@ -71,7 +71,7 @@ def constexpr_affine_dequantize(
 def constexpr_blockwise_shift_scale(
     b: Builder, call: Call, data: Tensor, scale: Tensor, offset: Tensor | None = None
 ) -> Tensor:
-    """``scale * (data - offset)``, where each ``scale`` and ``offset`` holds for a block of ``data``."""
+    """``scale * (data - offset)``, where each element of ``scale`` and ``offset`` applies to one block of ``data``."""
     if offset is None:
         offset = b.constant(np.zeros(scale.sizes, np.int8).astype(data.dtype))
     return _shifted(b, data, scale, b.cast(offset, data.dtype))
@@ -124,7 +124,7 @@ def _look_up(b: Builder, indices: np.ndarray, lut: Tensor, vector_axis: int | No
 
 
 def _of_six_bits(b: Builder, levels: np.ndarray) -> Tensor:
-    """Indices below 64 as the sum of two palettes, of 2 and of 4 bits: Apple has none of 6."""
+    """Indices below 64 as the sum of look-ups with 2 and 4 bits, because Apple has no indices of 6 bits."""
     parts = []
     for bits, shift in ((2, 4), (4, 0)):
         part = (levels >> shift) & ((1 << bits) - 1)
@@ -166,7 +166,7 @@ def constexpr_lut_to_sparse(
     lut: Tensor,
     vector_axis: int | None = None,
 ) -> tuple[Tensor, ...]:
-    """``constexpr_lut_to_dense`` of the elements where ``indices_mask`` is 1: the mask, and the elements under it."""
+    """The mask and the elements under it: ``constexpr_lut_to_dense`` where ``indices_mask`` is 1."""
     tensors = {"indices_mask": indices_mask, "indices_nonzero_data": indices_nonzero_data, "lut": lut}
     return _computed(b, call, tensors, vector_axis=vector_axis)
 
@@ -175,15 +175,15 @@ def constexpr_lut_to_sparse(
 def constexpr_sparse_blockwise_shift_scale(
     b: Builder, call: Call, data_mask: Tensor, nonzero_data: Tensor, scale: Tensor, offset: Tensor | None = None
 ) -> tuple[Tensor, ...]:
-    """``constexpr_blockwise_shift_scale`` of the elements where ``data_mask`` is 1: the mask, and these elements."""
+    """The mask and the elements under it: ``constexpr_blockwise_shift_scale`` where ``data_mask`` is 1."""
     tensors = {"data_mask": data_mask, "nonzero_data": nonzero_data, "scale": scale, "offset": offset}
     return _computed(b, call, tensors)
 
 
 def _computed(b: Builder, call: Call, tensors: Mapping[str, Tensor | None], **others: Any) -> tuple[Tensor, ...]:
-    """The values themselves, as the reference runtime computes them: sparse weights become dense.
+    """Decompressed values as constants, computed by the reference runtime's kernel: sparse weights become dense.
 
-    Apple's sparse tensors are not for values that MIL's operations hand from one to the other.
+    Apple's sparse tensors cannot represent the values that MIL's operations pass from one to the next.
     """
     import edgekit_mlruntime.kernels  # noqa: F401 - the families register themselves
 
@@ -206,5 +206,5 @@ def _computed(b: Builder, call: Call, tensors: Mapping[str, Tensor | None], **ot
 
 
 def _whole(array: np.ndarray) -> np.ndarray:
-    """Elements of fewer than 8 bits as integers of 8."""
+    """Elements of fewer than 8 bits as 8-bit integers."""
     return array.astype(np.int8 if array.dtype == ml_dtypes.int4 else np.uint8) if array.dtype.kind == "V" else array

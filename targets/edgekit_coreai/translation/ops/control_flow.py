@@ -12,7 +12,7 @@ from edgekit_mlruntime.program import ListType, TensorType
 
 @lowering("cond")
 def cond(b: Builder, call: Call, pred: Tensor) -> tuple[Any, ...]:
-    """The outputs of the first block if ``pred``, else those of the second."""
+    """The outputs of the first block if ``pred`` is True, else those of the second block."""
     kinds = [_kind(declared) for declared in call.outputs]
     return tuple(b.condition(b.reshape(pred, []), kinds, [lambda: call.blocks[0]([]), lambda: call.blocks[1]([])]))
 
@@ -28,7 +28,7 @@ def _kind(declared: Any) -> tuple[tuple[int | None, ...], Any]:
 
 @lowering("while_loop")
 def while_loop(b: Builder, call: Call, loop_vars: list[Any]) -> tuple[Any, ...]:
-    """Replace the variables by the outputs of the second block as long as the first gives True for them."""
+    """Replace the loop variables by the outputs of the second block while the first block returns True for them."""
     if not all(isinstance(item, Tensor) for item in loop_vars):
         raise CannotTranslate("loop variables that are no tensors")
     kinds = [_kind(declared) for declared in call.outputs]

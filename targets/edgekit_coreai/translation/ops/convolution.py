@@ -1,4 +1,4 @@
-"""Convolutions. Apple has them in two and three dimensions, without padding and bias."""
+"""Convolutions. Apple's operations have two or three spatial dimensions, and neither padding nor bias."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def conv_transpose(
     if spatial == 1:
         source, weight = b.expand(x, [2]), b.expand(weight, [2])
         strides, dilations, reach, cuts = (1, *strides), (1, *dilations), [1, *reach], [(0, 0), *cuts]
-    # A cut that is as large after as before, or smaller by less than a stride, is what the operation itself can do.
+    # Apple's operation can cut equally before and after, or after by less than a stride less than before. Any other cut
+    # is a slice of its result.
     inside = [
         before >= 0 and 0 <= before - after < stride for (before, after), stride in zip(cuts, strides, strict=True)
     ]
@@ -107,7 +108,7 @@ def _cropping(
     pad_type: str,
     pad: Ints | None,
 ) -> Padding:
-    """What to cut off before and after each dimension of the uncropped result; negative: what to add."""
+    """Number of elements to cut off before and after each dimension of the uncropped result; negative: to add."""
     full = [
         None if size is None else (size - 1) * stride + extent
         for size, stride, extent in zip(x.shape[2:], strides, reach, strict=True)

@@ -1,4 +1,4 @@
-"""Tensors made of numbers, and running sums."""
+"""Operations that create tensors from numbers, shapes and indices, and running sums."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
 from edgekit_coreai.translation.tensors import Tensor, element_type
 
 _SPLAT = 4096
-"""Elements up to which a tensor of one number is stored; a larger one is made by broadcasting it."""
+"""Number of elements up to which a tensor of one value is stored; a larger one is created by broadcasting."""
 
 
 def _numpy(call: Call) -> np.dtype[Any]:
@@ -43,7 +43,7 @@ def fill_like(b: Builder, call: Call, ref_tensor: Tensor, value: float = 0.0) ->
 
 @lowering("range_1d")
 def range_1d(b: Builder, call: Call, end: Tensor, start: Tensor, step: Tensor) -> Tensor:
-    """``start``, ``start + step``, … up to but without ``end``."""
+    """``start``, ``start + step``, … up to but not including ``end``."""
     limits = [b.cast(b.reshape(item, []), _numpy(call)) for item in (start, end, step)]
     arrays = [item.array for item in limits if item.array is not None]
     if len(arrays) == 3:
@@ -63,7 +63,7 @@ def one_hot(
     on_value: float = 1,
     off_value: float = 0,
 ) -> Tensor:
-    """Vectors along a new axis: ``on_value`` at the index, if it is in range, and ``off_value`` elsewhere."""
+    """Vectors along a new axis: ``on_value`` at the index, if the index is in range, and ``off_value`` elsewhere."""
     axis = axis + indices.rank + 1 if axis < 0 else axis
     size = one_hot_vector_size
     count = b.reshape(size, []) if size.array is None else int(size.array.reshape(-1)[0])
@@ -81,13 +81,13 @@ def shape(b: Builder, call: Call, x: Tensor) -> Tensor:
 
 @lowering("non_zero")
 def non_zero(b: Builder, call: Call, x: Tensor) -> Tensor:
-    """Indices of what is not zero, one a row."""
+    """Indices of the elements that are not zero, one per row."""
     return b.op("non_zero", x)
 
 
 @lowering("cumsum")
 def cumsum(b: Builder, call: Call, x: Tensor, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running sum along an axis, from the end where ``reverse``; ``exclusive`` leaves each element itself out."""
+    """Running sum along an axis, from the end if ``reverse``; with ``exclusive``, without the element itself."""
     axis %= x.rank
     total = b.scan_sum(b.wide(x), axis, reverse=reverse)
     if not exclusive:

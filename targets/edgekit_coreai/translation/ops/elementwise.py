@@ -63,7 +63,7 @@ for _name, _ours in _BINARY.items():
 
 
 def same_type(b: Builder, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Two operands in one element type: that of the one that is no constant, or the wider."""
+    """Two operands in one element type: if only one is a constant, that of the other, else the wider type."""
     if x.dtype == y.dtype:
         return x, y
     if x.array is not None and y.array is None:
@@ -98,22 +98,22 @@ def less_equal(b: Builder, call: Call, x: Tensor, y: Tensor) -> Tensor:
 
 @lowering("floor")
 def floor(b: Builder, call: Call, x: Tensor) -> Tensor:
-    """The greatest integer that is not greater."""
+    """The greatest integer that is at most ``x``."""
     return rounded_down(b, x)
 
 
 def rounded_down(b: Builder, x: Tensor) -> Tensor:
-    """``floor(x)``: of integers, themselves."""
+    """``floor(x)``; integers stay as they are."""
     if not x.is_float:
         return x
-    # From here on all floats are whole; of infinities coreai-core 1.0.0b3 makes NaN.
+    # Floats from this magnitude on are whole and are not rounded: coreai-core 1.0.0b3 would round infinities to NaN.
     whole = 2.0 ** (np.finfo(x.dtype).nmant)
     return b.select(b.less(b.op("abs_", x), whole), b.spread("floor_divide", x, b.like(1, x)), x)
 
 
 @lowering("ceil")
 def ceil(b: Builder, call: Call, x: Tensor) -> Tensor:
-    """The least integer that is not less."""
+    """The least integer that is at least ``x``."""
     return b.negative(rounded_down(b, b.negative(x))) if x.is_float else x
 
 
@@ -157,7 +157,7 @@ def rsqrt(b: Builder, call: Call, x: Tensor, epsilon: float | None = None) -> Te
 
 
 def _shifted(b: Builder, x: Tensor, epsilon: float | None, default: float) -> Tensor:
-    """``x + epsilon``; in a type in which it is 0, ``x`` itself."""
+    """``x + epsilon``, or ``x`` if epsilon is 0 in the element type of ``x``."""
     held = b.like(default if epsilon is None else epsilon, x)
     assert held.array is not None
     return x if held.array == 0 else b.add(x, held)
@@ -170,7 +170,7 @@ def clip(b: Builder, call: Call, x: Tensor, alpha: float, beta: float) -> Tensor
 
 
 def clamped(b: Builder, x: Tensor, low: float, high: float) -> Tensor:
-    """Limit to ``[low, high]``; an infinite limit is none."""
+    """Limit to ``[low, high]``; an infinite limit has no effect."""
     if x.is_float:
         limits = np.finfo(x.dtype)
         if low > -np.inf:
@@ -190,7 +190,7 @@ def threshold(b: Builder, call: Call, x: Tensor, alpha: float) -> Tensor:
 
 @lowering("mod")
 def mod(b: Builder, call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """The remainder with the divisor's sign; Apple's has the dividend's."""
+    """The remainder with the divisor's sign; the remainder of Apple's operation has the dividend's sign."""
     x, y = same_type(b, x, y)
     rest = b.spread("modulo", x, y)
     differs = b.spread("xor", b.less(rest, 0), b.less(y, 0))
@@ -200,7 +200,7 @@ def mod(b: Builder, call: Call, x: Tensor, y: Tensor) -> Tensor:
 
 @lowering("real_div")
 def real_div(b: Builder, call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """``x / y``; integers are divided towards zero, and by zero give zero."""
+    """``x / y``; integer quotients are truncated toward zero, and division of an integer by zero returns 0."""
     x, y = same_type(b, x, y)
     if x.is_float:
         return b.div(x, y)
@@ -236,7 +236,7 @@ def select(builder: Builder, call: Call, cond: Tensor, a: Tensor, b: Tensor) -> 
 
 @lowering("cast")
 def cast(b: Builder, call: Call, x: Tensor, dtype: str) -> Tensor:
-    """Other elements: floats lose their fraction on the way to integers, and stay within an integer's range."""
+    """Convert to the declared element type; floats are truncated to integers, and saturate in types below 32 bits."""
     target = element_type(call.output.dtype)
     if target is None:
         raise CannotTranslate(f"values of type {call.output.dtype.name.lower()} cannot be computed with")
@@ -245,7 +245,7 @@ def cast(b: Builder, call: Call, x: Tensor, dtype: str) -> Tensor:
     if target.kind == "b":
         return b.spread("not_equal", x, b.like(0, x))
     if x.is_float and target.kind in "iu" and target.itemsize < 4:
-        # What is out of range is for Apple's cast to choose: here it is the nearest in range.
+        # What Apple's cast returns for values out of range is unspecified: here they become the nearest value in range.
         limits = np.iinfo(target)
         return b.cast(b.cast(clamped(b, x, limits.min, limits.max), np.int32), target)
     return b.cast(x, target)

@@ -1,4 +1,4 @@
-"""Elements and slices by index. Indices have to be in range: what is read elsewhere is undefined, as in Apple's."""
+"""Operations that read and write at indices. Indices have to be in range: otherwise the result is undefined."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def gather(
     batch_dims: int = 0,
     validate_indices: bool = False,
 ) -> Tensor:
-    """``x[..., indices, ...]`` with ``indices`` at ``axis``; the first ``batch_dims`` dimensions go in step."""
+    """``x[..., indices, ...]`` with ``indices`` at ``axis``; the first ``batch_dims`` dimensions are shared by both."""
     axis %= x.rank
     if not batch_dims:
         if indices.rank == 0 and indices.array is not None and x.shape[axis] is not None:
             place = int(indices.array) % (x.shape[axis] or 1)
             return b.squeeze(b.narrow(x, axis, place, place + 1), [axis])
         return b.gather(x, indices, axis)
-    # Dimensions of x: batch, between batch and axis, axis, the rest. Those of indices: batch, own.
+    # Dimensions of x: batch, those between batch and axis, axis, the rest. Dimensions of indices: batch, then its own.
     moved = b.move(x, axis, batch_dims)
     own, between = indices.rank - batch_dims, axis - batch_dims
     found = _in_step(b, moved, b.expand(indices, [indices.rank]), batch_dims)
@@ -43,14 +43,14 @@ def gather(
 
 
 def _in_step(b: Builder, x: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
-    """``gather_nd`` in which the first dimensions of both go in step: index tuples are preceded by the batch's."""
+    """``gather_nd`` in which ``x`` and ``indices`` share the first dimensions: the batch index precedes each tuple."""
     sizes = b.all_sizes(indices)[:-1]
     parts = [_grid(b, sizes, axis) for axis in range(batch_dims)]
     return b.op("gather_nd", x, b.concat([*parts, b.cast(indices, np.int32)], indices.rank - 1))
 
 
 def _grid(b: Builder, sizes: Sequence[int | Tensor], axis: int) -> Tensor:
-    """For every position of a tensor of this shape its index along an axis, with a dimension of size 1 behind."""
+    """The index along ``axis`` at every position of a tensor of shape ``sizes``: shape [*sizes, 1]."""
     shape = [1] * (len(sizes) + 1)
     shape[axis] = -1
     return b.broadcast(b.reshape(b.positions(sizes[axis]), shape), [*sizes, 1])
@@ -102,7 +102,7 @@ def scatter(
     _require(mode)
     axis %= data.rank
     sizes = b.all_sizes(data)
-    # Updates hold the indices' dimensions at the axis: one dimension of them.
+    # Updates have the indices' dimensions at the axis: these are merged into one dimension.
     flat = b.reshape(indices, [-1])
     count = b.size(flat, 0)
     lined = b.reshape(updates, [*sizes[:axis], count, *sizes[axis + 1 :]])
@@ -131,7 +131,8 @@ def scatter_along_axis(
         want == have for other, (want, have) in enumerate(zip(indices.shape, data.shape, strict=True)) if other != axis
     ):
         return b.scatter(data, indices, updates, axis, mode)
-    # Apple's wants whole slices: write to the part that there are indices for, and put it back.
+    # Apple's operation requires indices for whole slices: write to the part of the data that the indices cover, and
+    # put that part back.
     if not (data.is_static and indices.is_static):
         raise CannotTranslate("indices for a part of a size that is open")
     stops = [
@@ -164,7 +165,7 @@ def scatter_nd(
     known = [size for size in sizes if isinstance(size, int)]
     inner = known[len(known) - data.rank + depth :] if depth < data.rank else []
     width = math.prod(inner)
-    # Rows of the data that one index tuple stands for, numbered.
+    # An index tuple becomes the number of a row in data reshaped to [rows, width].
     strides = [
         math.prod(known[len(known) - data.rank + place + 1 : len(known) - data.rank + depth]) for place in range(depth)
     ]

@@ -1,4 +1,4 @@
-"""Products of matrices, and attention."""
+"""Matrix products and attention."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def linear(b: Builder, call: Call, x: Tensor, weight: Tensor, bias: Tensor | Non
 def matmul(
     b: Builder, call: Call, x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False
 ) -> Tensor:
-    """Matrix product with NumPy's broadcasting; the transpositions swap the last two axes and leave vectors alone."""
+    """Matrix product with NumPy's broadcasting; transposing swaps the last two axes and does not change vectors."""
     if x.array is not None and y.array is None:
         x = b.cast(x, y.dtype)
     y = b.cast(y, x.dtype)
@@ -49,14 +49,14 @@ def matmul(
 
 @lowering("einsum")
 def einsum(b: Builder, call: Call, values: list[Tensor], equation: str) -> Tensor:
-    """Sum of products in Einstein's notation, of two operands."""
+    """Sum of products of two operands in Einstein's notation."""
     operands, _, output = equation.replace(" ", "").partition("->")
     labels = operands.split(",")
     if len(values) != 2 or any(len(set(axes)) != len(axes) for axes in labels):
         raise CannotTranslate(f"the equation {equation}")
     left, right = labels
     x, y = values
-    # What only one operand has and the result lacks is summed first.
+    # Dimensions that only one operand has and the result lacks are summed first.
     x, left = _summed(b, x, left, right + output)
     y, right = _summed(b, y, right, left + output)
     batch = [label for label in left if label in right and label in output]
@@ -99,7 +99,7 @@ def _product(b: Builder, sizes: list[int | Tensor]) -> int | Tensor:
 def scaled_dot_product_attention(
     b: Builder, call: Call, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None
 ) -> Tensor:
-    """``softmax(query @ key.T / sqrt(E) + mask) @ value``; a mask of bool leaves out where it is False."""
+    """``softmax(query @ key.T / sqrt(E) + mask) @ value``; a bool mask excludes the positions where it is False."""
     width = query.shape[-1]
     if width is None:
         raise CannotTranslate("the size of the query's last dimension is open")

@@ -1,4 +1,4 @@
-"""Lists of tensors of one shape: one tensor with a dimension more, that is written in slices and grows with them."""
+"""Lists of tensors of one shape, stored as one tensor with an additional first dimension that can grow."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _written(b: Builder, ls: Tensor, indices: Tensor, values: Tensor) -> Tensor:
 
 
 def _long_enough(b: Builder, ls: Tensor, indices: Tensor) -> Tensor:
-    """The list with as many unwritten elements more as the indices need."""
+    """The list, extended with unwritten elements (zeros) so that it contains the indices."""
     length = b.size(ls, 0)
     if indices.array is not None and isinstance(length, int):
         missing: int | Tensor = max(int(indices.array.max()) + 1 - length, 0)

@@ -1,4 +1,4 @@
-"""Normalizations: their means are taken in float32, as Core ML takes them."""
+"""Normalizations, computed in float32, as Core ML computes their means."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def instance_norm(
     beta: Tensor | None = None,
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """Standardize each channel of each image of ``x`` [n, C, *D] by itself, then ``* gamma + beta``."""
+    """Standardize each channel of each image of ``x`` [n, C, *D] separately, then ``* gamma + beta``."""
     result = _standardized(b, b.wide(x), list(range(2, x.rank)), epsilon)
     if gamma is not None:
         result = b.mul(result, _per_channel(b, b.wide(gamma), x.rank))
@@ -106,7 +106,7 @@ def local_response_norm(
 ) -> Tensor:
     """``x / (k + alpha / size * S) ** beta`` of ``x`` [n, C, *D].
 
-    ``S`` is the sum of squares over ``size`` neighbouring channels: ``size // 2`` before, ``(size - 1) // 2`` after.
+    ``S`` is the sum of squares over ``size`` neighboring channels: ``size // 2`` before, ``(size - 1) // 2`` after.
     """
     x = b.wide(x)
     widths = [(0, 0), (size // 2, (size - 1) // 2), *((0, 0) for _ in range(x.rank - 2))]

@@ -1,4 +1,4 @@
-"""Pooling. Apple has maxima and sums of windows in two and three dimensions, without padding."""
+"""Pooling. Apple's operations are the maximum and the sum of windows in two or three dimensions, without padding."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from edgekit_coreai.translation.tensors import Tensor
 
 @dataclass(frozen=True)
 class _Geometry:
-    """How the windows of one pooling lie over its input."""
+    """Position of the windows of a pooling operation over its input."""
 
     spatial: Sequence[int | None]
     sizes: Sequence[int]
     strides: Sequence[int]
     padding: Padding
     reach: Padding
-    """How far the windows reach beyond the input: the padding and, with ``ceil_mode``, what the last one needs more."""
+    """How far the windows reach beyond the input: the padding and, with ``ceil_mode``, the last window's overhang."""
 
     def counts(self, axis: int) -> int | None:
         """Number of windows along a spatial dimension."""
@@ -33,7 +33,7 @@ class _Geometry:
         return None if size is None else (size + before + after - self.sizes[axis]) // self.strides[axis] + 1
 
     def elements(self, axis: int, *, count_padding: bool) -> np.ndarray:
-        """Elements of each window along a dimension that lie in the input or, if wanted, in its padding."""
+        """Number of elements of each window along a dimension that lie in the input or, if wanted, in its padding."""
         size, count = self.spatial[axis], self.counts(axis)
         assert size is not None
         assert count is not None
@@ -56,7 +56,7 @@ def _geometry(
         for size, (before, after), extent, stride in zip(x.shape[2:], padding, sizes, steps, strict=True):
             assert size is not None
             count = -(-(size + before + after - extent) // stride) + 1
-            # A last window that would start beyond the input and the padding before it is left out.
+            # A last window that would start after the end of the input is left out.
             if before + after > 0 and (count - 1) * stride >= size + before:
                 count -= 1
             reach.append((before, max((count - 1) * stride + extent - size - before, 0)))
@@ -86,7 +86,7 @@ def max_pool(
 
 
 def _sums(b: Builder, x: Tensor, geometry: _Geometry) -> Tensor:
-    """Sum of each window; what is beyond the input counts as zero."""
+    """Sum of each window; elements beyond the input count as zero."""
     source = padded(b, x, geometry.reach)
     if x.rank == 3:
         sums = b.sum_pool(b.expand(source, [2]), (1, *geometry.sizes), (1, *geometry.strides))
@@ -106,7 +106,7 @@ def avg_pool(
     exclude_padding_from_average: bool = False,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Mean of each window of ``x`` [n, C, *D]; padding counts as zeros unless it is excluded."""
+    """Mean of each window of ``x`` [n, C, *D]; padding counts as zeros unless ``exclude_padding_from_average``."""
     geometry = _geometry(x, kernel_sizes, strides, pad_type, pad, ceil_mode)
     x = b.wide(x)
     sums = _sums(b, x, geometry)

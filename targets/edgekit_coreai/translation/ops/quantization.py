@@ -1,4 +1,4 @@
-"""Integers that stand for numbers."""
+"""Quantization and dequantization of activations."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _parameters(
     dtype: np.dtype,
     axis: int | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Scale, zero point and axis as Apple's operations have them: numbers for all dimensions, or vectors along one."""
+    """Scale, zero point and axis in the form of Apple's operations: scalars for all axes, or vectors along one axis."""
     zero = b.constant(np.zeros((), dtype)) if zero_point is None else b.cast(zero_point, dtype)
     if all(size == 1 for item in (scale, zero) for size in item.shape):
         every = b.constant(np.arange(max(x.rank, 1), dtype=np.int32))

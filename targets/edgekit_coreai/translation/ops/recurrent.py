@@ -1,4 +1,4 @@
-"""Recurrent layers: one loop over the steps, in float32 as Core ML computes them."""
+"""Recurrent layers: one loop over the steps, computed in float32 as in Core ML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
 from edgekit_coreai.translation.tensors import Tensor
 
 _Step = Callable[[Tensor, list[Tensor]], list[Tensor]]
-"""From what the input contributes to a step, and the states before it, to the states after it; the first is put out."""
+"""Computes the states after a step from the input's contribution and the states before; the first state is output."""
 
 
 def _activate(b: Builder, name: str, x: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ def _run(
     """Run over the first dimension of ``projected`` [s, b, gates].
 
     Returns:
-        The first state after each step [s, b, H], in the order of the steps' places; the states after the last.
+        The first state after each step [s, b, H], in the order of the input; the states after the last step.
     """
     if projected.shape[0] == 1:
         after = step(b.squeeze(projected, [0]), list(states))
@@ -145,7 +145,7 @@ def _is_reverse(direction: str) -> bool:
 
 
 def _in_order(b: Builder, outputs: Tensor, direction: str) -> Tensor:
-    """The outputs in the order of computation, in which MIL has them of a layer of one direction."""
+    """The outputs of a layer of one direction in the order of computation, which MIL specifies."""
     return b.op("reverse", outputs, np.array([0], np.int32)) if direction == "reverse" else outputs
 
 

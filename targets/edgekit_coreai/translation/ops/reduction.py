@@ -56,7 +56,7 @@ for _name, _function in _REDUCTIONS.items():
 def reduce_argmax(
     b: Builder, call: Call, x: Tensor, axis: int = -1, keep_dims: bool = False, output_dtype: str = "int32"
 ) -> Tensor:
-    """Index of the maximum along an axis: of the first one, where there are several."""
+    """Index of the maximum along an axis; the first index if the maximum occurs more than once."""
     made = b.op("argmax", x, np.array(axis % x.rank, np.int32))
     return made if keep_dims else b.squeeze(made, [axis % x.rank])
 
@@ -65,7 +65,7 @@ def reduce_argmax(
 def reduce_argmin(
     b: Builder, call: Call, x: Tensor, axis: int = -1, keep_dims: bool = False, output_dtype: str = "int32"
 ) -> Tensor:
-    """Index of the minimum along an axis: of the first one, where there are several."""
+    """Index of the minimum along an axis; the first index if the minimum occurs more than once."""
     # -1 - x reverses the order of integers without leaving their range.
     reversed_order = b.negative(x) if x.is_float else b.sub(b.like(np.array(-1).astype(x.dtype).item(), x), x)
     return reduce_argmax(b, call, reversed_order, axis, keep_dims)

@@ -1,4 +1,4 @@
-"""Images in other sizes."""
+"""Resizing of whole images."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from edgekit_coreai.translation.tensors import Tensor
 
 
 def _points(mode: str, size: int, count: int) -> tuple[float, float]:
-    """Where an axis of ``size`` elements is sampled ``count`` times: point ``i`` is ``first + i * step``.
+    """Returns ``first`` and ``step``: point ``i`` of ``count`` on an axis of ``size`` elements is ``first + i * step``.
 
-    Points beyond the first and last element stand for these. The formulas are those of MIL's ``sampling_mode``.
+    Points beyond the first or last element take that element's value. The formulas are those of MIL's
+    ``sampling_mode``.
     """
     length = size - 1.0
     if mode in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"):
@@ -67,7 +68,7 @@ def _real(b: Builder, size: int | Tensor) -> Tensor:
 
 
 def _open_points(b: Builder, mode: str, size: int | Tensor, count: int | Tensor) -> tuple[Tensor, Tensor]:
-    """``_points`` of sizes that are known at run time: the first point, and the step, which is never 0."""
+    """``_points`` for sizes that are known only at run time: the first point, and the step, which is never 0."""
     whole, many = _real(b, size), _real(b, count)
     length = b.sub(whole, 1)
     zero = b.like(0, whole)
@@ -88,7 +89,7 @@ def _open_points(b: Builder, mode: str, size: int | Tensor, count: int | Tensor)
 
 
 def _scaled(b: Builder, x: Tensor, height: float, width: float) -> dict[int, int | Tensor]:
-    """New sizes of the last two axes: ``floor(size * factor)``, in float32 as the factors are."""
+    """New sizes of the last two axes: ``floor(size * factor)``, computed in float32, the type of the factors."""
     result: dict[int, int | Tensor] = {}
     for axis, factor in ((-2, height), (-1, width)):
         size = b.size(x, axis)
@@ -101,7 +102,7 @@ def _scaled(b: Builder, x: Tensor, height: float, width: float) -> dict[int, int
 
 
 def _pick(b: Builder, x: Tensor, axis: int, picked: np.ndarray | Tensor) -> Tensor:
-    """The picked elements of an axis."""
+    """The elements with the indices ``picked`` along an axis."""
     axis %= x.rank
     if isinstance(picked, Tensor):
         return b.gather(x, picked, axis)
@@ -176,7 +177,7 @@ def upsample_nearest_neighbor(
 
 
 def _nearest(mode: str, size: int, count: int) -> np.ndarray:
-    """The elements nearest to the points; of ``DEFAULT``, in whose extents the centres of the new elements lie."""
+    """Indices of the elements nearest to the points; with ``DEFAULT``, of those that contain the new centers."""
     if mode == "DEFAULT":
         return (2 * np.arange(count) + 1) * size // (2 * count)
     first, step = _points(mode, size, count)
@@ -186,7 +187,7 @@ def _nearest(mode: str, size: int, count: int) -> np.ndarray:
 
 
 def _open_nearest(b: Builder, mode: str, size: int | Tensor, count: int | Tensor) -> Tensor:
-    """``_nearest`` of sizes that are known at run time."""
+    """``_nearest`` for sizes that are known only at run time."""
     whole, many, steps = _whole_number(b, size), _whole_number(b, count), b.positions(count)
     if mode == "DEFAULT":
         return b.div(b.mul(b.add(b.mul(steps, 2), 1), whole), b.mul(many, 2))
@@ -216,7 +217,7 @@ def resize(
     interpolation_mode: str = "LINEAR",
     sampling_mode: str = "DEFAULT",
 ) -> Tensor:
-    """Resize the last ``resized_dims`` axes to the last elements of ``shape``, where 0 keeps a size."""
+    """Resize the last ``resized_dims`` axes to the last elements of ``shape``, where 0 keeps the size of the axis."""
     wanted = {axis: _wanted(b, shape, axis, b.size(x, axis)) for axis in range(-resized_dims, 0)}
     if interpolation_mode == "LINEAR":
         return _linear(b, x, wanted, sampling_mode)

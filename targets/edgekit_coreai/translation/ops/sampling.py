@@ -1,4 +1,4 @@
-"""Samples of images at computed places, and boxes cut out of them."""
+"""Sampling of images at computed coordinates, and resizing of boxes within images."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def affine(
     coordinates_mode: str,
     align_corners: bool,
 ) -> Tensor:
-    """Sample images on a grid that a linear map has moved, between -1 and 1."""
+    """Sample images on an affinely transformed grid, whose coordinates are from -1 to 1 before the transformation."""
     x = b.wide(x)
     v, u = np.meshgrid(_centred(output_height), _centred(output_width), indexing="ij")
     grid = b.constant(np.stack([u, v, np.ones_like(u)], axis=-1).reshape(1, -1, 3).astype(np.float32))
@@ -59,15 +59,15 @@ def affine(
     return resample(b, call, x, places, sampling_mode, padding_mode, padding_value, coordinates_mode, align_corners)
 
 
-# The same formulas stand in edgekit_mlruntime/kernels/resample.py. Each of the two is the witness of the other, so they
-# share no code.
+# edgekit_mlruntime/kernels/resample.py has the same formulas. The two implementations check each other, so they share
+# no code.
 def _centred(count: int) -> np.ndarray:
-    """``count`` numbers from -1 to 1; one alone is 0."""
+    """``count`` evenly spaced numbers from -1 to 1; only 0 if ``count`` is 1."""
     return np.linspace(-1, 1, count, dtype=np.float32) if count > 1 else np.zeros(1, np.float32)
 
 
 def _positions(b: Builder, places: Tensor, size: int | None, mode: str, align_corners: bool) -> Tensor:
-    """Coordinates of an axis as indices, not necessarily whole."""
+    """Convert coordinates along an axis to indices, which need not be whole numbers."""
     if size is None:
         raise CannotTranslate("samples of a size that is open")
     if mode == "unnormalized":
@@ -80,7 +80,7 @@ def _positions(b: Builder, places: Tensor, size: int | None, mode: str, align_co
 
 
 def _folded(b: Builder, positions: Tensor, size: int, padding_mode: str) -> Tensor:
-    """Bring positions outside of an axis to those inside that hold the same value."""
+    """Map positions outside of an axis to the positions inside that have the same value under ``padding_mode``."""
     if padding_mode == "border":
         return clamped(b, positions, 0, size - 1)
     if padding_mode not in ("reflection", "symmetric"):
@@ -89,7 +89,7 @@ def _folded(b: Builder, positions: Tensor, size: int, padding_mode: str) -> Tens
     span = size - 1 - 2 * low
     if span == 0:
         return b.mul(positions, 0)
-    # A wave with the period 2 * span that rises from low to high and falls back.
+    # A triangle wave with the period 2 * span that rises from low to high and falls back.
     phase = b.spread("modulo", b.op("abs_", b.sub(positions, low)), b.like(2 * span, positions))
     mirrored = b.add(b.minimum(phase, b.sub(b.like(2 * span, phase), phase)), low)
     return clamped(b, mirrored, 0, size - 1)
@@ -125,12 +125,15 @@ def _sampled(
 
 
 def _at(b: Builder, x: Tensor, rows: Tensor, columns: Tensor, outside: float | None) -> Tensor:
-    """The elements of ``x`` [B, C, H, W] at whole positions [B, H2, W2]; ``outside`` None: the nearest element's."""
+    """The elements of ``x`` [B, C, H, W] at whole positions [B, H2, W2].
+
+    ``outside`` is the value at positions outside of the image; None: the value of the nearest element.
+    """
     n, channels, height, width = b.all_sizes(x)
     assert isinstance(height, int)
     assert isinstance(width, int)
     near_rows, near_columns = clamped(b, rows, 0, height - 1), clamped(b, columns, 0, width - 1)
-    # A position that is no number is read at 0: what comes of it is no number either, or is left out below.
+    # A NaN position reads element 0: the interpolation weights are NaN, or the value is replaced by ``outside`` below.
     index = b.cast(b.add(b.mul(_whole(b, near_rows), width), _whole(b, near_columns)), np.int32)
     flat = b.reshape(x, [n, channels, height * width])
     count = b.all_sizes(rows)
@@ -176,7 +179,7 @@ def crop_resize(
     sampling_mode: str = "DEFAULT",
     pad_value: float = 0.0,
 ) -> Tensor:
-    """Resize boxes [N, 4] cut out of images with bilinear interpolation: [N, C, height, width]."""
+    """Cut boxes [N, 4] out of images and resize them with bilinear interpolation: [N, C, height, width]."""
     count = boxes.shape[0]
     if count is None:
         raise CannotTranslate("the number of boxes is open")
@@ -210,7 +213,10 @@ def crop_resize_by_roi(
     sampling_mode: str = "DEFAULT",
     pad_value: float = 0.0,
 ) -> Tensor:
-    """As the later one: ``roi`` [N, 1, 4 or 5, 1, 1] are boxes of every image, or each after its image's index."""
+    """``crop_resize`` with ``roi`` [N, 1, 4, 1, 1], boxes to be cut out of every image, or [N, 1, 5, 1, 1].
+
+    With 5 numbers, the index of its image precedes each box.
+    """
     count, _, width = roi.sizes[:3]
     table = b.reshape(roi, [count, width])
     boxes = b.narrow(table, 1, width - 4, width)
@@ -219,7 +225,7 @@ def crop_resize_by_roi(
         pictures: int | Tensor = 1
         images = b.gather(x, index, 0)
     else:
-        # Each box is cut out of every image: [N, B] pairs in a row.
+        # Each box is cut out of every image: N * B pairs of a box and an image.
         pictures = b.size(x, 0)
         images = b.concat([x] * count, 0)
         boxes = b.reshape(b.broadcast(b.expand(boxes, [1]), [count, pictures, 4]), [-1, 4])
@@ -248,7 +254,7 @@ def _cut(
     sampling_mode: str,
     pad_value: float,
 ) -> Tensor:
-    """Image ``i`` of [N, C, H, W] sampled within box ``i`` of [N, 4]."""
+    """Samples image ``i`` of [N, C, H, W] within box ``i`` of [N, 4]."""
     if box_mode not in _BOX_MODES:
         raise CannotTranslate(f"there is no box coordinate mode {box_mode}")
     centred, order = _BOX_MODES[box_mode]
@@ -286,7 +292,7 @@ def _cut(
 
 
 def _box_points(b: Builder, first: Tensor, last: Tensor, count: int, mode: str) -> Tensor:
-    """Positions [N, count] between ``first`` and ``last`` [N, 1]."""
+    """Sampled positions [N, count] between ``first`` [N, 1] and ``last`` [N, 1]."""
     length = b.sub(last, first)
     steps = b.constant(np.arange(count, dtype=np.float32).reshape(1, -1))
     if mode in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"):

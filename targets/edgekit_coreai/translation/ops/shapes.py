@@ -13,19 +13,19 @@ from edgekit_coreai.translation.tensors import Tensor
 
 @lowering("identity")
 def identity(b: Builder, call: Call, x: Any) -> Any:
-    """What comes in: a tensor or a list."""
+    """Returns the input, a tensor or a list."""
     return x
 
 
 @lowering("reshape")
 def reshape(b: Builder, call: Call, x: Tensor, shape: Tensor) -> Tensor:
-    """The same elements in another shape; one size may be -1, 0 keeps the size of the same dimension."""
+    """The same elements in another shape, where one size may be -1 (inferred), and 0 keeps that dimension's size."""
     return _reshaped(b, x, shape, 0)
 
 
 @lowering("reshape", opset=17)
 def reshape_aligned(b: Builder, call: Call, x: Tensor, shape: Tensor) -> Tensor:
-    """As before, but 0 keeps the size of the same dimension counted from the right; beyond the rank it means 1."""
+    """From iOS 17 on, 0 keeps the size of that dimension counted from the right, and means 1 beyond the rank."""
     (count,) = shape.sizes
     return _reshaped(b, x, shape, x.rank - count)
 
@@ -50,7 +50,7 @@ def reshape_like(
     ends: list[Tensor],
     end_masks: list[Tensor],
 ) -> Tensor:
-    """The same elements in the shape that slices of other tensors' shapes add up to."""
+    """The same elements in the shape that results from concatenating slices of other tensors' shapes."""
     sizes: list[int | Tensor] = []
     for reference, *limits in zip(ref_tensors, begins, ends, end_masks, strict=True):
         if any(limit.array is None for limit in limits):
@@ -62,7 +62,7 @@ def reshape_like(
 
 @lowering("flatten2d")
 def flatten2d(b: Builder, call: Call, x: Tensor, axis: int = 1) -> Tensor:
-    """Two dimensions: those before ``axis`` in one, the others in the other."""
+    """Merge the dimensions before ``axis`` into the first of two dimensions, and the others into the second."""
     axis = axis + x.rank if axis < 0 else axis
     sizes = b.all_sizes(x)
     halves = [_count(b, sizes[:axis]), _count(b, sizes[axis:])]
@@ -90,7 +90,7 @@ def expand_dims(b: Builder, call: Call, x: Tensor, axes: Ints) -> Tensor:
 
 @lowering("squeeze")
 def squeeze(b: Builder, call: Call, x: Tensor, axes: Ints | None = None) -> Tensor:
-    """Remove dimensions of size 1: all, or those among ``axes``; other sizes among them are left alone."""
+    """Remove all dimensions of size 1, or only those in ``axes``; dimensions in ``axes`` of another size stay."""
     if axes is None:
         declared = call.output.shape
         if not x.is_static and (declared is None or len(declared) != sum(size != 1 for size in x.shape)):
@@ -187,7 +187,7 @@ def _to_depth(b: Builder, x: Tensor, side: int, order: list[int]) -> Tensor:
 
 @lowering("space_to_batch")
 def space_to_batch(b: Builder, call: Call, x: Tensor, block_shape: Ints, paddings: Ints) -> Tensor:
-    """Pad space with zeros and gather blocks of it into the batch; its index is (row in block, column in block, n)."""
+    """Pad space with zeros and gather its blocks into the batch, indexed by (row in block, column in block, n)."""
     top, bottom, left, right = paddings
     down, across = block_shape
     x = b.pad(x, [(0, 0), (0, 0), (top, bottom), (left, right)])
@@ -212,12 +212,12 @@ def batch_to_space(b: Builder, call: Call, x: Tensor, block_shape: Ints, crops: 
 
 @lowering("crop")
 def crop(b: Builder, call: Call, x: Tensor, crop_height: Ints, crop_width: Ints) -> Tensor:
-    """Leave out the first and last rows and columns of the last two axes."""
+    """Remove the given numbers of first and last rows and columns, the last two axes."""
     return cropped(b, x, (crop_height[0], crop_height[1]), (crop_width[0], crop_width[1]))
 
 
 def cropped(b: Builder, x: Tensor, rows: tuple[int, int], columns: tuple[int, int]) -> Tensor:
-    """Cut off the last two axes before and after."""
+    """Cut off the given numbers of first and last rows and columns, the last two axes."""
     for axis, (before, after) in ((-2, rows), (-1, columns)):
         if before or after:
             x = b.narrow(x, axis, before, -after if after else None)

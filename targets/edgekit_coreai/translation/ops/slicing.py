@@ -1,4 +1,4 @@
-"""Parts of tensors."""
+"""Operations that take tensors apart, or update a part."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def _limits(
     end_mask: Ints | None,
     squeeze_mask: Ints | None,
 ) -> tuple[list[int | Tensor], list[int | Tensor], list[int], list[int]]:
-    """Begin, end and stride as Apple's slices have them, and the dimensions that a single index stands for.
+    """Begin, end and stride in the form of Apple's slices, and the dimensions that are squeezed.
 
-    In Apple's, the end -1 of a slice of negative stride is the place before the first element.
+    In a slice of Apple with a negative stride, the end -1 is the place before the first element.
     """
     rank = x.rank
     steps = list(stride or (1,) * rank)
@@ -64,7 +64,7 @@ def _item(b: Builder, vector: Tensor, place: int) -> int | Tensor:
 
 
 def _after(b: Builder, x: Tensor, axis: int, first: int | Tensor) -> int | Tensor:
-    """The end of a slice of one element."""
+    """The end of a slice of the single element at index ``first``."""
     if isinstance(first, int):
         return INT_MAX if first == -1 else first + 1
     wrapped = b.select(b.less(first, 0), b.add(first, _tensor(b, b.size(x, axis))), first)
@@ -72,7 +72,7 @@ def _after(b: Builder, x: Tensor, axis: int, first: int | Tensor) -> int | Tenso
 
 
 def _end_backwards(b: Builder, x: Tensor, axis: int, last: int | Tensor) -> int | Tensor:
-    """An end that counts from the end of the dimension, in a slice that goes backwards."""
+    """The end of a slice with a negative stride in Apple's form: MIL's negative ends count from the dimension's end."""
     size = b.size(x, axis)
     if isinstance(last, int):
         if last >= 0:
@@ -123,8 +123,8 @@ def slice_update(
     update = b.expand(update, single)
     backwards = [axis for axis, step in enumerate(steps) if step < 0]
     if backwards:
-        # Where all of x is replaced, the compiler of coreai-core 1.0.0b3 takes the update in its own order, whatever
-        # the strides' signs.
+        # If all of x is replaced, the compiler of coreai-core 1.0.0b3 ignores the strides' signs and does not reverse
+        # the update: it is reversed here, and the strides are made positive.
         for axis in backwards:
             count = b.size(update, axis)
             first[axis], last[axis] = _forwards(b, b.size(x, axis), first[axis], steps[axis], count)
@@ -136,7 +136,7 @@ def slice_update(
 def _forwards(
     b: Builder, size: int | Tensor, first: int | Tensor, step: int, count: int | Tensor
 ) -> tuple[int | Tensor, int | Tensor]:
-    """Begin and end of the slice of the same ``count`` elements from the lowest index upwards."""
+    """Begin and end of the slice with a positive stride that has the same ``count`` elements."""
     if isinstance(size, int) and isinstance(first, int) and isinstance(count, int):
         top = min(first if first >= 0 else first + size, size - 1)
         return top + (count - 1) * step, top + 1
@@ -147,7 +147,7 @@ def _forwards(
 
 @lowering("slice_by_size")
 def slice_by_size(b: Builder, call: Call, x: Tensor, begin: Tensor, size: Tensor) -> Tensor:
-    """``size`` elements from ``begin`` on in every dimension; all the rest for a size of -1."""
+    """``size`` elements from ``begin`` on in every dimension; all remaining elements for a size of -1."""
     firsts: list[int | Tensor] = []
     lasts: list[int | Tensor] = []
     shape: list[int | None] = []
@@ -175,7 +175,7 @@ def slice_by_size(b: Builder, call: Call, x: Tensor, begin: Tensor, size: Tensor
 def split(
     b: Builder, call: Call, x: Tensor, axis: int, num_splits: int | None = None, split_sizes: Ints | None = None
 ) -> tuple[Tensor, ...]:
-    """Parts along an axis: of the given sizes, or ``num_splits`` equal ones."""
+    """Parts along an axis: of the given sizes, or ``num_splits`` parts of equal size."""
     axis %= x.rank
     if split_sizes is None:
         size = x.shape[axis]
@@ -188,7 +188,7 @@ def split(
 
 @lowering("sliding_windows")
 def sliding_windows(b: Builder, call: Call, x: Tensor, axis: int, size: int, stride: int = 1) -> Tensor:
-    """All windows of ``size`` elements along an axis, ``stride`` apart: one more dimension, after ``axis``."""
+    """All windows of ``size`` elements along an axis, ``stride`` apart; the elements lie along a new axis after it."""
     axis %= x.rank
     known = x.shape[axis]
     if known is None:

@@ -1,4 +1,4 @@
-"""Order along an axis."""
+"""Sorting along an axis."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgekit_coreai.translation.tensors import Tensor
 
 @lowering("argsort")
 def argsort(b: Builder, call: Call, x: Tensor, axis: int = -1, ascending: bool = False) -> Tensor:
-    """Indices that sort ``x`` along an axis, equal elements in their order."""
+    """Indices that sort ``x`` along an axis; equal elements keep their order."""
     return b.argsort(x, axis, descending=not ascending)
 
 
@@ -25,7 +25,7 @@ def topk(
     return_indices: bool = True,
     output_indices_dtype: str = "int32",
 ) -> tuple[Tensor, ...]:
-    """The ``k`` greatest (or, ascending, least) elements along an axis and their indices, in order; all for ``-1``."""
+    """The ``k`` greatest (if ascending: least) elements along an axis and their indices, sorted; all for ``k = -1``."""
     axis %= x.rank
     order = b.argsort(x, axis, descending=not ascending)
     if k is not None and k.array is None:

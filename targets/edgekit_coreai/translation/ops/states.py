@@ -1,4 +1,4 @@
-"""What survives from one run to the next: Apple's handles, read and written in the order of the program."""
+"""States, which survive from one run to the next: Apple's handles, read and written in the order of the program."""
 
 from __future__ import annotations
 

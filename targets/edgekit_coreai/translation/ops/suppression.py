@@ -1,7 +1,7 @@
-"""The choice of boxes that do not overlap: turns of a loop, which each take the best box left and drop what it covers.
+"""Non-maximum suppression as a loop: each iteration takes the best remaining box and drops boxes that overlap it.
 
-What the turns read passes through the loop: captured, coreai-core 1.0.0b3 computes other boxes. All is spread over the
-boxes, and nothing over pairs of them: of 8,400 these would take gigabytes.
+Values that the loop reads are passed through it: if they are captured, coreai-core 1.0.0b3 computes wrong boxes.
+Tensors have one element per box, not per pair of boxes: the pairs of 8,400 boxes would take gigabytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
 from edgekit_coreai.translation.tensors import Tensor
 
 GONE = float(np.finfo(np.float32).min)
-"""The score of a box that is not to be taken."""
+"""Score that marks a box as taken, dropped or left out."""
 
 
 @lowering("non_maximum_suppression", opset=17)
@@ -26,7 +26,10 @@ def non_maximum_suppression(
     max_boxes: int,
     per_class_suppression: bool = False,
 ) -> tuple[Tensor, ...]:
-    """``boxes`` [n, 4, B]: centre x and y, width, height; ``scores`` [n, K, B]. Filled up with 0, indices with -1."""
+    """Suppression of ``boxes`` [n, 4, B] (center x and y, width, height) with ``scores`` [n, K, B].
+
+    Returned boxes and scores are filled up with 0, indices with -1.
+    """
     rows = [b.transpose(item, [0, 2, 1]) for item in (boxes, scores)]
     found = _suppressed(b, rows[0], rows[1], iou_threshold, None, max_boxes, per_class_suppression)
     out_boxes, out_scores, indices, _ = found
@@ -44,7 +47,7 @@ def non_maximum_suppression_by_score(
     max_boxes: int,
     per_class_suppression: bool = False,
 ) -> tuple[Tensor, ...]:
-    """``boxes`` [n, B, 4] and ``scores`` [n, B, K] of which those below ``score_threshold`` are left out."""
+    """Suppression of ``boxes`` [n, B, 4] with ``scores`` [n, B, K]; boxes below ``score_threshold`` are left out."""
     return _suppressed(b, boxes, scores, iou_threshold, score_threshold, max_boxes, per_class_suppression)
 
 
@@ -78,7 +81,10 @@ def _suppressed(
 
 
 def _candidates(b: Builder, best: Tensor, score_threshold: float | None) -> Tensor:
-    """The scores [n, B] of the boxes that may be taken, GONE for others. If none is enough, the best may be."""
+    """The scores [n, B] of boxes that may be taken, and GONE for others.
+
+    If no score reaches the threshold, the best box may be taken.
+    """
     if score_threshold is None:
         return best
     none = b.less(b.reduce("reduce_max", best, [1]), score_threshold)
@@ -96,14 +102,14 @@ def _corners(b: Builder, boxes: Tensor) -> list[Tensor]:
 
 
 def _taken_in_turn(b: Builder, scores: Tensor, spaces: list[Tensor], iou_threshold: float, most: int) -> Tensor:
-    """Indices [n, most] of the boxes that are taken, the best first, filled up with -1.
+    """Returns the indices [n, most] of the boxes that are taken, the best first, filled up with -1.
 
     Args:
         b: Writes the operations.
-        scores: Of each box, [n, B]; GONE for those that are not to be taken.
-        spaces: Left, top, right and bottom of each box, and its class where boxes of one class hide each other alone.
-        iou_threshold: A box that overlaps a taken one by more is not taken.
-        most: How many are taken at most.
+        scores: Score of each box, [n, B]; GONE for boxes that must not be taken.
+        spaces: Left, top, right and bottom of each box, and its class if boxes drop only boxes of the same class.
+        iou_threshold: A box whose intersection over union with a taken box is greater is dropped.
+        most: Maximum number of boxes to take.
     """
     n, count = scores.sizes
     places = b.unfolded(b.constant(np.arange(count, dtype=np.float32)))
@@ -140,7 +146,7 @@ def _taken_in_turn(b: Builder, scores: Tensor, spaces: list[Tensor], iou_thresho
 
 
 def _overlap(b: Builder, boxes: list[Tensor], others: list[Tensor]) -> Tensor:
-    """Intersection over union of each box with another, by left, top, right and bottom; 0 where both are empty."""
+    """Intersection over union of each box with another box, 0 if both are empty; boxes are left, top, right, bottom."""
 
     def area(left: Tensor, top: Tensor, right: Tensor, bottom: Tensor) -> Tensor:
         return b.mul(b.sub(right, left), b.sub(bottom, top))

@@ -1,4 +1,4 @@
-"""How the windows of convolutions and poolings lie over their input."""
+"""Geometry of the windows of convolution and pooling over their input."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from edgekit_coreai.translation.registry import CannotTranslate, Ints
 from edgekit_coreai.translation.tensors import Tensor
 
 Padding = list[tuple[int, int]]
-"""Elements added before and after each spatial dimension; negative: cut off."""
+"""Number of elements added before and after each spatial dimension; negative: cut off."""
 
 
 def extents(sizes: Sequence[int], dilations: Sequence[int]) -> list[int]:
-    """Elements from the first to the last of a window."""
+    """Number of input elements that a window spans in each dimension, dilation included."""
     return [(size - 1) * gap + 1 for size, gap in zip(sizes, dilations, strict=True)]
 
 
 def padding_of(x: Tensor, pad_type: str, pad: Ints | None, reach: Sequence[int], strides: Sequence[int]) -> Padding:
-    """Padding of an input [n, C, *D] under windows that reach this far.
+    """Padding of an input [n, C, *D] for windows whose extents are ``reach``.
 
-    ``same`` and ``same_lower`` pad so that the output has ``ceil(input / stride)`` elements, the odd element after, or
-    before, the input. Where the size is open, it is padded after the input for the size that needs the most: of another
-    less than a window is left over, which is cut off.
+    ``same`` and ``same_lower`` pad so that the output has ``ceil(input / stride)`` elements. If the padding is odd,
+    ``same`` puts the extra element after the input, ``same_lower`` before it. A dimension whose size is open gets the
+    largest padding that any size needs: with other sizes, the surplus is less than a stride and adds no window.
 
     Raises:
-        CannotTranslate: What is padded before an open size depends on it.
+        CannotTranslate: The padding before a dimension depends on its size, which is open.
     """
     if pad_type == "valid":
         return [(0, 0)] * len(reach)
