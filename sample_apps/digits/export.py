@@ -35,6 +35,6 @@ def export_both(network: torch.nn.Module, folder: Path) -> list[Path]:
         dynamic_shapes={"image": {0: torch.export.Dim("batch")}},
     )
     assert program is not None
-    ClearMetadataAndDocStringPass()(program.model)  # it quotes the paths of this machine
+    ClearMetadataAndDocStringPass()(program.model)  # the metadata contains paths of this machine
     program.save(dynamo)
     return [torchscript, dynamo]

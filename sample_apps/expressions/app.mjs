@@ -13,10 +13,10 @@ const element = (id) => document.getElementById(id);
 const [answer, picture, list, video, camera] = ['answer', 'picture', 'faces', 'video', 'camera'].map(element);
 const context = picture.getContext('2d', { willReadFrequently: true });
 
-/** Done when the camera's last frame is recognized. */
+/** Resolves when the camera's last frame has been recognized. */
 let filming = Promise.resolve();
 
-/** Draws a picture or a frame of the camera, made smaller where it is very large. */
+/** Draws a picture or a frame of the camera, scaled down if a side is longer than LONGEST. */
 function draw(source, width, height) {
   const factor = Math.min(1, LONGEST / Math.max(width, height));
   [picture.width, picture.height] = [Math.round(width * factor), Math.round(height * factor)];
@@ -24,7 +24,7 @@ function draw(source, width, height) {
   context.drawImage(source, 0, 0, picture.width, picture.height);
 }
 
-/** A box around the face, and on it what the face expresses. */
+/** Draws a box around the face, and on it the label of the expression. */
 function mark({ left, top, width, height }, label) {
   const size = Math.max(13, Math.round(picture.width / 36));
   context.lineWidth = Math.max(2, size / 7);
@@ -54,7 +54,7 @@ function bars(labels, probabilities) {
   return shown;
 }
 
-/** Finds the faces in what is drawn, and shows where they are and what they express. */
+/** Finds the faces in the drawn picture, and shows where they are and what they express. */
 async function recognize({ detector, expressions }) {
   const { labels, preprocessing } = expressions.manifest;
   const start = performance.now();
@@ -88,7 +88,7 @@ function stopCamera() {
   camera.textContent = 'Use the camera';
 }
 
-/** Recognizes one frame of the camera after another, until it is stopped. */
+/** Recognizes the expressions in one frame of the camera after another, until the camera is stopped. */
 async function film(opened) {
   video.srcObject = await navigator.mediaDevices.getUserMedia({ video: { facingMode: 'user' } });
   camera.textContent = 'Stop the camera';

@@ -1,6 +1,6 @@
 """Fetches the Keras network, the face detector and pictures into ``fetched/``, and writes the network as ONNX.
 
-The network's file holds its layers' configuration and weights; each layer becomes one or two ONNX operators.
+The network's file holds the configuration and weights of its layers; each layer becomes one or two ONNX operators.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ Weights = Mapping[str, np.ndarray]
 
 
 class Export:
-    """Collects the operators of a Keras network, whose values are batch × height × width × channels, as ONNX's NCHW."""
+    """Collects the ONNX operators (layout NCHW) of a Keras network, whose layout is NHWC."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
 
     def operator(self, kind: str, name: str, inputs: list[str], *arrays: np.ndarray, **attributes: Any) -> str:
-        """Append an operator whose further inputs are constants; its output bears its name."""
+        """Append an operator whose constant inputs follow ``inputs``; returns its output, which has its name."""
         constants = [f"{name}.{position}" for position in range(len(arrays))]
         self.weights += map(numpy_helper.from_array, map(np.ascontiguousarray, arrays), constants)
         self.nodes.append(helper.make_node(kind, inputs + constants, [name], name, **attributes))
         return name
 
     def convolution(self, name: str, inputs: list[str], config: Config, weights: Weights) -> str:
-        """``Conv2D``: its kernel is height × width × input × output channels."""
+        """Converts ``Conv2D``, whose kernel is height × width × input channels × output channels."""
         bias = [weights["bias"]] if config["use_bias"] else []
         kernel = weights["kernel"].transpose(3, 2, 0, 1)
         return self.operator("Conv", name, inputs, kernel, *bias, **_window(config, "kernel_size"))
 
     def separable_convolution(self, name: str, inputs: list[str], config: Config, weights: Weights) -> str:
-        """``SeparableConv2D``: each channel by itself, then all of them at each place."""
+        """Converts ``SeparableConv2D``: a convolution of each channel, then a 1×1 convolution of all channels."""
         depthwise = weights["depthwise_kernel"].transpose(2, 3, 0, 1)
         pointwise = weights["pointwise_kernel"].transpose(3, 2, 0, 1)
         window = _window(config, "kernel_size")
@@ -58,27 +58,27 @@ class Export:
         return self.operator("Conv", name, [each], pointwise)
 
     def normalization(self, name: str, inputs: list[str], config: Config, weights: Weights) -> str:
-        """``BatchNormalization`` by the statistics of the training."""
+        """Converts ``BatchNormalization`` with the statistics from training."""
         arrays = (weights[part] for part in ("gamma", "beta", "moving_mean", "moving_variance"))
         return self.operator("BatchNormalization", name, inputs, *arrays, epsilon=config["epsilon"])
 
     def activation(self, name: str, inputs: list[str], config: Config, _: Weights) -> str:
-        """``Activation``; the softmax at the end is left to the app."""
+        """Converts ``Activation``, except the final softmax, which the app computes."""
         if config["activation"] == "softmax":
             return inputs[0]
         return self.operator({"relu": "Relu"}[config["activation"]], name, inputs)
 
     def pooling(self, name: str, inputs: list[str], config: Config, _: Weights) -> str:
-        """``MaxPooling2D``."""
+        """Converts ``MaxPooling2D``."""
         return self.operator("MaxPool", name, inputs, **_window(config, "pool_size"))
 
     def mean(self, name: str, inputs: list[str], _: Config, __: Weights) -> str:
-        """``GlobalAveragePooling2D``: batch × channels."""
+        """Converts ``GlobalAveragePooling2D``; the result is batch × channels."""
         pooled = self.operator("GlobalAveragePool", f"{name}/pooled", inputs)
         return self.operator("Flatten", name, [pooled])
 
     def addition(self, name: str, inputs: list[str], _: Config, __: Weights) -> str:
-        """``Add``."""
+        """Converts ``Add``."""
         return self.operator("Add", name, inputs)
 
 
@@ -99,7 +99,7 @@ LAYERS: dict[str, Callable[[Export, str, list[str], Config, Weights], str]] = {
 
 
 def onnx_of(file: Path) -> onnx.ModelProto:
-    """The network of a Keras HDF5 file: ``face``, batch × 1 × height × width, to ``logits``, batch × classes."""
+    """Converts a Keras HDF5 file; ``face``, batch × 1 × height × width, becomes ``logits``, batch × classes."""
     with h5py.File(file) as opened:
         config = json.loads(opened.attrs["model_config"])["config"]
         stored = {name: _weights(group) for name, group in opened["model_weights"].items()}
@@ -124,13 +124,13 @@ def onnx_of(file: Path) -> onnx.ModelProto:
 
 
 def _weights(group: h5py.Group) -> dict[str, np.ndarray]:
-    """A layer's arrays by the last part of their names, such as ``kernel``."""
+    """A layer's weights by the last part of their names, such as ``kernel``."""
     names = [name.decode() if isinstance(name, bytes) else name for name in group.attrs["weight_names"]]
     return {name.rpartition("/")[2].partition(":")[0]: np.array(group[name]) for name in names}
 
 
 def write_faces(file: Path) -> None:
-    """Write the first half of scikit-image's cut-outs of photos, which are faces; a third is to verify on."""
+    """Write the faces, the first half of scikit-image's cut-outs of photos; every third face is for verification."""
     faces = np.load(file)
     for number, face in enumerate(faces[: len(faces) // 2]):
         folder = FETCHED / ("calibration" if number % 3 else "test")

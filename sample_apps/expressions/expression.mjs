@@ -1,11 +1,11 @@
-// What a face expresses, by the network that the package fer has.
+// Recognizes the expression of a face, with the network of the package fer.
 
 import { modelInput, probabilitiesOf } from '/shared/preprocess.mjs';
 
-const MARGIN = 0.1; // of the face's longer side, on each side of it
+const MARGIN = 0.1; // on each side of a face, as a share of its longer side
 
 /**
- * The face as the network takes it: a square around the box, at the network's size.
+ * The face as the network's input: a square around the box, in the size of the input.
  * @returns {HTMLCanvasElement}
  */
 export function cutFace(picture, { left, top, width, height }, [rows, columns]) {
@@ -20,7 +20,7 @@ export function cutFace(picture, { left, top, width, height }, [rows, columns]) 
 }
 
 /**
- * @param {HTMLCanvasElement} face What `cutFace` gave.
+ * @param {HTMLCanvasElement} face The result of `cutFace`.
  * @returns {Promise<number[]>} The probability of each of the manifest's labels.
  */
 export async function expressionOf(ort, { manifest, session }, face) {

@@ -1,10 +1,10 @@
-// Finds faces with YuNet, whose bundle gives a row for each.
+// Finds faces with YuNet, whose bundle returns one row per face.
 
 import { modelInput } from '/shared/preprocess.mjs';
 
 const LEAST_SCORE = 0.7;
 
-/** The picture in the size that the network takes: shrunk to fit, in the left upper corner, the rest black. */
+/** The picture in the size of the network's input: scaled to fit, in the upper left corner, the rest black. */
 function fitted(picture, [height, width]) {
   const factor = Math.min(width / picture.width, height / picture.height);
   const canvas = new OffscreenCanvas(width, height);

@@ -1,5 +1,5 @@
 // Finds faces and tells what they express: recognize [--device NAME] FACES EXPRESSIONS PICTURE OUT.png, two OpenVINO bundles.
-// Built by ../intel/cpp, which has what reads bundles and pictures.
+// Built by ../intel/cpp, which has the code that reads bundles and pictures.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 namespace {
 
 constexpr float LEAST_SCORE = 0.7F;
-constexpr double MARGIN = 0.1;  // of the face's longer side, on each side of it
+constexpr double MARGIN = 0.1;  // on each side of a face, as a share of its longer side
 
 // A face in the picture's pixels.
 struct Box {
@@ -33,7 +33,7 @@ public:
     // Throws as Bundle does.
     FaceDetector(const std::string& folder, const std::string& device) : bundle_(folder, device) {}
 
-    // The faces in a picture in RGB, the surest first.
+    // The faces in an RGB picture, the one with the highest score first.
     std::vector<Box> find(const Picture& picture) {
         const auto& input = bundle_.preprocessing();
         const double factor = std::min(static_cast<double>(input.width()) / static_cast<double>(picture.width),
@@ -56,7 +56,7 @@ private:
     Bundle bundle_;
 };
 
-// A square around the face; what lies outside of the picture is black.
+// A square around the face; the part outside of the picture is black.
 Picture cut_face(const Picture& picture, const Box& box) {
     const double side = std::max(box.width, box.height) * (1 + 2 * MARGIN);
     const double left = box.left + (box.width - side) / 2, top = box.top + (box.height - side) / 2;
@@ -66,14 +66,14 @@ Picture cut_face(const Picture& picture, const Box& box) {
     return picture.placed(height, width, -row, -column, 0);
 }
 
-// Writes a line of text from its left upper corner; a point of the font, of which a line has about eight, is a square of
-// `size` pixels. The font has ASCII alone.
+// Writes a line of text; (left, top) is its upper left corner. A point of the font is a square of `size` pixels; a line
+// is about eight points high. The font contains only ASCII.
 void write_text(Picture& picture, std::string text, long left, long top, long size) {
     struct Corner {
         float x, y, z;
         std::array<std::uint8_t, 4> colour;
     };
-    std::vector<std::array<Corner, 4>> quads(64 * text.size());  // no character takes as many
+    std::vector<std::array<Corner, 4>> quads(64 * text.size());  // every character has fewer than 64 quads
     const int count = stb_easy_font_print(0, 0, text.data(), nullptr, quads.data(),
                                           static_cast<int>(quads.size() * sizeof(quads[0])));
     quads.resize(static_cast<std::size_t>(count));

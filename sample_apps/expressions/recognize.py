@@ -18,7 +18,7 @@ from classify import Classifier, compiled, model_input
 
 LEAST_SCORE = 0.7
 MARGIN = 0.1
-"""Of the face's longer side, on each side of it."""
+"""Margin on each side of a face, as a share of the face's longer side."""
 
 
 class Box(NamedTuple):
@@ -46,7 +46,7 @@ class FaceDetector:
         self._model = compiled(bundle / manifest["model"]["main"], device)
 
     def find(self, picture: Image.Image) -> list[Box]:
-        """The faces, the surest first."""
+        """Returns the faces, the one with the highest score first."""
         height, width = self._preprocessing["size"]
         factor = min(width / picture.width, height / picture.height)
         results = self._model([model_input(picture, self._preprocessing)])
@@ -60,7 +60,7 @@ class FaceDetector:
 
 
 def cut_face(picture: Image.Image, box: Box) -> Image.Image:
-    """A square around the face; what lies outside of the picture is black."""
+    """A square around the face; the part outside of the picture is black."""
     side = max(box.width, box.height) * (1 + 2 * MARGIN)
     left, top = box.left + (box.width - side) / 2, box.top + (box.height - side) / 2
     return picture.crop((round(left), round(top), round(left + side), round(top + side)))
@@ -78,7 +78,7 @@ def mark(picture: Image.Image, box: Box, label: str) -> None:
 
 
 def main() -> None:
-    """Recognize the expressions in the picture that is named."""
+    """Recognize the expressions in the picture named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("faces", type=Path, help="the bundle of the face detector")
     parser.add_argument("expressions", type=Path, help="the bundle of the expressions")

@@ -10,7 +10,7 @@ const LONGEST = 480;
 const element = (id) => document.getElementById(id);
 const [answer, before, after] = ['answer', 'before', 'after'].map(element);
 
-/** The pixels of a picture file on white, made smaller where a side is longer than the page has patience for. */
+/** The pixels of a picture file on white, scaled down if a side is longer than LONGEST, which would take too long. */
 async function pixelsOf(file) {
   const picture = await createImageBitmap(file);
   const factor = Math.min(1, LONGEST / Math.max(picture.width, picture.height));
@@ -23,7 +23,7 @@ async function pixelsOf(file) {
   return context.getImageData(0, 0, canvas.width, canvas.height);
 }
 
-/** Shows the picture as the browser enlarges it, to the size that it will have. */
+/** Shows the picture enlarged by the browser, in the size of the network's result. */
 async function showBefore(picture, factor) {
   [before.width, before.height] = [picture.width * factor, picture.height * factor];
   [after.width, after.height] = [before.width, before.height];

@@ -9,7 +9,7 @@ from PIL import Image
 
 APP = Path(__file__).resolve().parent
 sys.path.insert(0, str(APP.parent))
-from packages import take  # noqa: E402  # it lies beside this folder
+from packages import take  # noqa: E402  # packages.py is in the parent folder
 
 FETCHED = APP / "fetched"
 TILE = 128
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def cut(file: Path, folder: Path) -> None:
-    """Write the tiles of a picture at half its size, as many as fit."""
+    """Write all whole tiles of a picture at half its size."""
     folder.mkdir(exist_ok=True)
     picture = halved(file)
     for top in range(0, picture.height - TILE + 1, TILE):
@@ -43,7 +43,7 @@ def cut(file: Path, folder: Path) -> None:
 
 
 def halved(file: Path) -> Image.Image:
-    """The picture at half its height and width, to be enlarged again."""
+    """The picture at half its height and width."""
     picture = Image.open(file).convert("RGB")
     return picture.resize((picture.width // 2, picture.height // 2), Image.Resampling.BICUBIC)
 

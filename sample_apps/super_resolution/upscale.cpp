@@ -1,5 +1,5 @@
 // Enlarges a picture with an OpenVINO bundle: upscale [--device NAME] BUNDLE PICTURE OUT.png
-// Built by ../intel/cpp, which has what reads bundles and pictures.
+// Built by ../intel/cpp, which has the code that reads bundles and pictures.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// How far a pixel may be from one that it depends on: 2 + 1 + 1 by the convolutions, 1 by the one after enlarging.
+// A pixel depends on pixels at most this far away: 2 + 1 + 1 by the convolutions, 1 by the one after enlarging.
 constexpr std::size_t REACH = 5;
 
 // Where a tile begins along one axis, and which of its pixels are kept, all counted from the picture's border.
@@ -24,8 +24,8 @@ struct Span {
     std::size_t stop;
 };
 
-// Tiles that together give what the network would make of the whole picture. Outer borders of tiles are those of the
-// picture, for the network pads both with zeros. `length` is at least `tile`, and `tile` more than twice the reach.
+// Tiles along one axis that together give the network's result for the whole picture. The outermost tiles end at the
+// picture's borders, because the network pads with zeros. `length` is at least `tile`; `tile` is more than twice REACH.
 std::vector<Span> spans(std::size_t length, std::size_t tile) {
     std::vector<Span> found;
     for (std::size_t first = 0; first < length; first = found.back().stop) {
@@ -50,7 +50,7 @@ Picture part(const Picture& picture, std::size_t top, std::size_t left, std::siz
 
 class Upscaler {
 public:
-    // Throws as Bundle does, and where the model does not turn pictures into larger ones.
+    // Throws as Bundle does, and if the model does not enlarge pictures.
     Upscaler(const std::string& folder, const std::string& device)
         : bundle_(folder, device), height_(bundle_.preprocessing().height()), width_(bundle_.preprocessing().width()) {
         const ov::Shape shape = bundle_.output().get_shape();
@@ -73,7 +73,7 @@ public:
     }
 
 private:
-    // Writes what is kept of a tile. The preprocessing, backwards, makes pixels of the network's values.
+    // Writes the kept part of a tile; the inverse of the preprocessing converts the network's values to pixels.
     void keep(const Span& y, const Span& x, Picture& enlarged) {
         const auto& [scale, mean, deviation] = bundle_.preprocessing().normalization();
         const ov::Tensor output = bundle_.output();

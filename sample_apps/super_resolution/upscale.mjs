@@ -2,13 +2,14 @@
 
 import { modelInput } from '/shared/preprocess.mjs';
 
-// So many pixels around a pixel decide what becomes of it: 2 + 1 + 1 of the convolutions, and 1 of the one after enlarging.
+// A pixel depends on pixels at most this far away: 2 + 1 + 1 by the convolutions, and 1 by the one after enlarging.
 const REACH = 5;
 
 /**
- * Tiles along one axis that together give what the network would make of the whole picture: where a tile begins, and
- * which of its pixels are kept. Outer borders of tiles are those of the picture, for the network pads both with zeros.
- * @param {number} length Of the picture, at least `tile`.
+ * Tiles along one axis that together give the network's result for the whole picture: where a tile begins, and which of
+ * its pixels are kept. The outermost tiles end at the picture's borders, because the network pads with zeros.
+ * @param {number} length Length of the picture, at least `tile`.
+ * @param {number} tile Length of the network's input.
  * @returns {{start: number, from: number, to: number}[]} `from` and `to` count from the picture's border.
  */
 export function spans(length, tile) {
@@ -22,7 +23,7 @@ export function spans(length, tile) {
   return found;
 }
 
-/** The picture on a canvas of at least `tile` pixels each way: what is missing repeats its last column and row. */
+/** The picture on a canvas of at least `tile` × `tile` pixels, extended by repeating its last column and row. */
 function padded(picture, tile) {
   const { width, height } = picture;
   const canvas = new OffscreenCanvas(Math.max(width, tile), Math.max(height, tile));
@@ -34,7 +35,7 @@ function padded(picture, tile) {
   return context;
 }
 
-/** A tile of the model's output as opaque pixels: the preprocessing, backwards. */
+/** A tile of the model's output as opaque pixels, by the inverse of the preprocessing. */
 function pixels({ data, dims }, { scale, mean, std }) {
   const [height, width] = dims.slice(-2);
   const picture = new ImageData(width, height);
@@ -51,8 +52,8 @@ function pixels({ data, dims }, { scale, mean, std }) {
 
 /**
  * @param {object} ort onnxruntime-web.
- * @param {{manifest: object, session: object}} opened What `openBundle` gave.
- * @param {ImageData} picture Opaque.
+ * @param {{manifest: object, session: object}} opened The result of `openBundle`.
+ * @param {ImageData} picture An opaque picture.
  * @param {(done: number, all: number) => void} progress Called before each tile.
  * @returns {Promise<ImageData>} The enlarged picture.
  */
@@ -70,7 +71,7 @@ export async function upscale(ort, { manifest, session }, picture, progress) {
   for (const y of down) {
     for (const x of across) {
       progress(done, down.length * across.length);
-      await new Promise((resolve) => { setTimeout(resolve); });  // lets the page show it
+      await new Promise((resolve) => { setTimeout(resolve); });  // lets the page show the progress
       const tile = source.getImageData(x.start, y.start, columns, rows);
       const { type, data, dims } = modelInput(tile, manifest.preprocessing, feature);
       const outputs = await session.run({ [feature.native_name]: new ort.Tensor(type, data, dims) });

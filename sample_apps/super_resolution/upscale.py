@@ -16,10 +16,10 @@ import numpy as np
 from PIL import Image, ImageOps
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "intel" / "python"))
-from classify import compiled, model_input  # a neighbour of this app
+from classify import compiled, model_input  # of the sample app intel
 
 REACH = 5
-"""How far a pixel may be from one that it depends on: 2 + 1 + 1 by the convolutions, 1 by the one after enlarging."""
+"""A pixel depends on pixels at most this far away: 2 + 1 + 1 by the convolutions, 1 by the one after enlarging."""
 
 
 class Span(NamedTuple):
@@ -31,12 +31,12 @@ class Span(NamedTuple):
 
 
 def spans(length: int, tile: int) -> Iterator[Span]:
-    """Tiles that together give what the network would make of the whole picture.
+    """Tiles along one axis that together give the network's result for the whole picture.
 
-    Outer borders of tiles are those of the picture, for the network pads both with zeros.
+    The outermost tiles end at the picture's borders, because the network pads with zeros.
 
     Args:
-        length: Of the picture, at least ``tile``.
+        length: Length of the picture, at least ``tile``.
         tile: Length of the network's input.
     """
     first = 0
@@ -67,7 +67,7 @@ class Upscaler:
         self._model = compiled(bundle / manifest["model"]["main"], device)
 
     def __call__(self, picture: Image.Image) -> Image.Image:
-        """The picture, enlarged; one smaller than a tile is enlarged with its last column and row repeated."""
+        """Enlarges the picture; one smaller than a tile is first extended by repeating its last column and row."""
         pixels = np.asarray(picture.convert("RGB"))
         missing = (max(self._height - picture.height, 0), max(self._width - picture.width, 0))
         pixels = np.pad(pixels, ((0, missing[0]), (0, missing[1]), (0, 0)), mode="edge")
@@ -84,7 +84,7 @@ class Upscaler:
         return Image.fromarray(enlarged[: picture.height * factor, : picture.width * factor])
 
     def _tile(self, pixels: np.ndarray) -> np.ndarray:
-        """One tile, enlarged: height × width × 3, uint8. The preprocessing, backwards, makes pixels of its values."""
+        """One tile, enlarged: height × width × 3, uint8; the inverse of the preprocessing converts values to pixels."""
         declared = self._preprocessing
         values = self._model([model_input(Image.fromarray(pixels), declared)])[0][0].transpose(1, 2, 0)
         back = (values * declared["std"] + declared["mean"]) / declared["scale"]
@@ -92,7 +92,7 @@ class Upscaler:
 
 
 def main() -> None:
-    """Enlarge the picture that is named."""
+    """Enlarge the picture named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bundle", type=Path, help="the bundle for intel-cpu, intel-gpu or intel-npu")
     parser.add_argument("picture", type=Path)

@@ -32,7 +32,7 @@ function showClasses(labels) {
   }
 }
 
-/** Classifies what is drawn, and shows it. */
+/** Classifies the drawing, and shows the result. */
 async function classify({ manifest, session }, labels) {
   const [feature] = manifest.inputs;
   const picture = digitPicture(drawing, manifest.preprocessing.size[0]);
@@ -49,7 +49,7 @@ async function classify({ manifest, session }, labels) {
   });
 }
 
-/** Lets the pointer draw; `done` is called when a stroke ends. */
+/** Draws strokes with the pointer; `done` is called when a stroke ends. */
 function letDraw(done) {
   let last = null;
   const position = (event) => {
@@ -75,7 +75,7 @@ function letDraw(done) {
   });
 }
 
-/** Draws a chosen picture file, white on black, to fill the canvas. */
+/** Draws a chosen picture file (white on black), scaled to the canvas. */
 async function drawFile(file) {
   const picture = await createImageBitmap(file);
   clear();

@@ -1,9 +1,9 @@
-// Brings a drawing into the form of the training digits (MNIST): white on black, the ink scaled into a box of 20/28 of
-// the picture's width, its centre of mass in the picture's centre.
+// Converts a drawing to the form of the training digits (MNIST): white on black, the ink scaled into a box of 20/28 of
+// the picture's width, the ink's center of mass in the picture's center.
 
 const BOX = 20 / 28;
 
-/** Where the ink is: its bounding box and, weighted by brightness, its centre. Null without ink. */
+/** The bounding box of the ink and its center, weighted by brightness; null if there is no ink. */
 function inkOf({ data, width, height }) {
   let [left, top, right, bottom] = [width, height, -1, -1];
   let [sum, sumX, sumY] = [0, 0, 0];
@@ -27,7 +27,7 @@ function inkOf({ data, width, height }) {
 /**
  * @param {HTMLCanvasElement} drawing White on black.
  * @param {number} size Height and width of the result.
- * @returns {ImageData | null} Null where nothing is drawn.
+ * @returns {ImageData | null} The picture of the digit; null if nothing is drawn.
  */
 export function digitPicture(drawing, size) {
   const ink = inkOf(drawing.getContext('2d').getImageData(0, 0, drawing.width, drawing.height));

@@ -1,4 +1,4 @@
-// Tells on a page whether this browser computes what it should.
+// Shows on a page whether this browser computes a bundle's golden results.
 
 import { runGoldenCheck } from '/bundle/check.mjs';
 

@@ -1,4 +1,4 @@
-// Turns pixels into a model's input as the bundle's manifest declares: input = (pixel * scale - mean) / std.
+// Converts pixels to a model's input as the bundle's manifest declares: input = (pixel * scale - mean) / std.
 
 /** Luma of a pixel (ITU-R BT.601, in the fixed-point arithmetic that Pillow uses). */
 function luma(red, green, blue) {
@@ -17,7 +17,7 @@ function channels(rgba, at, color) {
  * @param {ImageData} picture Opaque pixels.
  * @param {object} declared The manifest's `preprocessing`.
  * @param {{dtype: string, shape: number[]}} feature The manifest's input.
- * @returns {{type: string, data: Float32Array | Uint8Array, dims: number[]}} What an onnxruntime-web tensor is made of.
+ * @returns {{type: string, data: Float32Array | Uint8Array, dims: number[]}} Arguments of an onnxruntime-web tensor.
  */
 export function modelInput(picture, declared, feature) {
   const { layout, size: [height, width], color, scale, mean, std, dtype } = declared;
@@ -46,11 +46,11 @@ export function modelInput(picture, declared, feature) {
 }
 
 /**
- * The class that a model tells.
- * @param {object} results What the session gave, by name.
- * @param {object} manifest Names the output that tells the class, and what its numbers are.
- * @returns {{best: number, probabilities: number[] | null}} The number of the class; the probability of each, null where
- *     the model tells the class alone.
+ * The class that a model predicts.
+ * @param {object} results The session's results, by name.
+ * @param {object} manifest Names the output for classification and the kind of its numbers.
+ * @returns {{best: number, probabilities: number[] | null}} The number of the class; the probability of each class,
+ *     null if the model returns only the number of the class.
  */
 export function decisionOf(results, manifest) {
   const probabilities = probabilitiesOf(results, manifest);
@@ -60,10 +60,10 @@ export function decisionOf(results, manifest) {
 
 /**
  * Probabilities of the classes.
- * @param {object} results What the session gave, by name.
- * @param {object} manifest Names the output that tells the class, and what its numbers are.
- * @returns {number[] | null} One for each class; those of independent classes do not add up to 1. Null where the output
- *     is the number of a class.
+ * @param {object} results The session's results, by name.
+ * @param {object} manifest Names the output for classification and the kind of its numbers.
+ * @returns {number[] | null} One probability per class; for independent classes they do not add up to 1. Null if the
+ *     output is the number of a class.
  */
 export function probabilitiesOf(results, manifest) {
   const kind = manifest.classes ? manifest.classes.scores : 'logits';
@@ -72,7 +72,7 @@ export function probabilitiesOf(results, manifest) {
   return kind === 'logits' ? softmax(scores) : Array.from(scores);
 }
 
-/** What the output that tells the class has: a score for each class, or the number of one. */
+/** The values of the output for classification: a score for each class, or the number of a class. */
 function scoresOf(results, { classes, outputs }) {
   const told = outputs.find(({ name }) => name === classes?.output) ?? outputs[0];
   return results[told.native_name].data;

@@ -13,11 +13,11 @@ SHARED = Path(__file__).resolve().parent
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves the app's folder, and other folders under names of their own.
+    """Serves the app's folder at the root, and other folders under the names in ``mounts``.
 
     Args:
         app: The folder of the page.
-        mounts: First part of a URL's path -> the folder that it stands for.
+        mounts: First part of a URL's path -> the folder that is served there.
     """
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript", ".wasm": "application/wasm"}
@@ -25,24 +25,24 @@ class Handler(SimpleHTTPRequestHandler):
     def __init__(self, *args: object, app: Path, mounts: dict[str, Path], **kwargs: object) -> None:
         self.app = app
         self.mounts = mounts
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed through as they come
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # passed on unchanged
 
     def translate_path(self, path: str) -> str:
-        """The file that a URL stands for; one outside the served folders stands for a file that is not there."""
+        """Returns the file of a URL's path; for a path outside of the served folders, a file that does not exist."""
         first, _, rest = unquote(urlsplit(path).path).lstrip("/").partition("/")
         root, inside = (self.mounts[first], rest) if first in self.mounts else (self.app, f"{first}/{rest}")
         file = (root / inside.lstrip("/")).resolve()
         return str(file) if file.is_relative_to(root.resolve()) else str(root / "outside")
 
     def end_headers(self) -> None:
-        """Let the page use threads in WebAssembly, which browsers allow to isolated pages, and see changes at once."""
+        """Isolate the page, because browsers allow WebAssembly threads only to isolated pages, and disable caching."""
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")
         self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
         self.send_header("Cache-Control", "no-cache")
         super().end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class calls it so
-        """Say nothing of requests that went well."""
+        """Log only requests that failed."""
         if len(args) > 1 and str(args[1]) >= "400":
             super().log_message(format, *args)
 

@@ -1,19 +1,19 @@
 import CoreGraphics
 import EdgeKitBundle
 
-/// Finds faces with the bundle `faces-ios18`, and tells what they express with the bundle `expressions-ios18`.
+/// Finds faces with the bundle `faces-ios18`, and recognizes their expressions with the bundle `expressions-ios18`.
 public struct ExpressionReader {
     public struct Face: Sendable {
-        /// In the picture's pixels, from its upper left corner.
+        /// The face's box in the picture's pixels, from the upper left corner.
         public let box: CGRect
-        /// How sure it is that this is a face.
+        /// The detector's confidence that this is a face.
         public let score: Double
         public let expression: String
         public let probability: Double
     }
 
     private static let leastScore = 0.7
-    /// Of the face's longer side, on each side of it.
+    /// Margin on each side of a face, as a share of the face's longer side.
     private static let margin = 0.1
 
     private let faces: Detector
@@ -24,7 +24,7 @@ public struct ExpressionReader {
         self.expressions = try await expressions.classifier()
     }
 
-    /// The faces in the picture, the surest first, and what they express.
+    /// The faces in the picture, the one with the highest score first, and their expressions.
     public func read(_ picture: CGImage) async throws -> [Face] {
         var read: [Face] = []
         for face in try await faces.predict(picture, confidence: Self.leastScore) {

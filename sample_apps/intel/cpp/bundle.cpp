@@ -30,7 +30,7 @@ json read_manifest(const std::string& folder) {
     return manifest;
 }
 
-// Holds what is loaded against the manifest, which lists the SHA-256 of every file.
+// Compares the model's files with the manifest, which lists the SHA-256 of every file.
 void require_unchanged(const std::string& folder, const json& manifest) {
     const auto is_of_model = [&manifest](const std::string& path) {
         for (const auto& part : manifest.at("model").at("files")) {
@@ -47,7 +47,7 @@ void require_unchanged(const std::string& folder, const json& manifest) {
     }
 }
 
-// What the manifest calls the scores of classes.
+// The kind of class scores that a name in the manifest denotes.
 Scores scores_of(const json& called) {
     if (called.is_null()) return Scores::none;
     static const std::map<std::string, Scores> known{{"probabilities", Scores::probabilities},
@@ -56,7 +56,7 @@ Scores scores_of(const json& called) {
     return known.at(called.get<std::string>());
 }
 
-// The model with 32-bit floats at its borders, whatever numbers it takes and gives.
+// The model with inputs and outputs converted to 32-bit floats.
 std::shared_ptr<ov::Model> with_floats(const std::shared_ptr<ov::Model>& model) {
     ov::preprocess::PrePostProcessor processor(model);
     processor.input().tensor().set_element_type(ov::element::f32);

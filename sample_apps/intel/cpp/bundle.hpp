@@ -1,4 +1,4 @@
-// A bundle's model in OpenVINO, fed with pictures as the bundle's manifest declares.
+// A bundle's model in OpenVINO, whose input is made from pictures as the bundle's manifest declares.
 #pragma once
 
 #include <map>
@@ -9,31 +9,31 @@
 #include "picture.hpp"
 #include "preprocessing.hpp"
 
-// What the numbers of the output that tells the class are: `none` is the number of a class.
+// The kind of numbers in the output for classification; `none` means that the output is the number of a class.
 enum class Scores { probabilities, logits, independent, none };
 
 class Bundle {
 public:
     // Compiles the model of the bundle in `folder` for a device (CPU, GPU, NPU).
-    // Throws std::exception where the bundle cannot be read or is for another runtime, where a file of the model is not
-    // as the manifest has it (SHA-256), or where it does not say how a picture becomes its input.
+    // Throws std::exception if the bundle cannot be read or is for another runtime, if a file of the model does not
+    // have the SHA-256 in the manifest, or if the manifest does not declare preprocessing for pictures.
     Bundle(const std::string& folder, const std::string& device);
 
     const std::string& folder() const { return folder_; }
     const Preprocessing& preprocessing() const { return preprocessing_; }
     const std::vector<std::string>& labels() const { return labels_; }
 
-    // Runs the model on a picture in RGB, and tells the milliseconds that the inference took. Throws std::runtime_error
-    // where the model takes one size alone and the picture has another.
+    // Runs the model on an RGB picture, and returns the milliseconds that the inference took. Throws std::runtime_error
+    // if the model takes only one size and the picture has another.
     double run(const Picture& picture);
 
-    // What the last `run` computed, as 32-bit floats: the first output, or one by its name in the original model. Throws
-    // std::runtime_error where the model has none of this name.
+    // An output of the last `run` as 32-bit floats: the first one, or the one with this name in the original model.
+    // Throws std::runtime_error if the model has no output of this name.
     ov::Tensor output();
     ov::Tensor output(const std::string& name);
 
-    // Of the last `run`, the output that tells the class, and what its numbers are: where the manifest does not say it,
-    // the first output and logits.
+    // The output of the last `run` for classification, and the kind of its numbers; by default, if the manifest does
+    // not declare classes, the first output and logits.
     ov::Tensor classes_output();
     Scores scores() const { return scores_; }
 

@@ -1,4 +1,4 @@
-// Which class a picture shows, by the bundle of a classifier.
+// Classifies pictures with the bundle of a classifier.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ struct Answer {
     std::optional<float> probability;
     double milliseconds = 0;
 
-    // The probability in percent with that many digits, and what stands behind it; empty without a probability.
+    // The probability in percent with `digits` decimal places, followed by `end`; empty if there is no probability.
     std::string percent(int digits, const std::string& end = "") const;
 };
 
@@ -21,8 +21,8 @@ public:
     // Throws as Bundle does.
     Classifier(const std::string& folder, const std::string& device) : bundle_(folder, device) {}
 
-    // The likeliest class of a picture in RGB, its probability and the inference's time. The probability is the softmax
-    // of logits, else the model's own number; none where the model tells the class alone.
+    // The most probable class of an RGB picture, its probability and the inference's time. The probability is the
+    // softmax of logits, else the number that the model returns; none if the model returns only the class's number.
     Answer classify(const Picture& picture);
 
 private:

@@ -1,4 +1,4 @@
-// What the programs' command lines have in common.
+// The common part of the programs' command lines.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 struct Usage {
     std::string program;
-    std::string names;  // of the arguments, as the usage tells them
+    std::string names;  // names of the arguments in the usage text
     std::size_t least = 1;
     std::size_t most = 1;
 };
@@ -18,6 +18,6 @@ struct Command {
     std::vector<std::string> arguments;
 };
 
-// Runs a program by its command line, [--device NAME] and `least` to `most` arguments, and gives its exit code: 2 after
-// the usage where the command line is another, 1 after the error where the program throws std::exception.
+// Runs a program with its command line, [--device NAME] and `least` to `most` arguments, and returns its exit code: 2,
+// with the usage text, if the number of arguments is wrong; 1, with the error, if the program throws std::exception.
 int run(int count, char** values, const Usage& usage, const std::function<void(const Command&)>& program);

@@ -11,7 +11,7 @@ constexpr int UPRIGHT = 1;
 
 using Bytes = std::vector<unsigned char>;
 
-// A number of `count` bytes; the first of them counts most, or least. Beyond the end all bytes are 0.
+// A number of `count` bytes, big-endian, or little-endian if `least_first`. Bytes beyond the end are 0.
 std::uint32_t number(const Bytes& bytes, std::size_t place, std::size_t count, bool least_first = false) {
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -28,8 +28,8 @@ Bytes taken(std::istream& stream, std::size_t count) {
     return bytes;
 }
 
-// The tag in Exif data, which has the form of a TIFF file: entries of 12 bytes, the tag's number in the first two, its
-// value from the ninth on.
+// The tag Orientation in Exif data, which has the format of a TIFF file: in an entry of 12 bytes, the first two are the
+// tag's number, and the value starts at the ninth.
 int orientation_of_exif(const Bytes& bytes) {
     constexpr std::uint32_t ORIENTATION = 0x0112;
     const bool least_first = number(bytes, 0, 2) == 0x4949;  // "II"
@@ -45,7 +45,7 @@ int orientation_of_exif(const Bytes& bytes) {
     return UPRIGHT;
 }
 
-// A JPEG file is a row of segments, each after a marker of two bytes; Exif data is in one marked APP1.
+// A JPEG file is a sequence of segments, each after a marker of two bytes; Exif data is in a segment marked APP1.
 int orientation_of_jpeg(std::istream& stream) {
     constexpr std::uint32_t APP1 = 0xFFE1, START_OF_SCAN = 0xFFDA;
     const Bytes name{'E', 'x', 'i', 'f', 0, 0};
@@ -60,7 +60,7 @@ int orientation_of_jpeg(std::istream& stream) {
     return UPRIGHT;
 }
 
-// A PNG file is a row of chunks: length, name, data, check sum; Exif data is in one named eXIf.
+// A PNG file is a sequence of chunks: length, name, data, checksum; Exif data is in a chunk named eXIf.
 int orientation_of_png(std::istream& stream) {
     constexpr std::uint32_t EXIF = 0x65584966, END = 0x49454E44;  // "eXIf" and "IEND"
     for (Bytes head = taken(stream, 8); head.size() == 8; head = taken(stream, 8)) {

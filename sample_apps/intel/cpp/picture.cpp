@@ -45,7 +45,7 @@ Picture Picture::grey() const {
     Picture result(height, width, 1);
     for (std::size_t place = 0; place < result.pixels.size(); ++place) {
         const std::uint8_t* pixel = pixels.data() + place * channels;
-        // 0.299, 0.587 and 0.114 of 2^16.
+        // The weights are 0.299, 0.587 and 0.114 times 2^16.
         result.pixels[place] = static_cast<std::uint8_t>(
             (19595U * pixel[0] + 38470U * pixel[1] + 7471U * pixel[2] + 0x8000U) >> 16);
     }

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-// Numbers for every channel: the manifest has one for all, or one each.
+// One number per channel; the manifest has one number for all channels, or one for each.
 std::vector<double> per_channel(const json& numbers, std::size_t channels) {
     std::vector<double> values;
     for (std::size_t channel = 0; channel < channels; ++channel) {
@@ -20,7 +20,7 @@ std::vector<double> per_channel(const json& numbers, std::size_t channels) {
     return values;
 }
 
-// To the nearest whole number, of two to the even one, as Python does.
+// Rounds to the nearest whole number, and ties to the even number, as Python does.
 std::ptrdiff_t rounded(double value) { return std::lrint(value); }
 
 std::size_t length(double value) { return static_cast<std::size_t>(rounded(value)); }
@@ -42,7 +42,7 @@ Preprocessing::Preprocessing(const json& declared)
     is_whole_ = declared.at("dtype").get<std::string>().find("int") != std::string::npos;
 }
 
-// The picture in the model's size.
+// The picture resized to the model's size as the manifest declares.
 Picture Preprocessing::fitted(const Picture& picture) const {
     if (resize_ == "none") {
         if (picture.height != height_ || picture.width != width_) {
@@ -75,7 +75,7 @@ ov::Tensor Preprocessing::input(const Picture& picture) const {
     for (const char letter : layout_) {
         shape.push_back(letter == 'H' ? height_ : letter == 'W' ? width_ : letter == 'C' ? channels() : 1);
     }
-    // How far apart neighbours along an axis are.
+    // Distance in the tensor between neighbors along an axis.
     const auto step = [&](char letter) {
         std::size_t product = 1;
         for (std::size_t axis = layout_.find(letter) + 1; axis < shape.size(); ++axis) product *= shape[axis];

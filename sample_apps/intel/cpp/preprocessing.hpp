@@ -1,4 +1,4 @@
-// How a picture becomes a model's input, as a bundle's manifest declares it.
+// Converts a picture to a model's input, as a bundle's manifest declares.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 // A value of the model's input is (pixel · scale - mean) / deviation.
 struct Normalization {
     double scale = 1;
-    std::vector<double> mean;  // a number for each channel
+    std::vector<double> mean;  // one number per channel, as in `deviation`
     std::vector<double> deviation;
 };
 
@@ -29,8 +29,8 @@ public:
     std::size_t channels() const { return color_ == "GRAY" ? 1 : 3; }
     const Normalization& normalization() const { return normalization_; }
 
-    // The model's input, 32-bit floats in the declared layout, for a picture in RGB. Throws std::runtime_error where the
-    // model takes one size alone and the picture has another.
+    // The model's input for an RGB picture: 32-bit floats in the declared layout. Throws std::runtime_error if the
+    // model takes only one size and the picture has another.
     ov::Tensor input(const Picture& picture) const;
 
 private:

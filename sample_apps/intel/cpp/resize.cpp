@@ -8,7 +8,7 @@
 
 namespace {
 
-// A filter's weight at a distance from the middle, both in pixels of the smaller picture, and how far it reaches.
+// A filter: its weight at a distance from the center, and its reach, both in pixels of the smaller picture.
 struct Filter {
     double reach;
     double (*weight)(double);
@@ -41,10 +41,10 @@ Filter filter_of(const std::string& interpolation) {
     throw std::runtime_error("this program cannot resize by interpolation " + interpolation);
 }
 
-// Fractional bits of the weights: with 8 of a pixel and 2 for what filters overshoot, 32.
+// Fractional bits of the weights: with 8 bits of a pixel and 2 for overshooting filters, a sum has 32 bits.
 constexpr int BITS = 22;
 
-// What one pixel is made of: pixels along an axis from `first` on, and their weights.
+// The source pixels of a new pixel: those from `first` on along an axis, with their weights.
 struct Share {
     std::size_t first;
     std::vector<std::int32_t> weights;
@@ -56,7 +56,7 @@ std::vector<Share> nearest_shares(std::size_t length, std::size_t new_length) {
     double middle = scale / 2;
     while (found.size() < new_length) {
         found.push_back({std::min(static_cast<std::size_t>(middle), length - 1), {1 << BITS}});
-        middle += scale;  // adds up as in Pillow, so that what lies between two pixels goes to the same
+        middle += scale;  // accumulates as in Pillow, so that ties between two pixels are resolved in the same way
     }
     return found;
 }
@@ -85,7 +85,7 @@ std::vector<Share> shares(std::size_t length, std::size_t new_length, const std:
     return found;
 }
 
-// A pixel's channel from those that are `step` bytes apart.
+// One channel of a new pixel, the weighted sum of source pixels that are `step` bytes apart.
 std::uint8_t mixed(const std::uint8_t* pixels, std::size_t step, const Share& share) {
     std::int32_t sum = 1 << (BITS - 1);
     pixels += share.first * step;
@@ -129,8 +129,8 @@ Picture resized(const Picture& picture, std::size_t height, std::size_t width, c
     if (height == 0 || width == 0) {
         throw std::runtime_error("the picture is too narrow for the size that the model wants");
     }
-    // Each pass ends in whole pixel values, so their order counts. Since version 13 Pillow goes down first where the
-    // picture loses more than twice as many rows as columns.
+    // Each pass rounds to whole pixel values, so the order of the passes matters. Since version 13, Pillow resizes
+    // vertically first if the picture loses more than twice as many rows as columns.
     const double lost_rows = static_cast<double>(picture.height) - static_cast<double>(height);
     const double lost_columns = static_cast<double>(picture.width) - static_cast<double>(width);
     if (lost_rows > 0 && lost_rows > 2 * lost_columns) {

@@ -12,7 +12,7 @@ namespace {
 using Words = std::array<std::uint32_t, 8>;
 
 // The first 32 bits of the fractional parts of the square or cube roots of the first primes (FIPS 180-4, 4.2.2 and
-// 5.3.3); a long double holds more than the 40 bits that this takes.
+// 5.3.3); a long double has more than the 40 bits that are needed.
 template <std::size_t Count>
 std::array<std::uint32_t, Count> fractions_of_roots(bool cube) {
     std::array<std::uint32_t, Count> fractions{};

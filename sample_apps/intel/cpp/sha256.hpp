@@ -3,5 +3,5 @@
 
 #include <string>
 
-// 64 hexadecimal digits. Throws std::runtime_error where the file cannot be read.
+// Returns the SHA-256 as 64 hexadecimal digits. Throws std::runtime_error if the file cannot be read.
 std::string sha256_of_file(const std::string& file);

@@ -18,7 +18,7 @@ from PIL import Image, ImageOps
 
 
 class Classifier:
-    """A bundle's model on one of OpenVINO's devices, fed with pictures as the bundle's manifest declares.
+    """A bundle's model on an OpenVINO device, whose input is made from pictures as the bundle's manifest declares.
 
     Args:
         bundle: The bundle's folder.
@@ -37,9 +37,10 @@ class Classifier:
         self._model = compiled(bundle / manifest["model"]["main"], device)
 
     def classify(self, picture: Image.Image) -> tuple[str, float | None, float]:
-        """The class of a picture, its probability, and the milliseconds that the inference took.
+        """Returns the class of a picture, its probability, and the milliseconds that the inference took.
 
-        The probability is the softmax of logits, else the model's own number; None where the model tells a class alone.
+        The probability is the softmax of logits, else the number that the model returns; None if the model returns only
+        the number of a class.
         """
         values = model_input(picture, self._preprocessing)
         start = time.perf_counter()
@@ -54,7 +55,7 @@ class Classifier:
 
 
 def compiled(file: Path, device: str) -> openvino.CompiledModel:
-    """The model on a device. On the CPU in float32, as its bundle was verified; some would compute in bfloat16."""
+    """The model compiled for a device; on CPUs for float32, as its bundle was verified: some default to bfloat16."""
     precision = {"INFERENCE_PRECISION_HINT": "f32"} if device == "CPU" else {}
     return openvino.Core().compile_model(file, device, precision)
 
@@ -63,7 +64,7 @@ def model_input(picture: Image.Image, declared: dict[str, Any]) -> np.ndarray:
     """The model's input for a picture: resized, then (pixel · scale - mean) / std, then in the model's layout.
 
     Args:
-        picture: In any size.
+        picture: A picture of any size.
         declared: The manifest's ``preprocessing``.
     """
     gray = declared["color"] == "GRAY"
@@ -82,7 +83,7 @@ def model_input(picture: Image.Image, declared: dict[str, Any]) -> np.ndarray:
 
 
 def resized(picture: Image.Image, declared: dict[str, Any]) -> Image.Image:
-    """The picture in the model's size, as ``resize`` in the manifest says."""
+    """The picture in the model's size, resized as ``resize`` in the manifest declares."""
     height, width = declared["size"]
     method = Image.Resampling[declared["interpolation"].upper()]
     if declared["resize"] == "stretch":
@@ -102,7 +103,7 @@ def resized(picture: Image.Image, declared: dict[str, Any]) -> Image.Image:
 
 
 def main() -> None:
-    """Classify the pictures that are named."""
+    """Classify the pictures named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bundle", type=Path, help="what `edgekit package MODEL --target intel-cpu` wrote")
     parser.add_argument("pictures", type=Path, nargs="+", metavar="PICTURE")

@@ -4,14 +4,14 @@ import EdgeKitBundle
 
 /// Enlarges pictures with the bundle `espcn-ios18`, tile by tile.
 public struct Upscaler {
-    /// So many pixels around one decide what becomes of it.
+    /// A pixel depends on pixels at most this far away.
     private static let reach = 5
 
     /// Where a tile begins along one axis, and which of its pixels are kept, all counted from the picture's border.
     private typealias Span = (start: Int, kept: Range<Int>)
 
     public enum UpscalerError: Error {
-        /// The bundle takes no pictures.
+        /// The bundle does not declare preprocessing for pictures.
         case noPreprocessing
         /// The picture is smaller than a tile.
         case tooSmall(tile: [Int])
@@ -31,7 +31,7 @@ public struct Upscaler {
         model = try await bundle.loadModel()
     }
 
-    /// The picture as the network would make it of the whole: outer borders of tiles are those of the picture.
+    /// Enlarges the picture tile by tile; the result is that of the network for the whole picture.
     public func enlarge(_ picture: CGImage) throws -> CGImage {
         let (height, width) = (preprocessing.size[0], preprocessing.size[1])
         guard picture.height >= height, picture.width >= width else {
@@ -76,7 +76,7 @@ public struct Upscaler {
         return found
     }
 
-    /// The preprocessing, backwards.
+    /// Converts a value of the network to a pixel's channel, by the inverse of the preprocessing.
     private func pixel(_ value: Double, channel: Int) -> UInt8 {
         let (mean, std) = (preprocessing.mean, preprocessing.std)
         let back = (value * std[channel % std.count] + mean[channel % mean.count]) / preprocessing.scale

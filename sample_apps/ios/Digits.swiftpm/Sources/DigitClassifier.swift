@@ -4,7 +4,7 @@ import EdgeKitBundle
 import Foundation
 import Observation
 
-/// Classifies drawings with the bundle that ships in the app, and checks that this device computes it right.
+/// Classifies drawings with the bundle in the app, and checks that this device computes the bundle's golden results.
 @MainActor
 @Observable
 final class DigitClassifier {
@@ -22,9 +22,9 @@ final class DigitClassifier {
 
     private(set) var state = State.loading
     private(set) var answer: Answer?
-    /// What the golden check found; nil while it runs.
+    /// The report of the golden check; nil while the check runs.
     private(set) var report: GoldenReport?
-    /// What this device computed, for `edgekit verify BUNDLE --results FILE`; nil while the check runs.
+    /// A file with this device's results, for `edgekit verify BUNDLE --results FILE`; nil while the check runs.
     private(set) var resultsFile: URL?
 
     private var bundle: ModelBundle?

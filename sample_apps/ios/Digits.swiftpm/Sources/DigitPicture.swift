@@ -1,7 +1,7 @@
 import CoreGraphics
 
-/// Brings strokes into the form of the training digits (MNIST): white on black, scaled into a box of 20/28 of the
-/// picture's width, in its middle.
+/// Converts strokes to the form of the training digits (MNIST): white on black, scaled into a box of 20/28 of the
+/// picture's width, in the middle of the picture.
 enum DigitPicture {
     private static let side = 280
     private static let box = CGFloat(side) * 20 / 28
@@ -20,7 +20,7 @@ enum DigitPicture {
         }
         let factor = box / (max(right - left, bottom - top) + pen)
         let middle = CGFloat(side) / 2
-        // Core Graphics counts upwards, views downwards.
+        // In Core Graphics the y axis points upward, in views downward.
         context.translateBy(x: middle, y: middle)
         context.scaleBy(x: factor, y: -factor)
         context.translateBy(x: -(left + right) / 2, y: -(top + bottom) / 2)

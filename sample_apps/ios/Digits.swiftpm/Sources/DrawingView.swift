@@ -1,6 +1,6 @@
 import SwiftUI
 
-/// A black square to draw on with a finger, white.
+/// A black square on which a finger draws white strokes.
 struct DrawingView: View {
     /// The side of the square in points; strokes are in its coordinates.
     static let side: CGFloat = 280

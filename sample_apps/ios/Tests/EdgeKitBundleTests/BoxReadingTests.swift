@@ -43,7 +43,7 @@ final class BoxReadingTests: XCTestCase {
         let declared = rows(
             coordinates: columns("y", width: 6, count: 4, turned: true), are: "centre_and_size",
             scores: columns("y", width: 6, first: 4, count: 2, turned: true))
-        // Three boxes: centre x, centre y, widths, heights, scores of either class.
+        // Three boxes: center x, center y, widths, heights, scores of the first class, scores of the second class.
         let outputs = ["y": [10, 30, 50, 20, 20, 20, 8, 10, 12, 4, 6, 8, 0.1, 0.3, 0.2, 0.9, 0.2, 0.2]]
         XCTAssertEqual(
             try boxes(declared, outputs),
@@ -91,7 +91,7 @@ final class BoxReadingTests: XCTestCase {
         let declared = rows(
             coordinates: columns("b", width: 4, count: 4), unit: "share", order: "\"yx\"",
             scores: columns("s", width: 3, count: 3), activation: "softmax", background: "1")
-        // One, two and five parts of eight; then nearly all of it for nothing.
+        // The first box has the probabilities 1/8, 2/8 and 5/8; the second one nearly 1 for the background.
         let outputs: [String: [Double]] = ["b": [0.2, 0.1, 0.6, 0.5, 0, 0, 1, 1], "s": [0, log(2), log(5), 1, 9, 2]]
         let found = try boxes(declared, outputs)
         XCTAssertEqual(found.map(\.corners), [Corners(left: 10, top: 10, right: 50, bottom: 30)])
@@ -110,8 +110,8 @@ final class BoxReadingTests: XCTestCase {
             "objectness": \(columns("y", width: 6, first: 4)), "classes": null,
             "cells": [{"stride": 10, "width": 2, "height": 2}, {"stride": 20, "width": 1, "height": 1}]}
             """
-        // Four cells, two in a row, of which the last tells a box; then the only cell of the coarser grid. Behind it
-        // there is no cell.
+        // Four cells, two in a row, the last of which has a box; then the only cell of the coarser grid. The last row
+        // of numbers belongs to no cell.
         let none: [Double] = [0, 0, 0, 0, 0, 1]
         let first: [Double] = [0.5, 0.25, log(2), log(4), 0.5, 0.8]
         let second: [Double] = [0.5, 0.5, 0, log(0.5), 1, 0.9]
@@ -131,7 +131,8 @@ final class BoxReadingTests: XCTestCase {
             {"form": "grids", "suppressed": false, "offsets": "distances", "origin": 0.5, "grids":
             [{"stride": 10, "width": 1, "anchors": 1, "boxes": "b", "scores": ["c"], "bins": 3}]}
             """
-        // Shares of the distances 0, 1 and 2: a third each, all of the last, half of the first two, a quarter and three.
+        // Weights of the distances 0, 1 and 2 on each side: 1/3 each; only the last; 1/2 for the first two; 1/4 and 3/4
+        // for the last two.
         let far = 60.0
         let logits: [Double] = [7, 7, 7, -far, -far, far, 0, 0, -far, -far, 0, log(3)]
         let found = try boxes(declared, ["b": logits, "c": [0.75]])
@@ -186,7 +187,7 @@ final class BoxReadingTests: XCTestCase {
             ScoredBox(
                 corners: Corners(left: left, top: 0, right: left + 10, bottom: 10), score: score, index: index)
         }
-        // A box that is moved by 2 shares 8 of 12 parts with the first; by 5, 5 of 15.
+        // A box moved by 2 has an intersection over union of 8/12 with the first box; moved by 5, of 5/15.
         let boxes = [box(5, 0.5), box(2, 0.6), box(0, 0.9), box(0, 0.8, 1), box(0, 0.9)]
         XCTAssertEqual(boxes[2].corners.overlap(boxes[1].corners), 8.0 / 12, accuracy: 1e-12)
         XCTAssertEqual(ScoredBox.suppressed(boxes, overlap: 0.5), [box(0, 0.9), box(0, 0.8, 1), box(5, 0.5)])
@@ -211,7 +212,7 @@ final class BoxReadingTests: XCTestCase {
         // The picture is 50 pixels wide and high: from 25 to 75, or from 0 to 50.
         XCTAssertEqual(try place("pad"), CGRect(x: 60, y: 40, width: 80, height: 40))
         XCTAssertEqual(try place("pad", align: "start"), CGRect(x: 160, y: 40, width: 40, height: 40))
-        // 100 pixels wide and high, of which 25 are cut off above; 125 and 37.5 where 80 % are kept.
+        // The picture is 100 pixels wide and high, of which 25 are cut off above; if 80 % are kept, 125 and 37.5.
         XCTAssertEqual(try place("crop"), CGRect(x: 80, y: 70, width: 40, height: 20))
         XCTAssertEqual(try place("crop", fraction: 0.8), CGRect(x: 84, y: 76, width: 32, height: 16))
         XCTAssertThrowsError(try place("none"))
