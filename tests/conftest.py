@@ -24,7 +24,7 @@ import pytest
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks: each process makes its own
+except ImportError:  # Windows has no such locks: there, each process has its own shared folder
     fcntl = None
 
 from edgekit.bundle import Bundle, read_bundle
@@ -37,8 +37,8 @@ from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # TensorFlow is not among the packages for development
-os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and tables go by it
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background jobs so, and commands inherit it
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and the width of tables depends on it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # shells start background jobs this way, and commands inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SAMPLE_APPS = Path(__file__).parents[1] / "sample_apps"
@@ -48,7 +48,7 @@ WriteOnnx = Callable[..., Path]
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Bytes are named by their parameter: contents differ between pytest-xdist's processes where they hold a time."""
+    """Uses the parameter's name as the ID of bytes, whose contents may hold a time and differ between xdist workers."""
     return argname if isinstance(val, bytes) else None
 
 
@@ -78,13 +78,13 @@ def onnx_file(tmp_path: Path) -> WriteOnnx:
 
 
 class Searches:
-    """Python's searches for cycles, which coremltools asks for at each conversion, pass over what modules hold.
+    """Excludes the objects of imported modules from garbage collection, which coremltools starts at each conversion.
 
-    Tests and the libraries that they import are a million objects: a search through them takes most of a second.
+    Tests and the libraries that they import are a million objects: a collection over them takes most of a second.
     """
 
     MANY = 200
-    """So many further modules make it worth a search of its own, before what is left is passed over."""
+    """Number of newly imported modules after which garbage is collected and the remaining objects are frozen."""
 
     def __init__(self) -> None:
         self._modules = 0
@@ -101,7 +101,7 @@ SEARCHES = Searches()
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_searches() -> None:
-    """See :class:`Searches`."""
+    """Keeps garbage collection quick, see :class:`Searches`."""
     SEARCHES.pass_over_modules()
 
 
@@ -123,7 +123,7 @@ RunEdgeKit = Callable[..., Finished]
 
 @pytest.fixture(autouse=True)
 def same_numbers(request: pytest.FixtureRequest) -> None:
-    """Has a module's generators of random numbers begin anew: a test draws the same numbers alone and among others."""
+    """Resets a module's random generators, so that a test draws the same numbers alone and together with others."""
     for name, value in list(vars(request.module).items()):
         if isinstance(value, np.random.Generator):
             setattr(request.module, name, np.random.default_rng(1))
@@ -131,7 +131,7 @@ def same_numbers(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def short_measurements() -> Iterator[None]:
-    """Latencies are measured as ever, for a moment only: here, and in processes that tests start."""
+    """Limits each measurement of latency to 10 ms, in this process and in processes that tests start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGEKIT_MEASURE_SECONDS", "0.01")
         yield
@@ -160,7 +160,7 @@ MakeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> SharedFolder:
-    """A folder by its name that all processes of a run have in common; one of them is in it at a time."""
+    """Opens a folder, by its name, that all processes of a run share; only one process at a time has it open."""
     own = tmp_path_factory.getbasetemp()
     common = own.parent if fcntl is not None and "PYTEST_XDIST_WORKER" in os.environ else own
 
@@ -178,7 +178,7 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> SharedFolder:
 
 @pytest.fixture(scope="session")
 def made_once(shared_folder: SharedFolder) -> MakeOnce:
-    """Makes a folder of a name once for all processes of a run; what makes it must not leave an unfinished one."""
+    """Makes a folder, by its name, once for all processes of a run; ``make`` must not leave an unfinished folder."""
 
     def once(name: str, make: Callable[[Path], object]) -> Path:
         with shared_folder(name) as folder:
@@ -203,7 +203,7 @@ def digits_bundle(made_once: MakeOnce) -> Callable[[str, str], Path]:
 
 
 def package_declared(config: Path, name: str, quantize: str, folder: Path) -> Path:
-    """The bundle that a project file declares by this name, with another quantization scheme, in ``folder``."""
+    """Packages the bundle ``name`` of a project file into ``folder``, with the quantization scheme ``quantize``."""
     bundle = next(bundle for bundle in read_config(config).bundles if bundle.name == name)
     request = replace(request_for(bundle), output=folder, name=name, quantize=quantize)
     return package(request, Progress()).path
@@ -211,13 +211,13 @@ def package_declared(config: Path, name: str, quantize: str, folder: Path) -> Pa
 
 @pytest.fixture(scope="session")
 def declared_bundle() -> Callable[[Path, str, str, Path], Path]:
-    """Makes a bundle of a project file, see :func:`package_declared`."""
+    """Makes a bundle that a project file declares, see :func:`package_declared`."""
     return package_declared
 
 
 @pytest.fixture(scope="session")
 def zoo_model() -> Callable[[str], Path]:
-    """Fetches a trained model by its name in ``zoo/models.json``, once a machine."""
+    """Fetches a trained model by its name in ``zoo/models.json``, once per machine."""
     zoo = _module_of(Path(__file__).with_name("zoo") / "fetch.py")
 
     def fetched(name: str) -> Path:
@@ -235,14 +235,14 @@ def _module_of(file: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where a dataclass looks for the module that it is defined in
+    sys.modules[spec.name] = module  # dataclasses look up their module here
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.fixture(scope="session")
 def node_modules(pytestconfig: pytest.Config) -> Path:
-    """Where npm installed onnxruntime-web: beside the web sample app, or kept from one run of the tests to the next."""
+    """The folder into which npm installed onnxruntime-web: in the web sample app, or in the cache of the tests."""
     beside = SAMPLE_APPS / "web" / "node_modules"
     if beside.is_dir():
         return beside
@@ -253,7 +253,7 @@ def node_modules(pytestconfig: pytest.Config) -> Path:
     kept = pytestconfig.cache.mkdir("sample-app-web")
     installed = kept / hashlib.sha256(declared.encode()).hexdigest()[:16]
     if not installed.is_dir():
-        # Another worker may be at it too: what has the final name is whole.
+        # Another worker may install it at the same time: a folder with the final name is complete.
         with tempfile.TemporaryDirectory(dir=kept) as scratch:
             unfinished = Path(scratch) / "app"
             unfinished.mkdir()
@@ -272,7 +272,7 @@ def node_modules(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Headless Chromium, driven by Playwright; there can be one driver in a process."""
+    """Headless Chromium, driven by Playwright; a process can have only one driver."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed (pip install playwright)"
     )
@@ -288,12 +288,12 @@ def browser() -> Iterator[Any]:
 
 ZOO_SHAPES = {"qonnx_mnist_conv": (1, 1, 28, 28), "speech_embedding": (1, 76, 32, 1)}
 ZOO_SAMPLES = {"speech_embedding": "logmel"}
-"""Models whose samples are drawn like those in use, by kind: noise moves their outputs too little to judge integers."""
+"""Kind of realistic samples by model, for models whose outputs vary too little on noise to judge quantization."""
 
 
 @pytest.fixture
 def bare_bundle(tmp_path: Path) -> Callable[..., Bundle]:
-    """Makes a bundle that holds an ONNX model, and nothing to check it with."""
+    """Makes a bundle that holds only an ONNX model, without golden samples."""
 
     def make(model: onnx.ModelProto, kind: str = "float32") -> Bundle:
         onnx.save(model, tmp_path / "model.onnx")
@@ -304,8 +304,8 @@ def bare_bundle(tmp_path: Path) -> Callable[..., Bundle]:
 
 @pytest.fixture
 def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder that temporary files go to, empty. Its name is short, as those of temporary folders are."""
-    tmp_path_factory.getbasetemp()  # which is made in the folder that is the temporary one when it is first asked for
+    """An empty folder for temporary files, with a short name, as the system's temporary folder has."""
+    tmp_path_factory.getbasetemp()  # is created on first use in the current temporary folder, so before that changes
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield Path(folder)
@@ -321,7 +321,7 @@ def zoo_bundle(
         source = zoo_model(name)
 
         def packaged(folder: Path) -> None:
-            declared = onnx.load(source, load_external_data=False).graph.input[0]  # others may be weights
+            declared = onnx.load(source, load_external_data=False).graph.input[0]  # the other inputs may be weights
             random, data = np.random.default_rng(0), tmp_path_factory.mktemp(name)
             shape = ZOO_SHAPES[name]
             if name in ZOO_SAMPLES:

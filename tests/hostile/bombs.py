@@ -1,4 +1,4 @@
-"""Models that are small in the file and take for ever, or all memory, where nobody watches."""
+"""Models that are small as files, but take unlimited time or memory unless EdgeKit limits them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 
 def bomb(rng: random.Random) -> tuple[str, onnx.ModelProto]:
-    """One of them, with its name."""
+    """Returns the name of a random kind of bomb, and a model of that kind."""
     maker = rng.choice(_BOMBS)
     return maker.__name__.strip("_"), maker(rng)
 
@@ -22,7 +22,7 @@ def _with_constants(model: onnx.ModelProto, **values: np.ndarray) -> onnx.ModelP
 
 
 def _nested_functions(rng: random.Random) -> onnx.ModelProto:
-    """Functions that call one another: each twice the one before."""
+    """Functions that each call the previous one up to 5 times, up to 2000 levels deep."""
     depth, calls = rng.choice((12, 31, 60, 2000)), rng.choice((1, 2, 2, 5))
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     functions = []
@@ -34,7 +34,7 @@ def _nested_functions(rng: random.Random) -> onnx.ModelProto:
             nodes.append(helper.make_node(kind, [value], [last], domain=domain))
             value = last
         functions.append(helper.make_function("own", f"f{level}", ["p"], ["q"], nodes, opsets))
-    if rng.random() < 0.2:  # the first calls the last
+    if rng.random() < 0.2:  # the first function calls the last one
         functions[0].node[0].op_type, functions[0].node[0].domain = f"f{depth - 1}", "own"
     rng.shuffle(functions)
     graph = helper.make_graph(
@@ -175,7 +175,7 @@ def _huge_dimension(rng: random.Random) -> onnx.ModelProto:
 
 
 def _deep_graph(rng: random.Random) -> onnx.ModelProto:
-    """Branches inside branches."""
+    """If operators nested in branches of If operators."""
     depth = rng.choice((10, 20, 30))
     inner = helper.make_graph(
         [helper.make_node("Identity", ["x"], ["v0"])],
@@ -213,7 +213,7 @@ def _deep_graph(rng: random.Random) -> onnx.ModelProto:
 
 
 def _split(rng: random.Random) -> onnx.ModelProto:
-    """More outputs than parts: ONNX's own shape inference ends the process."""
+    """A Split with more outputs than parts, on which ONNX's shape inference crashes the process."""
     outputs = [f"o{number}" for number in range(rng.choice((2, 3, 5)))]
     parts = [2] * rng.choice((1, 2, 3)) if rng.random() < 0.8 else [-1, 5]
     graph = helper.make_graph(

@@ -1,4 +1,4 @@
-"""The fuzzer's cases: each is drawn from a seed and its number alone, so that any of them can be repeated."""
+"""The fuzzer's cases; each is drawn only from a seed and its number, so that any case can be reproduced."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ BUNDLES: dict[str, tuple[str, ...]] = {
     "coreai": ("--target", "ios27"),
     "quantized": ("--target", "onnxruntime", "--data", "data", "--quantize", "int8", "--accept"),
 }
-"""The bundles that are mutated, and how ``m.onnx`` and ``data`` become them."""
+"""The bundles that are mutated, by name, with the options that package ``m.onnx`` and ``data`` as the bundle."""
 _PACKAGED_FOR = (*TARGETS, *TARGETS, *TARGETS, "ios16", "ios26", "web", "android-cpu", "intel-npu")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command to run in a folder that has been filled."""
+    """A command to run in a folder with prepared files."""
 
     kind: str
-    """Row of the table."""
+    """Kind of the case, a row of the table of results."""
     arguments: tuple[str, ...]
     what: str
-    """What was changed, for people."""
+    """Description of what was changed, for readers."""
     model: str | None = None
-    """The mutated model's file, where a result can be compared with what ONNX Runtime computes."""
+    """The mutated model's file, if the command's output can be compared with ONNX Runtime's results."""
     output: str | None = None
     inputs: dict[str, str] = field(default_factory=dict)
-    """Digests of the files that the command was given, which it must leave alone."""
+    """Digests of the command's input files, which it must not change."""
 
 
 def draw(seed: int, number: int, folder: Path, bundles: Path) -> Case:
-    """Fills the folder for a case, and says what to run in it.
+    """Writes the files of a case into the folder, and returns the case.
 
     Args:
         seed: The run's seed.
-        number: The case's.
+        number: The case's number.
         folder: An empty folder.
-        bundles: Folder with each of :data:`BUNDLES`.
+        bundles: The folder that contains each of :data:`BUNDLES`.
     """
     rng = random.Random(f"{seed}/{number}")
     kinds = list(_KINDS)
@@ -65,7 +65,7 @@ def draw(seed: int, number: int, folder: Path, bundles: Path) -> Case:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The regular files below a folder, with a digest each."""
+    """SHA-256 digests of the regular files below a folder, by path."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
@@ -74,7 +74,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def _mutated_model(rng: random.Random, folder: Path, name: str | None = None) -> tuple[str, str, onnx.ModelProto]:
-    """Writes ``m.onnx``; the honest model's name, what was done, and the honest model."""
+    """Writes ``m.onnx``; returns the honest model's name, a description of the changes, and the honest model."""
     if name is None and rng.random() < 0.12:
         kind, model = bombs.bomb(rng)
         honest.write_model("", folder / "m.onnx", model)
@@ -137,7 +137,7 @@ def _dims(rng: random.Random) -> tuple[str, ...]:
 
 
 def _samples(rng: random.Random, folder: Path, bundles: Path) -> Case:
-    """Honest models with mutated data."""
+    """An honest model with mutated data."""
     kind = rng.choice(("npz", "npz", "picture", "sound"))
     name = {"picture": honest.PICTURE_MODEL, "sound": honest.SOUND_MODEL}.get(kind, "net")
     model = honest.MODELS[name]()
@@ -208,7 +208,7 @@ def _mutate_samples(rng: random.Random, data: Path) -> str:
 
 
 def _write_strange_archive(rng: random.Random, file: Path) -> str:
-    """An archive of arrays whose members are not what their names or headers say."""
+    """Replaces an archive of arrays by one whose members contradict their names or headers; returns a description."""
     with zipfile.ZipFile(file) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     name = rng.choice(sorted(members))
@@ -227,7 +227,7 @@ def _write_strange_archive(rng: random.Random, file: Path) -> str:
     }
     what = rng.choice((*strange, "many", "twice", "above", "no suffix"))
     with warnings.catch_warnings(), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        warnings.simplefilter("ignore")  # of names that are there twice
+        warnings.simplefilter("ignore")  # about duplicate names
         for other, bytes_of in members.items():
             archive.writestr(other, strange.get(what, bytes_of) if other == name else bytes_of)
         if what == "many":
@@ -269,7 +269,7 @@ def _write_strange_arrays(rng: random.Random, file: Path) -> None:
 
 
 def _bundle(rng: random.Random, folder: Path, bundles: Path) -> Case:
-    """Mutated bundles."""
+    """A command on a mutated bundle."""
     target = rng.choice(sorted(BUNDLES))
     bundle = folder / "b"
     shutil.copytree(bundles / target, bundle)
@@ -344,14 +344,14 @@ def _mutate_bundle(rng: random.Random, bundle: Path, manifest: dict[str, object]
             if file.suffix == ".npy" and rng.random() < 0.5:
                 content = content.replace(b"'shape': (", b"'shape': (99999999, ", 1)
             file.write_bytes(mutations.mutate_bytes(content, rng))
-    if rng.random() < 0.7:  # with the hashes of what is there now
+    if rng.random() < 0.7:  # the manifest gets the hashes of the changed files
         _hash_again(bundle, manifest)
         what += ", hashed"
     return what
 
 
 def _hash_again(bundle: Path, manifest: dict[str, object]) -> None:
-    """Writes the manifest with the hashes of what is there now."""
+    """Writes the manifest with the hashes of the files as they are now."""
     from edgekit.bundle import UNLISTED, file_records
 
     manifest["files"] = [record for record in file_records(bundle) if record["path"] not in UNLISTED]
@@ -359,7 +359,10 @@ def _hash_again(bundle: Path, manifest: dict[str, object]) -> None:
 
 
 def _mutate_beside(rng: random.Random, folder: Path, manifest: dict[str, Any]) -> tuple[tuple[str, ...], str]:
-    """What a bundle is held against: a baseline, results of a device, signers. The command, and what was done."""
+    """Writes a mutated baseline, results of a device, or signers to check a bundle with.
+
+    Returns the command's arguments and a description.
+    """
     kind = rng.choice(("baseline", "results", "signers"))
     file = folder / f"{kind}.json"
     if kind == "signers":
@@ -414,7 +417,7 @@ _TELLTALE = "import os\nopen(os.environ['EDGEKIT_FUZZ_TELLTALE'], 'w').close()\n
 
 
 def _metric(rng: random.Random, folder: Path, _: Path) -> Case:
-    """Modules of ``--metric`` that give or do what a measure of quality does not."""
+    """A module of ``--metric`` that returns or does what a metric must not."""
     model = honest.MODELS["net"]()
     honest.write_model("net", folder / "m.onnx", model)
     honest.write_samples(model, folder / "data")
@@ -467,7 +470,7 @@ _METRICS = (
 
 
 def _labels(rng: random.Random, folder: Path, _: Path) -> Case:
-    """Mutated files of ``--labels``."""
+    """A mutated file of ``--labels``."""
     honest.write_model("net", folder / "m.onnx", honest.MODELS["net"]())
     file = folder / "labels.txt"
     kind = rng.randrange(4)
@@ -485,7 +488,7 @@ def _labels(rng: random.Random, folder: Path, _: Path) -> Case:
 
 
 def _project(rng: random.Random, folder: Path, bundles: Path) -> Case:
-    """Mutated project files."""
+    """A mutated project file."""
     honest.write_model("net", folder / "net.onnx", honest.MODELS["net"]())
     (folder / "labels.txt").write_text(honest.LABELS)
     (folder / "edgekit.toml").write_text(honest.PROJECT)

@@ -1,4 +1,4 @@
-"""Lets the tests import the fuzzer's modules, as where it is started as a script."""
+"""Lets the tests import the fuzzer's modules, as the fuzzer does when it is started as a script."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Runs EdgeKit on inputs that somebody broke, or made to break it: ``python fuzz.py --count 300 --seed 1``.
 
-A process that has imported what EdgeKit uses forks for each case, so that a case costs what its command costs; one in
-:data:`REAL_SHARE` starts ``python -m edgekit`` instead. What a case does is judged by :mod:`judge`. Results go to
-``results-SEED.jsonl``, from which a run that was stopped goes on; the folder of each case that failed is kept.
+A process that has imported EdgeKit's modules forks for each case, so that no case spends time on imports; one case in
+:data:`REAL_SHARE` starts ``python -m edgekit`` instead. :mod:`judge` judges what a case does. Results are written to
+``results-SEED.jsonl``, from which a stopped run resumes; the folder of each failed case is kept.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from cases import BUNDLES, Case, draw  # noqa: E402
 from judge import MEMORY_MARGIN, TIME_LIMIT, Ending, compare, judge  # noqa: E402
 
 REAL_SHARE = 50
-"""One case of this many goes through the real command line."""
+"""One case in REAL_SHARE runs ``python -m edgekit`` in a new process."""
 _MEMORY_TO_KILL = MEMORY_MARGIN + (1 << 30)
-"""Above an honest model: a case that takes so much more than it may is ended before the machine is."""
+"""Bytes above an honest model's memory at which a case is killed, to protect the machine."""
 _SECONDS_BETWEEN_LOOKS = 0.02
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FAULTS = ("exit 3", "signal", "hang", "memory", "traceback", "left", "control", "json", "wrong", "other")
@@ -59,12 +59,12 @@ class _Running:
 
 
 class Fuzzer:
-    """Runs cases, and keeps what they came to.
+    """Runs cases, and keeps their results.
 
     Args:
-        folder: Where everything goes; ``results-SEED.jsonl`` and the failures stay there.
-        seed: What all cases are drawn from.
-        jobs: How many cases run at a time.
+        folder: The folder for ``results-SEED.jsonl`` and the folders of failed cases.
+        seed: The seed that all cases are drawn from.
+        jobs: Number of cases that run at a time.
     """
 
     def __init__(self, folder: Path, seed: int, jobs: int) -> None:
@@ -78,7 +78,7 @@ class Fuzzer:
         self._bundles = self._work / "bundles"
 
     def run(self, count: int) -> list[dict[str, Any]]:
-        """The results of the cases 0 to ``count`` - 1, those of earlier runs included."""
+        """Runs the cases 0 to ``count`` - 1 that earlier runs have not done; returns the results of all of them."""
         done = self._earlier()
         waiting = [number for number in range(count) if number not in done]
         if waiting:
@@ -97,7 +97,7 @@ class Fuzzer:
         return {record["number"]: record for record in map(json.loads, lines)}
 
     def _prepare(self) -> None:
-        """Makes a bundle for each target, and finds out what memory honest models take."""
+        """Makes each of :data:`BUNDLES`, and measures the memory that honest models take."""
         for name, options in BUNDLES.items():
             folder = self._work / f"honest-{name}"
             folder.mkdir()
@@ -163,7 +163,7 @@ class Fuzzer:
         return _Running(number, case, folder, temporary, telltale, process, time.monotonic())
 
     def _look(self, one: _Running) -> Ending | None:
-        """How the case ended; None while it runs."""
+        """Returns how the case ended, or None while it runs; kills a case that exceeds its time or memory."""
         process, status, usage = os.wait4(one.process, os.WNOHANG)
         now = time.monotonic()
         if process:
@@ -225,7 +225,7 @@ def _what_cannot_be_copied(folder: str, names: list[str]) -> list[str]:
 
 
 def _warm_up() -> None:
-    """Imports what the commands import, so that a fork has it."""
+    """Imports the modules that commands import, so that forked processes have them."""
     logging.disable(logging.WARNING)
     import edgekit
     from edgekit.registry import installed_targets
@@ -241,15 +241,15 @@ def _warm_up() -> None:
         if ".assets" not in module.name and not module.name.endswith("__main__")
     ]
     for name in (*libraries, *own):
-        with suppress(ImportError):  # what only some machines have
+        with suppress(ImportError):  # some packages are not installed on every machine
             importlib.import_module(name)
-    # How exact the times are does not matter here.
+    # The accuracy of measured times does not matter here.
     latency.ENOUGH_SECONDS, latency.LEAST_RUNS = 0.05, 3  # type: ignore[misc]
     logging.disable(logging.NOTSET)
 
 
 def _become(case: Case, folder: Path, temporary: Path, telltale: Path, *, real: bool) -> None:
-    """Makes this process the case's."""
+    """Runs the case in this forked process, and ends the process."""
     code = 120
     try:
         os.setsid()
@@ -289,7 +289,7 @@ def _become(case: Case, folder: Path, temporary: Path, telltale: Path, *, real: 
 
 
 def _in_process(work: Callable[[], str | None]) -> str | None:
-    """What the work gives, in a process of its own; None where that dies."""
+    """Returns the result of ``work`` in a separate process; None if that process dies."""
     read, write = os.pipe()
     process = os.fork()
     if process == 0:
@@ -317,7 +317,7 @@ def _in_process(work: Callable[[], str | None]) -> str | None:
 
 
 def _session_members(session: int) -> list[int]:
-    """The processes of a session that run."""
+    """The running processes of a session."""
     found = []
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
@@ -346,7 +346,7 @@ def _end(session: int) -> None:
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """Cases by kind: how they ended, and what was wrong."""
+    """The table of results: for each kind of case, the exit codes and the faults."""
     heads = ("kind", "cases", "exit 0", "1", "2", *_FAULTS, "compared", "slowest")
     kinds = [*dict.fromkeys(record["kind"] for record in sorted(results, key=lambda one: one["kind"]))]
     rows = [heads]
@@ -375,7 +375,7 @@ def _class_of(fault: str) -> str:
 
 
 def main() -> int:
-    """Runs what the command line asks for; 1 where a case failed."""
+    """Runs the cases that the command line asks for; returns 1 if a case failed, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=300, help="how many cases")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""What the fuzzer starts from: small models that work, with samples, bundles and project files around them."""
+"""The valid inputs that the fuzzer mutates: small models, with samples, pictures, sounds and a project file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper, parser
 
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {}
-"""Makers of models, by name."""
+"""Functions that make models, by name."""
 
 PICTURE_MODEL = "net"
 """The model that pictures are fed to: 1×3×8×8."""
@@ -63,7 +63,7 @@ def net() -> onnx.ModelProto:
 
 @_model
 def sound() -> onnx.ModelProto:
-    """Layers on a run of samples."""
+    """Layers on a sequence of audio samples."""
     return _parsed(
         """<ir_version: 8, opset_import: ["" : 18]>
         sound (float[1,16] x) => (float[1,3] y, float[1,4] z) {
@@ -80,7 +80,7 @@ def sound() -> onnx.ModelProto:
 
 @_model
 def dynamic() -> onnx.ModelProto:
-    """A batch dimension, and shapes that are computed."""
+    """An open batch dimension, and computed shapes."""
     return _parsed(
         """<ir_version: 8, opset_import: ["" : 15]>
         dynamic (float[N,4,6] x) => (float[N,24] y) {
@@ -160,7 +160,7 @@ def recurrent() -> onnx.ModelProto:
 
 @_model
 def quantized() -> onnx.ModelProto:
-    """Quantized already, as QDQ."""
+    """An already quantized model, in QDQ form."""
     return _parsed(
         """<ir_version: 8, opset_import: ["" : 13]>
         quantized (float[1,4] x) => (float[1,3] y) {
@@ -180,7 +180,7 @@ def quantized() -> onnx.ModelProto:
 
 @_model
 def integers() -> onnx.ModelProto:
-    """Indices, comparisons, a cut, and a pad."""
+    """Integer inputs and outputs: Gather, Slice, Pad and ArgMax."""
     return _parsed(
         """<ir_version: 8, opset_import: ["" : 17]>
         integers (int64[4] ids, float[4,6] x) => (float[4,8] y, int64[4] best) {
@@ -200,7 +200,7 @@ def integers() -> onnx.ModelProto:
 
 @_model
 def creation() -> onnx.ModelProto:
-    """Tensors that are made from sizes."""
+    """Operators that create tensors from sizes."""
     return _parsed(
         """<ir_version: 8, opset_import: ["" : 17]>
         creation (float[3,1] x) => (float[3,4] y) {
@@ -247,7 +247,7 @@ def trees() -> onnx.ModelProto:
 
 @_model
 def external() -> onnx.ModelProto:
-    """Weights in a file beside the model (``external.bin``, which :func:`write_model` writes)."""
+    """Weights in a separate file (``external.bin``, which :func:`write_model` writes)."""
     model = _parsed(
         """<ir_version: 8, opset_import: ["" : 17]>
         external (float[1,32] x) => (float[1,16] y) { a = MatMul (x, w)  y = Relu (a) }"""
@@ -261,7 +261,7 @@ def external() -> onnx.ModelProto:
 
 @_model
 def sequences() -> onnx.ModelProto:
-    """Sequences and optional values inside."""
+    """Sequences and optional values between input and outputs."""
     return _parsed(
         """<ir_version: 9, opset_import: ["" : 18]>
         sequences (float[2,4] x) => (float[2,4] y, float[4,2] z) {
@@ -284,7 +284,7 @@ def sequences() -> onnx.ModelProto:
 
 @_model
 def sparse() -> onnx.ModelProto:
-    """A matrix of which a few numbers are stored."""
+    """A sparse matrix as initializer."""
     model = _parsed(
         """<ir_version: 9, opset_import: ["" : 17]>
         sparse (float[2,6] x) => (float[2,3] y) { a = MatMul (x, w)  y = Sigmoid (a) }"""
@@ -297,7 +297,7 @@ def sparse() -> onnx.ModelProto:
 
 @_model
 def narrow() -> onnx.ModelProto:
-    """Weights in 4 bits by blocks and in 8-bit floats, and half precision between."""
+    """Blockwise 4-bit weights and 8-bit float weights, with half precision between them."""
     model = _parsed(
         """<ir_version: 10, opset_import: ["" : 21]>
         narrow (float[1,8] x) => (float[1,4] y) {
@@ -320,7 +320,7 @@ def narrow() -> onnx.ModelProto:
 
 @_model
 def attention() -> onnx.ModelProto:
-    """A block of a transformer on tokens, with a mask, as exporters write it."""
+    """A transformer block on tokens, with a mask, as exporters write it."""
     return _parsed(
         """<ir_version: 8, opset_import: ["" : 17]>
         attention (int64[N,T] ids, int64[N,T] mask) => (float[N,T,8] y) {
@@ -367,7 +367,7 @@ def attention() -> onnx.ModelProto:
 
 @_model
 def detector() -> onnx.ModelProto:
-    """Features of two sizes, boxes, and what is left of them."""
+    """Features of two sizes, boxes, and non-maximum suppression."""
     return _parsed(
         """<ir_version: 8, opset_import: ["" : 16]>
         detector (float[1,3,16,16] image) => (int64[K,3] kept, float[1,16,4] boxes) {
@@ -403,7 +403,7 @@ def detector() -> onnx.ModelProto:
 
 @_model
 def scan() -> onnx.ModelProto:
-    """A scan inside a loop, which reads values from outside."""
+    """A Scan inside a Loop, which reads values from outside of both."""
     return _parsed(
         """<ir_version: 8, opset_import: ["" : 16]>
         scan (float[3,4] x, float[4] start) => (float[4] last, float[2,3,4] all) {
@@ -424,7 +424,7 @@ def scan() -> onnx.ModelProto:
 
 
 def write_model(name: str, path: Path, model: onnx.ModelProto | bytes) -> None:
-    """Writes a model, and the file that it keeps tensors in where it is the one that does."""
+    """Writes a model, and for the model ``external`` also the file with its weights."""
     path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
     if name == "external":
         values = np.random.default_rng(0).standard_normal((32, 16)).astype(np.float32)
@@ -432,7 +432,7 @@ def write_model(name: str, path: Path, model: onnx.ModelProto | bytes) -> None:
 
 
 def write_samples(model: onnx.ModelProto, folder: Path, count: int = 3) -> None:
-    """Samples in ``.npz`` files for a model; dimensions that are not numbers are 1."""
+    """Writes samples for a model as ``.npz`` files; dimensions that are not numbers have the size 1."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     for number in range(count):
@@ -445,7 +445,7 @@ def write_samples(model: onnx.ModelProto, folder: Path, count: int = 3) -> None:
 
 
 def write_pictures(folder: Path, count: int = 3) -> None:
-    """Pictures for :data:`PICTURE_MODEL`, and what says how they become its input."""
+    """Writes pictures for :data:`PICTURE_MODEL`, and an ``edgekit.toml`` that declares their preprocessing."""
     from PIL import Image
 
     folder.mkdir()
@@ -460,7 +460,7 @@ def write_pictures(folder: Path, count: int = 3) -> None:
 
 
 def write_sounds(folder: Path, count: int = 3) -> None:
-    """WAV files for :data:`SOUND_MODEL`, and what says how they become its input."""
+    """Writes WAV files for :data:`SOUND_MODEL`, and an ``edgekit.toml`` that declares their preprocessing."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     for number in range(count):

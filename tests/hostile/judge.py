@@ -1,4 +1,4 @@
-"""What a case must not do, and whether a success is one."""
+"""Judges what a case must not do, and whether the output of a successful case is right."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import numpy as np
 from cases import Case, digests
 
 TIME_LIMIT = 60.0
-"""Seconds that a case may take."""
+"""Maximum duration of a case, in seconds."""
 MEMORY_MARGIN = 2 << 30
-"""Bytes that a case may take above an honest model."""
+"""Bytes of memory that a case may take beyond what an honest model takes."""
 _LEAST_DB = {"float32": 30.0, "float16": 10.0}
-"""Least SQNR of a package's outputs against ONNX Runtime on the mutated file; most cases reach far more."""
+"""Least SQNR of a bundle's outputs against ONNX Runtime on the mutated model, by precision; most cases exceed it."""
 _CHANGED_SHARE = 0.05
-"""Share of an output's whole numbers that may be others over all samples, as the accuracy check of a bundle has it."""
+"""Maximum share of an output's integers that may differ over all samples, as in the accuracy check of bundles."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _COMMAND_OF_CI = re.compile(r"^::", re.MULTILINE)
 _RANDOM = {
@@ -42,35 +42,35 @@ class Ending:
     """How a case's process ended."""
 
     status: int
-    """Exit code; negative where a signal ended it."""
+    """Exit code; if a signal ended the process, the negative number of the signal."""
     seconds: float
     memory: int
-    """Most bytes that one of its processes had in memory."""
+    """Peak memory, in bytes, of the case's process that took the most."""
     strays: int
-    """Processes that it left running."""
+    """Number of processes that the case left running."""
     killed: str = ""
-    """Why the fuzzer ended it."""
+    """Why the fuzzer killed the case; empty if it did not."""
 
 
 @dataclass
 class Verdict:
-    """What is wrong with a case: nothing, where ``faults`` is empty."""
+    """What is wrong with a case; nothing if ``faults`` is empty."""
 
     faults: list[str] = field(default_factory=list)
     compared: bool | None = None
-    """Whether a success was held against ONNX Runtime; None where there is nothing to hold."""
+    """Whether a successful case was compared with ONNX Runtime; None if the case has nothing to compare."""
 
 
 def judge(case: Case, ending: Ending, folder: Path, temporary: Path, telltale: Path, honest_memory: int) -> Verdict:
-    """All that can be told without running anything.
+    """Returns the faults of a case that can be found without running anything.
 
     Args:
         case: The case.
-        ending: How it ended.
-        folder: Where it ran; ``stdout`` and ``stderr`` lie in it.
-        temporary: Its folder for temporary files.
+        ending: How the case ended.
+        folder: The folder in which the case ran; it contains ``stdout`` and ``stderr``.
+        temporary: The case's folder for temporary files.
         telltale: A file that only code of a bundle writes.
-        honest_memory: Bytes that the same command takes for an honest model.
+        honest_memory: Bytes of memory that the same command takes for an honest model.
     """
     faults = []
     if ending.killed:
@@ -135,9 +135,10 @@ def _leftovers(case: Case, ending: Ending, folder: Path, temporary: Path) -> lis
 
 
 def compare(case: Case, folder: Path) -> str | None:
-    """What is wrong with a success; an empty text for nothing, None where ONNX Runtime does not take the model.
+    """Returns what is wrong with a successful case's output, an empty text if nothing is.
 
-    Meant for a process of its own: what it runs may take it down.
+    Returns None if there is no comparison, because ONNX Runtime refuses the model or the model has random operators.
+    To be called in a separate process: what it runs may crash.
     """
     import onnx
 
@@ -182,10 +183,10 @@ def _compare_bundle(model: Path, folder: Path) -> str | None:
     for feeds, _ in bundle.golden():
         try:
             wanted = _run(model, feeds)
-        except Exception:  # ONNX Runtime's exceptions have no base of their own
+        except Exception:  # ONNX Runtime's exceptions have no common base class
             return None
         found = dict(runner.run(feeds))
-        if bundle.manifest["labels"]:  # a Core ML classifier tells the class and the probabilities beside the scores
+        if bundle.manifest["labels"]:  # a Core ML classifier also returns the class and the probabilities
             found = {name: found[name] for name in found if name in wanted}
         flaw = _difference(wanted, found, _LEAST_DB.get(bundle.manifest["model"]["precision"], 10.0), changed)
         if flaw:
@@ -203,35 +204,36 @@ def _compare_fixed(model: Path, fixed: Path) -> str | None:
     try:
         feeds = seeded_inputs(at_sizes(loaded.inputs, defaults(loaded.open_dims)), 0)
         wanted = _run(model, feeds)
-    except Exception:  # as above, and inputs that are still dynamic
+    except Exception:  # ONNX Runtime refuses the model, or inputs are still dynamic
         return None
     changed = _Changed()
     return _difference(wanted, _run(fixed, feeds), 60.0, changed) or changed.flaw()
 
 
 class _Changed:
-    """Elements of whole numbers that are others, by output, over all samples: one of six would say little."""
+    """Counts differing elements of integer outputs over all samples: one sample with few elements would say little."""
 
     def __init__(self) -> None:
         self._counts: dict[str, tuple[int, int]] = {}
 
     def add(self, name: str, differ: np.ndarray) -> None:
-        """Takes up where an output of one sample differs."""
+        """Adds the differing elements of an output for one sample."""
         changed, elements = self._counts.get(name, (0, 0))
         self._counts[name] = changed + int(differ.sum()), elements + differ.size
 
     def flaw(self) -> str:
-        """Names an output of which more than :data:`_CHANGED_SHARE` of the elements differ."""
+        """Describes an output in which more than :data:`_CHANGED_SHARE` of the elements differ; empty if none does."""
         for name, (changed, elements) in self._counts.items():
             if changed > _CHANGED_SHARE * elements:
                 return f"{name[:40]!r}: {changed} of {elements} elements differ"
         return ""
 
     def flaw_of_manifest(self, manifest: Mapping[str, Any]) -> str:
-        """Names an output of which more differ than the manifest says of all samples, or more than it may say.
+        """Describes an output with more differing elements than the manifest states, or than it may state.
 
-        Golden samples are some of those that a bundle was verified on: what differs in them is part of what differs in
-        all, and :data:`_CHANGED_SHARE` is of all.
+        The manifest states the share over all samples of the verification, to which :data:`_CHANGED_SHARE` applies too.
+        The golden samples are some of these, so at most all of the differences can be in them. Empty if there is no
+        such output.
         """
         told = {output["name"]: output["mismatch"] for output in manifest["accuracy"]["outputs"]}
         samples = manifest["accuracy"]["data"]["samples"] / manifest["golden"]["samples"]

@@ -1,8 +1,8 @@
 """Ends commands at random moments and looks at what is left: ``python kills.py --count 500 --seed 1``.
 
-A case is a command, a signal (KILL, TERM or INT) for the process that was started or for its whole group, and a moment
-between its start and its end. Afterwards the output is absent or complete, one that was there before still is, no
-process runs on, and the next command leaves nothing unfinished behind, beside the output and in ``TMPDIR``.
+A case is a command, a signal (KILL, TERM or INT) for the started process or for its whole group, and a moment between
+the command's start and its end. Afterward the output is absent or complete, an output that existed before still exists,
+no process is left running, and after the next command nothing unfinished is left next to the output or in ``TMPDIR``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMANDS = {
 OUTPUTS = {"package": ("out",), "build": ("one", "two"), "quantize": ("out.onnx",)}
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 SECONDS_TO_END = 30.0
-"""How long processes may take to end after the signal."""
+"""Time that processes may take to end after the signal, in seconds."""
 PROJECT = """\
 [[bundle]]
 name = "one"
@@ -54,14 +54,14 @@ output = "two"
 
 @dataclass(frozen=True)
 class Kill:
-    """What was done, and what was wrong afterwards."""
+    """A case: what was done, and the faults found afterward."""
 
     command: str
     signal: str
     group: bool
     old: bool
     share: float
-    """The moment, as a share of what the command takes."""
+    """The moment of the signal, as a share of the command's duration."""
     status: int
     faults: tuple[str, ...]
 
@@ -72,11 +72,11 @@ class Kill:
 
 
 class Killer:
-    """Commands in a folder of their own.
+    """Runs and kills commands in a folder.
 
     Args:
         folder: An empty folder.
-        seed: What all cases are drawn from.
+        seed: The seed that all cases are drawn from.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -103,13 +103,13 @@ class Killer:
             self._old[command] = work
 
     def kill(self, number: int) -> Kill:
-        """The case of this number."""
+        """Runs the case with this number."""
         rng = random.Random(f"{self._seed}/{number}")
         command, sent = rng.choice(sorted(COMMANDS)), rng.choice(SIGNALS)
         group, old, share = rng.random() < 0.5, rng.random() < 0.5, rng.uniform(0.0, 1.05)
         shutil.rmtree(self._folder, ignore_errors=True)
         shutil.copytree(self._old[command] if old else self._honest, self._folder)
-        if old and command == "build":  # else it has nothing to do
+        if old and command == "build":  # else there is nothing to build
             for name in OUTPUTS[command]:
                 self._age(self._folder / name)
         process = self._started(COMMANDS[command], self._folder)
@@ -124,7 +124,7 @@ class Killer:
 
     @staticmethod
     def _age(bundle: Path) -> None:
-        """Makes a bundle one of another fingerprint, so that it is built again."""
+        """Changes the fingerprint in a bundle's manifest, so that the bundle is built again."""
         manifest = bundle / "manifest.json"
         text = manifest.read_text(encoding="utf-8")
         start = text.index('"fingerprint": "') + len('"fingerprint": "')
@@ -173,7 +173,7 @@ class Killer:
 
 
 def _flaw(output: Path) -> str | None:
-    """What is wrong with an output: None where it is complete."""
+    """Returns what is wrong with an output, or None if it is complete."""
     import onnx
 
     from edgekit.bundle import check_integrity, read_bundle
@@ -192,12 +192,12 @@ def _flaw(output: Path) -> str | None:
 
 
 def _interrupted_before_edgekit(said: str) -> bool:
-    """Whether Ctrl-C met Python itself, which starts for 10 ms before the first line of EdgeKit runs."""
+    """Whether Ctrl-C interrupted Python's start, which takes 10 ms before the first line of EdgeKit runs."""
     return said.rstrip().endswith("KeyboardInterrupt") and f"{os.sep}edgekit{os.sep}" not in said
 
 
 def kills(count: int, seed: int, *, first: int = 0) -> list[Kill]:
-    """The cases from ``first`` on, one after another."""
+    """Runs ``count`` cases from number ``first`` on, one after another."""
     with tempfile.TemporaryDirectory(prefix="edgekit-kills-") as folder:
         killer = Killer(Path(folder), seed)
         done = []
@@ -210,7 +210,7 @@ def kills(count: int, seed: int, *, first: int = 0) -> list[Kill]:
 
 
 def table(done: list[Kill]) -> str:
-    """How the commands ended, by command and signal."""
+    """The table of exit codes by command and signal."""
     counts = Counter((one.command, one.signal, one.status) for one in done)
     lines = [
         f"{command:9} {name:8} exit {status:4}: {count}" for (command, name, status), count in sorted(counts.items())
@@ -219,7 +219,7 @@ def table(done: list[Kill]) -> str:
 
 
 def main() -> int:
-    """Runs what the command line asks for; 1 where a case failed."""
+    """Runs the cases that the command line asks for; returns 1 if a case failed, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")

@@ -1,6 +1,6 @@
-"""Changes that keep the form and break the sense: of protobuf messages, JSON documents, TOML texts, archives and bytes.
+"""Changes that keep the form and break the meaning of protobuf messages, JSON, TOML, archives and bytes.
 
-Every function draws what it does from the generator that it is given, so that a seed repeats a change.
+Every function draws its changes from the given random generator, so that a seed reproduces them.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ TEXTS = (
     "NaN",
 )
 _LIMIT = 4000
-"""Most messages of a model that are looked at, and most entries that a list grows to."""
+"""Maximum number of a model's messages that are visited, and of entries to which a list is extended."""
 
 
 def messages(root: Message) -> Iterator[Message]:
-    """The message and those inside it."""
+    """Yields the message and the messages inside it, at most ``_LIMIT``."""
     waiting = [root]
     seen = 0
     while waiting and seen < _LIMIT:
@@ -64,7 +64,7 @@ def messages(root: Message) -> Iterator[Message]:
 
 
 def mutate_message(root: Message, rng: random.Random) -> str:
-    """Changes one field somewhere in a message, and says which."""
+    """Changes one field of the message or of a message inside it; returns a description."""
     every = list(messages(root))
     interesting = [message for message in every if message.DESCRIPTOR.name not in ("TensorProto", "ModelProto")]
     message = rng.choice(interesting if interesting and rng.random() < 0.7 else every)
@@ -73,7 +73,7 @@ def mutate_message(root: Message, rng: random.Random) -> str:
     field = rng.choice(fields)
     try:
         done = (_mutate_list if field.is_repeated else _mutate_field)(message, field, every, rng)
-    except (ValueError, TypeError, OverflowError) as error:  # a value that this field does not take
+    except (ValueError, TypeError, OverflowError) as error:  # the field does not accept the value
         done = f"nothing ({type(error).__name__})"
     return f"{message.DESCRIPTOR.name}.{field.name}: {done}"
 
@@ -147,11 +147,14 @@ def _scalar(field: FieldDescriptor, old: Any, every: list[Message], rng: random.
 
 
 def mutate_graph(model: onnx.ModelProto, rng: random.Random) -> str:
-    """Changes what a graph means: connections, operators, attributes, dimensions, places of tensors, versions."""
+    """Changes connections, operators, attributes, dimensions, locations of tensors or versions of a model.
+
+    Returns a description.
+    """
     change = rng.choice(_GRAPH_CHANGES)
     try:
         return f"{change.__name__.strip('_')}: {change(model, rng)}"
-    except Exception as error:  # the model has nothing of that kind, or is too broken for it already
+    except Exception as error:  # the model has nothing of that kind, or is already too broken for this change
         return f"{change.__name__.strip('_')}: nothing ({type(error).__name__})"
 
 
@@ -315,7 +318,7 @@ def _dropped_node(model: onnx.ModelProto, rng: random.Random) -> str:
 
 
 def _name(model: onnx.ModelProto, rng: random.Random) -> str:
-    """Gives a value another name everywhere, so that the model stays sound."""
+    """Renames a value everywhere, so that the model stays valid."""
     old = rng.choice([name for node in _nodes(model) for name in (*node.input, *node.output) if name])
     new = rng.choice(TEXTS)
     for message in list(messages(model)):
@@ -331,7 +334,7 @@ def _name(model: onnx.ModelProto, rng: random.Random) -> str:
 
 
 def _function(model: onnx.ModelProto, rng: random.Random) -> str:
-    """Makes a function of a node; it may call itself."""
+    """Turns a node into a call of a new function that contains the node; the function may call itself."""
     node = rng.choice(list(model.graph.node))
     inside = copy.deepcopy(node)
     if rng.random() < 0.3:
@@ -351,7 +354,7 @@ def _function(model: onnx.ModelProto, rng: random.Random) -> str:
 
 
 def _wrapped(model: onnx.ModelProto, rng: random.Random) -> str:
-    """Puts a node into both branches of an If, or into a loop of some steps, the first of which counts."""
+    """Puts a node into both branches of an If, or into a Loop, of which the first iteration's outputs are used."""
     place = rng.randrange(len(model.graph.node))
     node = model.graph.node[place]
     inside = copy.deepcopy(node)
@@ -402,7 +405,7 @@ _GRAPH_CHANGES: tuple[Callable[[onnx.ModelProto, random.Random], str], ...] = (
 
 
 def mutate_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Flips, cuts, doubles or overwrites a part."""
+    """Flips, deletes, duplicates or overwrites bytes, in 1 to 5 changes."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 5))):
         place = rng.randrange(len(changed) + 1)
@@ -425,7 +428,7 @@ def mutate_bytes(data: bytes, rng: random.Random) -> bytes:
 
 
 def mutate_text_inside(data: bytes, texts: list[str], rng: random.Random) -> bytes:
-    """Puts bytes that are no UTF-8, or that a terminal obeys, into one of the texts, without changing its length."""
+    """Replaces a byte of one of the texts by one that is invalid UTF-8 or a control character."""
     found = [text.encode() for text in texts if text and text.encode() in data]
     if not found:
         return mutate_bytes(data, rng)
@@ -436,7 +439,7 @@ def mutate_text_inside(data: bytes, texts: list[str], rng: random.Random) -> byt
 
 
 def mutate_document(document: Any, rng: random.Random) -> Any:
-    """A JSON or TOML document with one value changed."""
+    """A JSON or TOML document with one value changed, removed or under another key."""
     document = copy.deepcopy(document)
     places: list[tuple[Any, Any]] = []
 
@@ -460,7 +463,7 @@ def mutate_document(document: Any, rng: random.Random) -> Any:
 
 
 def strange_value(old: Any, rng: random.Random) -> Any:
-    """A value in the place of another one, often of the same type."""
+    """A value to replace another one, often of the same type."""
     if rng.random() < 0.7:
         if isinstance(old, bool):
             return not old
@@ -479,7 +482,7 @@ def strange_value(old: Any, rng: random.Random) -> Any:
 
 
 def to_json(document: Any) -> str:
-    """JSON as Python writes it: with NaN and infinities, which other readers refuse; however deep."""
+    """JSON as Python writes it, with NaN and infinities, which other readers refuse; deep nesting if Python fails."""
     try:
         return json.dumps(document)
     except (RecursionError, ValueError):
@@ -487,7 +490,7 @@ def to_json(document: Any) -> str:
 
 
 def to_toml(value: Any) -> str:
-    """A value as TOML writes it."""
+    """A value in TOML's notation."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -511,12 +514,12 @@ def to_toml(value: Any) -> str:
         return '""'
     try:
         return str(value)
-    except ValueError:  # Python writes no integers of more than 4,300 digits
+    except ValueError:  # Python refuses to convert integers of more than 4,300 digits
         return "9" * 5000
 
 
 def mutate_zip(data: bytes, rng: random.Random) -> bytes:
-    """A ZIP archive with a flag, a method, a size or a name changed in its headers."""
+    """A ZIP archive with a flag, a method, a size or bytes changed."""
     changed = bytearray(data)
     for signature, flags, method, sizes in ((b"PK\x01\x02", 8, 10, 20), (b"PK\x03\x04", 6, 8, 18)):
         place = changed.find(signature)

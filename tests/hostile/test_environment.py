@@ -1,4 +1,4 @@
-"""Commands in surroundings that fail them: streams, folders and names that the system refuses."""
+"""Commands in an environment that fails: streams, folders and names that the system refuses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_working_directory_that_is_gone_is_an_error(folder: Path) -> None:
 
 
 def drop_capabilities() -> None:
-    """Makes permissions count for root, too."""
+    """Makes file permissions apply to root, too."""
     for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 

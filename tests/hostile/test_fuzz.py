@@ -1,4 +1,4 @@
-"""The fuzzer itself: that it repeats its cases and sees what is wrong."""
+"""Tests of the fuzzer: it reproduces its cases, and it detects faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_seed_and_a_number_repeat_a_case(tmp_path: Path, bundles: Path) -> Non
             drawn.append(draw(7, number, folder, bundles))
         assert drawn[0].arguments == drawn[1].arguments
         assert drawn[0].what == drawn[1].what
-        # A ZIP archive tells when it was written.
+        # A ZIP archive contains the time at which it was written.
         assert [name for name in drawn[0].inputs if not name.endswith(".npz")] == [
             name for name in drawn[1].inputs if not name.endswith(".npz")
         ]

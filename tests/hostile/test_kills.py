@@ -1,4 +1,4 @@
-"""Commands that are ended at random moments leave nothing half-written."""
+"""Commands that are killed at random moments leave no incomplete output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every place of a bundle's documents, each with values that do not belong there: an error about it, or no harm."""
+"""Sets fields of a bundle's documents to wrong values: each is an error about the document, or does no harm."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ size_growth = 0.1
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A quantized bundle, whose manifest has most of what a manifest can have."""
+    """A quantized bundle, whose manifest has most of the fields that a manifest can have."""
     folder = tmp_path_factory.mktemp("honest")
     model = honest.MODELS["net"]()
     honest.write_model("net", folder / "m.onnx", model)

@@ -1,4 +1,7 @@
-"""Whatever file an option names, it is a regular one of some size, or an error at once; nothing waits or fills up."""
+"""An option that names a FIFO, a device, a huge file or a cyclic link is an error at once.
+
+No command waits for such a file, or fills the memory with it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="FIFOs and device files are Unix's")
 SECONDS = 30
 HUGE = 40 << 30
-"""Bytes of a file that takes no room: more than any option reads."""
+"""Size in bytes of a sparse file: more than any option reads."""
 
 COMMANDS: dict[str, str] = {
     "model": "inspect FILE",
@@ -67,7 +70,7 @@ def to_itself(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def honest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model, samples, and a bundle of them."""
+    """A folder with two models, samples, and a bundle."""
     folder = tmp_path_factory.mktemp("honest")
     model = honest.MODELS["net"]()
     honest.write_model("net", folder / "m.onnx", model)
@@ -79,7 +82,7 @@ def honest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def ended_after(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError where the block takes longer, even if it waits for a FIFO."""
+    """Raises TimeoutError if the block takes longer than ``seconds``, even if it waits for a FIFO."""
 
     def end(*_: object) -> None:
         raise TimeoutError(f"not done after {seconds} s")

@@ -1,4 +1,4 @@
-"""What SECURITY.md promises of samples, modules, project files, outputs and reports."""
+"""Tests the promises of SECURITY.md about samples, modules, project files, outputs and reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n0 0 8 8 rectfill\nshowp
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a model of pictures."""
+    """The working directory, with a model that takes pictures."""
     honest.write_model("net", tmp_path / "m.onnx", honest.MODELS["net"]())
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -42,7 +42,7 @@ def test_a_picture_starts_no_program(
     (folder / "data" / "0.png").unlink()
     (folder / "data" / name).write_bytes(EPS)
     (folder / "bin").mkdir()
-    interpreter = folder / "bin" / "gs"  # what an EPS picture would be decoded with
+    interpreter = folder / "bin" / "gs"  # Ghostscript, with which Pillow would decode an EPS picture
     interpreter.write_text(f"#!/bin/sh\n: > {folder}/started\n")
     interpreter.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
@@ -52,7 +52,7 @@ def test_a_picture_starts_no_program(
 
 
 def png(width: int, height: int) -> bytes:
-    """A picture of one colour, a bit a pixel: the greatest is 20 kB."""
+    """A picture of one color with one bit per pixel; the largest one in these tests has 20 kB."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

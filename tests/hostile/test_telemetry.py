@@ -1,4 +1,4 @@
-"""Libraries under EdgeKit have telemetry that is on by default; nothing is sent, and nothing is left for it."""
+"""Libraries that EdgeKit uses have telemetry that is on by default: nothing is sent, and no file of it is left."""
 
 from __future__ import annotations
 

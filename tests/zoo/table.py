@@ -29,31 +29,31 @@ from samples import write_samples
 
 TARGETS = ("ios18", "intel-cpu", "onnxruntime")
 MOST_GROWTH = 1.1
-"""What a bundle may be larger than the original's file: formats differ in what they add to the weights."""
+"""Largest ratio of a bundle's size to the original file's: formats differ in what they add to the weights."""
 BARS_DB = {"float32": 50.0, "float16": 25.0}
 SAMPLES = 4
 SAMPLES_IN_USE = 32
 TIMES = 3
-"""How often a bundle is timed beside the float one: which of two is faster may be a process's luck."""
+"""Number of processes in which a bundle is timed against the float one: which is faster may vary by process."""
 TIMES_IN_DOUBT = 9
-"""How often where the median of the first ones calls it slower."""
+"""Number of processes if the median ratio so far is at least IN_DOUBT."""
 IN_DOUBT = 1.02
-"""From which ratio on it does."""
+"""Ratio of times from which on a bundle seems slower than the float one."""
 EDGEKIT = Path(sys.executable).with_name("edgekit")
 
 
 def package(
     model: ZooModel, file: Path, target: str, folder: Path, data: Path | None, *, timed: bool
 ) -> dict[str, Any]:
-    """One row: what the command line says of the bundle, and whether it meets the bar.
+    """Packages a model and returns one row: the command line's figures, and whether the bundle meets the bar.
 
     Args:
-        model: What to package.
-        file: Where it is.
-        target: For what.
-        folder: Where the bundle goes.
-        data: Where samples like those in use are, or shall be; None packages it in float.
-        timed: Whether it is timed beside a bundle in float32.
+        model: The model to package.
+        file: The model's file.
+        target: The target.
+        folder: The folder for the bundle.
+        data: The folder of realistic samples, which are drawn if they are missing; None packages the model in float.
+        timed: Whether the bundle is timed against a bundle in float32.
     """
     shapes = [f"--shape={name}={','.join(map(str, shape))}" for name, shape in model.shapes.items()]
     output = folder / f"{model.name}-{target}"
@@ -103,7 +103,7 @@ def package(
 
 
 def slowdown(in_float: list[str | Path], bundle: Path, of_float: Path) -> float | None:
-    """How many times as long a bundle takes as the float one that a command makes; None where it makes none."""
+    """Ratio of a bundle's time to that of the float bundle that ``in_float`` makes; None if that command fails."""
     made = subprocess.run(list(map(str, in_float)), capture_output=True, text=True, check=False)
     if made.returncode:
         return None
@@ -117,7 +117,7 @@ def slowdown(in_float: list[str | Path], bundle: Path, of_float: Path) -> float 
 
 
 def drawn_samples(model: ZooModel, folder: Path) -> Path:
-    """A folder of random inputs in the model's range."""
+    """Writes random inputs in the model's range; returns their folder."""
     low, high = model.values or (0.0, 1.0)
     data = folder / f"{model.name}-data"
     data.mkdir(exist_ok=True)

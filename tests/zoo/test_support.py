@@ -1,4 +1,4 @@
-"""What `edgekit check` says is `compiled` against what the runtime then does, on real models."""
+"""Compares verdicts of `edgekit check` whose evidence is `compiled` with what the runtime does, on real models."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def load_fetch() -> ModuleType:
 
 @pytest.fixture(scope="module", params=FEW)
 def model(request: pytest.FixtureRequest) -> Model:
-    """A trained model as it would be built."""
+    """A trained model after the stages that precede building."""
     zoo = load_fetch()
     (entry,) = (each for each in zoo.zoo_models() if each.name == request.param)
     try:
@@ -65,7 +65,7 @@ def judged(model: Model, target: str) -> tuple[list[NodeVerdict], OperatorSuppor
 
 
 def test_onnx_runtime_executes_the_nodes_where_check_puts_them(model: Model, tmp_path: Path) -> None:
-    """The profile of a run names every kernel that ran, and its provider."""
+    """Compares the verdicts with the profile of a run, which names every kernel that ran and its provider."""
     import onnxruntime
 
     verdicts, _ = judged(model, "onnxruntime")
@@ -89,7 +89,7 @@ def test_onnx_runtime_executes_the_nodes_where_check_puts_them(model: Model, tmp
 
 
 def test_openvino_executes_what_its_plugin_is_said_to_take(model: Model, tmp_path: Path) -> None:
-    """The names in the executed graph are those of nodes that were judged supported, and the answer is right."""
+    """The executed graph has the names of nodes that were judged supported, and its outputs are right."""
     import onnxruntime
     import openvino
 
@@ -112,7 +112,7 @@ def test_openvino_executes_what_its_plugin_is_said_to_take(model: Model, tmp_pat
         for name in operation.get_rt_info()["originalLayersNames"].astype(str).split(",")
     }
     called = {name for node in model.graph for name in (node.name, *(value.name for value in node.outputs))}
-    assert len(executed & called) > len(verdicts) / 3  # the others were fused into those
+    assert len(executed & called) > len(verdicts) / 3  # the other nodes were fused into these
 
 
 STRICT = """
@@ -129,13 +129,13 @@ parts = [part.ep_name for part in session.get_provider_graph_assignment_info()]
 with open(sys.argv[3], "w") as file:
     json.dump(parts.count(qnn.EP_NAME), file)
 """
-"""Loads a model for the NPU, with or without the CPU to fall back to, and writes how many parts the NPU got."""
+"""Loads a model for the NPU, with or without falling back to the CPU, and writes the number of parts on the NPU."""
 
 needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn is not installed")
 
 
 def parts_on_npu(model: Model, folder: Path, *, strict: bool) -> int | None:
-    """How many parts the NPU gets by ONNX Runtime's own partitioning; None where it does not take all and has to."""
+    """Number of parts on the NPU by ONNX Runtime's partitioning; None if ``strict`` and the NPU refuses a node."""
     path, answer = folder / "model.onnx", folder / f"{strict}.json"
     model.save(path)
     simulator = json.dumps({"soc_model": "57", "htp_arch": "75"})
@@ -159,7 +159,7 @@ CUT = "g (float[1, 8] x) => (float[1, 8] y) { {before} e = Erf(a) b = Relu(e) f 
     ("before", "parts"),
     [
         ("a = Tanh(x)", 3),
-        ("z = Tanh(x) t = Erf(x) a = Add(z, t)", 3),  # what stands beside a branch does not cut it
+        ("z = Tanh(x) t = Erf(x) a = Add(z, t)", 3),  # a node on a parallel branch does not split a partition
         ("z = Tanh(x) t = Erf(z) a = Add(z, t)", 4),
     ],
 )
