@@ -19,7 +19,7 @@ from PIL import Image
 
 APP = Path(__file__).resolve().parent
 sys.path.insert(0, str(APP.parent))
-from packages import take  # noqa: E402  # it lies beside this folder
+from packages import take  # noqa: E402  # packages.py is in the parent folder
 
 FETCHED = APP / "fetched"
 OPSET = 17

@@ -1,4 +1,5 @@
-// Finds faces and tells what they express: recognize [--device NAME] FACES EXPRESSIONS PICTURE OUT.png, two OpenVINO bundles.
+// Finds faces and recognizes their expressions: recognize [--device NAME] FACES EXPRESSIONS PICTURE OUT.png
+// FACES and EXPRESSIONS are OpenVINO bundles.
 // Built by ../intel/cpp, which has the code that reads bundles and pictures.
 
 #include <algorithm>

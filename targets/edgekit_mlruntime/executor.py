@@ -342,7 +342,7 @@ class _Planner:
             types[output.name] = output.type
 
     def _constant(self, value: Value) -> Constant:
-        """A constant of the program, as it is held."""
+        """A constant of the program, in the form in which values are held."""
         declared = value.type
         if not isinstance(declared, TensorType):
             return Constant(value.read)

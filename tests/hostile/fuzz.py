@@ -31,7 +31,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import honest  # noqa: E402 - what lies beside this file
+import honest  # noqa: E402 - a module in this folder
 from cases import BUNDLES, Case, draw  # noqa: E402
 from judge import MEMORY_MARGIN, TIME_LIMIT, Ending, compare, judge  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""Ends commands at random moments and looks at what is left: ``python kills.py --count 500 --seed 1``.
+"""Kills commands at random moments and checks what they leave behind: ``python kills.py --count 500 --seed 1``.
 
 A case is a command, a signal (KILL, TERM or INT) for the started process or for its whole group, and a moment between
 the command's start and its end. Afterward the output is absent or complete, an output that existed before still exists,
@@ -24,7 +24,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import honest  # noqa: E402 - what lies beside this file
+import honest  # noqa: E402 - a module in this folder
 from fuzz import _session_members as session_members  # noqa: E402
 
 COMMANDS = {

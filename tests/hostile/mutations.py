@@ -354,7 +354,7 @@ def _function(model: onnx.ModelProto, rng: random.Random) -> str:
 
 
 def _wrapped(model: onnx.ModelProto, rng: random.Random) -> str:
-    """Puts a node into both branches of an If, or into a Loop, of which the first iteration's outputs are used."""
+    """Puts a node into both branches of an If, or into a Loop whose first iteration's outputs are used."""
     place = rng.randrange(len(model.graph.node))
     node = model.graph.node[place]
     inside = copy.deepcopy(node)

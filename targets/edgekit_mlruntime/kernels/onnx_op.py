@@ -197,7 +197,7 @@ def _session_options(threads: int, blocked: bool) -> onnxruntime.SessionOptions:
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if blocked else levels.ORT_ENABLE_EXTENDED
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # Each session has threads of its own; waiting threads that spin would starve the session that works.
+    # Each session has its own threads; spinning while they wait would slow down the session that works.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # An arena for each session would keep the peak memory of every operation; without an arena, a session would
     # allocate memory for intermediate results from the system in each run.
@@ -220,6 +220,6 @@ def _share_arena() -> None:
 
 
 def thread_limit() -> int:
-    """Number of threads for one operation: ``OMP_NUM_THREADS`` if set, else at most 2, one per processor."""
+    """Number of threads for one operation: ``OMP_NUM_THREADS``, as for BLAS, or by default 2 (1 on one processor)."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else min(2, os.cpu_count() or 1)

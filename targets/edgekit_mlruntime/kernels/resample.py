@@ -27,7 +27,7 @@ def resample(
         x: [B, C, H, W].
         coordinates: [B, H2, W2, 2]: for each element of the result, the column and the row.
         sampling_mode: ``bilinear``, or ``nearest`` (ties to the even index, as in PyTorch).
-        padding_mode: What lies around the image: ``constant`` (``padding_value``), ``border`` (its edge),
+        padding_mode: The values around the image: ``constant`` (``padding_value``), ``border`` (its edge),
             ``reflection`` (the image mirrored at the centers of its outermost elements) or ``symmetric`` (mirrored at
             their outer edges).
         padding_value: The value around the image if ``padding_mode`` is ``constant``.

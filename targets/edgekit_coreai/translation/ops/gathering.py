@@ -1,4 +1,4 @@
-"""Operations that read and write at indices. Indices have to be in range: otherwise the result is undefined."""
+"""Operations that read and write at indices. Apple's operations read undefined values at indices out of range."""
 
 from __future__ import annotations
 
