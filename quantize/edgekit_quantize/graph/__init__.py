@@ -1,1 +1,1 @@
-"""What the quantizer asks of an ONNX graph, and how it edits one."""
+"""Queries and edits of ONNX graphs that the quantizer uses."""

@@ -1,4 +1,4 @@
-"""The operators that carry weights worth quantizing, and where their operands stand."""
+"""The operators with weights worth quantizing, and the indices of their operands."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Layer:
     kind: str
     """The operator's name; ``DepthwiseConv`` for a convolution whose every group has one input channel."""
     data_index: int
-    """Which input is the activation."""
+    """The index of the input that is the activation."""
     weight_index: int
-    """Which input is the constant."""
+    """The index of the input that is the constant."""
     channel_axis: int
-    """The axis of the weights that runs over output channels; for grouped ConvTranspose, of each group's."""
+    """The axis of the weights that runs over output channels; for grouped ConvTranspose, over those of one group."""
 
     @property
     def name(self) -> str:
@@ -36,7 +36,7 @@ class Layer:
 
     @property
     def data(self) -> ir.Value:
-        """The activation that comes in."""
+        """The activation that the layer reads."""
         return self._input(self.data_index)
 
     @property
@@ -52,19 +52,19 @@ class Layer:
 
     @property
     def output(self) -> ir.Value:
-        """What comes out."""
+        """The node's first output."""
         return self.node.outputs[0]
 
     @property
     def input_axis(self) -> int:
-        """The axis of the activation that runs over input channels; over its columns where the weights are in front."""
+        """The axis of the activation that runs over input channels; over its columns if it is the second factor."""
         if self.kind == "Gemm":
             return 0 if integer(self.node, "transA", 0) else -1
         return -1 if self.kind == "MatMul" else 1
 
     @property
     def is_plain_product(self) -> bool:
-        """Whether it is ``activation @ matrix``, with or without a bias."""
+        """Whether the layer computes ``activation @ matrix``, with or without a bias."""
         if self.kind == "Gemm":
             plain = not integer(self.node, "transA", 0)
             return plain and all(_factor(self.node, name) == 1.0 for name in ("alpha", "beta"))
@@ -90,7 +90,7 @@ def _factor(node: ir.Node, name: str) -> float:
 
 
 def layer_of(node: ir.Node) -> Layer | None:
-    """The layer that the node is; None where it has no constant float operand to quantize."""
+    """The node as a layer; None if it has no constant float operand to quantize."""
     if not is_standard(node, *WEIGHTED) or len(node.inputs) < 2:
         return None
     if node.op_type == "MatMul":
@@ -108,7 +108,7 @@ def layer_of(node: ir.Node) -> Layer | None:
 
 
 def is_padded(layer: Layer) -> bool:
-    """Whether zeros join the layer's input, to which a shift of the input is not added."""
+    """Whether the layer pads its input with zeros, which a shift of the input does not change."""
     if layer.node.op_type == "ConvTranspose":
         return True
     if layer.node.op_type != "Conv":
@@ -134,7 +134,7 @@ def _is_float(array: np.ndarray | None) -> bool:
 
 
 def layers(graph: ir.Graph) -> Iterator[Layer]:
-    """The graph's layers in its order, with those of its branches and loops."""
+    """The layers of the graph, its branches and its loops, in graph order."""
     for node in graph.all_nodes():
         layer = layer_of(node)
         if layer is not None:

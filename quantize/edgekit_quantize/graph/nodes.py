@@ -1,6 +1,6 @@
-"""Small questions to an ONNX graph, and small edits of it, that every part of the quantizer shares.
+"""Small queries and edits of an ONNX graph, shared by all parts of the quantizer.
 
-``constant`` and ``scalar`` are the host's.
+``constant`` and ``scalar`` are re-exported from :mod:`edgekit.graph.nodes`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ def is_standard(node: ir.Node, *op_types: str) -> bool:
 
 
 def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
-    """The value's shape where every dimension is a number."""
+    """The value's shape; None unless every dimension is a number."""
     if value is None or value.shape is None or not value.shape.is_static():
         return None
     return tuple(int(dim) for dim in value.shape.numpy())
 
 
 def integer(node: ir.Node, name: str, default: int) -> int:
-    """An integer attribute of the node."""
+    """An integer attribute of the node, or ``default`` if it is not set."""
     attribute = node.attributes.get(name)
     return default if attribute is None else attribute.as_int()
 
 
 def only_consumer(value: ir.Value) -> ir.Node | None:
-    """The one node that reads the value, once; None where there are more uses, or the value is a graph output.
+    """The only node that reads the value, once; None if there are more uses, or the value is a graph output.
 
-    A node of a branch or a loop that the value is handed into is none: it may run many times, or never.
+    A reader in a branch or a loop of the value's graph does not count: it may run many times, or never.
     """
     uses = tuple(value.uses())
     if len(uses) != 1 or value.is_graph_output():
@@ -50,7 +50,7 @@ def every_graph(graph: ir.Graph) -> list[ir.Graph]:
 
 
 def home(of: ir.Node | ir.Value) -> ir.Graph:
-    """The graph that a node stands in, or that a value comes from."""
+    """The graph that contains a node or a value."""
     graph = of.graph
     if not isinstance(graph, ir.Graph):
         raise ValueError(f"{of.name!r} stands in no graph")
@@ -86,9 +86,9 @@ class Names:
         self._used = used_names(graph)
 
     def fresh(self, wish: str) -> str:
-        """``wish`` itself, or with a number behind it where it is taken.
+        """``wish`` itself, or ``wish`` with a number appended if it is taken.
 
-        Constants that something else has registered in the meantime count, too.
+        Names of constants that were registered since this object was created count as taken, too.
         """
         name, count = wish, 1
         while name in self._used or any(name in graph.initializers for graph in self._graphs):
@@ -112,7 +112,7 @@ def bypass(node: ir.Node, value: ir.Value) -> None:
 
 
 def remove_unread(nodes: Iterable[ir.Node]) -> None:
-    """Remove those of the nodes whose outputs nobody reads any more."""
+    """Remove the nodes whose outputs are not read any more."""
     for node in nodes:
         if node.graph is not None and not any(v.uses() or v.is_graph_output() for v in node.outputs):
             home(node).remove(node, safe=True)

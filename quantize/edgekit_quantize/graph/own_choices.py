@@ -1,6 +1,6 @@
-"""Finds decoders that lie in a graph as a whole: what they choose is looked up, and the next choice is made by it.
+"""Finds whole decoders inside a graph: their choice is looked up in a table, and the next choice depends on the result.
 
-The steps stand one after the other, or in the body of a Loop that carries the choice from round to round.
+The decoder's steps are unrolled in the graph, or in the body of a Loop that carries the choice to the next iteration.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ BENDS = (
     *("GRU", "LSTM", "RNN", "Softmax", "Attention", "Tanh", "Sigmoid", "Relu", "LeakyRelu"),
     *("Elu", "Erf", "Gelu", "HardSwish", "Mish", "Selu", "Softplus", "Swish"),
 )
-"""A quantizer of vectors goes from one choice to the next by sums and products alone, and what follows from a choice
-that changes is nearly the same."""
+"""Nonlinear operators, one of which has to lie between two choices of a decoder. Without one, as in residual vector
+quantization, only sums and products lead from one choice to the next, and a changed choice leads to nearly the same
+results."""
 TELLS_SIZES = ("Shape", "Size")
 
 
 def own_choices(graph: ir.Graph) -> list[str]:
-    """The numbers of classes that a decoder in the graph goes on with, in the graph's order.
+    """The choices of decoders inside the graph, in the graph's order.
 
     Args:
         graph: The main graph; branches and loops are searched, too.
 
     Returns:
-        Names of what tells the choices (:func:`chosen`); those that another choice is made by, and that choice.
+        The names of the values that hold the choices (:func:`chosen`): those on which another choice depends, and
+        those that depend on another choice.
     """
     nodes = [node for node in graph.all_nodes() if chosen(node) is not None]
     if not nodes:
@@ -46,7 +48,7 @@ def own_choices(graph: ir.Graph) -> list[str]:
 
 
 def chosen(node: ir.Node) -> ir.Value | None:
-    """What tells the class of the greatest score: by its number (ArgMax, TopK of one) or by a one (Hardmax).
+    """The output that holds the class with the greatest score, as its index (ArgMax, TopK of 1) or one-hot (Hardmax).
 
     None for other nodes. The scores are the node's first input.
     """
@@ -59,12 +61,12 @@ def chosen(node: ir.Node) -> ir.Value | None:
 
 
 def axis_of_classes(node: ir.Node) -> int:
-    """The axis of the scores that a node chooses along."""
+    """The axis of the scores along which a node chooses."""
     return integer(node, "axis", 0 if is_standard(node, "ArgMax") else -1)
 
 
 def _choices_by(chooser: ir.Node, holders: dict[ir.Graph, ir.Node]) -> Iterator[ir.Node]:
-    """The nodes that choose by scores which depend on what a node's choice is looked up as."""
+    """The nodes that choose by scores that depend on the table entry looked up by another node's choice."""
     choice = chosen(chooser)
     waiting = [] if choice is None else [(choice, is_standard(chooser, "Hardmax"), False)]
     seen = set(waiting)
@@ -93,14 +95,14 @@ def _looks_up(node: ir.Node, place: int) -> bool:
 
 
 def _inside(node: ir.Node, place: int) -> list[ir.Value]:
-    """What the body of a Loop calls one of the node's inputs."""
+    """The value inside the body of a Loop that receives the node's input at ``place``; empty for other nodes."""
     if not is_standard(node, "Loop") or place < 2:
         return []
     return [node.attributes["body"].as_graph().inputs[place]]
 
 
 def _around(value: ir.Value, holders: dict[ir.Graph, ir.Node]) -> list[ir.Value]:
-    """What an output of a branch or of a Loop's body is behind it, and in the next round."""
+    """The values that receive an output of a branch or a Loop's body: outside of it, and in the next iteration."""
     graph = value.graph
     if not value.is_graph_output() or not isinstance(graph, ir.Graph) or graph not in holders:
         return []

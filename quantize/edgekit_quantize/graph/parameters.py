@@ -9,17 +9,17 @@ from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.graph.nodes import Names, add_initializer, constant, home, integer, is_standard, only_consumer
 
 BIAS = 2
-"""Where Conv, ConvTranspose and Gemm take their bias."""
+"""The index of the bias among the inputs of Conv, ConvTranspose and Gemm."""
 
 
 def scale_output(graph: ir.Graph, layer: Layer, factor: np.ndarray, shift: np.ndarray, node: ir.Node) -> bool:
-    """Make ``layer`` compute ``factor * output + shift`` and drop ``node``, which did so behind it.
+    """Make ``layer`` compute ``factor * output + shift``, and remove ``node``, which computed that behind the layer.
 
     Args:
         graph: The main graph, changed in place.
         layer: A Conv, ConvTranspose or Gemm.
-        factor: One number a channel, or one in all.
-        shift: The same.
+        factor: One number per channel, or one for all channels.
+        shift: One number per channel, or one for all channels.
         node: The node behind the layer, whose readers then read the layer.
 
     Returns:
@@ -41,9 +41,9 @@ def scale_output(graph: ir.Graph, layer: Layer, factor: np.ndarray, shift: np.nd
 
 
 def scale_input(graph: ir.Graph, layer: Layer, factor: float, shift: float) -> None:
-    """Make ``layer`` compute of its input what it computed of ``factor * input + shift``.
+    """Change the weights and bias so that ``layer`` of ``input`` gives its former result of ``factor * input + shift``.
 
-    A shift needs a layer that can be rescaled and pads nothing.
+    With a shift, the layer must have a bias that can be changed (:func:`can_rescale`), and no padding.
     """
     weights = layer.weights().astype(np.float64)
     if shift:
@@ -57,7 +57,7 @@ def scale_input(graph: ir.Graph, layer: Layer, factor: float, shift: float) -> N
 
 
 def can_rescale(layer: Layer) -> bool:
-    """Whether the layer's own operator has a bias, and uses it plainly."""
+    """Whether the layer's operator takes a bias that is constant or absent, and adds it unscaled, per channel."""
     if layer.node.op_type == "MatMul":
         return False
     if layer.bias is not None and constant(layer.bias) is None:
@@ -91,7 +91,7 @@ def _along(layer: Layer, weights: np.ndarray, factor: np.ndarray) -> np.ndarray:
 
 
 def set_weights(graph: ir.Graph, layer: Layer, array: np.ndarray) -> None:
-    """Give the layer these weights; other readers of the old ones keep those."""
+    """Give the layer these weights; other readers of the old weights keep the old ones."""
     _set_constant(graph, layer.node, layer.weight_index, array.astype(layer.weights().dtype), layer.weight.name or "")
 
 
@@ -101,7 +101,7 @@ def has_bias(layer: Layer) -> bool:
 
 
 def add_to_bias(graph: ir.Graph, layer: Layer, shift: np.ndarray) -> bool:
-    """Add ``shift``, one number an output channel, to the layer's bias, or to the Add behind a MatMul.
+    """Add ``shift``, one number per output channel, to the layer's bias, or to the Add behind a MatMul.
 
     Returns:
         Whether there was a bias to add to, or room for one.
@@ -123,7 +123,10 @@ def add_to_bias(graph: ir.Graph, layer: Layer, shift: np.ndarray) -> bool:
 
 
 def _bias_behind(layer: Layer) -> tuple[ir.Node, int, np.ndarray] | None:
-    """The Add behind a MatMul that adds one number an output channel, where that stands in it, and the numbers."""
+    """The Add behind a MatMul that adds one constant per output channel: the node, the input's index, the constants.
+
+    None if there is no such Add.
+    """
     reader = only_consumer(layer.output)
     if reader is None or not is_standard(reader, "Add"):
         return None
@@ -137,7 +140,7 @@ def _bias_behind(layer: Layer) -> tuple[ir.Node, int, np.ndarray] | None:
 
 
 def set_bias(graph: ir.Graph, layer: Layer, array: np.ndarray) -> None:
-    """Give the layer this bias; other readers of the old one keep that."""
+    """Give the layer this bias; other readers of the old bias keep the old one."""
     if len(layer.node.inputs) <= BIAS:
         layer.node.resize_inputs(BIAS + 1)
     _set_constant(graph, layer.node, BIAS, array, f"{layer.weight.name}_bias")

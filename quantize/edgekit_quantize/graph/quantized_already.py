@@ -1,4 +1,4 @@
-"""Tells of models that compute with integers before anything is quantized here."""
+"""Detects models that are quantized already."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from edgekit_quantize.graph.nodes import constant, is_standard
 
 DYNAMIC = ("DynamicQuantizeLinear", "MatMulInteger", "ConvInteger")
 BLOCKED = "MatMulNBits"
-"""ONNX Runtime's product with weights in blocks."""
+"""ONNX Runtime's matrix product with block-wise quantized weights."""
 
 
 def quantized_already(model: ir.Model) -> str | None:
-    """A warning where a model rounds activations to integers, or multiplies weights in blocks; None elsewhere."""
+    """A warning if a model rounds activations to integers, or multiplies block-wise quantized weights; else None."""
     found = Counter(node.op_type for node in model.graph.all_nodes() if _computes_with_integers(node))
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""Opens a graph in ONNX Runtime, which is what computes everything that the quantizer has to know of the model."""
+"""Opens a graph in ONNX Runtime, which computes all values of the model that the quantizer needs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from edgekit.model import Model
 def session(model: ir.Model, threads: int = 0) -> Any:
     """An inference session of the model on the CPU.
 
-    A graph that ONNX Runtime rewrites into one that it refuses, as it moves a Transpose behind a cubic Resize, is
-    executed as it is written.
+    If ONNX Runtime optimizes the graph into one that it then refuses, the graph is executed without optimizations. This
+    happens if it moves a Transpose behind a cubic Resize.
 
     Args:
         model: The graph; it is not changed.
         threads: Threads within an operator; 0 for the runtime's choice.
 
     Raises:
-        edgekit.execution.reference.NotRunnableError: ONNX Runtime refuses the graph as it is written, too.
+        edgekit.execution.reference.NotRunnableError: ONNX Runtime refuses the graph without optimizations, too.
     """
     try:
         return open_session(Model(model), _options(threads))
@@ -41,14 +41,14 @@ def _options(threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
-    options.enable_mem_pattern = False  # which holds memory for all that ran once
-    # Threads that wait in a loop keep a processor from whatever runs next to the session.
+    options.enable_mem_pattern = False  # memory patterns keep memory for every input shape that ran once
+    # Threads that wait in a busy loop take processor time from everything that runs at the same time as the session.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
 
 class SessionRunner:
-    """Executes a model here where no target does."""
+    """Executes a model with ONNX Runtime on this machine, if no target executes it."""
 
     def __init__(self, model: ir.Model) -> None:
         self._session = session(model, threads=1)
@@ -56,7 +56,7 @@ class SessionRunner:
 
     @property
     def executed_by(self) -> str:
-        """What really executes."""
+        """The runtime that executes the model, in words."""
         import onnxruntime
 
         return f"ONNX Runtime {onnxruntime.__version__}, CPU, 1 thread"

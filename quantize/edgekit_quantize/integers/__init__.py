@@ -1,1 +1,1 @@
-"""Integers that stand for numbers: types, scales, zero points."""
+"""Quantized values: integer types, scales and zero points."""

@@ -13,9 +13,9 @@ from types import EllipsisType
 import numpy as np
 
 TINY = np.finfo(np.float32).tiny
-"""A range narrower than this is as good as empty: its scale would be no normal number."""
+"""Scales up to this value are replaced by 1, as for an empty range: they are not normal float32 numbers."""
 PART = 2**22
-"""How many numbers of a large array are worked on at a time."""
+"""About how many numbers of a large array are processed at a time."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class IntegerType:
 
     @property
     def signed(self) -> bool:
-        """Whether it has negative numbers."""
+        """Whether the type has negative numbers."""
         return self.low < 0
 
 
@@ -46,12 +46,12 @@ TYPES = {
 
 
 def row_ranges(array: np.ndarray, multiple: int = 1) -> Iterator[slice | EllipsisType]:
-    """Where the parts of an array stand that is cut along its first axis into about :data:`PART` numbers each.
+    """The row ranges of parts of about :data:`PART` numbers each, into which an array is cut along its first axis.
 
-    Large weights lie in a mapped file; what is made of them along the way must not take several times their room.
+    Large weights are in a memory-mapped file; intermediate arrays must not take several times their memory.
 
     Args:
-        array: The array; a small one is one part.
+        array: The array; one of at most :data:`PART` numbers is one part.
         multiple: Parts begin at multiples of this number of rows.
     """
     if array.size <= PART:
@@ -64,7 +64,7 @@ def row_ranges(array: np.ndarray, multiple: int = 1) -> Iterator[slice | Ellipsi
 
 
 def sum_of_squares(array: np.ndarray) -> float:
-    """Over all numbers, in double precision without a copy in it."""
+    """The sum of the squares of all numbers, in double precision, without a copy of the array in double precision."""
     flats = (array[rows].ravel() for rows in row_ranges(array))
     return float(sum(np.einsum("i,i->", flat, flat, dtype=np.float64) for flat in flats))
 
@@ -74,14 +74,14 @@ class QParams:
     """How one tensor is quantized."""
 
     scale: np.ndarray
-    """float32; a scalar, or one entry a channel (or block, shaped like the tensor with the blocked axis shortened)."""
+    """float32: a scalar, one entry per channel, or one per block (in the tensor's shape with the axis shortened)."""
     zero_point: np.ndarray
     """Integers, of the scale's shape."""
     dtype: IntegerType
     axis: int | None = None
-    """The axis that channels run along; None per tensor."""
+    """The axis that channels run along; None for one scale per tensor."""
     block: int = 0
-    """How many neighbours along ``axis`` share a scale; 0 where it is not block-wise."""
+    """How many neighbors along ``axis`` share a scale; 0 if quantization is not block-wise."""
 
     def spread(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Scale and zero point, broadcastable to a tensor of ``shape``."""
@@ -110,14 +110,14 @@ class QParams:
         return integers
 
     def dequantize(self, integers: np.ndarray) -> np.ndarray:
-        """The float32 numbers that ``integers`` stand for."""
+        """The float32 numbers that ``integers`` represent."""
         scale, zero = self.spread(integers.shape)
-        numbers = np.asarray(integers.astype(np.float32) - zero.astype(np.float32))  # of 16 bits at most: exact
+        numbers = np.asarray(integers.astype(np.float32) - zero.astype(np.float32))  # exact, as types have <= 16 bits
         numbers *= scale
         return numbers
 
     def parts(self, array: np.ndarray) -> Iterator[tuple[slice | EllipsisType, np.ndarray, QParams]]:
-        """A large array in parts: where each stands, the part, and the parameters that quantize it."""
+        """A large array in parts: the rows of each part, the part, and the parameters that quantize it."""
         for rows in row_ranges(array, max(1, self.block) if self.axis == 0 else 1):
             yield rows, array[rows], self._of_rows(rows)
 
@@ -138,7 +138,7 @@ class QParams:
 
 
 def asymmetric(low: float, high: float, dtype: IntegerType) -> QParams:
-    """Parameters that spread the type over ``[low, high]``, widened to hold 0, which stays exact.
+    """Parameters that spread the type over ``[low, high]``, widened to include 0, which is represented exactly.
 
     Jacob et al., Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference
     (CVPR 2018), equations 12 and 13.
@@ -152,7 +152,7 @@ def asymmetric(low: float, high: float, dtype: IntegerType) -> QParams:
 
 
 def symmetric(low: float, high: float, dtype: IntegerType) -> QParams:
-    """Parameters around zero: the type's middle stands for 0, and both ends of ``[low, high]`` fit."""
+    """Symmetric parameters: the zero point is the type's middle, and both ends of ``[low, high]`` fit."""
     middle = 0 if dtype.signed else (dtype.high + 1) // 2
     scale = np.float32(max(abs(low), abs(high)) / (dtype.high - middle))
     if not scale > TINY:

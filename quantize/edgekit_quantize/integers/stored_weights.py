@@ -1,4 +1,4 @@
-"""How weights are scaled and called that are only stored as integers, and which ones can be."""
+"""Scales and names of weights that are only stored as integers, and which weights can be."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.integers.weights import symmetric_weights
 
 FEWEST = 512
-"""Weights with fewer elements stay float: scales and nodes would take more room than they save."""
+"""Weights with fewer elements stay float: scales and nodes would take more space than integers save."""
 SCALES_WEIGH_MORE = "its scales take the room that integers save"
-"""Why such weights stay float."""
+"""The reason in the account of a weight that stays float because integers do not save space (:func:`saves_room`)."""
 RECURRENT = ("LSTM", "GRU", "RNN")
 LENGTHS = 4
-"""Which input of them tells how long each sequence is."""
+"""The index of the input of LSTM, GRU and RNN that holds the length of each sequence."""
 
 
 def saves_room(array: np.ndarray, params: QParams, float_weights: str) -> bool:
-    """Whether integers and their scales take less room than floats: not where few numbers share a scale.
+    """Whether integers and their scales take less space than floats, which is not so if few numbers share a scale.
 
     Args:
         array: The floats.
-        params: How they are stored as integers.
-        float_weights: What they are stored as otherwise, ``float32`` or ``float16``.
+        params: The parameters of the integers.
+        float_weights: The type in which the floats are stored otherwise, ``float32`` or ``float16``.
     """
     bits = 4 if params.dtype in (TYPES["int4"], TYPES["uint4"]) else 8
     return array.size * bits / 8 + params.scale.nbytes < array.size * np.dtype(float_weights).itemsize
 
 
 def stored_form(layer: Layer, dtype: str, block: int, *, whole_blocks: bool) -> tuple[str, int]:
-    """The type and block that a layer's weights get where ``dtype`` and ``block`` are asked for.
+    """The type and block that a layer's weights get if ``dtype`` and ``block`` are requested.
 
-    Blocks are for matrices that one layer alone reads. Other weights get int8 and a scale a channel: runtimes turn a
-    matrix in blocks that several read into floats, anew for every product.
+    Blocks are for matrices that only one layer reads. Other weights get int8 and a scale per channel: if several layers
+    read a matrix in blocks, runtimes convert it to floats for every product.
     """
     if not block:
         return dtype, block
@@ -48,7 +48,7 @@ def stored_form(layer: Layer, dtype: str, block: int, *, whole_blocks: bool) -> 
 
 
 def stored_name(layer: Layer) -> str:
-    """What the stored weights of a layer are called, beside those that it multiplies as integers."""
+    """The name of a layer's weights that are only stored, which differs from that of weights multiplied as integers."""
     return f"{layer.name}, stored"
 
 
@@ -68,14 +68,15 @@ def tables(model: ir.Model) -> Iterator[ir.Node]:
 
 
 def recurrent_name(node: ir.Node, index: int) -> str:
-    """What the weights of a recurrent node are called, by the input that holds them."""
+    """The name of the weights at an input of a recurrent node: 1 holds the input weights, 2 the recurrence weights."""
     return f"{node_name(node)}, {'input' if index == 1 else 'recurrence'}"
 
 
 def takes_steps(node: ir.Node) -> bool:
     """Whether a recurrent node can be written out step by step.
 
-    Its sequences come first and are all of one length, and its weights are constant, its own and no few.
+    This needs sequences along the first axis, all of one length; constant float32 weights, of at least :data:`FEWEST`
+    elements each, that no other node reads; and an input of known shape.
     """
     held = [value for value in node.inputs[1:4] if value is not None]
     weights = [constant(value) for value in held]

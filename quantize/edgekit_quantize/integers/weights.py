@@ -11,41 +11,41 @@ from edgekit_quantize.graph.nodes import integer
 from edgekit_quantize.integers.qparams import TINY, IntegerType, QParams
 
 LARGEST_SUM = 2**15 - 1
-"""What 16 bits hold."""
+"""The largest signed integer of 16 bits."""
 LARGEST_ACTIVATION = 255
 
 
 def layer_weights(
     layer: Layer, weights: np.ndarray, dtype: IntegerType, largest_inputs: np.ndarray | None = None
 ) -> QParams:
-    """Scales for the weights of a layer that multiplies integers, one an output channel, so that no sum saturates.
+    """Scales for the weights of a layer that multiplies integers, one per output channel, so that no sum saturates.
 
-    x86 processors without VNNI multiply 8-bit integers by VPMADDUBSW, which adds the products of two neighbouring
-    inputs in 16 bits, with saturation (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2). Where
-    two neighbours could go beyond, their channel gets a larger scale; others keep what they have.
+    x86 processors without VNNI multiply 8-bit integers by VPMADDUBSW, which adds the products of two neighboring
+    inputs in 16 bits, with saturation (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2). An
+    output channel with two neighbors whose sum could saturate gets a larger scale; other channels keep theirs.
 
     Args:
-        layer: Tells which weights are neighbours.
-        weights: Its float weights, divided activations taken up.
+        layer: The layer, which determines which weights are neighbors.
+        weights: The layer's float weights, multiplied by the factors that divide its input.
         dtype: The integer type.
-        largest_inputs: The largest integer of each input channel, counted from the type's lowest; ``[C]``. None where
+        largest_inputs: The largest integer of each input channel, counted from the type's lowest; ``[C]``. None if
             sums have more than 16 bits.
     """
     params = symmetric_weights(weights, dtype, layer.channel_axis)
-    if largest_inputs is None or layer.kind == "DepthwiseConv":  # which has no neighbours to add
+    if largest_inputs is None or layer.kind == "DepthwiseConv":  # a depthwise convolution does not sum over channels
         return params
     return _kept_from_saturation(params, _largest_sum(layer, weights, largest_inputs))
 
 
 def matrix_weights(weights: np.ndarray, dtype: IntegerType, axis: int, *, sums_in_int16: bool) -> QParams:
-    """Scales for a matrix that multiplies integers of ranges found in every run, one an output.
+    """Scales, one per output, for a matrix that multiplies activations whose ranges are found in every run.
 
     Args:
-        weights: Float weights of two axes.
+        weights: Float weights with two axes.
         dtype: The integer type.
         axis: The axis of the outputs.
-        sums_in_int16: Whether two neighbouring products have to fit into 16 bits (:func:`layer_weights`), with inputs
-            as large as 8 bits hold.
+        sums_in_int16: Whether the sum of two neighboring products has to fit into 16 bits (:func:`layer_weights`), with
+            inputs of up to 255.
     """
     params = symmetric_weights(weights, dtype, axis)
     if not sums_in_int16:
@@ -55,18 +55,19 @@ def matrix_weights(weights: np.ndarray, dtype: IntegerType, axis: int, *, sums_i
 
 
 def _kept_from_saturation(params: QParams, largest_sum: np.ndarray) -> QParams:
-    """The same with scales so large that sums of two products, given for float weights, fit into 16 bits."""
+    """The parameters, with scales enlarged so that sums of two products, given for float weights, fit into 16 bits."""
     rounding = 2 * LARGEST_ACTIVATION  # two weights may be rounded up, by less than 1 each
     scale = np.maximum(params.scale, largest_sum / (LARGEST_SUM - rounding))
     return replace(params, scale=scale.astype(np.float32))
 
 
 def _largest_sum(layer: Layer, weights: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-    """The largest sum of two neighbouring products, with float weights and either sign, by output channel; ``[N]``.
+    """The largest sum of two neighboring products with float weights, of either sign, by output channel; ``[N]``.
 
-    Neighbours are input channels one after the other, in each matrix of a batch by itself. Where their number is odd,
-    the last of one place in a kernel may stand beside the first of the next. What is told of the inputs' last axis is
-    of their columns where the weights stand in front of them: each may then be as large as 8 bits hold.
+    Neighbors are successive input channels, in each matrix of a batch separately. If the number of channels is odd, the
+    last channel of one kernel position may be the neighbor of the first channel of the next. If the weights are the
+    first factor, ``inputs`` describes columns of the activation and not input channels: each is then assumed to reach
+    255.
     """
     rows = np.moveaxis(weights, layer.channel_axis, 0)
     rows = np.moveaxis(rows, 1, -1) if layer.kind in {"Conv", "ConvTranspose"} else rows
@@ -82,7 +83,7 @@ def _largest_sum(layer: Layer, weights: np.ndarray, inputs: np.ndarray) -> np.nd
 
 
 def _largest_of_pairs(products: np.ndarray) -> np.ndarray:
-    """The largest sum of two neighbours along the last of three axes, with either sign, by the first; ``[N]``."""
+    """The largest magnitude of a sum of two same-sign neighbors along the last of three axes, by the first; ``[N]``."""
     outputs, _, count = products.shape
     pairs = np.pad(products, ((0, 0), (0, 0), (0, count % 2))).reshape(outputs, -1, 2)
     found: np.ndarray = np.max([np.maximum(sign * pairs, 0).sum(-1).max(-1, initial=0.0) for sign in (1, -1)], axis=0)
@@ -98,8 +99,9 @@ def symmetric_weights(weights: np.ndarray, dtype: IntegerType, axis: int | None,
     Args:
         weights: Float weights of any rank.
         dtype: The integer type.
-        axis: The axis of the output channels, or with ``block`` the axis that is cut into blocks; None per tensor.
-        block: How many neighbours along ``axis`` share a scale; 0 for one scale a channel.
+        axis: The axis of the output channels, or with ``block`` the axis that is cut into blocks; None for one scale
+            per tensor.
+        block: How many neighbors along ``axis`` share a scale; 0 for one scale per channel.
     """
     if block and axis is not None:
         whole = weights.shape[axis] // block * block
@@ -120,6 +122,6 @@ def symmetric_weights(weights: np.ndarray, dtype: IntegerType, axis: int | None,
 
 
 def _magnitude(array: np.ndarray, axis: int | tuple[int, ...] | None) -> np.ndarray:
-    """The largest magnitude along axes, without an array of all of them."""
+    """The largest magnitude along axes, without a temporary array of all magnitudes."""
     largest: np.ndarray = np.maximum(array.max(axis, initial=0.0), -array.min(axis, initial=0.0))
     return largest

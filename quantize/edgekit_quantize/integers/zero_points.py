@@ -1,12 +1,12 @@
 """Moves the zero point of an activation into the biases of the layers that read it.
 
-A product of integers with a zero point is ``W (q - z) s = W q s - z s W 1``. The last term is a constant, one number an
-output channel; Jacob et al., Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
+A product of integers with a zero point is ``W (q - z) s = W q s - z s W 1``. The last term is a constant, one number
+per output channel; Jacob et al., Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
 Inference (CVPR 2018), section 2.3, compute it beforehand. Once it is part of the bias, the runtime sees an activation
 whose zero point is 0, for which it has its fastest kernels. QuantizeLinear keeps the zero point, DequantizeLinear has
 none.
 
-The zeros that pad a convolution would have to be the zero point, so layers that pad are left out.
+Layers with padding are left out: they pad with 0, but the padding would have to be the zero point.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from edgekit_quantize.integers.qparams import QParams
 
 
 def takes_shift(layer: Layer) -> bool:
-    """Whether a constant that is added to all of the layer's input can be taken off its bias."""
+    """Whether a constant added to the layer's whole input can be compensated in its bias."""
     if is_padded(layer) or not has_bias(layer) or layer.kind == "ConvTranspose":
         return False
     plain = layer.kind in {"Conv", "DepthwiseConv"} or layer.weights().ndim == 2
@@ -27,16 +27,16 @@ def takes_shift(layer: Layer) -> bool:
 
 
 def shift_of(params: QParams) -> float:
-    """What an activation gains where DequantizeLinear takes off no zero point."""
+    """The constant that is added to an activation if DequantizeLinear does not subtract the zero point."""
     return float(params.zero_point) * float(params.scale)
 
 
 def taken_off(layer: Layer, rounded: np.ndarray, shift: float) -> np.ndarray:
-    """What to add to the layer's bias when its input has become larger by ``shift``, one entry an output channel.
+    """The correction to add to the layer's bias if ``shift`` is added to its input, one entry per output channel.
 
     Args:
-        layer: A layer that :func:`takes_shift`.
-        rounded: What its quantized weights stand for, of their shape.
+        layer: A layer for which :func:`takes_shift` is True.
+        rounded: The layer's dequantized weights, in the weights' shape.
         shift: The constant.
     """
     inner = tuple(i for i in range(rounded.ndim) if i != layer.channel_axis)

@@ -1,1 +1,1 @@
-"""Where rounding goes, and what it adds on average."""
+"""Adaptive rounding of weights, and correction of the mean errors of rounding."""

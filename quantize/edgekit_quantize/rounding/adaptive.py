@@ -1,4 +1,4 @@
-"""Rounds the weights of a plan's layers adaptively, from a second walk over the samples."""
+"""Rounds the weights of a plan's layers adaptively, which takes a second pass over the samples."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from edgekit_quantize.placement import Plan
 from edgekit_quantize.rounding.adaround import adaptive_rounding
 
 WATCHED_BYTES = 256 * 2**20
-"""What the moments of layers may take at once, and those that are kept for another plan; those of one layer of the
-longest rows are 12 MB."""
+"""The memory limit, in bytes, for moments of layers in one pass, and for moments that are kept for another plan; the
+moments of one layer with the longest rows take 12 MB."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,19 @@ class _Rounded:
     """A layer whose weights are to be rounded."""
 
     name: str
-    """What its integers are called."""
+    """The key of its integers in the result."""
     layer: Layer
     params: QParams
     smoothing: Smoothing | None
-    """What its input is divided by, and its weights are multiplied with."""
+    """The factors that divide its input and multiply its weights."""
 
     @property
     def rows(self) -> Hashable:
-        """What tells which rows it takes of its input: layers that agree in it share their moments."""
+        """A key for the rows that the layer takes of its input: layers with equal keys share their moments."""
         return self.layer.data.name, taken_rows(self.layer)
 
     def of_divided(self, second: np.ndarray) -> np.ndarray:
-        """The second moments of the rows that it multiplies: divided by its smoothing, channel by channel."""
+        """The second moments of the rows that the layer multiplies, which are divided by its smoothing factors."""
         if self.smoothing is None:
             return second
         factors = self.smoothing.factors.astype(np.float64)
@@ -60,7 +60,7 @@ class _Rounded:
         return np.asarray(second / np.outer(by_entry, by_entry))
 
 
-@on_one_thread()  # the descent goes channel by channel: products are the least of it
+@on_one_thread()  # the descent goes channel by channel: matrix products take a small part of its time
 def adaptively_rounded(
     model: ir.Model,
     plan: Plan,
@@ -72,21 +72,21 @@ def adaptively_rounded(
 ) -> dict[str, np.ndarray]:
     """Integers for the weights of every layer of the plan that is one matrix product.
 
-    Of layers whose moments take more than :data:`WATCHED_BYTES` together, some at a time are looked at, in a walk over
-    the samples for each group.
+    If the moments of all layers take more than :data:`WATCHED_BYTES` together, layers are observed in groups, with one
+    pass over the samples for each group.
 
     Args:
         model: The prepared float model that the plan was made for.
-        plan: What is quantized, and what is stored.
-        tensors: Statistics of the layers' inputs, with how they are smoothed.
+        plan: Which layers are quantized, and which only store their weights as integers.
+        tensors: Statistics of the layers' inputs, with their smoothing.
         feeds: Reads the samples.
-        done: Told how many layers of how many are done.
-        known: Second moments of rows by :attr:`_Rounded.rows`, from other plans of this model and these samples; what
-            this plan needs besides is added, up to :data:`WATCHED_BYTES` in all.
+        done: Called with the number of layers that are done and the total.
+        known: Second moments of rows by :attr:`_Rounded.rows`, from other plans of this model and these samples; the
+            moments that this plan adds are kept here too, up to :data:`WATCHED_BYTES` together.
         rows_each: How many rows of a sample's product are taken at most.
 
     Returns:
-        By the layer's name; where its weights are stored, by
+        The integers by the layer's name; for stored weights, by
         :func:`~edgekit_quantize.integers.stored_weights.stored_name`.
     """
     alike: dict[Hashable, list[_Rounded]] = {}
@@ -109,10 +109,10 @@ def adaptively_rounded(
             take(some, known[rows])
     for group in _groups(some for rows, some in alike.items() if rows not in known):
         observed = _observed(model, group, feeds(), rows_each)
-        while observed:  # none of those that are done is held any longer: each takes as much as what is kept of it
+        while observed:  # entries are removed once done: moments take as much memory as the part of them that is kept
             some, moments = observed.popleft()
             if not moments.count:
-                continue  # of a branch that no sample took
+                continue  # the layer is in a branch that no sample took
             second = moments.second
             take(some, second)
             if sum(each.nbytes for each in known.values()) + second.nbytes <= WATCHED_BYTES:
@@ -121,7 +121,7 @@ def adaptively_rounded(
 
 
 def _groups(alike: Iterable[list[_Rounded]]) -> Iterator[list[list[_Rounded]]]:
-    """Lists of layers that share their moments, as many as fit into memory together."""
+    """Groups of lists of layers that share their moments; each group's moments fit into ``WATCHED_BYTES``."""
     group: list[list[_Rounded]] = []
     held = 0
     for some in alike:
@@ -138,7 +138,7 @@ def _groups(alike: Iterable[list[_Rounded]]) -> Iterator[list[list[_Rounded]]]:
 def _observed(
     model: ir.Model, group: Sequence[list[_Rounded]], feeds: Iterable[Mapping[str, np.ndarray]], rows_each: int
 ) -> deque[tuple[list[_Rounded], Moments]]:
-    """Each list of the group with the moments of what its layers take of their input."""
+    """Each list of layers in the group, with the moments of the rows that its layers take of their input."""
     found = deque((some, Moments(row_length(some[0].layer) or 0)) for some in group)
     readers: dict[str, list[tuple[Layer, Moments]]] = {}
     for some, moments in found:
@@ -161,7 +161,7 @@ def _quantized(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> Iterator[
 
 
 def _stored(model: ir.Model, plan: Plan) -> Iterator[_Rounded]:
-    """Layers whose weights get a scale an output channel; within a channel errors would be in different steps."""
+    """Stored layers whose weights have one scale per output channel: in blocks, a channel's errors differ in step."""
     observable = reachable(model.graph)
     for layer in plan.stored:
         dtype, block = plan.stored_form(layer)

@@ -1,8 +1,8 @@
-"""Bias correction: the part of a layer's quantization error that is the same for every input moves into its bias.
+"""Bias correction: subtracts the mean of a layer's quantization error from its bias.
 
 Nagel et al., Data-Free Quantization through Weight Equalization and Bias Correction (ICCV 2019), section 4.2: the
-expected error of an output is ``(W~ - W) E[x]``, which is taken off the bias. With samples at hand ``E[x]`` is
-measured, per input channel; a padded convolution's border is taken for its inside.
+expected error of an output is ``(W~ - W) E[x]``, which is subtracted from the bias. ``E[x]`` is measured on samples,
+per input channel; the border of a padded convolution is treated like its inside.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ from edgekit_quantize.graph.nodes import integer
 
 
 def correction(layer: Layer, rounded: np.ndarray, mean: np.ndarray) -> np.ndarray | None:
-    """What to add to the layer's bias, one entry an output channel.
+    """The correction to add to the layer's bias, one entry per output channel.
 
     Args:
         layer: A Conv, Gemm or MatMul with two-dimensional weights.
-        rounded: What its quantized weights stand for, of their shape.
+        rounded: The layer's dequantized weights, in the weights' shape.
         mean: The mean of every input channel.
 
     Returns:
-        None for layers whose expected error this does not tell.
+        None for layers whose expected error cannot be computed from the means of the input channels.
     """
     return through(layer, layer.weights() - rounded, mean)
 
 
 def through(layer: Layer, error: np.ndarray, mean: np.ndarray) -> np.ndarray | None:
-    """What the layer would give for the mean of every input channel with ``error`` for its weights; see above."""
+    """The layer's output for the mean of every input channel with ``error`` as its weights.
+
+    None for the layers for which :func:`correction` returns None.
+    """
     mean = mean.astype(error.dtype)
     if layer.kind in {"Conv", "DepthwiseConv"}:
         groups = integer(layer.node, "group", 1)

@@ -1,8 +1,8 @@
-"""Rounds the weights of recurrent nodes adaptively, by what enters their two products in a walk over the samples.
+"""Rounds the weights of recurrent nodes adaptively, from the inputs of their two products in a pass over the samples.
 
-The matrix of the inputs multiplies what the node is fed, the recurrence what it gave one step before. The hidden gate
-of a GRU with ``linear_before_reset = 0`` multiplies a part of that, for which the whole stands. Biases are not
-corrected, so that what counts is ``E[x x']`` about zero.
+The input weights multiply the node's input, the recurrence weights its state after the previous step. The hidden gate
+of a GRU with ``linear_before_reset = 0`` multiplies the state times the reset gate; the state itself is used instead.
+Biases are not corrected, so the moments ``E[x x']`` are taken about zero.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from edgekit_quantize.integers.stored_weights import recurrent_name, recurrent_w
 from edgekit_quantize.rounding.adaround import adaptive_rounding
 
 INITIAL_STATE = 5
-"""Which input of LSTM, GRU and RNN is the state before the first step."""
+"""The index of the input of LSTM, GRU and RNN that holds the state before the first step."""
 
 Rows = Callable[[np.ndarray], np.ndarray]
-"""The rows that a direction multiplies, of a tensor that was observed."""
+"""Returns the rows of an observed tensor that one direction multiplies."""
 
 
 @dataclass
 class _Product:
-    """What one direction of a node multiplies with a matrix."""
+    """One of a node's matrix products, in one direction."""
 
     moments: Moments
     sources: Mapping[str, Rows]
-    """Where its rows come from, by the tensors' names."""
+    """The tensors that the product's rows come from, by name."""
 
 
 def adaptively_rounded_recurrence(
@@ -42,12 +42,12 @@ def adaptively_rounded_recurrence(
 ) -> dict[str, np.ndarray]:
     """Integers for the weights of recurrent nodes, by :func:`~edgekit_quantize.integers.stored_weights.recurrent_name`.
 
-    Those of which samples tell nothing are left out: of branches that none of them takes, or of nodes that do not give
-    their states.
+    Weights whose inputs cannot be observed on the samples are left out: the node is in a branch that no sample takes,
+    or does not output its states.
 
     Args:
         model: The prepared float model.
-        feeds: Reads the samples; not called where there is no such node.
+        feeds: Reads the samples; not called if there is nothing to observe.
     """
     found = {
         recurrent_name(node, index): (node, index, params, [*_products(node, index)])
@@ -84,7 +84,7 @@ def _rounded(node: ir.Node, index: int, params: QParams, products: list[_Product
 
 
 def _products(node: ir.Node, index: int) -> Iterator[_Product]:
-    """A product for each direction; none where the samples would not tell all that it multiplies."""
+    """One product per direction; nothing if the rows that a product multiplies cannot be observed."""
     weights = constant(node.inputs[index])
     if weights is None or weights.shape[-1] > LONGEST_ROW or integer(node, "layout", 0):
         return
@@ -103,7 +103,10 @@ def _inputs(node: ir.Node) -> dict[str, Rows]:
 
 
 def _states(node: ir.Node, place: int, *, backwards: bool) -> dict[str, Rows]:
-    """The states before each step: the initial one, and those that the node gives for all steps but its last."""
+    """The states before each step: the initial state, and the node's output after every step but the last.
+
+    A constant initial state, or none, is left out.
+    """
 
     def initial(array: np.ndarray) -> np.ndarray:
         rows: np.ndarray = array[place].reshape(-1, array.shape[-1])

@@ -1,8 +1,8 @@
-"""What the rounding of an activation adds to each of its channels on average.
+"""Measures the mean rounding error of each channel of an activation.
 
-A channel whose numbers crowd together, like the small negative ones that HardSwish gives, is rounded to one side. The
-expected error of an output has a part ``W~ (E[x~] - E[x])`` from that, which bias correction takes off as well (Nagel
-et al., Data-Free Quantization through Weight Equalization and Bias Correction, ICCV 2019, section 4.2).
+A channel whose numbers lie close together, like the small negative outputs of HardSwish, is rounded to one side. This
+adds ``W~ (E[x~] - E[x])`` to the expected error of an output, which bias correction subtracts as well (Nagel et al.,
+Data-Free Quantization through Weight Equalization and Bias Correction, ICCV 2019, section 4.2).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from edgekit_quantize.calibration.statistics import ChannelStatistics, TensorSta
 from edgekit_quantize.placement import Plan
 
 SAMPLED = 2**15
-"""The number of values of a larger array that are rounded, about, evenly spread over its rows of channels."""
+"""About how many values of an array are rounded at most, evenly spread over its rows of channels."""
 
 
 def measure_rounding(
@@ -28,12 +28,12 @@ def measure_rounding(
     tensors: Mapping[str, TensorStatistics],
     feeds: Iterable[Mapping[str, np.ndarray]],
 ) -> None:
-    """Note the mean rounding error of every channel of the plan's activations in ``tensors``.
+    """Record the mean rounding error of every channel of the plan's activations in ``tensors``.
 
     Args:
         model: The prepared float model that the plan was made for.
-        plan: What is quantized.
-        tensors: Statistics of the activations; those that layers read along one axis get ``rounding``.
+        plan: Which layers are quantized.
+        tensors: Statistics of the activations; ``rounding`` is set where all layers read an activation along one axis.
         feeds: Samples.
     """
     axes: dict[str, set[int]] = {}

@@ -1,4 +1,4 @@
-"""Adaptively rounded weights for all candidates of a profile, which share what is measured of the samples."""
+"""Adaptively rounded weights for all candidates of a profile, which share the measurements on the samples."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from edgekit_quantize.settings import Settings
 
 @dataclass
 class SharedRounding:
-    """Rounds weights when they are asked for, and no layer's twice in one form.
+    """Rounds weights on demand, and each layer at most once in each form.
 
     Args:
         model: The prepared float model.
-        tensors: What calibration told of the activations.
+        tensors: The activations' statistics from calibration.
         feeds: Reads the samples.
-        done: Told how many layers of how many are rounded.
+        done: Called with the number of layers that are rounded and the total.
         rows_each: See :func:`edgekit_quantize.rounding.adaptive.adaptively_rounded`.
     """
 
@@ -38,8 +38,8 @@ class SharedRounding:
     rows_each: int = ROWS
     _moments: dict[Hashable, np.ndarray] = field(default_factory=dict)
     _by_settings: dict[int, tuple[Settings, Mapping[str, np.ndarray]]] = field(default_factory=dict)
-    """What a candidate rounds with no layer in float, by the identity of its settings, which stays theirs by being held
-    here."""
+    """A candidate's rounded weights with no layer kept in float, by the ``id`` of its settings; these are stored with
+    them, so that their ``id`` is not reused."""
     _in_float: dict[str, np.ndarray] = field(default_factory=dict)
     """The stored weights of layers that compute in float in some candidate."""
 
@@ -48,7 +48,7 @@ class SharedRounding:
         return adaptively_rounded_recurrence(self.model, self.feeds)
 
     def recurrent(self, settings: Settings) -> Mapping[str, np.ndarray]:
-        """Integers for the weights of LSTM, GRU and RNN, by name, where a candidate stores them as such."""
+        """Integers for the weights of LSTM, GRU and RNN, by name; empty if the candidate stores none as integers."""
         stored = any(settings.layers.get(kind) == "weights" for kind in RECURRENT)
         return self._recurrence if stored else {}
 
@@ -56,8 +56,8 @@ class SharedRounding:
         """Integers for the weights of a candidate's layers, by name.
 
         Args:
-            settings: The candidate's; the same object each time.
-            keep_float: Layers that compute in float, from weights that are stored as integers.
+            settings: The candidate's settings; the same object in each call.
+            keep_float: Layers that compute in float, with weights that are stored as integers.
         """
         if id(settings) not in self._by_settings:
             rounded = self._rounded(place(self.model.graph, settings, tensors=self.tensors))

@@ -1,1 +1,1 @@
-"""Finds how few bits each weight may have: the smallest model that holds a budget, or the best one of a size."""
+"""Chooses the number of bits of each weight: the smallest model that holds a budget, or the best one of a size."""

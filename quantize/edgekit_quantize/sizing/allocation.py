@@ -1,8 +1,8 @@
-"""Which form each weight gets: the frontier between what all of them take and the noise that they add.
+"""Chooses a form for each weight: the frontier between the size of all weights and the noise that they add.
 
-Noises of layers are taken to add up, as small ones that do not know of each other do. Then the allocations on the
-convex hull of both follow from each weight's own hull by taking the steps with the least noise for the bytes that they
-save (Shoham and Gersho, Efficient bit allocation for an arbitrary set of quantizers, 1988).
+The noises of layers are assumed to add up, as small independent noises do. Then the allocations on the convex hull of
+size and noise follow from each weight's own hull, by taking the steps in order of noise per byte saved (Shoham and
+Gersho, Efficient bit allocation for an arbitrary set of quantizers, 1988).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Allocation:
 
 
 def frontier(choices: Mapping[str, Sequence[Choice]]) -> list[Allocation]:
-    """The allocations from the largest to the smallest.
+    """The allocations on the convex hull of size and noise, from the largest to the smallest.
 
     Args:
-        choices: For each weight the forms that it may have; at least one.
+        choices: The forms that each weight may have; at least one per weight.
     """
     hulls = {name: _hull(found) for name, found in choices.items()}
     steps = sorted(
@@ -57,11 +57,11 @@ def frontier(choices: Mapping[str, Sequence[Choice]]) -> list[Allocation]:
 
 
 def _hull(choices: Sequence[Choice]) -> list[Choice]:
-    """The forms on the lower convex hull of noise over bytes, from the one with the least noise on."""
+    """The forms on the lower convex hull of noise over bytes, the one with the least noise first."""
     best: list[Choice] = []
     for choice in sorted(choices, key=lambda one: (one.bytes, one.noise)):
         if not best or choice.noise < best[-1].noise:
-            best.append(choice)  # larger than those before, and better
+            best.append(choice)  # at least as large as those before, with less noise
     hull: list[Choice] = []
     for choice in best:
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-1], choice):
@@ -71,5 +71,5 @@ def _hull(choices: Sequence[Choice]) -> list[Choice]:
 
 
 def _slope(small: Choice, large: Choice) -> float:
-    """The noise that is saved for a byte more."""
+    """How much less noise ``large`` has than ``small``, per additional byte."""
     return (small.noise - large.noise) / (large.bytes - small.bytes)

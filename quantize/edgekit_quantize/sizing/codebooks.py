@@ -1,9 +1,9 @@
-"""Integers for a matrix of weights in few bits: which levels occur, and which of them stands for each weight.
+"""Integers for a matrix of weights in few bits: which levels occur, and which level each weight gets.
 
-Levels come from one-dimensional k-means, each weight counting by how much its input moves the output. Integers are then
-chosen input by input, and what rounding one adds to the outputs is taken off the inputs that follow: Frantar et al.,
-GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers (ICLR 2023), algorithm 1, with
-palettes in place of a grid.
+Levels come from one-dimensional k-means, in which each weight counts by the power of its input. Integers are then
+chosen input by input, and the error that one adds to the outputs is compensated by the weights of the following inputs:
+Frantar et al., GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers (ICLR 2023), algorithm
+1, with palettes instead of a grid.
 """
 
 from __future__ import annotations
@@ -19,35 +19,39 @@ from edgekit_quantize.integers.weights import symmetric_weights
 from edgekit_quantize.sizing.forms import Form
 
 STEPS = 4
-"""Into how many parts a step of the integers is cut, for k-means to work on counts of them."""
+"""The number of histogram bins per step of the integers, on which k-means works."""
 ROUNDS = 60
+"""The maximum number of k-means iterations."""
 DAMPING = 0.01
-"""Part of the mean power of inputs that is added to every input's."""
+"""The share of the inputs' mean power that is added to the power of every input."""
 DAMPINGS = (DAMPING, 0.1, 1.0, 10.0)
-"""What is tried on samples apart: the fewer there are, the less of what inputs have in common holds for others."""
+"""The dampings that are compared by cross-validation: the fewer samples there are, the less the correlations of inputs
+hold for other samples."""
 PROBED_STEP = 16
-"""Steps of 8-bit integers that are one of the coarse grid on which dampings are compared: 4 bits."""
+"""One step of the coarse grid on which dampings are compared, in steps of 8-bit integers: 4 bits."""
 LARGEST_PEAK = 8.0
-"""Channels whose largest weight is at most this multiple of the root of their mean square are scaled by the latter."""
+"""A palette's channels are scaled by their root mean square if every channel's largest weight is at most this multiple
+of it."""
 FEW_BITS = 4
-"""With more bits a palette is finer than 8-bit integers whose scale leaves room for other channels' peaks."""
+"""Palettes with more bits are scaled by each channel's largest weight: they are finer than the 8-bit integers that
+would be left if the scale had to make room for the peaks of other channels."""
 
 WHOLE_BITS = 8
-"""Integers of 8 bits are rounded to nearest: there is nothing left to gain."""
+"""Integers of 8 bits are rounded to nearest, because compensation gains nothing there."""
 
 HIGH = TYPES["int8"].high
 Nearest = Callable[[np.ndarray], np.ndarray]
-"""The levels that are nearest to the scaled weights of one input, ``[N]``."""
+"""Returns the levels nearest to the scaled weights of one input, ``[N]``."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What enters a product."""
+    """Statistics of the inputs of a product."""
 
     moments: np.ndarray
     """``E[x x']``, ``[K, K]``."""
     damping: float = DAMPING
-    """Part of the mean power that is added to every input's, so that less is made of what inputs have in common."""
+    """The share of the mean power that is added to the power of every input, so that correlations count less."""
 
     @cached_property
     def power(self) -> np.ndarray:
@@ -56,12 +60,12 @@ class Inputs:
 
     @cached_property
     def order(self) -> np.ndarray:
-        """The inputs, the strongest first."""
+        """The indices of the inputs, the one with the greatest power first; ``[K]``."""
         return np.argsort(-self.power, kind="stable")
 
     @cached_property
     def upper(self) -> np.ndarray:
-        """The upper Cholesky factor of the inverse of the moments, in that order; float32 ``[K, K]``."""
+        """The upper Cholesky factor of the inverse of the damped moments, in :attr:`order`; float32 ``[K, K]``."""
         damping = max(self.damping * float(np.mean(self.power)), float(TINY))
         damped = self.moments + np.eye(len(self.moments)) * damping
         inverse = np.linalg.inv(damped[np.ix_(self.order, self.order)])
@@ -69,16 +73,16 @@ class Inputs:
 
 
 def damped(matrix: np.ndarray, halves: tuple[np.ndarray, np.ndarray], moments: np.ndarray) -> Inputs:
-    """What enters a product, with the damping that is best for samples that it was not chosen on.
+    """The statistics of a product's inputs, with the damping that is best by cross-validation.
 
-    Integers in 4 bits are chosen by the moments of one half of the samples and judged by those of the other, and the
-    other way round. Of 40 pictures a network's last layers see fewer independent inputs than they have; what is fitted
-    to these moved the outputs of other pictures 20 dB more.
+    Integers in 4 bits are chosen by the moments of one half of the samples and scored by those of the other half, and
+    vice versa. On 40 pictures, the last layers of a network see fewer independent inputs than they have; weights fitted
+    to these inputs changed the outputs for other pictures by 20 dB more.
 
     Args:
         matrix: float32 ``[N, K]``.
-        halves: ``E[x x']`` of one half of the samples and of the other, ``[K, K]`` each.
-        moments: Of all of them.
+        halves: ``E[x x']`` of each half of the samples, ``[K, K]`` each.
+        moments: ``E[x x']`` of all samples.
     """
     scale, _ = symmetric_weights(matrix, TYPES["int8"], 0).spread(matrix.shape)
 
@@ -102,12 +106,12 @@ def encoded(matrix: np.ndarray, form: Form, inputs: Inputs | None) -> tuple[np.n
     """Integers and scales for a matrix of weights.
 
     Args:
-        matrix: float32 ``[N, K]``, one row an output channel.
-        form: How they are stored.
-        inputs: What enters; None where nothing is known of it.
+        matrix: float32 ``[N, K]``, one row per output channel.
+        form: How the weights are stored.
+        inputs: Statistics of the inputs; None if there are none.
 
     Returns:
-        int8 ``[N, K]``, and parameters with axis 0, or 1 where there are blocks.
+        int8 ``[N, K]``, and parameters with axis 0, or axis 1 if the form has blocks.
     """
     params = _scales(matrix, form)
     scale, _ = params.spread(matrix.shape)
@@ -128,7 +132,7 @@ def encoded(matrix: np.ndarray, form: Form, inputs: Inputs | None) -> tuple[np.n
 
 
 def _cells(scaled: np.ndarray) -> np.ndarray:
-    """Which part of the range of the integers each scaled weight falls into."""
+    """The index of the histogram bin that each scaled weight falls into."""
     return np.asarray(np.clip(np.rint((scaled + HIGH) * STEPS), 0, 2 * HIGH * STEPS), np.intp)
 
 
@@ -148,7 +152,7 @@ def _scales(matrix: np.ndarray, form: Form) -> QParams:
 
 
 def _palettes(matrix: np.ndarray, scale: np.ndarray, power: np.ndarray, form: Form) -> np.ndarray:
-    """The level that is nearest to each cell, for each group of channels that share a palette; int8 ``[G, cells]``."""
+    """The level nearest to each histogram bin, for each group of channels with one palette; int8 ``[G, bins]``."""
     together = form.slices or len(matrix)
     centres = np.arange(2 * HIGH * STEPS + 1) / STEPS - HIGH
     tables = np.empty((len(matrix) // together, len(centres)), np.int8)
@@ -163,9 +167,9 @@ def _palettes(matrix: np.ndarray, scale: np.ndarray, power: np.ndarray, form: Fo
 
 
 def _levels(centres: np.ndarray, mass: np.ndarray, count: int) -> np.ndarray:
-    """Levels with little squared error for numbers that are counted.
+    """At most ``count`` levels with little squared error for a histogram.
 
-    Lloyd's rounds, from quantiles of the cube root of the density (Panter and Dite, 1951).
+    Lloyd's algorithm, starting from quantiles of the cube root of the density (Panter and Dite, 1951).
     """
     density = np.cumsum(np.cbrt(mass))
     if not density[-1]:
@@ -186,9 +190,9 @@ def _levels(centres: np.ndarray, mass: np.ndarray, count: int) -> np.ndarray:
 
 
 def _compensated(matrix: np.ndarray, scale: np.ndarray, inputs: Inputs, nearest: Nearest) -> np.ndarray:
-    """Integers chosen input by input, the strongest input first; int8 ``[N, K]``."""
+    """Integers chosen input by input with error compensation, the strongest input first; int8 ``[N, K]``."""
     order, upper = inputs.order, inputs.upper
-    left = matrix[:, order].T.copy()  # one input after the other, each with its outputs side by side
+    left = matrix[:, order].T.copy()  # [K, N]: one row per input, contiguous over outputs
     steps = np.broadcast_to(scale, matrix.shape)[:, order].T
     chosen = np.empty((len(order), len(matrix)), np.int8)
     for place in range(len(order)):

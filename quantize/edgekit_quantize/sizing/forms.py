@@ -1,4 +1,4 @@
-"""The forms in which a target stores weights, and what each takes."""
+"""The forms in which a target stores weights, and their sizes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from edgekit.errors import InternalError
 
 KEY = "stored_forms"
-"""Where a target's data lists its forms, each an object with the fields of :class:`Form`."""
+"""The key of a target's data that lists its forms, each an object with the fields of :class:`Form`."""
 TABLE_BYTES = 64
-"""What a constant that is stored apart takes on average for its head and its alignment."""
+"""The average overhead of a separately stored constant, in bytes: its header and alignment."""
 
 
 @dataclass(frozen=True)
@@ -22,18 +22,18 @@ class Form:
     name: str
     bits: int
     palette: bool = False
-    """Whether ``2**bits`` of the 8-bit integers occur, and indices of them are stored."""
+    """Whether only ``2**bits`` of the 8-bit integers occur, and indices into a table of these are stored."""
     slices: int = 0
-    """How many output channels share a palette; 0 for all."""
+    """How many output channels share a palette; 0 if all do."""
     block: int = 0
-    """How many inputs share a scale; 0 for all of an output channel. Matrices alone are stored so."""
+    """How many inputs share a scale; 0 if all inputs of an output channel do. Only matrices are stored in blocks."""
 
     def fits(self, shape: Sequence[int], *, is_matrix: bool) -> bool:
-        """Whether a weight can be stored so.
+        """Whether a weight can be stored in this form.
 
         Args:
-            shape: Output channels and inputs of each.
-            is_matrix: Whether it is a matrix that one layer alone reads.
+            shape: The numbers of output channels and of inputs per output channel.
+            is_matrix: Whether the weight is a matrix that only one layer reads.
         """
         outputs, inputs = shape
         if self.block:
@@ -44,11 +44,11 @@ class Form:
         return outputs % together == 0 and (together < outputs or not self.slices)
 
     def bytes(self, shape: Sequence[int], scale_bytes: int) -> float:
-        """What a weight takes.
+        """The size of a weight in this form, in bytes.
 
         Args:
-            shape: Output channels and inputs of each.
-            scale_bytes: What a scale, or an entry of a palette, takes.
+            shape: The numbers of output channels and of inputs per output channel.
+            scale_bytes: The size of a scale, or of a palette's entry, in bytes.
         """
         outputs, inputs = shape
         scales = outputs * (-(-inputs // self.block) if self.block else 1)
@@ -61,17 +61,17 @@ class Form:
 
 @dataclass(frozen=True)
 class Storage:
-    """What a target's data say about the forms that it stores."""
+    """The forms in which a target stores weights, from its data."""
 
     forms: tuple[Form, ...]
     float_bytes: int
-    """What a number takes that stays float."""
+    """The size of a number that stays float, in bytes."""
     scale_bytes: int
-    """What a scale takes, or an entry of a palette."""
+    """The size of a scale, or of a palette's entry, in bytes."""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Storage:
-        """The forms of a target; 8-bit integers where it names none.
+        """The forms of a target; 8-bit integers if its data names none.
 
         Raises:
             edgekit.errors.InternalError: A field is not known.

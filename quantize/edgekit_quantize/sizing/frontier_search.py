@@ -38,30 +38,31 @@ from edgekit_quantize.writing.float16 import halve_weights
 from edgekit_quantize.writing.written import Written
 
 MOMENT_SAMPLES = 64
-"""The number of samples that tell what enters the products."""
+"""The maximum number of samples on which the moments of products' inputs are measured."""
 STEP_BACK = 0.03
-"""By how much larger the next allocation is, where one does not hold on the target what it holds here."""
+"""The share by which the next allocation differs in size from one that misses the budget, or fails, on the target."""
 MOST_STEPS_BACK = 12
+"""The maximum number of allocations that are tried on the target."""
 MOST_BUILDS = 5
-"""How often a size is met more closely."""
+"""The maximum number of builds by which the estimated size is corrected to meet a size limit."""
 _FEW_BYTES = 1000
-"""Whoever asks for fewer may have meant another unit."""
+"""A size limit below this number of bytes may be meant in another unit."""
 FRONTIER_POINTS = 24
 """The number of the frontier's points that go into the record."""
 
 
 @dataclass
 class Sizing:
-    """One search.
+    """One search for the smallest model, or for the most accurate one within a size.
 
     Args:
-        request: What is asked for.
+        request: The request for quantization.
         model: The prepared float model.
-        placement: The target's; the first candidate's way to write stored weights counts.
-        calibration: What the samples told.
+        placement: The target's placement; stored weights are written as its first candidate writes them.
+        calibration: The calibration on the samples.
         scorer: Scores candidates.
-        max_drop: What may be lost of the metric.
-        fits: Tells by which samples weights may be rounded.
+        max_drop: The budget: how much of the metric may be lost.
+        fits: See :attr:`fits`.
     """
 
     request: QuantizationRequest
@@ -71,19 +72,19 @@ class Sizing:
     scorer: Scorer
     max_drop: float
     fits: Callable[[int], bool] | None = None
-    """Which of the samples, counted from 0, weights may be rounded by; None for all of them."""
+    """Whether the sample with a number, counted from 0, may be used to round weights; None allows all samples."""
     _curve: list[dict[str, Any]] = field(default_factory=list)
     _scores: dict[int, Score] = field(default_factory=dict)
     _alone: list[tuple[Allocation, Score]] = field(default_factory=list)
 
     def run(self) -> QuantizationResult:
-        """The best model that holds what is asked, with all candidates in its record.
+        """The best model that meets the request, with all candidates in its record.
 
-        Without weights that the target stores in fewer bits, the smallest is the float model.
+        If no weights can be stored in fewer bits, the float model is the smallest.
 
         Raises:
-            InputError: There are no such weights, and a size is asked for.
-            CandidateError: Nothing is small enough, or accurate enough.
+            InputError: No weights can be stored in fewer bits, and a size is requested.
+            CandidateError: No allocation is small enough, or accurate enough.
         """
         request = self.request
         self._storage = Storage.read(request.placement)
@@ -102,7 +103,11 @@ class Sizing:
         return self._on_target(place)
 
     def _in_float(self) -> QuantizationResult:
-        """The float model, of which nothing can be smaller."""
+        """The float model, as no weights can be stored in fewer bits.
+
+        Raises:
+            InputError: A size is requested.
+        """
         none, request = "no weights that could be stored in fewer bits", self.request
         if request.max_bytes is not None:
             raise InputError(
@@ -115,7 +120,7 @@ class Sizing:
         return QuantizationResult(request.model, {**record, "warnings": [*self.calibration.warnings]})
 
     def _fitting(self) -> Iterator[dict[str, np.ndarray]]:
-        """What the first samples feed that weights may be rounded by."""
+        """The inputs of the first :data:`MOMENT_SAMPLES` samples that may be used to round weights."""
         request = self.request
         if request.samples is not None:
             every = enumerate(feeds_of(request.samples, request.model))
@@ -123,7 +128,7 @@ class Sizing:
             yield from islice(fitting, MOMENT_SAMPLES)
 
     def _uniform(self, choices: Mapping[str, Any]) -> None:
-        """Scores every form by itself, for all weights that it fits: what a single scheme gives."""
+        """Scores every form alone, used for all weights that it fits, as a scheme with one form would be."""
         for form in self._storage.forms:
             forms, size, noise = {}, 0.0, 0.0
             for name, found in choices.items():
@@ -135,9 +140,10 @@ class Sizing:
             self._alone.append((alone, self._score_here(alone, f"{form.name} for all weights")))
 
     def _smallest_here(self) -> int:
-        """The last place of the frontier that holds the budget, executed here, or that of a single form where smaller.
+        """The index of the smallest allocation that holds the budget, executed with ONNX Runtime.
 
-        Errors of weights do not quite add up, so that a single form may hold where a mixture of its size does not.
+        It is on the frontier, or uses a single form if that is smaller: errors of weights add up only approximately, so
+        a single form may hold the budget where a mixture of its size does not.
         """
         low, high = 0, len(self._frontier) - 1
         if self._holds(high):
@@ -163,10 +169,10 @@ class Sizing:
         return self._scores[place]
 
     def _largest_within(self, most: int) -> int:
-        """The first place of the frontier that is small enough, by what building it takes.
+        """The index of the first allocation of the frontier whose built size is at most ``most`` bytes.
 
         Raises:
-            CandidateError: None is.
+            CandidateError: No allocation is small enough.
         """
         beside, place = 0.0, 0
         for _ in range(MOST_BUILDS):
@@ -199,7 +205,7 @@ class Sizing:
         )
 
     def _built_bytes(self, place: int) -> int | None:
-        """What the target builds of an allocation takes, without a target its ONNX file; None where nothing builds."""
+        """The size in bytes of what the target builds, or of the ONNX file without a target; None if not known."""
         model = self._model_of(self._frontier[place])[0]
         if self.request.execute is None:
             return _file_bytes(model)
@@ -207,12 +213,13 @@ class Sizing:
         return opened.bytes if isinstance(opened, Opened) else None
 
     def _on_target(self, place: int) -> QuantizationResult:
-        """The allocation, or the next larger one that holds the budget as the target executes it.
+        """The result with the allocation, or with the next larger one that holds the budget on the target.
 
-        Within a size, the next smaller one takes the place of one that cannot be built, loaded or run in a setting.
+        With a size limit, an allocation that cannot be built, loaded or run in a setting is replaced by the next
+        smaller one.
 
         Raises:
-            CandidateError: None does, or none of them is small enough.
+            CandidateError: No tried allocation holds the budget.
         """
         judge = Judge(self.scorer, self.request.execute)
         failures: list[str] = []
@@ -249,9 +256,9 @@ class Sizing:
         raise CandidateError(f"{forms} holds the accuracy budget: {lost}", hint="; ".join(doubts) or None)
 
     def _latencies(self, judge: Judge, opened: Runner) -> dict[str, Any]:
-        """What the record tells of the time that a model takes beside the float model, where times here say something.
+        """The latencies of a model and of the float model for the record; empty if latencies do not count here.
 
-        Nothing is chosen by it: a matrix of few bits may take longer than one of floats.
+        They decide nothing: a matrix in few bits may take longer than a float matrix.
         """
         if not self.request.latency_counts:
             return {}
@@ -262,12 +269,12 @@ class Sizing:
         return {"latency_ms": own, "float_latency_ms": floating, "speedup_interval": [*found.times_as_fast(0, 1)]}
 
     def _larger(self, place: int) -> int:
-        """The place of the next allocation that is larger by :data:`STEP_BACK`; the same where there is none."""
+        """The index of the next allocation that is larger by :data:`STEP_BACK`; 0 if there is none."""
         size = self._frontier[place].bytes * (1 + STEP_BACK)
         return next((at for at in range(place, -1, -1) if self._frontier[at].bytes >= size), 0)
 
     def _smaller(self, place: int) -> int:
-        """The place of the next allocation that is smaller by :data:`STEP_BACK`; the last one's where there is none."""
+        """The index of the next allocation that is smaller by :data:`STEP_BACK`; the last index if there is none."""
         size = self._frontier[place].bytes / (1 + STEP_BACK)
         last = len(self._frontier) - 1
         return next((at for at in range(place, last + 1) if self._frontier[at].bytes <= size), last)
@@ -295,16 +302,19 @@ class Sizing:
         )
 
     def _next_best(self, place: int) -> QuantizationResult | None:
-        """A larger one, in place of one that does not hold on other samples."""
+        """The result with a larger allocation, for when the one at ``place`` fails on other samples.
+
+        None if there is no larger one, or a size is requested.
+        """
         larger = self._larger(place)
         if larger == place or self.request.max_bytes is not None:
             return None
-        with suppress(CandidateError):  # it is scored for the record alone
+        with suppress(CandidateError):  # it is scored only for the record
             self._at(larger)
         return self._result(larger, self._name(larger), self._model_of(self._frontier[larger])[1])
 
     def _points(self) -> list[dict[str, Any]]:
-        """Points of the frontier, evenly spread, for the record."""
+        """At most :data:`FRONTIER_POINTS` points of the frontier, evenly spread, for the record."""
         last = len(self._frontier) - 1
         places = sorted({round(last * number / (FRONTIER_POINTS - 1)) for number in range(FRONTIER_POINTS)})
         return [
@@ -349,7 +359,7 @@ class Sizing:
         )
 
     def _name(self, place: int) -> str:
-        """What an allocation is called: the bits that a weight has in it on average."""
+        """The name of an allocation: its mean number of bits per weight."""
         numbers = sum(weight.matrix.size for weight in self._weights.values())
         return f"{8 * self._frontier[place].bytes / numbers:.3g} bits a weight"
 
@@ -359,7 +369,7 @@ class Sizing:
 
 
 def _file_bytes(model: Model) -> int:
-    """What the model takes as an ONNX file, with the files that hold its tensors."""
+    """The size of the model as an ONNX file, with its external data files, in bytes."""
     with temporary_folder() as folder:
         file = folder / "model.onnx"
         write_model(model, file)

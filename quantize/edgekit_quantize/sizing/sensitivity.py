@@ -1,6 +1,6 @@
-"""What every form of every weight adds to the model's outputs, by executing the model with that one weight changed.
+"""Measures the noise that each form of each weight adds to the outputs, by executing the model with one weight changed.
 
-Outputs are those of :mod:`edgekit_quantize.search.output_noise`.
+The outputs are those of :func:`edgekit_quantize.search.output_noise.outputs_before_swallowing`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from edgekit_quantize.sizing.forms import Storage
 from edgekit_quantize.sizing.weights import FLOAT_FORM, Weight
 
 SAMPLES = 8
-"""The number of samples that tell how the outputs move; fewer where that would take long."""
+"""The number of samples on which noise is measured; fewer if that would exceed :data:`MOST_WORK`."""
 FEWEST_SAMPLES = 2
 MOST_WORK = 60 * A_SECOND
-"""What the executions may count in all (:func:`edgekit_quantize.search.work.work_of`): a minute."""
+"""The maximum work of all executions together (:func:`edgekit_quantize.search.work.work_of`): a minute."""
 
 
 class FedModel:
@@ -32,7 +32,7 @@ class FedModel:
 
     Args:
         prepared: The prepared float model; it is not changed.
-        names: The constants that are fed.
+        names: The constants that become inputs.
     """
 
     def __init__(self, prepared: ir.Model, names: Sequence[str]) -> None:
@@ -57,7 +57,7 @@ class FedModel:
         return dict(zip(self._outputs, found, strict=True))
 
     def work(self, feeds: Mapping[str, np.ndarray]) -> float:
-        """What one run counts (:func:`edgekit_quantize.search.work.work_of`)."""
+        """The work of one run (:func:`edgekit_quantize.search.work.work_of`)."""
         return work_of(self._model, {**feeds, **self._weights})
 
 
@@ -68,14 +68,14 @@ def measured_choices(
     references: References,
     done: Callable[[int, int], None],
 ) -> dict[str, list[Choice]]:
-    """The forms of every weight, with what each takes and adds to the outputs: power of the error over their variance.
+    """The forms of every weight, each with its size and its noise: power of the outputs' error over their variance.
 
     Args:
         prepared: The prepared float model.
-        weights: By their constants' names.
+        weights: The weights, by their constants' names.
         storage: The forms that the target has.
         references: Samples with the float model's answers.
-        done: Told how many weights of how many are measured.
+        done: Called with the number of weights that are measured and the total.
     """
     fed = FedModel(prepared, [*weights])
     samples = [each.feeds for each in references.spread(SAMPLES)]

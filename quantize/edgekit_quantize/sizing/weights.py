@@ -1,4 +1,4 @@
-"""The weights of a model that can be stored in few bits, and the model with them stored so."""
+"""Finds the weights of a model that can be stored in few bits, and writes the model with them stored."""
 
 from __future__ import annotations
 
@@ -30,44 +30,44 @@ from edgekit_quantize.writing.stored import BLOCKED_OPSET, StoredWeights
 from edgekit_quantize.writing.written import Written
 
 LONGEST_ROW = 2048
-"""Weights with more inputs than this to an output are rounded to nearest: their moments take too much room."""
+"""Weights with more inputs per output than this are rounded to nearest: their moments take too much memory."""
 FLOAT_FORM = "float"
-"""The name of the form of a weight that stays as it is."""
+"""The name of the form of a weight that stays float."""
 
 
 @dataclass
 class Weight:
-    """A constant that layers, tables or nothing else read."""
+    """A constant that only layers and tables read."""
 
     value: str
     """The constant's name."""
     matrix: np.ndarray
-    """float32 ``[N, K]``: output channels, and the inputs of each."""
+    """float32 ``[N, K]``: N output channels, with K inputs each."""
     axis: int
     """The constant's axis that runs over output channels."""
     shape: tuple[int, ...]
     """The constant's shape."""
     layers: list[str] = field(default_factory=list)
-    """What reads it, by name."""
+    """The names of the nodes that read it."""
     kind: str = ""
     captured: bool = False
-    """Whether a branch or a loop reads it that it does not stand in."""
+    """Whether a node in another graph reads it: in a branch or a loop of its graph."""
     inputs: Inputs | None = None
-    """What enters, where samples told."""
+    """Statistics of the inputs it is multiplied with; None if they were not observed."""
     _encoded: dict[str, tuple[np.ndarray, QParams]] = field(default_factory=dict)
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it is a matrix that one layer alone reads, in its own graph."""
+        """Whether the weight is a matrix that only one layer reads, in the graph of the constant."""
         alone = len(self.layers) == 1 and not self.captured
         return len(self.shape) == 2 and alone and self.kind in {"MatMul", "Gemm"}
 
     def choices(self, storage: Storage) -> Iterator[Form]:
-        """The forms that it can be stored in."""
+        """The forms in which the weight can be stored."""
         return (form for form in storage.forms if form.fits(self.matrix.shape, is_matrix=self.is_matrix))
 
     def stored(self, form: Form) -> tuple[np.ndarray, QParams]:
-        """Integers of the constant's shape, and parameters along its axes."""
+        """The weight's integers in a form, in the constant's shape, and their parameters along its axes."""
         if form.name not in self._encoded:
             self._encoded[form.name] = encoded(self.matrix, form, self.inputs)
         integers, params = self._encoded[form.name]
@@ -79,7 +79,7 @@ class Weight:
         return self._as_constant(integers), QParams(params.scale, params.zero_point, params.dtype, self.axis)
 
     def rounded(self, form: Form) -> np.ndarray:
-        """What is left of the constant, float32 of its shape."""
+        """The constant after a round trip through a form, float32 in its shape."""
         integers, params = self.stored(form)
         return params.dequantize(integers)
 
@@ -128,16 +128,16 @@ def _add(
 
 
 def _all_read(value: ir.Value, readers: int) -> bool:
-    """Whether what was found is all that reads a constant."""
+    """Whether the readers that were found are the only uses of a constant."""
     return len(tuple(value.uses())) == readers and not value.is_graph_output() and not value.is_graph_input()
 
 
 def measure_moments(model: ir.Model, weights: Mapping[str, Weight], feeds: Iterable[Mapping[str, np.ndarray]]) -> None:
-    """Notes what enters the products that read the weights, and how much of that holds for other samples.
+    """Sets :attr:`Weight.inputs`: moments of the products' inputs, with the damping that is best for other samples.
 
     Args:
         model: The prepared float model.
-        weights: By their constants' names.
+        weights: The weights, by their constants' names; changed in place.
         feeds: Samples.
     """
     readers: dict[str, list[Layer]] = {}
@@ -184,15 +184,15 @@ def write_stored(
     settings: Settings,
     recurrence: Mapping[str, np.ndarray],
 ) -> Written:
-    """A copy of the model with every weight in a form of its own, and biases corrected for what that does on average.
+    """A copy of the model with each weight in its form, and biases corrected for the mean error.
 
     Args:
         prepared: The prepared float model; it is not changed.
-        weights: By their constants' names.
-        forms: The form of each; None leaves it float.
+        weights: The weights, by their constants' names.
+        forms: The form of each weight; None leaves it float.
         tensors: Statistics of the layers' inputs.
         settings: How the target's candidates write stored weights, and the biases behind them.
-        recurrence: Integers that were chosen for the weights of recurrent nodes
+        recurrence: Integers for the weights of recurrent nodes
             (:func:`edgekit_quantize.rounding.recurrent.adaptively_rounded_recurrence`).
     """
     model = prepared.clone()

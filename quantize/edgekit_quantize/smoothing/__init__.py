@@ -1,1 +1,1 @@
-"""Divides activations by a factor a channel, so that their integers tell more."""
+"""Divides activations by a factor per channel, so that their integers are more precise."""

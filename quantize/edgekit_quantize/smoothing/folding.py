@@ -1,11 +1,12 @@
-"""Lets the layer before a division take its factors up, where nothing else reads what it makes.
+"""Folds a division by factors per channel into the layer before it, if nothing else reads that layer's output.
 
-Xiao et al., SmoothQuant (ICML 2023), section 4: what is divided by a factor a channel is the output of a linear layer
-or a normalization, whose own parameters can be divided in its place. ReLU commutes with positive factors, so it may
-stand between. Of integer weights only the scales change.
+Xiao et al., SmoothQuant (ICML 2023), section 4: the tensor that is divided is the output of a linear layer or a
+normalization, whose parameters can be divided instead. ReLU commutes with positive factors, so it may stand between
+the layer and the division. If weights are integers, only their scales change.
 
-It spares a pass over the activation, and OpenVINO an error: its CPU plugin computes a fully connected layer of one row
-wrong on one thread if it is multiplied by factors and rounded behind (2026.4, processors with VNNI).
+Folding saves a pass over the activation. It also avoids an error of OpenVINO: its CPU plugin computes a fully connected
+layer of one row wrong on one thread if its output is multiplied by factors and then rounded (2026.4, processors with
+VNNI).
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ NORMALIZATIONS = ("LayerNormalization", "BatchNormalization")
 
 
 def fold_factors(divisions: Iterable[ir.Node], names: Names) -> int:
-    """Has layers take up the factors that their outputs are multiplied by; returns how many multiplications are gone.
+    """Folds factors into the layers whose outputs they multiply; returns the number of multiplications removed.
 
-    Values on the way hold other numbers than they did, and get names of their own.
+    Values between the layer and the multiplication hold different numbers afterwards, and get new names.
 
     Args:
         divisions: Nodes ``Mul(value, factors)``; their graphs are changed in place.
-        names: Those that are taken in the model.
+        names: The names that are used in the model.
     """
     count = 0
     for node in divisions:
@@ -61,24 +62,27 @@ def fold_factors(divisions: Iterable[ir.Node], names: Names) -> int:
 
 
 def _axis(factors: np.ndarray) -> int:
-    """Along which axis of the value the factors stand, counted from its end."""
+    """The axis of the value that the factors run along, counted from the last axis (negative)."""
     wide = [place for place, size in enumerate(factors.shape) if size > 1]
     return (wide[0] if wide else 0) - factors.ndim
 
 
 @dataclass
 class _Fold:
-    """What has to change so that a value comes multiplied by factors along an axis."""
+    """The changes by which a value is computed already multiplied by factors along an axis."""
 
     axis: int
     factors: np.ndarray
     changes: list[tuple[ir.Node, int, np.ndarray]] = field(default_factory=list)
-    """Nodes, the places of their inputs, and the constants that these become."""
+    """Nodes, the indices of their inputs, and the constants that replace these inputs."""
     values: list[ir.Value] = field(default_factory=list)
-    """What then holds other numbers."""
+    """The values whose numbers change."""
 
     def reach(self, value: ir.Value) -> bool:
-        """Whether a layer that makes the value, through operators that commute with factors, can take them up."""
+        """Whether the factors can be folded into the layer that the value comes from.
+
+        Only operators that commute with the factors may stand between the layer and the value.
+        """
         node = value.producer()
         if node is None or only_consumer(value) is None or node.outputs[0] is not value:
             return False
@@ -104,7 +108,7 @@ class _Fold:
         return value is not None and self.reach(value)
 
     def _constant(self, node: ir.Node, place: int) -> bool:
-        """Whether a constant that is added has a number for each channel, or one for all, and can be multiplied."""
+        """Whether an added constant has one number per channel, or one in total, and can be multiplied by factors."""
         array = constant(node.inputs[place])
         if array is None or array.dtype != np.float32 or -self.axis > max(array.ndim, -self.axis):
             return False
@@ -116,7 +120,7 @@ class _Fold:
         return True
 
     def _weights(self, node: ir.Node, channel_axis: int) -> bool:
-        """Whether the weights of a layer have a scale for each output channel, or are floats that it alone reads."""
+        """Whether a layer's weights have a scale per output channel, or are floats that only this layer reads."""
         value = node.inputs[1]
         if value is None or len(tuple(value.uses())) != 1:
             return False
@@ -136,7 +140,7 @@ class _Fold:
         return True
 
     def _scales(self, node: ir.Node | None, channel_axis: int) -> bool:
-        """Whether integers are multiplied by a scale for each channel, which takes the factor up."""
+        """Whether the node dequantizes integers with a scale per channel, into which the factors are multiplied."""
         if node is None or not is_standard(node, "DequantizeLinear") or integer(node, "block_size", 0):
             return False
         scale, integers = constant(node.inputs[1]), constant(node.inputs[0])
@@ -160,7 +164,7 @@ class _Fold:
         return True
 
     def _normalization(self, node: ir.Node) -> bool:
-        """Whether the parameters of a normalization stand along the axis of the factors, and can be multiplied."""
+        """Whether the parameters of a normalization run along the axis of the factors, and can be multiplied."""
         if node.op_type == "LayerNormalization":
             along = self.axis == -1 and integer(node, "axis", -1) == -1
         else:

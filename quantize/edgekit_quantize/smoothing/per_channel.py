@@ -1,13 +1,14 @@
-"""One scale a channel for activations whose channels never mix.
+"""One scale per channel for activations whose channels never mix.
 
-A depthwise convolution computes every channel from itself alone, so each may have integers of its own size: the tensor
-is divided by the channel's scale, rounded with one zero point for all, and the weights behind take the scale up. (One
-zero point, because the zeros that pad a convolution must be the same integer in every channel.)
+A depthwise convolution computes each output channel from one input channel, so each input channel may have its own
+scale: the tensor is divided by the channels' scales, rounded with one zero point for all channels, and the weights of
+the convolution are multiplied by the scales. (One zero point, because the zeros that pad a convolution must be the same
+integer in every channel.)
 
-Each channel gets the scale with the least mean squared error, of rounding and of clipping together, as in Choukroun
-et al., Low-bit Quantization of Neural Networks for Efficient Inference (ICCVW 2019), section 3; the zero point is the
-one with the least error of the layer's output, which is the sum of the channels' errors, each times the power of its
-weights.
+Each channel gets the scale with the least mean squared error of rounding and clipping together, as in Choukroun
+et al., Low-bit Quantization of Neural Networks for Efficient Inference (ICCVW 2019), section 3. The zero point is the
+one with the least error of the layer's output: the sum of the channels' errors, each times the sum of the squares of
+the channel's weights.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from edgekit_quantize.settings import Preparation
 from edgekit_quantize.smoothing.readers import agreed, sole_readers
 
 SHRINKS = np.geomspace(1.0, 0.08, 16)
-"""The parts of a channel's full range that are tried."""
+"""The fractions of a channel's full range that are tried as its clipping range."""
 ZERO_STEP = 16
 FINE_ZERO_STEP = 4
-"""The step between the integers that are tried as zero point; then those around the best are tried."""
+"""The step between the integers that are tried as zero point at first, and then around the best of them."""
 LITTLE_LOST = 1.26
-"""The zero point is 0 where the error grows by at most this factor: 1 dB."""
+"""Signed integers with the zero point 0 are used if they increase the error by at most this factor: 1 dB."""
 
 
 def by_channel(plans: Sequence[Plan]) -> dict[str, list[Layer]]:
-    """The tensors that get a scale a channel, each with its readers: every plan that quantizes one wants that."""
+    """The tensors that get a scale per channel, each with its readers: every plan that quantizes them wants it."""
     return agreed(plans, _wanted)
 
 
@@ -50,12 +51,12 @@ def _wanted(plan: Plan) -> dict[str, list[Layer]]:
 
 
 def channel_scales(histogram: ChannelHistogram, readers: Iterable[Layer], preparation: Preparation) -> ChannelScales:
-    """The scales of least error.
+    """The scales, the zero point and the integer type with the least error.
 
     Args:
-        histogram: What the tensor's channels held.
-        readers: The depthwise convolutions that read it.
-        preparation: The integer type, and whether its middle has to stand for 0.
+        histogram: The histogram of each of the tensor's channels.
+        readers: The depthwise convolutions that read the tensor.
+        preparation: Gives the integer type, and whether the zero point must be its middle.
     """
     dtype = TYPES[preparation.activations]
     channels = len(histogram.counts)
@@ -87,7 +88,7 @@ def _zeros(tails: _Tails, dtype: IntegerType, preparation: Preparation) -> Itera
 
 
 def _least(tails: _Tails, zeros: Iterable[int], dtype: IntegerType, power: np.ndarray) -> _Scales:
-    """What has the least error of the layers' output, of the scales for these zero points."""
+    """The scales for the zero point, among these, with the least error of the layers' output."""
     return min((_scales(tails, zero, dtype) for zero in zeros), key=lambda found: float(found.error @ power))
 
 
@@ -96,11 +97,11 @@ class _Scales:
     zero: int
     scale: np.ndarray
     error: np.ndarray
-    """``[C]`` both."""
+    """The mean squared error of each channel; ``[C]``, as is ``scale``."""
 
 
 def _scales(tails: _Tails, zero: int, dtype: IntegerType) -> _Scales:
-    """The scale of least error of every channel for a zero point."""
+    """The scale with the least error for each channel, given a zero point."""
     below, above = zero, dtype.high - dtype.low - zero
     full = np.maximum(tails.high / max(above, 1), -tails.low / max(below, 1))
     scale = full[:, None] * SHRINKS
@@ -110,30 +111,30 @@ def _scales(tails: _Tails, zero: int, dtype: IntegerType) -> _Scales:
 
 
 class _Tails:
-    """Mean squared distances of a histogram's numbers to a limit that they are beyond, from running sums."""
+    """Mean squared distances to a limit of the numbers beyond it, computed from running sums of a histogram."""
 
     def __init__(self, histogram: ChannelHistogram) -> None:
         self.low, self.high = histogram.low, histogram.high
         counts = histogram.counts
         share = counts / np.maximum(counts.sum(1, keepdims=True), 1)
         self.rounded = (1 - share[:, ZEROS].sum(1))[:, None]
-        """The share of numbers that rounding changes: 0 stays what it is. ``[C, 1]``."""
+        """The share of numbers that rounding changes, which is all but zeros; ``[C, 1]``."""
         edge = np.zeros((len(counts), 1))
         self._sums = [np.hstack([edge, np.cumsum(share * VALUES**power, axis=1)]) for power in (0, 1, 2)]
 
     def below(self, limit: np.ndarray) -> np.ndarray:
-        """For numbers under ``limit``, of shape ``[C, S]`` like the result."""
+        """The mean squared distance of numbers below ``limit``, which has the shape ``[C, S]``, as does the result."""
         place = np.searchsorted(VALUES, limit.reshape(-1)).reshape(limit.shape)
         count, total, squares = (np.take_along_axis(sums, place, 1) for sums in self._sums)
         return _square(limit, count, total, squares)
 
     def above(self, limit: np.ndarray) -> np.ndarray:
-        """For numbers over ``limit``, of shape ``[C, S]`` like the result."""
+        """The mean squared distance of numbers above ``limit``, which has the shape ``[C, S]``, as does the result."""
         place = np.searchsorted(VALUES, limit.reshape(-1), side="right").reshape(limit.shape)
         count, total, squares = (sums[:, -1:] - np.take_along_axis(sums, place, 1) for sums in self._sums)
         return _square(limit, count, total, squares)
 
 
 def _square(limit: np.ndarray, count: np.ndarray, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """The sum of ``(x - limit)^2`` from sums of 1, x and x^2."""
+    """The sum of ``(x - limit)^2``, computed from the sums of 1, x and x^2."""
     return np.asarray(np.maximum(squares - 2 * limit * total + limit**2 * count, 0.0))

@@ -1,4 +1,4 @@
-"""Which tensors can be divided by a factor a channel: those whose readers can take the factors up in their weights."""
+"""Finds the tensors that can be divided by a factor per channel: their readers can multiply weights by the factors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from edgekit_quantize.placement import Plan
 
 
 def sole_readers(plan: Plan) -> dict[str, list[Layer]]:
-    """The tensors whose integers go into quantized layers of one kind and nowhere else, each with those layers.
+    """The tensors whose integers are read only by quantized layers of one kind, each with these layers.
 
-    Their weights take up what the tensor is divided by, so nothing else may read these: the steps of an unrolled
-    recurrent layer share theirs, and each step would need a copy of its own.
+    The layers' weights are multiplied by the factors that divide the tensor, so nothing else may read the weights. The
+    steps of an unrolled recurrent layer, for example, share their weights, and each step would need its own copy.
     """
     return {
         name: found
@@ -27,11 +27,11 @@ def _have_weights_alone(found: Sequence[Layer]) -> bool:
 
 
 def agreed(plans: Sequence[Plan], wanted: Callable[[Plan], dict[str, list[Layer]]]) -> dict[str, list[Layer]]:
-    """The tensors that some plan wants divided, and every plan that quantizes them does, each with its readers.
+    """The tensors that every plan that quantizes them wants divided, each with its readers.
 
     Args:
-        plans: Plans for one graph, whose candidates share what each tensor is divided by.
-        wanted: Gives the tensors that a plan wants divided, each with its readers.
+        plans: Plans for one graph, whose candidates share the factors that each tensor is divided by.
+        wanted: Returns the tensors that a plan wants divided, each with its readers.
     """
     wishes = [wanted(plan) for plan in plans]
     return {

@@ -1,12 +1,12 @@
-"""SmoothQuant: divides an activation by a factor per channel that the weights behind it take up.
+"""SmoothQuant: divides an activation by a factor per channel, and multiplies the weights that read it by the factors.
 
 Xiao et al., SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language Models (ICML 2023),
-equation 4: ``s_j = max|X_j|^alpha / max|W_j|^(1 - alpha)``. Outliers that stand in a few channels then no longer
-coarsen the steps of all others. The paper moves the division into the LayerNorm before; here it is a Mul of its own,
-which works behind any operator, and where others read the tensor too; runtimes compute it together with the rounding.
+equation 4: ``s_j = max|X_j|^alpha / max|W_j|^(1 - alpha)``. Outliers in a few channels then no longer coarsen the
+quantization steps of all others. The paper moves the division into the LayerNorm before; here it is a separate Mul,
+which works behind any operator, and if other nodes read the tensor too; runtimes fuse it with the rounding.
 
-A division by channel serves depthwise convolutions too: :mod:`edgekit_quantize.smoothing.per_channel` chooses their
-factors.
+Activations of depthwise convolutions are divided by channel too: :mod:`edgekit_quantize.smoothing.per_channel` chooses
+their factors.
 """
 
 from __future__ import annotations
@@ -22,26 +22,30 @@ from edgekit_quantize.placement import Plan
 from edgekit_quantize.smoothing.readers import agreed, sole_readers
 
 LOUD = 8
-"""What a convolution reads is divided where its loudest channel is this many times the average one: mostly it
-is even, and the division takes time."""
+"""A convolution's input is divided if the largest magnitude of its loudest channel is at least LOUD times the mean over
+channels: most inputs are more even than that, and the division takes time."""
 QUIETEST = 2
-"""A channel that stayed below this part of the median is taken to reach it: some samples more may wake it up."""
+"""A channel whose largest magnitude is below the median divided by QUIETEST is treated as if it reached that quotient:
+further samples may bring larger numbers."""
 FEW = 64
-"""Fewer numbers of a channel than this, one for each sample behind pooling, tell little of what it reaches. Where each
-channel fills its range, a sample that reaches further saturates all of them: integers of a classifier of the direction
-of text, calibrated on 16 pages, were 8.6 dB from the outputs for 16 others, and are 13.4 dB."""
+"""With fewer than FEW numbers per channel (behind pooling, there is one per sample), the largest of them is a poor
+estimate of the channel's range. Where each channel fills its range, a sample that reaches further saturates all of
+them: the integers of a classifier of text direction, calibrated on 16 pages, had 8.6 dB on the outputs for 16 other
+pages; with QUIETEST_OF_FEW they have 13.4 dB."""
 QUIETEST_OF_FEW = 0.5
-"""In place of :data:`QUIETEST` then: inputs tell of what is louder than twice the median alone."""
+"""Used instead of :data:`QUIETEST` with fewer than FEW numbers per channel: each channel is treated as if it reached at
+least twice the median."""
 
 
 def factors(inputs: np.ndarray, weights: Iterable[np.ndarray], alpha: float, quietest: float = QUIETEST) -> np.ndarray:
-    """What to divide each channel by, float32 ``[K]`` with the geometric mean 1.
+    """The factors that divide the channels, float32 ``[K]`` with the geometric mean 1.
 
     Args:
         inputs: The largest magnitude of every input channel, ``[K]``.
         weights: Weights of every layer that reads the activation, ``[K, N]`` each.
-        alpha: How much of the difficulty moves to the weights, 0 to 1.
-        quietest: Below which part of the median a channel is taken to reach it.
+        alpha: The exponent of equation 4, 0 to 1: how much of the range's unevenness moves to the weights.
+        quietest: Channels whose magnitude is below the median divided by ``quietest`` are treated as if they reached
+            that quotient.
     """
     largest = np.max([np.abs(matrix).max(axis=1) for matrix in weights], axis=0).astype(np.float64)
     used = (inputs > 0) & (largest > 0)
@@ -57,7 +61,7 @@ def factors(inputs: np.ndarray, weights: Iterable[np.ndarray], alpha: float, qui
 def smoothable(plan: Plan) -> dict[str, list[Layer]]:
     """The tensors that the settings smooth, each with the quantized layers that read it.
 
-    A tensor can be smoothed if integers of it go into layers of one kind alone: see
+    A tensor can be smoothed if only layers of one kind read its integers: see
     :func:`edgekit_quantize.smoothing.readers.sole_readers`.
     """
     return {
@@ -78,13 +82,13 @@ def smoothing(
     counts: Mapping[str, int],
     alphas: Mapping[str, float],
 ) -> dict[str, Smoothing]:
-    """Factors for tensors.
+    """The smoothing factors, by tensor; tensors that were not observed, or need no division, are left out.
 
     Args:
-        tensors: The layers that read each.
-        largest: The largest magnitude of every channel of each that samples brought forth.
-        counts: How many numbers of each channel there were.
-        alphas: How much of the difficulty moves into the weights, by kind of layer.
+        tensors: The layers that read each tensor.
+        largest: The largest magnitude of every channel that was observed on samples, by tensor.
+        counts: How many numbers per channel were observed, by tensor.
+        alphas: The exponent ``alpha`` of :func:`factors`, by kind of layer.
     """
     found = {}
     for name, readers in tensors.items():
