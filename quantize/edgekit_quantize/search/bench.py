@@ -25,12 +25,13 @@ from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.written import Written
 
 AT_ONCE = 2
-"""How many candidates are built, loaded and timed at once: runtimes do most of it outside of Python, and models take
+"""How many candidates are built, loaded and timed at once: runtimes do most of this outside of Python, and models take
 memory."""
 TIMED_SIZES = 3
-"""On samples of how many sizes candidates are timed at most: what is faster on short ones may be slower on others."""
+"""The maximum number of sample sizes on which candidates are timed: the fastest on short samples may not be the fastest
+on long ones."""
 NOISE = 0.05
-"""Two latencies that differ by less than this share are the same: the machine's own noise is as large."""
+"""Latencies that differ by less than this share count as equal: the machine's noise is as large."""
 
 
 @dataclass
@@ -42,13 +43,13 @@ class Trial:
     written: Written
     score: Score
     latency_ms: float | None = None
-    """The mean over samples of different sizes (:data:`TIMED_SIZES`)."""
+    """The latency in milliseconds: the mean over samples of different sizes (:data:`TIMED_SIZES`)."""
     float_ms: float | None = None
-    """Latency of the float model, measured in turns with it."""
+    """The float model's latency in milliseconds, measured in turns with the candidate's."""
     spread: float = 0.0
-    """How far the turns of a model were from agreeing (:attr:`edgekit_quantize.search.timing.Latencies.spread`)."""
+    """How much the turns of a model disagreed (:attr:`edgekit_quantize.search.timing.Latencies.spread`)."""
     speedup_interval: Interval | None = None
-    """Where :attr:`speedup` lies, as far as turns tell; None where it was not timed."""
+    """The interval of :attr:`speedup` by the measured turns; None if the candidate was not timed."""
     size: int = 0
     """Bytes of the weights, scales and zero points."""
     float_size: int = 0
@@ -56,25 +57,26 @@ class Trial:
 
     @property
     def is_smaller(self) -> bool:
-        """Whether it takes enough less room than the float model (:func:`edgekit.quantizer.is_smaller`)."""
+        """Whether the candidate is sufficiently smaller than the float model (:func:`edgekit.quantizer.is_smaller`)."""
         return is_smaller(self.size, self.float_size, multiplies_integers=bool(self.written.quantized))
 
     @property
     def has_no_weights(self) -> bool:
-        """Whether there was nothing to make smaller, as in trees, whose numbers are their nodes' attributes."""
+        """Whether there are no weights to make smaller, as in tree ensembles, whose numbers are node attributes."""
         return self.size == self.float_size == 0
 
     @property
     def speedup(self) -> float:
-        """Float latency over this one's; 1 where neither was measured."""
+        """The float model's latency over the candidate's; 1 if they were not measured."""
         return self.float_ms / self.latency_ms if self.latency_ms and self.float_ms else 1.0
 
     @property
     def is_slower(self) -> bool:
-        """Whether it takes longer than float.
+        """Whether the candidate takes longer than float.
 
-        One that stores its weights in integers and computes in float has as much to compute: it gets the benefit of the
-        doubt where the machine was too busy to tell. Integers take longer than floats on many processors.
+        A candidate that stores weights as integers and computes in float has as much to compute as float, so it gets
+        the benefit of the doubt on a busy machine. One that computes with integers does not: on many processors these
+        take longer than floats.
         """
         in_doubt = 0.0 if self.written.quantized else self.spread
         return self.speedup * (1 + in_doubt) < 1 - NOISE
@@ -112,15 +114,15 @@ to."""
 
 @dataclass
 class Bench:
-    """What candidates are judged with."""
+    """Opens, scores and times candidates."""
 
     judge: Judge
     float_model: Model
-    """What candidates were made from."""
+    """The float model that candidates were made from."""
     original: Runner | None
-    """Executes the float model where latency counts; None where it does not."""
+    """Executes the float model if latency counts; None if it does not."""
     left_out: Callable[[], Iterable[Reference]] | None = None
-    """Gives samples that candidates are not scored on at first, with the float model's answers."""
+    """Returns samples that candidates are not scored on at first, with the float model's answers."""
     executor: Executor | None = None
     """Scores candidates in other processes; None scores them here."""
     progress: Step | None = None
@@ -128,20 +130,25 @@ class Bench:
     failures: dict[str, str] = field(default_factory=dict)
     """Why candidates, by name, cannot be built, loaded or run."""
     nearest: Trial | None = None
-    """The one that has lost the least so far."""
+    """The trial that has lost the least so far."""
     _open_still: dict[int, Runner] = field(default_factory=dict)
-    """What executes the candidates that were measured last, by the identity of their models."""
+    """The open runners of the candidates that were measured last, by the ``id`` of their models."""
 
     def measured(
         self, candidates: Sequence[Candidate], max_drop: float = math.inf, *, as_quick_as: Trial | None = None
     ) -> list[Trial]:
-        """The candidates, scored by the executor's workers where there is one, else here, and timed where that counts.
+        """Measures candidates: scores them, in the executor's workers if there are any, and times them if that counts.
 
-        The scores are those of the setting in which they are timed; :meth:`complete` judges one in the others.
-        Those that lose more than ``max_drop`` are not timed. Those that are timed are opened together and scored side
-        by side, which reads the samples once, and stay open for :meth:`complete` until others are; those that are not
-        timed are opened one at a time. Those that cannot be built, loaded or run are left out, and noted in
-        :attr:`failures`. Where they execute the operations of ``as_quick_as``, which was timed, its times are theirs.
+        The scores are those of the setting in which candidates are timed; :meth:`complete` scores one in the other
+        settings. Candidates that lose more than ``max_drop`` are not timed. If latency counts, candidates are opened
+        together and scored together, which reads the samples once, and stay open for :meth:`complete` until the next
+        call; else they are opened one at a time. Candidates that cannot be built, loaded or run are left out, and noted
+        in :attr:`failures`.
+
+        Args:
+            candidates: The candidates.
+            max_drop: The largest loss with which a candidate is timed.
+            as_quick_as: A timed trial whose operations the candidates execute, so that its latencies are theirs too.
         """
         self.close()
         models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
@@ -183,7 +190,7 @@ class Bench:
         return trials
 
     def time_again(self, trials: Sequence[Trial]) -> None:
-        """Measure the latencies of candidates once more, for longer."""
+        """Measure the latencies of candidates again, in more rounds."""
         if self.original is None:
             return
         self.close()
@@ -193,9 +200,9 @@ class Bench:
             self._time(self.original, timed, MORE_ROUNDS, MORE_ROUNDS)
 
     def complete(self, trial: Trial) -> bool:
-        """Judge a candidate in all settings that are missing, and on the samples left out where little is counted.
+        """Score a candidate in the missing settings, and on the samples left out if it was scored on few decisions.
 
-        False where it cannot be opened or run in one of them.
+        Returns False if the candidate cannot be opened or run in one of the settings.
         """
         if trial.score.complete:
             return True
@@ -210,7 +217,7 @@ class Bench:
         return True
 
     def close(self) -> None:
-        """Close what is open of the candidates that were measured last."""
+        """Close the open runners of the candidates that were measured last."""
         self._open_still.clear()
 
     def _open(self, model: Model) -> Runner | CandidateError:
@@ -226,7 +233,7 @@ class Bench:
         rounds: int = ROUNDS,
         settled_rounds: int = SETTLED_ROUNDS,
     ) -> None:
-        """Measure latencies, in turns with the float model's; nothing else of this program runs beside them."""
+        """Measure latencies in turns with the float model's; nothing else of this program runs at the same time."""
         self._tell("timing candidates", 0, 0)
         feeds = self.judge.scorer.references.of_sizes(TIMED_SIZES)
         runners = [timed_of(runner) for runner in (original, *(runner for _, runner in timed))]

@@ -1,4 +1,4 @@
-"""Whether a model's first output is a choice between classes, by its graph and by what the float model answers."""
+"""Tells whether a model's first output is a choice between classes, by its graph and the float model's answers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from edgekit_quantize.calibration.references import References
 from edgekit_quantize.graph.nodes import is_standard
 
 FORMS = ("Cast", "DequantizeLinear", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators that hand on all numbers of their first input, in another form."""
+"""Operators that pass on all numbers of their first input, in another shape or type."""
 _BIAS = 2
-"""Which input of a convolution is its bias."""
+"""The index of a convolution's bias among its inputs."""
 _RANK_OF_ROWS = 2
-"""Up to this rank an output may be the features of a sample."""
+"""An output of at most this rank may be a sample's features, and not words at positions."""
 
 
 def decides(graph: ir.Graph) -> bool:
     """Whether the first output is a choice between classes.
 
-    Softmax, ArgMax, and what a Gemm, or a MatMul with a bias, gives.
+    This holds for the output of a Softmax, LogSoftmax, ArgMax or Gemm, of a MatMul with a bias, and of a convolution
+    with a bias whose output has one position.
     """
     if not graph.outputs:
         return False
@@ -35,9 +36,9 @@ def decides(graph: ir.Graph) -> bool:
 
 
 def decides_by_product(output: ir.Value) -> bool:
-    """Whether an output is what a Gemm, or a MatMul with a bias, gives: logits, if its numbers may be scores.
+    """Whether an output is computed by a Gemm or by a MatMul with a bias: logits, if its numbers may be scores.
 
-    A convolution of one place with a bias is such a product.
+    A convolution with a bias whose output has one position is such a product.
     """
     node = _maker(output)
     if node is None or not _has_classes(output):
@@ -49,17 +50,17 @@ def decides_by_product(output: ir.Value) -> bool:
 
 
 def _is_of_one_place(node: ir.Node) -> bool:
-    """Whether it is a convolution with a bias whose output has one place: a product of what was pooled before."""
+    """Whether the node is a convolution with a bias whose output has one position, as behind global pooling."""
     shape = node.outputs[0].shape
     has_bias = is_standard(node, "Conv") and len(node.inputs) > _BIAS and node.inputs[_BIAS] is not None
     return has_bias and shape is not None and all(size == 1 for size in list(shape)[2:])
 
 
 def tells_words(model: Model) -> bool:
-    """Whether the first output is a choice between words, at each position: a language model's.
+    """Whether the first output is a choice between words at each position, as that of a language model.
 
-    It holds a product of matrices, with a number for each row of the table that an input's ids are looked up in. That
-    such a product has no bias tells nothing: few decoders have one.
+    The output is a matrix product with one number for each row of the table in which an input's ids are looked up. A
+    bias is not required, as few decoders have one.
     """
     output = model.graph.outputs[0] if model.graph.outputs else None
     shape = None if output is None else output.shape
@@ -75,7 +76,7 @@ def tells_words(model: Model) -> bool:
 
 
 def _maker(output: ir.Value) -> ir.Node | None:
-    """The node that made an output's numbers, in front of those that hand them on."""
+    """The node that computes an output's numbers, before nodes that only pass them on."""
     node = output.producer()
     while node is not None and is_standard(node, *FORMS):
         value = node.inputs[0]
@@ -89,11 +90,11 @@ def _has_classes(value: ir.Value) -> bool:
 
 
 def has_decisions(references: References, decision: Decision, output: str | None = None) -> bool:
-    """Whether something is decided in one of the float model's outputs, the first if none is named.
+    """Whether one of the float model's outputs decides something; the first output if none is named.
 
-    It may hold amounts instead, a few quantities of which the same one is always the largest, or that have scales of
-    their own, or a table in each of whose rows it is, or probabilities by which nearly all samples are of one class, as
-    few orders are frauds: a bundle of such is judged by what varies between samples
+    It may hold amounts instead: a few quantities of which the same one is always the largest, also in each row of a
+    table, or quantities on different scales. Or it may hold probabilities by which nearly all samples are of one class,
+    as few orders are frauds. Such outputs are judged by what varies between samples
     (:meth:`edgekit.comparison.numbers.columns.Columns.centred_db`).
     """
     count, columns = _gathered(references, decision, output)
@@ -106,7 +107,7 @@ def has_decisions(references: References, decision: Decision, output: str | None
 def only_ranks(references: References, decision: Decision) -> bool:
     """Whether the float model's first output holds probabilities by which nearly all samples are of one class.
 
-    What is left of them is the order of the samples, which neither labels nor decisions tell.
+    Their remaining information is the ranking of the samples, which neither labels nor decisions show.
     """
     count, columns = _gathered(references, decision)
     return count.says_little and columns.are_shares and columns.centred_db(shares_decide=False) is not None

@@ -1,8 +1,8 @@
-"""What outputs decide that stand beside the one that candidates are judged by.
+"""Decisions of further outputs (heads), other than the one that the metric is computed from.
 
-Heads of one network choose between classes each: the digits of a code, the root and the bass of a chord, the face
-beside its box, the parity beside the digit. Each has the whole budget: a candidate that loses one of them is no better
-for keeping the others.
+Several heads of one network may each choose between classes: the digits of a code, the root and the bass of a chord,
+the face class beside its box, the parity beside the digit. Each head has the whole budget: a candidate that loses one
+of them is no better for keeping the others.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from edgekit_quantize.search.margins import FEW_DECISIONS, Margins, share_kept
 from edgekit_quantize.search.score import HeadKept
 
 _CHOOSING = ("ArgMax", "LogSoftmax", "Sigmoid", "Softmax")
-"""Operators behind which the decision is that of what they read."""
+"""Operators whose output has the same decision as their input."""
 
 
 def choices_beside(graph: ir.Graph, decisions: Mapping[str, Decision | None]) -> dict[str, Decision]:
-    """The outputs behind the first that the graph tells to choose between classes.
+    """The outputs after the first that choose between classes according to the graph.
 
-    Weights of an attention are made by a Softmax as well; a product reads them.
+    Attention weights, which are also computed by a Softmax, are excluded: a product reads them.
 
     Args:
-        graph: The model's.
-        decisions: What decides in its outputs (:func:`edgekit.comparison.decisions.told.decisions_of`).
+        graph: The model's graph.
+        decisions: The decision of each output (:func:`edgekit.comparison.decisions.told.decisions_of`).
     """
     found = {}
     for output in graph.outputs[1:]:
@@ -44,12 +44,12 @@ def choices_beside(graph: ir.Graph, decisions: Mapping[str, Decision | None]) ->
 
 
 def heads_of(graph: ir.Graph, decisions: Mapping[str, Decision | None]) -> dict[str, Decision]:
-    """All outputs that may decide: those that the graph tells, yes and no, tags, and products with a bias.
+    """All outputs that may decide: classes known from the graph, yes/no answers, tags, and products with a bias.
 
-    Where a Softmax or an ArgMax tells some outputs to be classes, a product beside them is none: a box, say.
+    If a Softmax or an ArgMax marks some outputs as classes, an output of a mere product is not one: it may be a box.
 
     Args:
-        graph: The model's.
+        graph: The model's graph.
         decisions: See :func:`choices_beside`.
     """
     told = {
@@ -69,10 +69,10 @@ def heads_of(graph: ir.Graph, decisions: Mapping[str, Decision | None]) -> dict[
 
 
 def signals_of(graph: ir.Graph, decisions: Mapping[str, Decision | None]) -> list[str]:
-    """The outputs of floats that are judged by their signal where they are no heads: all but weights of an attention.
+    """The float outputs that the graph does not mark as classes; they are judged by their signal unless they are heads.
 
     Args:
-        graph: The model's.
+        graph: The model's graph.
         decisions: See :func:`choices_beside`.
     """
     told = {name for name, each in decisions.items() if each is not None and each.told}
@@ -81,18 +81,18 @@ def signals_of(graph: ir.Graph, decisions: Mapping[str, Decision | None]) -> lis
 
 
 def choosing_like(graph: ir.Graph, name: str) -> set[str]:
-    """The outputs that tell the same choice as one of them: logits, their softmax, and the largest one's number.
+    """The outputs with the same decision as a given one: logits, their softmax, and the index of the largest.
 
     Args:
-        graph: The model's.
-        name: One of its outputs.
+        graph: The model's graph.
+        name: The name of one of its outputs.
     """
     roots = {str(output.name): _root(output) for output in graph.outputs}
     return {other for other, root in roots.items() if root is roots.get(name)}
 
 
 def is_first_made_into(graph: ir.Graph, outputs: Mapping[str, Decision]) -> bool:
-    """Whether one of the outputs is the first one's own: probabilities beside the logits that they are made of."""
+    """Whether one of the outputs is computed from the first one alone, as probabilities from logits."""
     first = graph.outputs[0]
     for output in graph.outputs:
         value: ir.Value | None = output if output.name in outputs else None
@@ -109,9 +109,9 @@ def is_decided(references: References, decision: Decision, output: str) -> bool:
     """Whether the float model decides something in an output that is a head.
 
     Args:
-        references: Samples with its answers; at least one.
-        decision: What decides in the output.
-        output: Its name.
+        references: Samples with the float model's answers; at least one.
+        decision: The decision in the output.
+        output: The output's name.
     """
     count = DecisionCount(decision)
     for reference in references.answers():
@@ -122,32 +122,32 @@ def is_decided(references: References, decision: Decision, output: str) -> bool:
 
 
 class ChoicesKept:
-    """Counts, output by output, how many decisions are the float model's.
+    """Counts, output by output, how many decisions equal the float model's.
 
     Args:
-        decisions: What decides, by output.
+        decisions: The decision in each output, by name.
     """
 
     def __init__(self, decisions: Mapping[str, Decision]) -> None:
         self._heads = {name: _Head(decision) for name, decision in decisions.items()}
 
     def add(self, expected: Arrays, found: Arrays) -> None:
-        """Takes the outputs for one more sample."""
+        """Adds the outputs for one more sample."""
         for name, head in self._heads.items():
             head.add(expected[name], np.asarray(found[name]))
 
     def kept(self, of_numbers: float = 1.0) -> dict[str, HeadKept]:
-        """What each output keeps, by name; those of which nothing was counted are left out.
+        """What is kept of each output, by name; outputs with nothing counted are left out.
 
         Args:
-            of_numbers: What all outputs of numbers of classes keep together. Of few, each keeps no more: nothing tells
-                how near they are to changing.
+            of_numbers: The share of class indices that all outputs of such indices keep together. It limits the share
+                of each of them if it has few: class indices do not show how near a decision is to changing.
         """
         return {name: found for name, head in self._heads.items() if (found := head.kept(of_numbers)) is not None}
 
     @property
     def of_numbers(self) -> tuple[int, int]:
-        """How many numbers of classes changed, of how many, of all outputs that hold such."""
+        """The number of class indices that changed and their total, over all outputs that hold class indices."""
         numbers = [each for head in self._heads.values() if (each := head.of_numbers) is not None]
         return sum(each.changed for each in numbers), sum(each.positions for each in numbers)
 
@@ -163,7 +163,7 @@ class _Head:
 
     @property
     def of_numbers(self) -> _Changes | None:
-        """What changed of numbers of classes; None of other outputs."""
+        """The changes of class indices; None if the output holds no class indices."""
         return self._largest if self._decision.by is DecidedBy.NUMBER else None
 
     def add(self, expected: np.ndarray, found: np.ndarray) -> None:
@@ -176,7 +176,7 @@ class _Head:
         elif self._decision.by is DecidedBy.LARGEST:
             along = [np.moveaxis(array, self._decision.axis, -1) for array in (expected, found)]
             largest = [array.argmax(-1) for array in along]
-            if self._decision.independent:  # which of several tags that are there is the largest may be anything
+            if self._decision.independent:  # among several tags that are present, any may be the largest
                 some = may_be_there(*along)
                 self._largest.add(*(each[some] for each in largest))
             else:
@@ -186,10 +186,10 @@ class _Head:
             self._answers.add(expected, found)
 
     def kept(self, of_numbers: float) -> HeadKept | None:
-        """The share that is kept, of largest entries or of yes and no, whichever is less; None of nothing.
+        """The share of largest entries or of yes/no answers that is kept, whichever is less; None if none was counted.
 
         Args:
-            of_numbers: What all outputs of numbers of classes keep together.
+            of_numbers: See :meth:`ChoicesKept.kept`.
         """
         kinds = [each for each in (self._largest.kept(), self._answers.kept()) if each is not None]
         if self._has_other_shape:
@@ -204,7 +204,7 @@ class _Head:
 
 
 class _Changes:
-    """How many positions are others."""
+    """Counts the positions at which the decision changed."""
 
     def __init__(self) -> None:
         self.positions = self.changed = 0
@@ -221,7 +221,7 @@ class _Changes:
 
 
 class _Answers:
-    """How often yes and no change, of the one that is rarer in the float model (:class:`DecisionCount`)."""
+    """Counts changed yes/no answers relative to the float model's rarer answer (:class:`DecisionCount`)."""
 
     def __init__(self) -> None:
         self._answers = np.zeros((2, 2), int)
@@ -245,7 +245,7 @@ def _is_multiplied(output: ir.Value) -> bool:
 
 
 def _root(output: ir.Value) -> object:
-    """What an output's decision is that of: behind what hands numbers on or keeps the largest where it is."""
+    """The node or value that determines an output's decision, before operators that keep its largest entry in place."""
     value: ir.Value = output
     while (
         (node := value.producer()) is not None and is_standard(node, *_CHOOSING, *FORMS) and node.inputs[0] is not None

@@ -1,7 +1,7 @@
-"""Which layers of a quantized model go back to float.
+"""Chooses the layers of a quantized model that go back to float.
 
-Of layers that compute with integers, those that leave little enough noise and cost the least; of layers whose weights
-are only stored as integers, those with the largest errors.
+Of the layers that compute with integers, this is the cheapest set that reduces the noise sufficiently; of the layers
+whose weights are only stored as integers, those with the largest errors.
 """
 
 from __future__ import annotations
@@ -13,34 +13,39 @@ from typing import NamedTuple
 import numpy as np
 
 MUCH_WORK = 0.03
-"""A share of the multiplications of all layers, :data:`OVERHEAD` included."""
+"""The difference in work, including :data:`OVERHEAD`, that counts as much: a share of all layers' multiplications."""
 NOISE_STEPS = 4000
-"""Into how many steps noise is divided where layers are chosen."""
+"""The number of steps into which the noise is discretized for the choice of layers."""
 OVERHEAD = 0.01
-"""What a layer in float costs beside its multiplications, as a share of those of all layers: numbers are turned into
-integers and back around it."""
+"""The cost of a layer in float in addition to its multiplications, as a share of the multiplications of all layers:
+numbers are converted to integers and back around it."""
 
 
 class LayerNoise(NamedTuple):
-    """What a layer that computes with integers does to the outputs, and what it costs in float."""
+    """The noise that a layer that computes with integers adds to the outputs, and its cost in float."""
 
     noise: float
-    """Power that rounding its inputs adds to the outputs, in any unit."""
+    """The power that rounding its inputs adds to the outputs, in any unit."""
     work: float
-    """Multiplications."""
+    """The number of its multiplications."""
 
 
 class StoredCosts(NamedTuple):
-    """What it costs to store the weights of layers in float, by name, in the order in which they go back to float."""
+    """The costs of storing layers' weights in float, by name, in the order in which layers go back to float."""
 
     by_error: Mapping[str, float]
-    """1 for each layer, the largest error first."""
+    """The cost 1 for each layer, the largest error first."""
     by_size: Mapping[str, float]
-    """Numbers of each; the largest error for its size first."""
+    """The number of weights of each layer, the largest error relative to its size first."""
 
 
 def spares_much_work(noises: Mapping[str, LayerNoise], aims: tuple[float, float]) -> bool:
-    """Whether far fewer multiplications are in float where the first of two shares of the noise is left."""
+    """Whether far fewer multiplications are in float with the first remaining share of the noise than with the second.
+
+    Args:
+        noises: The noise and the cost in float of each layer.
+        aims: Two shares of the noise that remain at most, the larger one first.
+    """
     total = sum(each.work for each in noises.values())
     few, more = (
         sum(noises[name].work + OVERHEAD * total for name in cheapest_in_float(noises, aim)[0]) for aim in aims
@@ -49,9 +54,10 @@ def spares_much_work(noises: Mapping[str, LayerNoise], aims: tuple[float, float]
 
 
 def cheapest_in_float(noises: Mapping[str, LayerNoise], left: float) -> tuple[list[str], float]:
-    """The layers that cost the least in float and leave at most a share of the noise, and what is left.
+    """The cheapest layers in float that leave at most the share ``left`` of the noise, and the share that remains.
 
-    The knapsack problem's other half: what is taken has to reach a sum, by dynamic programming over steps of the noise.
+    This is the covering version of the knapsack problem: the noise of the chosen layers has to reach a sum. It is
+    solved by dynamic programming over steps of the noise.
     """
     total = sum(each.noise for each in noises.values())
     if not total:
@@ -59,7 +65,7 @@ def cheapest_in_float(noises: Mapping[str, LayerNoise], left: float) -> tuple[li
     overhead = OVERHEAD * sum(each.work for each in noises.values())
     steps = {name: int(each.noise / total * NOISE_STEPS) for name, each in noises.items()}
     goal = min(max(0, math.ceil(round((1 - left) * NOISE_STEPS, 6))), sum(steps.values()))
-    costs = np.full(goal + 1, np.inf)  # of layers that take away at least this number of steps
+    costs = np.full(goal + 1, np.inf)  # least cost of layers that remove at least this number of steps
     costs[0] = 0.0
     takes = {}
     for name, each in noises.items():
@@ -74,7 +80,7 @@ def cheapest_in_float(noises: Mapping[str, LayerNoise], left: float) -> tuple[li
 
 
 def first_in_float(costs: Mapping[str, float], share: float) -> list[str]:
-    """The layers in front whose costs are a share of the sum of all, without those of which less than half fits in."""
+    """The first layers whose costs make up a share of the total; layers of which less than half fits are skipped."""
     left = share * sum(costs.values())
     chosen = []
     for layer, cost in costs.items():

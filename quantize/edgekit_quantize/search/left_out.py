@@ -1,4 +1,4 @@
-"""Samples that had no room among the kept ones, which a candidate that would ship is judged by too."""
+"""Samples that did not fit among the kept ones; a candidate that would ship is scored on them too."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from edgekit_quantize.search.scoring import Run
 
 @dataclass
 class LeftOut:
-    """The samples with the float model's answers, each computed once as far as :data:`KEPT_BYTES` of them have room."""
+    """The samples with the float model's answers; up to :data:`KEPT_BYTES` of answers are kept after the first use."""
 
     references: References
     """Knows which samples are not kept."""
     opened: Callable[[], Run]
-    """Opens the float model, where an answer is missing."""
+    """Opens the float model if an answer is missing."""
     padding: Padding | None = None
-    """Positions that are not judged."""
+    """Positions that are not scored."""
     _answers: dict[int, Arrays] = field(default_factory=dict, init=False)
     _room: int = field(default_factory=lambda: KEPT_BYTES, init=False)
 

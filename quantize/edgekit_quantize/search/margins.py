@@ -1,8 +1,8 @@
-"""How many decisions a candidate is to be expected to change, where the samples are too few to count them.
+"""Estimates how many decisions a candidate changes if there are too few samples to count them.
 
-A decision changes where the noise between its two largest entries is more than what lies between them. Of 40 samples
-one more that changes is 2.5 %, and of many candidates some change none by luck; how near the decisions are to changing
-is known of every sample.
+A decision changes if the noise of the difference between its two largest entries exceeds that difference (the margin).
+Of 40 samples, one more that changes is 2.5 %, and among many candidates some change none by chance. The margin,
+however, is known for every sample.
 """
 
 from __future__ import annotations
@@ -14,31 +14,32 @@ import numpy as np
 from edgekit.comparison.decisions.shared import beyond_luck
 
 FEW_DECISIONS = 500
-"""One of 500 is a fifth of the usual budget of 1 %."""
+"""With fewer decisions, the kept share is estimated from margins; one of 500 is a fifth of the usual budget of 1 %."""
 ENOUGH_DECISIONS = 16
-"""Of fewer, half of which tell the deviation of the noise, those count that changed."""
+"""With fewer decisions, changes are counted: the noise's deviation is estimated from half of the decisions, which then
+are too few."""
 LEAST_PROBABILITY = 1e-7
-"""Smaller ones are rounding."""
+"""Smaller probabilities are replaced by this one: they are rounding errors."""
 SUM_TOLERANCE = 1e-3
 LARGEST_RATIO = 10.0
-"""Of a deviation to the mean margin; beyond it decisions are no better than chance."""
+"""The limit of the ratio of the deviation to the mean margin; beyond it, decisions are no better than chance."""
 NEAREST = 4
-"""How many of the smallest margins tell how dense margins are near nothing."""
+"""The number of the smallest margins from which the density of margins near 0 is estimated."""
 
 
 class Margins:
-    """Margins between the largest entries of the float model's decisions, and what a candidate makes of them."""
+    """Margins between the two largest entries of the float model's decisions, and a candidate's noise on them."""
 
     def __init__(self) -> None:
         self._margins: list[np.ndarray] = []
         self._noises: list[np.ndarray] = []
 
     def add(self, expected: np.ndarray, found: np.ndarray) -> None:
-        """Takes the outputs for one more sample, ``[..., classes]`` of one shape."""
+        """Adds the outputs for one more sample; both are ``[..., classes]``, of the same shape."""
         if expected.shape[-1] < 2:
             return
         right, made = (array.reshape(-1, array.shape[-1]).astype(np.float64) for array in (expected, found))
-        if _are_probabilities(right):  # the noise of their logarithms does not shrink where one of them is near 1
+        if _are_probabilities(right):  # unlike theirs, the noise of their logarithms does not shrink if one is near 1
             right, made = (np.log(np.maximum(array, LEAST_PROBABILITY)) for array in (right, made))
         rows = np.arange(len(right))
         second, first = np.argpartition(right, -2, axis=-1)[:, -2:].T
@@ -48,14 +49,14 @@ class Margins:
 
     @property
     def count(self) -> int:
-        """Of how many decisions margins are known."""
+        """The number of decisions whose margins are known."""
         return sum(len(each) for each in self._margins)
 
     def expected_of_these(self, decisions: float = 1.0) -> float:
         """The share of decisions that stay, if noise is normal and margins are those of the samples.
 
-        The mean of ``Phi(margin / deviation)``, with the deviation that :meth:`expected_agreement` takes. Where a model
-        is sure of all of its decisions, few margins are as small as in an exponential law.
+        The mean of ``Phi(margin / deviation)``, with the deviation of :meth:`expected_agreement`. If a model is sure of
+        all of its decisions, fewer margins are small than in an exponential distribution.
 
         Args:
             decisions: See :meth:`expected_agreement`.
@@ -70,7 +71,7 @@ class Margins:
         return float(np.mean([0.5 * math.erfc(-each / deviation / math.sqrt(2)) for each in margins]))
 
     def expected_of_the_nearest(self, decisions: float = 1.0) -> float:
-        """The share of decisions that stay, if noise is normal and margins are as dense as up to the fourth smallest.
+        """The share of decisions that stay, for normal noise and the density of the NEAREST smallest margins.
 
         ``(k - 1) / m`` is the unbiased estimate of a density whose k-th smallest value is ``m``, and the integral of
         ``Phi(-margin / deviation)`` over a density of 1 is ``deviation / sqrt(2 pi)``.
@@ -88,22 +89,23 @@ class Margins:
         return 1 - min(0.5, changed / len(margins))
 
     def _deviation(self, decisions: float) -> float:
-        """The standard deviation of the noise, of half as many as there are decisions, the nearest to changing."""
+        """The standard deviation of the noise on the half of the decisions that are nearest to changing."""
         margins, noises = np.concatenate(self._margins), np.concatenate(self._noises)
         half = math.ceil(len(margins) * decisions / 2)
         near = np.argsort(margins, kind="stable")[: max(half, min(ENOUGH_DECISIONS, (len(margins) + 1) // 2))]
         return math.sqrt(float(np.mean(np.square(noises[near]))))
 
     def expected_agreement(self, decisions: float = 1.0) -> float:
-        """The share of decisions that stay, if noise is normal and margins are as often small as in an exponential law.
+        """The share of decisions that stay, if noise is normal and margins are exponentially distributed.
 
-        With a deviation of ``a`` mean margins, ``1/2 - exp(a^2 / 2) erfc(a / sqrt(2)) / 2`` of them change: the
-        integral of ``Phi(-margin / deviation)`` over the law, whose mean is taken from the median. The deviation is
-        that of the half of the decisions that are nearest to changing: noise may grow with the margin.
+        With a deviation of ``a`` mean margins, ``1/2 - exp(a^2 / 2) erfc(a / sqrt(2)) / 2`` of the decisions change:
+        the integral of ``Phi(-margin / deviation)`` over the distribution, whose mean is estimated from the median. The
+        deviation is that of the half of the decisions that are nearest to changing, since noise may grow with the
+        margin.
 
         Args:
-            decisions: The share of those with a margin that count as decisions: a yes of tags may be rare, and noise at
-                a thousand times as many that are sure of no says nothing of it.
+            decisions: The share of the margins that count as decisions: "yes" may be rare among tags, and the noise on
+                a thousand times as many sure "no" answers says nothing about it.
         """
         if not self._margins:
             return 1.0
@@ -118,16 +120,16 @@ class Margins:
 
 
 def share_kept(changed: int, count: int, margins: Margins, margins_each: float = 1.0) -> float:
-    """The share of decisions that are kept; of few the expected one, unless surely more change than that.
+    """The share of decisions that are kept; with few decisions the expected one, unless surely more change.
 
-    Margins tell of more than what changed: of 32 decisions of trained heads with noise on their weights, a count finds
-    more than 1 % in 39 of 100 draws where 1 to 2 % change of 300 to 597, and margins in 53.
+    Margins are more precise than counts. Of trained heads with noise on their weights, where 1 to 2 % of 300 to 597
+    decisions change, a count over 32 decisions finds more than 1 % in 39 of 100 draws, and margins do in 53.
 
     Args:
-        changed: How many changed.
-        count: Of how many.
-        margins: How near decisions are to changing.
-        margins_each: How many of these there are for each that counts.
+        changed: The number of decisions that changed.
+        count: The number of decisions.
+        margins: The margins of the decisions.
+        margins_each: The number of margins per decision that counts.
     """
     counted = 1 - changed / count
     if count >= FEW_DECISIONS:

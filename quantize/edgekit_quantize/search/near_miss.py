@@ -1,8 +1,8 @@
 """Brings candidates that lose little more than the budget into it.
 
-A near miss that computes with integers gets its weights rounded adaptively; if that is not enough, layers go back to
-float: those that leave little enough noise at the outputs and cost the least. Of a near miss that only stores weights
-as integers, layers go back to float by their errors, their weights rounded adaptively too.
+The weights of a near miss that computes with integers are rounded adaptively. If that is not enough, layers go back to
+float: the set with the least cost that reduces the noise at the outputs sufficiently. In a near miss that only stores
+weights as integers, weights are rounded adaptively, and the layers with the largest errors go back to float.
 """
 
 from __future__ import annotations
@@ -24,72 +24,74 @@ from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.written import Written
 
 LEAST_BUDGET = 1e-3
-"""Of a smaller budget the candidates in reach are those of this one; with none at all there would be none."""
+"""With a smaller budget, near misses are chosen as if it were LEAST_BUDGET; with a budget of 0 there would be none."""
 HOPELESS = 20
-"""A candidate that loses more than this multiple of the budget is not brought back by a few layers in float."""
+"""A candidate that loses more than HOPELESS times the budget is not a near miss: a few layers in float cannot bring it
+into the budget."""
 RESCUE_SLOWER = 0.1
-"""Of near misses that are slower by less than this share the one that has lost the least is brought into the budget; if
-several have lost the same, the one with the least error: it keeps more of its layers."""
+"""Among near misses that are slower than the fastest by less than this share, the one that loses the least is brought
+into the budget; if several lose the same, the one with the least error, as it keeps more layers in integers."""
 ONE_MORE = 2.0
-"""If nothing brings a near miss into the budget, but less than this multiple of it is lost, the next one is tried: of
-few decisions a single one is more than the budget, and which one is another's is nearly luck."""
+"""If nothing brings a near miss into the budget, but its loss is at most ONE_MORE times the budget, the next near miss
+is tried: with few decisions, a single one exceeds the budget, and which candidate changes it is nearly chance."""
 ROUNDING_LEAVES = 0.25
-"""The part of the loss that is taken to remain at best if weights are rounded adaptively; a miss that this cannot bring
-back is not tried with that alone. On OpenVINO, of five networks in integers 0.5 remained or more; on ONNX Runtime, of
-one whose convolutions are only stored, 0.17."""
+"""The share of the loss that is assumed to remain at best after adaptive rounding; a near miss that this cannot bring
+into the budget is not tried with adaptive rounding alone. On OpenVINO, 0.5 or more remained for five networks in
+integers; on ONNX Runtime, 0.17 remained for one whose convolutions are only stored."""
 AIM = 0.7
-"""Which part of the budget may be lost by the noise that is left; weights lose the rest."""
+"""The share of the budget that the remaining noise of activations may use; the rounding of weights uses the rest."""
 BOLD_AIM = 0.95
-"""Which part of the budget is tried at first, if that spares much work in float: PLCMOS holds the budget so without its
-largest convolutions in float, and is 1.4 times as fast, not 0.8 times."""
+"""The share of the budget that is tried first instead of AIM if it saves much work in float: with it, PLCMOS holds the
+budget without its largest convolutions in float, and is 1.4 times as fast as float, not 0.8 times."""
 LEAST_NOISE = 0.01
-"""Less of the noise than this share is not worth more layers in float."""
+"""No more layers go back to float once the remaining share of the noise would be below LEAST_NOISE."""
 LEAST_IN_INTEGERS = 0.1
-"""The share of the multiplications below which a form gains too little by its integers: were they for nothing, it would
-be 1.1 times as fast as a candidate that only stores weights."""
+"""The share of the multiplications below which a form gains too little from its integers: if integer multiplications
+took no time, it would be 1.1 times as fast as a candidate that only stores weights."""
 LESS_NOISE = 3.0
-"""By what factor less of the noise is left at most each time that the budget is not held."""
+"""The largest factor by which the remaining noise is reduced each time a form does not hold the budget."""
 LITTLE_LESS_NOISE = 1.5
-"""By what factor less of the noise is left at least, and if a form cannot be run or loses more than before: the runtime
-may compute this one wrong, with one thread say, and another one right."""
+"""The smallest factor by which the remaining noise is reduced, also used if a form cannot be run or loses more than
+before: the runtime may compute this form wrong, for example with one thread, and another form right."""
 FASTER_THAN_TOLD = 1.5
-"""How many times as fast as its layers' multiplications tell a form may be. Of eight forms of five networks one was 1.4
-times as fast, the others 0.4 to 1.1 times."""
+"""How many times as fast as estimated from its layers' multiplications a form may be. Of eight forms of five networks,
+one was 1.4 times as fast as estimated, the others 0.4 to 1.1 times."""
 FEWER_TRIES = 2
-"""How often fewer layers in float are tried once the budget is held."""
+"""How many times fewer layers in float are tried once the budget is held."""
 FEW_IN_FLOAT = {0.0: 0.0, 0.1: 0.5}
-"""As :data:`MANY_IN_FLOAT`; with none in float, weights are rounded adaptively."""
+"""The shares that are tried first, in the form of :data:`MANY_IN_FLOAT`; with the share 0, weights are only rounded
+adaptively."""
 MANY_IN_FLOAT = {0.25: 0.25, 0.5: 0.1, 0.75: 0.0}
-"""Shares of the numbers in stored weights that become float again if the budget is not held, and the part of the loss
-that then remains at best; a share that cannot do is not tried. On five networks 0.3 to 0.75 of it remained with a fifth
-in float."""
+"""Shares of the numbers in stored weights that become float again if the budget is not held, each with the part of the
+loss that then remains at best; a share with which the rest still exceeds the budget is not tried. On five networks, 0.3
+to 0.75 of the loss remained with a fifth in float."""
 ROUNDED_ADAPTIVELY = "weights rounded adaptively"
 
 
 class Costs(Protocol):
-    """What it costs to leave a candidate's layers in float."""
+    """The costs of keeping a candidate's layers in float."""
 
     def noises(self, of: Written, settings: Settings) -> Mapping[str, LayerNoise]:
-        """Of each layer that computes with integers, by name."""
+        """The noise and the cost of each layer that computes with integers, by name."""
 
     def stored(self, of: Written, settings: Settings) -> StoredCosts:
-        """Of the layers of a candidate that only stores weights as integers."""
+        """The costs of the layers of a candidate that only stores weights as integers."""
 
 
 def is_near_miss(trial: Trial, max_drop: float) -> bool:
-    """Whether a candidate loses more than the budget, but not so much more that nothing brings it back."""
+    """Whether a candidate loses more than the budget, and at most as much as :func:`most_of_a_near_miss` returns."""
     return max_drop < trial.score.drop <= most_of_a_near_miss(max_drop)
 
 
 def most_of_a_near_miss(max_drop: float) -> float:
-    """What a near miss loses at most; how fast a candidate is that loses more does not matter."""
+    """The largest loss of a near miss; a candidate that loses more need not be timed."""
     return HOPELESS * _in_reach(max_drop)
 
 
 def rescue(near_misses: Sequence[NearMiss]) -> None:
-    """Bring a near miss into the budget: of those that are about as fast as the fastest, the one that loses the least.
+    """Bring a near miss into the budget: the one with the least loss, among those about as fast as the fastest.
 
-    If its forms do not hold the budget but one comes close, the next near miss is tried too.
+    If none of its forms holds the budget, but one comes close, the next near miss is tried too.
     """
     if not near_misses:
         return
@@ -117,21 +119,21 @@ class NearMiss:
     write: Write
     """Writes forms."""
     costs: Costs
-    """What it costs to leave layers in float."""
+    """The costs of keeping layers in float."""
     max_drop: float
-    """The budget: what may be lost of the metric."""
+    """The budget: how much of the metric may be lost."""
     to_beat: float = 0.0
-    """How many times as fast as float a candidate is that holds the budget; 0 where there is none to compare with."""
+    """How many times as fast as float the fastest candidate that holds the budget is; 0 if there is none."""
 
     @property
     def came_close(self) -> bool:
-        """Whether it computes with integers, and the best of its forms misses the budget by little."""
+        """Whether the candidate computes with integers, and its best form misses the budget by little."""
         forms = [trial for trial in self.curve if trial.settings is self.trial.settings]
         least = min(trial.score.drop for trial in (self.trial, *forms))
         return bool(self.trial.written.quantized) and self.max_drop < least <= ONE_MORE * _in_reach(self.max_drop)
 
     def bring_into_budget(self) -> None:
-        """Measure forms, the least changed ones first, until one of them holds the budget or none is left to try."""
+        """Measure forms, the least changed ones first, until one holds the budget or there are no more to try."""
         if self.trial.written.quantized:
             self._bring_integers_into_budget()
         else:
@@ -141,7 +143,7 @@ class NearMiss:
         out_of_reach = self.trial.score.drop * ROUNDING_LEAVES > _in_reach(self.max_drop)
         if not out_of_reach and self._holds(self._measured((), ROUNDED_ADAPTIVELY)):
             return
-        if not self.trial.settings.has_wide_activations:  # rounding these adds next to nothing
+        if not self.trial.settings.has_wide_activations:  # rounding to 16 bits adds hardly any noise
             self._leave_less_noise()
 
     def _bring_stored_weights_into_budget(self) -> None:
@@ -155,7 +157,7 @@ class NearMiss:
         self._holds_with_a_share(MANY_IN_FLOAT, stored.by_size, ", small ones first")
 
     def _leave_less_noise(self) -> None:
-        """Layers go back to float, more of them each time, until the budget is held or nothing more is gained."""
+        """Measure forms with more and more layers in float, until one holds the budget or more layers gain nothing."""
         noises = self.costs.noises(self.trial.written, self.trial.settings)
         in_reach, loss = _in_reach(self.max_drop), self._loss()
         allowed = in_reach / max(loss, in_reach)
@@ -184,7 +186,7 @@ class NearMiss:
             share = aim if share > aim else share / less
 
     def _is_as_good_as_stored(self, in_float: Collection[str], noises: Mapping[str, LayerNoise]) -> bool:
-        """Whether hardly any integers multiply, and a candidate is there that only stores them and loses less."""
+        """Whether hardly any multiplications use integers, while a candidate that only stores them loses no more."""
         in_integers = sum(each.work for name, each in noises.items() if name not in in_float)
         if in_integers >= LEAST_IN_INTEGERS * sum(each.work for each in noises.values()):
             return False
@@ -195,9 +197,9 @@ class NearMiss:
         )
 
     def _is_beaten(self, in_float: Collection[str], noises: Mapping[str, LayerNoise]) -> bool:
-        """Whether layers in float leave a form slower than a candidate that holds the budget.
+        """Whether a form with these layers in float is expected to be slower than a candidate that holds the budget.
 
-        What the layers in float save of float's time, by their multiplications, is lost.
+        The time that the near miss saves is reduced by the layers' share of the multiplications.
         """
         total = sum(each.work for each in noises.values())
         share = sum(noises[name].work for name in in_float) / total if total else 0.0
@@ -206,13 +208,13 @@ class NearMiss:
         return FASTER_THAN_TOLD / told < self.to_beat
 
     def _spare_work(self, held: Trial, noises: Mapping[str, LayerNoise], share: float, too_much: float) -> None:
-        """Try other layers in float that take fewer multiplications, if a form loses far less than it may.
+        """Try other layers in float with fewer multiplications, if a form loses far less than the budget.
 
         Args:
             held: A form that holds the budget.
-            noises: What layers do to the outputs.
-            share: The share of the noise that is left in ``held``.
-            too_much: A share with which the budget is not held.
+            noises: The noise that each layer adds to the outputs, and its cost in float.
+            share: The share of the noise that remains in ``held``.
+            too_much: A remaining share of the noise with which the budget is not held.
         """
         failed, _ = cheapest_in_float(noises, too_much)
         for _ in range(FEWER_TRIES):
@@ -230,12 +232,12 @@ class NearMiss:
                 too_much, failed = bolder, in_float
 
     def _holds_with_a_share(self, shares: Mapping[float, float], costs: Mapping[str, float], order: str = "") -> bool:
-        """Whether a form holds the budget that has one of the shares of the stored layers in float.
+        """Whether a form with one of the shares of stored weights in float holds the budget.
 
         Args:
             shares: The shares to try, each with the part of the loss that remains at best.
-            costs: What each layer costs in float, in the order in which layers go back.
-            order: Names the order in the forms' names.
+            costs: The cost of each layer in float, in the order in which layers go back to float.
+            order: A suffix of the forms' names that tells the order.
         """
         tried = None
         for share, best_left in shares.items() if costs else ():
@@ -251,31 +253,31 @@ class NearMiss:
         return False
 
     def _misses_in_float(self, layers: Collection[str]) -> bool:
-        """Whether the budget is not held with all layers in float either: the target computes in half precision, say.
+        """Whether the budget is missed even with all layers in float, as on a target that computes in half precision.
 
-        If latencies count, the target is this machine, which computes in single precision.
+        This is only asked if latencies do not count: otherwise the target is this machine, which computes in float32.
         """
         settings = self.trial.settings
         in_float = self._name_with("all layers in float"), settings, self.write(settings, layers, False)
         return any(trial.score.drop > self.max_drop for trial in self.bench.measured([in_float], self.max_drop))
 
     def _measured_in_float(self, in_float: Collection[str]) -> Trial | None:
-        """The form with layers in float, by a name that no other form has; see :meth:`_measured`."""
+        """Measures the form with these layers in float, under a name that no other form has; see :meth:`_measured`."""
         change = _in_float_text(in_float)
         if self._forms(change):
             change = f"other {change}"
         return self._measured(in_float, change)
 
     def _measured(self, in_float: Collection[str], change: str) -> Trial | None:
-        """The form with layers in float, its weights rounded adaptively unless that alone made the near miss worse.
+        """Measures the form with these layers in float, and adds it to the curve; None if it cannot be built or run.
 
-        None if it cannot be built or run.
+        Weights are rounded adaptively, unless that alone made the near miss worse.
         """
         settings = self.trial.settings
         made_worse = any(form.score.drop > self.trial.score.drop for form in self._forms(ROUNDED_ADAPTIVELY))
         self.bench.close()  # rounding takes memory
         form = self._name_with(change), settings, self.write(settings, in_float, not made_worse)
-        as_quick_as = None if in_float or self.trial.latency_ms is None else self.trial  # other integers alone
+        as_quick_as = None if in_float or self.trial.latency_ms is None else self.trial  # only the integers differ
         for trial in self.bench.measured([form], self.max_drop, as_quick_as=as_quick_as):
             if trial.score.drop > self.max_drop or self.bench.complete(trial):
                 self.curve.append(trial)
@@ -286,11 +288,11 @@ class NearMiss:
         return form is not None and form.score.drop <= self.max_drop
 
     def _loss(self) -> float:
-        """What is lost without layers in float, weights rounded adaptively or not, whichever is less."""
+        """The loss without layers in float: with weights rounded to nearest or adaptively, whichever is less."""
         return min(trial.score.drop for trial in (self.trial, *self._forms(ROUNDED_ADAPTIVELY)))
 
     def _forms(self, change: str) -> list[Trial]:
-        """The forms that were measured with a change, by their name."""
+        """The measured forms whose name says that they have this change."""
         return [trial for trial in self.curve if trial.name == self._name_with(change)]
 
     def _name_with(self, change: str) -> str:
@@ -298,7 +300,7 @@ class NearMiss:
 
 
 def _in_reach(max_drop: float) -> float:
-    """The budget that near misses are brought into: forms are tried for :data:`LEAST_BUDGET` if it is smaller."""
+    """The budget by which forms are chosen: at least :data:`LEAST_BUDGET`."""
     return max(max_drop, LEAST_BUDGET)
 
 

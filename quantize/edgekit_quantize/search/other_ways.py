@@ -1,7 +1,7 @@
-"""How many runs of a decoder go another way with a candidate, where the graph goes on with its own choices.
+"""Estimates how many runs of a decoder inside the graph take other choices with a candidate.
 
-A choice that changes changes all that follow: few samples show either nothing or ruin, and of many candidates one
-shows nothing by luck. How near each choice is to changing is known of every sample
+A changed choice changes all that follow. With few samples, one observes either no change or a complete one, and among
+many candidates one shows no change by chance. How near each choice is to changing, however, is known for every sample
 (:mod:`edgekit_quantize.search.margins`).
 """
 
@@ -23,34 +23,34 @@ from edgekit_quantize.search.margins import Margins
 from edgekit_quantize.search.score import HeadKept, Score
 
 Steps = list[np.ndarray]
-"""Scores of one choice after the other, ``[rows, classes]`` each."""
+"""The scores of successive choices, ``[rows, classes]`` each."""
 
 
 @dataclass(frozen=True)
 class OtherWays:
-    """Compares the choices of the float model with those of candidates; see the module."""
+    """Compares the choices of the float model's decoder with those of candidates."""
 
     model: ir.Model
-    """The float model, as candidates are written from it."""
+    """The prepared float model that candidates are written from."""
     choices: Sequence[str]
     """See :func:`edgekit_quantize.graph.own_choices.own_choices`."""
 
     @classmethod
     def of(cls, model: ir.Model) -> OtherWays | None:
-        """None where the model goes on with no choice of its own."""
+        """The comparison for a model; None if it has no decoder whose choices depend on earlier ones."""
         choices = own_choices(model.graph)
         return cls(model, choices) if choices else None
 
     def counted(self, score: Score, candidate: ir.Model, references: Iterable[Reference]) -> Score:
-        """The score, with the share of runs that keep their way as a head of its own.
+        """The score, with the expected share of runs whose choices stay the same as a further head.
 
         Args:
-            score: What the outputs tell.
-            candidate: ONNX Runtime executes it.
+            score: The score by the outputs.
+            candidate: The candidate, which ONNX Runtime executes.
             references: The samples.
 
         Raises:
-            CandidateError: ONNX Runtime does not execute it.
+            CandidateError: ONNX Runtime does not execute the candidate.
         """
         margins = Margins()
         changed = runs = 0
@@ -70,7 +70,7 @@ class OtherWays:
 
 
 class _Watched:
-    """A model that hands out the scores that it chooses from."""
+    """A model that also outputs the scores that its decoder chooses by."""
 
     def __init__(self, model: ir.Model, choices: Sequence[str]) -> None:
         nodes = {choice.name: node for node in model.graph.all_nodes() if (choice := chosen(node)) is not None}
@@ -81,7 +81,7 @@ class _Watched:
         self._runner = SessionRunner(with_outputs(model, self._distinct))
 
     def steps(self, feeds: Mapping[str, np.ndarray]) -> Steps:
-        """The scores of a sample, of rounds one after the other."""
+        """The scores of a sample's choices, in the order in which they are made."""
         found = dict(zip(self._distinct, self._runner.run(feeds).values(), strict=True))
         of_choices = [_rounds(found[name]) for name in self._names]
         longest = max(map(len, of_choices))
@@ -94,13 +94,13 @@ class _Watched:
 
 
 class _Ways:
-    """The runs of one sample: each row of the scores is one, where all steps have as many; else all rows together."""
+    """The runs of one sample: each row of the scores if all steps have the same number of rows; else all together."""
 
     def __init__(self, right: Steps, other: Steps, margins: Margins) -> None:
         rows = {len(step) for step in right}
         alone = len(rows) == 1
         on_its_way = np.ones(rows.pop() if alone else 1, bool)
-        for expected, found in zip(right, other, strict=False):  # one that goes another way may end earlier
+        for expected, found in zip(right, other, strict=False):  # a run with other choices may end earlier
             same = on_its_way if alone else np.repeat(on_its_way, len(expected))
             if expected.shape != found.shape or not same.any():
                 break

@@ -1,14 +1,14 @@
-"""What an error inside of a model becomes at its outputs, by executing the model with that one error.
+"""Measures the effect of an error inside a model on its outputs, by executing the model with that one error.
 
-How large an error is beside the values that it joins tells little of that: one layer of a text detector may carry four
-fifths of what quantizing all sixty of them does to its map.
+The size of an error relative to the values it is added to says little about this effect: one layer of a text detector
+may cause four fifths of the error that quantizing all its sixty layers causes in its map.
 
-Where an output is that of a Softmax or a Sigmoid, what goes into it is taken: those swallow errors as long as they are
-small, and errors of several layers together are not small.
+If an output is that of a Softmax or a Sigmoid, its input is compared instead: these functions hide errors as long as
+they are small, and the errors of several layers together are not small.
 
-What comes before a layer does not depend on its error. A model of many layers is divided into parts, one after the
-other, and from the first layer of a part on it is executed once for each of them, with what comes before as it was
-computed once.
+Values before a layer do not depend on its error. A model of many layers is therefore divided into successive parts.
+From the first layer of a part on, the model is executed once for each of the part's layers, and the values before the
+part are computed only once.
 """
 
 from __future__ import annotations
@@ -34,17 +34,21 @@ from edgekit_quantize.search.work import A_SECOND, work_of
 
 SWALLOWING = ("Softmax", "LogSoftmax", "Sigmoid")
 SAMPLES = 4
-"""The number of samples on which the errors of layers are measured; fewer where that would take long."""
+"""The number of samples on which the errors of layers are measured; fewer if that would exceed :data:`MOST_WORK`."""
 MOST_WORK = 4 * A_SECOND
-"""What the executions may count in all (:func:`edgekit_quantize.search.work.work_of`): four seconds."""
+"""The maximum work of all executions together (:func:`edgekit_quantize.search.work.work_of`): four seconds."""
 MOST_PARTS = 6
-"""Into how many parts a model is divided at most: of so many, three in five nodes are executed on average."""
+"""The maximum number of parts: with MOST_PARTS, three in five nodes are executed per layer on average."""
 LAYERS_A_PART = 8
-"""How many layers a part has at least: it takes a session of its own."""
+"""The minimum number of layers in a part, because each part takes a separate session."""
 
 
 def outputs_before_swallowing(graph: ir.Graph) -> list[str]:
-    """Makes what goes into a swallowing operator an output in its place, and gives the outputs' names, each once."""
+    """Replaces outputs of :data:`SWALLOWING` operators by the operators' inputs; returns the outputs' names, each once.
+
+    Args:
+        graph: The main graph, changed in place.
+    """
     for place, output in enumerate(graph.outputs):
         node = output.producer()
         if node is not None and is_standard(node, *SWALLOWING) and node.inputs[0] is not None:
@@ -60,8 +64,8 @@ def noise_between(
     """Power of the error of one sample's outputs over the variance of all samples', summed over the outputs.
 
     Args:
-        expected: The right outputs.
-        outputs: Those with the error.
+        expected: The outputs without the error.
+        outputs: The outputs with the error.
         spread: The variance of each output (:func:`edgekit_quantize.search.variances.variances_of`).
     """
     total = 0.0
@@ -81,11 +85,11 @@ class SwitchedModel:
 
     Args:
         prepared: The prepared float model that the plan was made for; it is not changed.
-        plan: What is quantized.
-        tensors: What calibration told of the activations.
-        part: The places of the main graph's nodes whose layers have a switch; None for all. What the nodes before it
-            give to others is fed.
-        shown: Values that nodes of the part make, for :meth:`run_showing`.
+        plan: Which layers are quantized.
+        tensors: The activations' statistics from calibration.
+        part: The indices of the main graph's nodes whose layers get a switch; None for all. Values that earlier nodes
+            pass to the rest of the graph become inputs.
+        shown: Values computed by nodes of the part, which :meth:`run_showing` returns.
     """
 
     def __init__(
@@ -124,16 +128,16 @@ class SwitchedModel:
         return [*self._switches]
 
     def run(self, feeds: Mapping[str, np.ndarray], rounded: str = "") -> dict[str, np.ndarray]:
-        """Outputs by name, with what one layer reads rounded, or none where it is not named."""
+        """Outputs by name, with the input of the layer ``rounded`` rounded; nothing is rounded if it is empty."""
         return self._run(self._outputs, feeds, rounded)
 
     def run_showing(self, feeds: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Outputs by name with nothing rounded, and the values that are to be shown."""
+        """Outputs by name with nothing rounded; and the same with the values of ``shown`` added."""
         found = self._run([*self._outputs, *self._shown], feeds, "")
         return {name: found[name] for name in self._outputs}, found
 
     def work(self, feeds: Mapping[str, np.ndarray]) -> float:
-        """What one run counts (:func:`edgekit_quantize.search.work.work_of`)."""
+        """The work of one run (:func:`edgekit_quantize.search.work.work_of`)."""
         return work_of(self._model, self._fed(feeds, ""))
 
     def _run(self, names: Sequence[str], feeds: Mapping[str, np.ndarray], rounded: str) -> dict[str, np.ndarray]:
@@ -171,7 +175,7 @@ class SwitchedModel:
         if smoothing is not None:
             rough = [ir.node("Mul", [dequantize.outputs[0], factors])]
         rounding, as_it_is = [*smooth, quantize, dequantize, *rough], [ir.node("Identity", [value])]
-        branches = {"then_branch": rounding, "else_branch": as_it_is}  # of which one is executed
+        branches = {"then_branch": rounding, "else_branch": as_it_is}  # only one of them is executed
         bodies = {
             name: ir.Graph([], [nodes[-1].outputs[0]], nodes=nodes, name=self._names.fresh(f"{layer.name}_{name}"))
             for name, nodes in branches.items()
@@ -193,14 +197,14 @@ def noise_of_inputs(
     references: References,
     done: Callable[[int, int], None] | None = None,
 ) -> dict[str, float]:
-    """What rounding the inputs of each layer of a plan adds to the outputs: power of the error over their variance.
+    """The noise at the outputs from rounding the inputs of each layer: power of the error over the outputs' variance.
 
     Args:
         prepared: The prepared float model that the plan was made for.
-        plan: What is quantized.
-        tensors: What calibration told of the activations.
+        plan: Which layers are quantized.
+        tensors: The activations' statistics from calibration.
         references: Samples.
-        done: Told how many layers of how many are measured.
+        done: Called with the number of layers that are measured and the total.
     """
     whole = SwitchedModel(prepared, plan, tensors)
     samples = [each.feeds for each in references.spread(SAMPLES)]
@@ -229,12 +233,12 @@ def noise_of_inputs(
 
 
 def _among(spread: Mapping[str, float], outputs: Collection[str]) -> dict[str, float]:
-    """The variances of these outputs: others are made before a part, and do not depend on its layers."""
+    """The variances of the named outputs; other outputs are computed before a part and do not depend on its layers."""
     return {name: variance for name, variance in spread.items() if name in outputs}
 
 
 def _starts(graph: ir.Graph, layers: Collection[str]) -> list[int]:
-    """The places of the nodes that parts begin with, which have as many layers each, as near as may be."""
+    """The indices of the first nodes of parts with about the same number of layers each."""
     nodes = [*graph]
     places = [place for place, node in enumerate(nodes) for inner in _with_inner(node) if node_name(inner) in layers]
     parts = max(1, min(MOST_PARTS, len(places) // LAYERS_A_PART))
@@ -254,13 +258,13 @@ def _with_inner(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def _crossing(nodes: Sequence[ir.Node], start: int) -> list[ir.Value]:
-    """What nodes before a place make and others read."""
+    """The values that nodes before index ``start`` compute and later nodes read."""
     made = {value for node in nodes[:start] for value in node.outputs}
     return list(dict.fromkeys(value for node in nodes[start:] for value in read_values(node) if value in made))
 
 
 def _begin_at(graph: ir.Graph, start: int) -> None:
-    """Takes the nodes before a place out of a graph: what they give to others becomes an input, and no output."""
+    """Removes the nodes before index ``start``: their values that others read become inputs, and are no outputs."""
     nodes = [*graph]
     before, crossing = nodes[:start], _crossing(nodes, start)
     made = {value for node in before for value in node.outputs}

@@ -1,4 +1,4 @@
-"""How a candidate did: what its score is, and of several scores the worst."""
+"""The score of a candidate, and the worst of several scores."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ LABELS = "accuracy"
 AGREEMENT = "agreement"
 EXPLAINED = "explained"
 DIGITS = 9
-"""Decimals of what was lost."""
+"""The number of decimals to which losses are rounded."""
 
 
 @dataclass(frozen=True)
 class HeadKept:
-    """What an output keeps that stands beside the one that a candidate is judged by."""
+    """How much a candidate keeps of a further output, which its metric is not computed from."""
 
     share: float
-    """Of its decisions that are the float model's, of few the share that is expected; of an output that decides nothing
-    the share of its power that is no error, or 1 where that is as much as a bundle needs."""
+    """The share of decisions that equal the float model's, or with few decisions the expected share; for an output that
+    decides nothing, 1 - power of the error / power of the signal, or 1 if that is as much as a bundle needs."""
     decisions: int | None
-    """How many there are; None of an output that decides nothing."""
+    """The number of decisions; None for an output that decides nothing."""
     inside: bool = False
-    """Whether they are the runs of a decoder inside the graph (:mod:`edgekit_quantize.search.other_ways`)."""
+    """Whether the decisions are runs of a decoder inside the graph (:mod:`edgekit_quantize.search.other_ways`)."""
 
     @property
     def record(self) -> dict[str, Any]:
@@ -37,74 +37,77 @@ class HeadKept:
 
 @dataclass(frozen=True)
 class Score:
-    """How a candidate did."""
+    """The score of a candidate."""
 
     metric: str
-    """``accuracy``: labels found; ``boxes`` and ``characters``: the share that is the float model's, where it is known
-    that outputs tell of these (:mod:`edgekit.comparison.meaning`); ``embeddings``: the rank correlation of cosines
-    (:mod:`edgekit.comparison.embeddings.angles`), or what is explained of the outputs beside them, whichever is less;
-    ``agreement``: positions of the first output with the float model's class, 0 where a class is lost
+    """``accuracy``: the share of labels found; ``boxes`` and ``characters``: the share that equals the float model's,
+    if it is known that the outputs hold these (:mod:`edgekit.comparison.meaning`); ``embeddings``: the rank correlation
+    of cosines (:mod:`edgekit.comparison.embeddings.angles`), or what is explained of the other outputs, whichever is
+    less; ``agreement``: the share of positions of the first output with the float model's class, 0 if a class is lost
     (:mod:`edgekit.comparison.decisions.shared`); ``explained``: 1 - power of the error /
     variance of the float model's output, for the worst output, so that an answer that is the same for every sample
     scores 0 (:mod:`edgekit_quantize.search.variances`); else the name of the project's evaluation function."""
     value: float
-    """0 to 1, but for the project's function."""
+    """0 to 1, except for the project's function."""
     reference: float
-    """What the float model scores."""
+    """The float model's value."""
     sqnr_db: float
     """Power of the float model's output over that of the error, in decibels, for the worst output."""
     count: int | None = None
-    """How many labels, boxes, characters or decisions the value is a share of; None where it is none of these."""
+    """How many labels, boxes, characters or decisions the value is a share of; None for other metrics."""
     relative: bool = False
-    """Whether what is lost is told as a share of the float model's value, for want of a scale."""
+    """Whether the loss is given as a share of the float model's value, because the metric has no known scale."""
     in_settings: Mapping[str, float] = field(default_factory=dict)
-    """Its value in each of the settings that it was judged in, by what executed it; ``value`` is that of the worst."""
+    """The value in each setting in which the candidate was scored, by what executed it; ``value`` is that of the worst
+    setting."""
     complete: bool = True
-    """Whether it was judged in all of its settings, and on as many samples as its metric needs."""
+    """Whether the candidate was scored in all of its settings, and on as many samples as its metric needs."""
     class_drop: float = 0.0
-    """What the loss of a single class proves (:mod:`edgekit.comparison.decisions.recalls`); 0 without labels."""
+    """The drop that the loss of a single class proves (:mod:`edgekit.comparison.decisions.recalls`); 0 without
+    labels."""
     heads: Mapping[str, HeadKept] = field(default_factory=dict)
-    """What other outputs keep, by name (:mod:`edgekit_quantize.search.choices_beside`), and the runs of a decoder, by
-    its first choice (:mod:`edgekit_quantize.search.other_ways`): each has the whole budget."""
+    """What the candidate keeps of further outputs, by name (:mod:`edgekit_quantize.search.choices_beside`), and of the
+    runs of a decoder, by its first choice (:mod:`edgekit_quantize.search.other_ways`): each head has the whole
+    budget."""
     head_weight: float = 1.0
-    """What a share that a head loses counts as: the metric's budget over that of decisions, where they are not one."""
+    """The factor by which a head's loss is multiplied: the metric's budget over that of decisions, if they differ."""
     samples: int | None = None
-    """How many of the samples it was judged on, which told enough; None where all."""
+    """The number of samples that the candidate was scored on, if these were enough; None if it was scored on all."""
     lost_class: str | None = None
-    """What is left of a class whose loss alone makes the value 0, in words; None where none is lost."""
+    """A description of the class whose loss alone makes the value 0; None if no class is lost."""
 
     @property
     def is_of_few(self) -> bool:
-        """Whether it is a share of so little that one more or less weighs much."""
+        """Whether the value is a share of fewer than :data:`FEW_DECISIONS` decisions, so that each one weighs much."""
         return (
             self.count is not None and self.count < FEW_DECISIONS and self.metric in {AGREEMENT, ANCHORS, BOXES, TEXT}
         )
 
     @property
     def drop(self) -> float:
-        """What was lost, without the last digits: 1 - 0.99 is a little more than 0.01.
+        """The loss, rounded to :data:`DIGITS`, since 1 - 0.99 is a little more than 0.01 in floating point.
 
-        Of labels that is the share over all samples, or what the loss of a single class tells, whichever is more; of
-        several heads that of the one that loses the most.
+        For labels, this is the share lost over all samples, or the loss that a single class proves, whichever is more;
+        with further heads, it is the loss of the metric or of the head that loses the most, whichever is more.
         """
         head = self._worst_head
         return self._own_drop if head is None else max(self._own_drop, self._lost(head))
 
     @property
     def head(self) -> str | None:
-        """The output beside the first that sets :attr:`drop`; None where the metric itself does."""
+        """The name of the head that determines :attr:`drop`; None if the metric itself does."""
         head = self._worst_head
         return head if head is not None and self._lost(head) > max(self._own_drop, 0.0) else None
 
     @property
     def share(self) -> float:
-        """The value, or what the worst of the heads keeps, where both are shares of what the float model gives."""
+        """The value, or the share that the worst head keeps if it is less; the value alone if it is no such share."""
         kept = [] if self.relative or self.metric == LABELS else [head.share for head in self.heads.values()]
         return min([self.value, *kept])
 
     @property
     def heads_record(self) -> dict[str, Any]:
-        """What the heads keep, and which of them sets what is lost, as plain data; empty without heads."""
+        """What the heads keep, and which of them determines the drop, as plain data; empty without heads."""
         if not self.heads:
             return {}
         kept = {name: head.record for name, head in self.heads.items()}
@@ -131,9 +134,14 @@ def worst_of(scores: Sequence[Score]) -> Score:
 
 
 def with_more(score: Score, of_others: Score) -> Score:
-    """A share that was counted on some samples and on others; the signal-to-noise ratio stays that of the first.
+    """The score with shares counted over its own samples and further ones.
 
-    Candidates are compared by that ratio, which all have of the same samples.
+    The signal-to-noise ratio stays that of ``score``: candidates are compared by it, so it has to be measured on the
+    same samples for all of them.
+
+    Args:
+        score: The score on the first samples.
+        of_others: The score on further samples.
     """
     first, second = score.count or 0, of_others.count or 0
     value = (score.value * first + of_others.value * second) / max(first + second, 1)

@@ -1,4 +1,4 @@
-"""Scores models by how near they are to the float model, by labels, or by the project's own function."""
+"""Scores models by how close they are to the float model, by labels, or by the project's own function."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ from edgekit_quantize.search.variances import variances
 Run = Callable[[Mapping[str, np.ndarray]], Arrays]
 
 PART = 4
-"""One in so many samples is what candidates are judged on at first."""
+"""Candidates are first scored on every PART-th sample."""
 AT_FIRST = {EXPLAINED: 16, AGREEMENT: 64}
-"""How many samples that has to be, by the metrics that parts tell of: decisions say less than powers of errors."""
+"""The minimum number of samples in that part, for the metrics that can be scored on a part: a decision says less than a
+power of an error."""
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """Scores models on the kept samples, and by the project's evaluation function where there is one.
+    """Scores models on the kept samples, or by the project's evaluation function if there is one.
 
-    An output of another shape than the float model's, such as a text of another length, is wrong as a whole. It can be
-    pickled, where the samples can.
+    An output whose shape differs from the float model's, such as a text of another length, counts as completely wrong.
+    A scorer can be pickled if the samples can.
     """
 
     references: References
@@ -47,45 +48,46 @@ class Scorer:
     metric: str
     """See :attr:`Score.metric`."""
     float_value: float
-    """What the float model scores."""
+    """The float model's value."""
     evaluation: Evaluation | None = None
     samples: Samples | None = None
-    """What the evaluation function gets."""
+    """The samples that the evaluation function gets."""
     meaning: Meaning | None = None
-    """Reads what outputs tell, where the metric is that."""
+    """Interprets the outputs, if the metric is that of their meaning."""
     doubt: str | None = None
-    """Why the samples' labels do not count; None where they do, or where there are none."""
+    """Why the samples' labels do not count; None if they do, or if there are none."""
     unread: str | None = None
-    """What looks like a detector's boxes and does not count as such, in words; None where nothing does."""
+    """A description of outputs that look like a detector's boxes but do not count as such; None if there are none."""
     few_classes: str | None = None
-    """What the samples show too little of, where boxes are what counts
+    """What the samples show too little of, if boxes are counted
     (:attr:`edgekit.comparison.meaning_accuracy.MeaningAccuracy.few_classes`)."""
     decision: Decision = DEFAULT_DECISION
-    """What decides in the first output, where the metric is agreement."""
+    """The decision in the first output, if the metric is agreement."""
     label_output: str | None = None
-    """The output that tells the class, where the metric is the labels."""
+    """The output that holds the class, if the metric is the labels."""
     label_numbers: Sequence[int] = ()
-    """What that output calls the classes, where it does not count them from 0."""
+    """The numbers that this output uses for the classes, if it does not count them from 0."""
     ranks: bool = False
     """Whether the first output holds probabilities that give nearly all samples one class
-    (:func:`edgekit_quantize.search.choices.only_ranks`), where the metric is the labels."""
+    (:func:`edgekit_quantize.search.choices.only_ranks`), if the metric is the labels."""
     beside: Mapping[str, Decision] = field(default_factory=dict)
-    """What outputs decide beside the one that the metric is of (:mod:`edgekit_quantize.search.choices_beside`): each of
-    them may lose as much as that."""
+    """The decisions of further outputs, by name (:mod:`edgekit_quantize.search.choices_beside`): each of them has the
+    same budget as the metric."""
     signals: Collection[str] = ()
-    """Outputs of floats that decide nothing, where the metric is none of theirs: they need what a bundle's need."""
+    """Float outputs that decide nothing and that the metric does not cover: each needs the SQNR that a bundle's outputs
+    need."""
     head_weight: float = 1.0
     """See :attr:`Score.head_weight`."""
     padding: Padding | None = None
-    """Positions that are not judged; the references are without them."""
+    """Positions that are not scored; the references are without them."""
     by_margins: bool = False
-    """Whether fewer than :data:`edgekit_quantize.search.margins.FEW_DECISIONS` keep what an exponential law of margins
-    expects, whatever those of the samples say: for whoever tries many candidates and takes the first that holds, which
-    may do so by luck."""
+    """Whether, with fewer than :data:`edgekit_quantize.search.margins.FEW_DECISIONS` decisions, the kept share is the
+    one expected from an exponential distribution of margins, whatever the samples' margins are. This is for searches
+    that try many candidates and take the first that holds the budget, which may do so by chance."""
 
     @property
     def left_to_verify(self) -> list[str]:
-        """What people should know of the samples, and whoever verifies a bundle tells."""
+        """Remarks on the samples for users, which the verification of a bundle reports."""
         return [text for text in (self.unread, self.few_classes) if text is not None]
 
     @classmethod
@@ -101,22 +103,22 @@ class Scorer:
         signals: Collection[str] = (),
         alike: Callable[[str], Collection[str]] = lambda name: {name},
     ) -> Scorer:
-        """Scores by labels where the samples have some that prove something, else by nearness to the float model.
+        """Scores by labels if the samples have meaningful ones, else by closeness to the float model.
 
-        Labels of which the float model finds no more than a guess prove nothing
+        Labels are meaningless if the float model finds no more of them than a guess would
         (:meth:`edgekit.comparison.decisions.label_accuracy.TaskAccuracy.is_chance`).
 
         Args:
             references: Samples with the float model's answers; at least one.
             classes: Whether the first output decides between classes (:func:`edgekit_quantize.search.choices.decides`).
-            meaning: Reads what outputs tell, where that is known.
-            choice: What is known of the output that tells the class.
-            decision: What decides in the first output, where the graph tells it
-                (:mod:`edgekit.comparison.decisions.told`). Without it, numbers that are amounts decide nothing.
-            beside: What outputs may decide; where the float model decides nothing, they are signals. The first is
-                judged by its metric alone where no other one decides.
-            signals: See :attr:`signals`; heads, and those that the metric is of, do not count.
-            alike: Gives the outputs that tell the same choice as one of them, itself among them
+            meaning: Interprets the outputs, if their meaning is known.
+            choice: What is known of the output that holds the class.
+            decision: The decision in the first output, if the graph shows it
+                (:mod:`edgekit.comparison.decisions.told`). Without it, an output of amounts decides nothing.
+            beside: The decisions that outputs may hold; an output in which the float model decides nothing is a signal
+                instead. If only the first output decides, it is judged by its metric alone.
+            signals: See :attr:`signals`; heads, and outputs that the metric covers, are left out.
+            alike: Returns the outputs with the same decision as a given one, including that one
                 (:func:`edgekit_quantize.search.choices_beside.choosing_like`).
         """
         decision = decision or Decision()
@@ -183,7 +185,7 @@ class Scorer:
         Args:
             references: Samples with the float model's answers, for the SQNR; at least one.
             evaluation: The function.
-            samples: What it gets.
+            samples: The samples that the function gets.
             float_run: Executes the float model.
 
         Raises:
@@ -193,10 +195,10 @@ class Scorer:
         return cls(references, evaluation.name, value, evaluation, samples)
 
     def __call__(self, run: Run) -> Score:
-        """Runs a candidate over the samples.
+        """The score of a candidate on the samples.
 
         Raises:
-            edgekit.quantizer.CandidateError: It cannot be run.
+            edgekit.quantizer.CandidateError: The candidate cannot be run.
         """
         (score,) = self.of_settings([[("", run)]])
         if isinstance(score, CandidateError):
@@ -206,13 +208,13 @@ class Scorer:
     def of_settings(
         self, candidates: Sequence[Sequence[tuple[str, Run]]], references: Iterable[Reference] | None = None
     ) -> list[Score | CandidateError]:
-        """Scores of candidates that run in several settings each, for each that of its worst one.
+        """The score of each candidate in the worst of its settings.
 
-        The samples are read once. A candidate that cannot be run gets what it failed by in place of a score.
+        The samples are read once. For a candidate that cannot be run, its error is returned instead of a score.
 
         Args:
-            candidates: What runs each of them in each setting, behind the setting's name.
-            references: Other samples than :attr:`references`.
+            candidates: For each candidate, the name of each setting and the function that runs it there.
+            references: The samples to use instead of :attr:`references`.
         """
         walk = _Walk(self, candidates)
         walk.over(self.references if references is None else references)
@@ -221,13 +223,12 @@ class Scorer:
     def at_first(
         self, candidates: Sequence[Sequence[tuple[str, Run]]], max_drop: float | None
     ) -> list[Score | CandidateError]:
-        """Scores as those of :meth:`of_settings`, on as few samples as tell whether candidates may hold a budget.
+        """Scores like :meth:`of_settings`, on as few samples as show whether candidates may hold a budget.
 
-        All are run on every fourth sample. One that loses no more than the budget of these, and one that surely loses
-        more (:attr:`edgekit_quantize.search.tally.Tally.surely_lost`), is not run on the others: its score has
-        :attr:`Score.samples`. What is counted otherwise than by adding up, and few samples, tell enough only when they
-        are all there. Signal-to-noise ratios are those of the first samples, so that all candidates have them of the
-        same.
+        All candidates are run on every :data:`PART`-th sample. A candidate that loses at most the budget there, or
+        surely loses more (:attr:`edgekit_quantize.search.tally.Tally.surely_lost`), is not run on the others: its score
+        has :attr:`Score.samples`. All samples are used if there are few, or if the metric is not in :data:`AT_FIRST`.
+        Signal-to-noise ratios are those of the first samples, so that they are comparable between candidates.
 
         Args:
             candidates: See :meth:`of_settings`.
@@ -257,7 +258,7 @@ class Scorer:
         return found
 
     def tally(self) -> Tally:
-        """Counts what one candidate gives."""
+        """A new tally for the outputs of one candidate."""
         return Tally(
             self.metric,
             self._judged_by_variance,
@@ -273,7 +274,7 @@ class Scorer:
 
     @functools.cached_property
     def _judged_by_variance(self) -> dict[str, float]:
-        """Variances of the outputs that are judged by them: all, or those beside embeddings."""
+        """The variances of the outputs that are judged by them: all, or all except embeddings; else none."""
         if self.metric == EXPLAINED:
             return variances(self.references)
         if not isinstance(self.meaning, EmbeddingMeaning):
@@ -282,10 +283,10 @@ class Scorer:
         return {name: each for name, each in variances(self.references).items() if name not in beside}
 
     def score(self, tally: Tally, run: Run) -> Score:
-        """What a tally tells, or the project's evaluation function of a candidate.
+        """The score by a tally, or by the project's evaluation function if there is one.
 
         Raises:
-            edgekit.quantizer.CandidateError: It cannot be run.
+            edgekit.quantizer.CandidateError: The candidate cannot be run.
         """
         sqnr = tally.sqnr_db
         if self.evaluation is not None and self.samples is not None:
@@ -307,7 +308,7 @@ class Scorer:
         )
 
     def _value_and_count(self, tally: Tally) -> tuple[float, int | None]:
-        """What is measured without a function of the project's, and how many items it is a share of."""
+        """The value of the metric from a tally, and the number of items that it is a share of, if it is one."""
         if tally.labels is not None:
             return tally.labels.accuracy, len(self.references)
         if tally.meaning is not None:
@@ -320,7 +321,7 @@ class Scorer:
 
 
 class _Walk:
-    """A walk over samples with candidates that run in several settings each; see :meth:`Scorer.of_settings`."""
+    """A pass over samples with candidates that run in several settings each; see :meth:`Scorer.of_settings`."""
 
     def __init__(self, scorer: Scorer, candidates: Sequence[Sequence[tuple[str, Run]]]) -> None:
         self._scorer, self._candidates = scorer, candidates
@@ -332,8 +333,8 @@ class _Walk:
 
         Args:
             references: The samples.
-            share: Of all samples, how many are walked then.
-            among: The numbers of those that are run; None runs all.
+            share: The share of all samples that have been run after this call.
+            among: The indices of the candidates that are run; None runs all.
         """
         numbers = range(len(self._candidates)) if among is None else sorted(among)
         for number in numbers:
@@ -346,11 +347,11 @@ class _Walk:
                     self._unless_failed(number, functools.partial(_add, tally, reference, run, padding))
 
     def scores(self) -> list[Score | CandidateError]:
-        """For each candidate that of its worst setting, or what it failed by."""
+        """The score of each candidate in its worst setting, or the error that it failed with."""
         return [self._score(number) for number in range(len(self._candidates))]
 
     def surely_lost(self, number: int) -> float:
-        """What a candidate loses at least on all samples, by those that were walked."""
+        """A lower bound for the loss of a candidate on all samples, from those that were run."""
         return max(tally.surely_lost for tally in self._tallies[number])
 
     def _score(self, number: int) -> Score | CandidateError:
@@ -375,7 +376,7 @@ def _add(tally: Tally, reference: Reference, run: Run, padding: Padding | None) 
 
 
 def _told(references: References, meaning: Meaning) -> MeaningAccuracy:
-    """What the float model tells, beside itself."""
+    """The accuracy of the float model's meaning compared with itself."""
     fresh = meaning.anew()
     for reference in references.answers():
         fresh.add(reference.outputs, reference.outputs)
@@ -383,7 +384,7 @@ def _told(references: References, meaning: Meaning) -> MeaningAccuracy:
 
 
 def _labels_found(references: References, choice: ClassChoice) -> TaskAccuracy | None:
-    """How many labels the float model finds; None without labels, or where no output tells a class."""
+    """How many labels the float model finds; None without labels, or if no output holds a class."""
     count: LabelCount | None = None
     for reference in references.answers():
         if reference.label is not None:

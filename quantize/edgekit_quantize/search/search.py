@@ -19,23 +19,25 @@ from edgekit_quantize.search.timing import AS_QUICK
 from edgekit_quantize.settings import Settings
 
 SAME_SPEED = 0.02
-"""Candidates whose gains over the float model, timed beside each, differ by less than this share are as fast."""
+"""Candidates count as equally fast if their speedups over the float model differ by at most this share."""
 MOST_IN_DOUBT = 0.15
-"""The share up to which that grows on a machine so busy that turns of one model do not agree."""
+"""The maximum of that share on a busy machine, where the turns of one model do not agree."""
 LITTLE_SLOWER = 0.05
 """The share of the latency that may be given up for :data:`FAR_BETTER_DB`."""
 FAR_BETTER_DB = 2.0
-"""Two thirds of the error's power."""
+"""How much better the SQNR of a slightly slower candidate has to be: it then has two thirds of the error's power."""
 SAME_SIZE = 1.1
-"""Sizes whose ratio is below this do not decide between candidates."""
+"""Candidates whose sizes have at most this ratio count as equally large."""
 WORTH_A_RESCUE = 1.1
-"""A near miss that is faster by more than this factor than all that hold the budget is brought into it."""
+"""A near miss is brought into the budget if it is more than this factor faster than all candidates that hold it."""
 LARGEST_REFINED = 64 * 2**20
-"""In bytes; rounding more weights with care takes minutes, and is done only if nothing holds the budget without."""
+"""The largest candidate, in bytes, whose weights are rounded adaptively although it holds the budget: for more weights
+this takes minutes."""
 QUICKLY_REFINED = 8 * 2**20
-"""In bytes; so many are rounded with care in seconds."""
+"""The largest candidate, in bytes, whose weights are rounded adaptively within seconds."""
 NEXT_TO_NOTHING = 0.1
-"""The part of the budget that is not worth minutes: a loss of less is not told from none."""
+"""Above :data:`QUICKLY_REFINED`, a candidate that loses less than this share of the budget is not refined: such a loss
+cannot be distinguished from none."""
 
 
 @dataclass
@@ -46,26 +48,26 @@ class Outcome:
     """The trials that hold the budget and are worth it, the best first; all but the first may be judged in one setting
     only."""
     curve: list[Trial] = field(default_factory=list)
-    """All that were tried and could be run."""
+    """All trials that could be run."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Why the others could not, by name."""
+    """Why other candidates could not be run, by name."""
     unrestricted: Trial | None = None
-    """The best one with weights whose sums may saturate in 16 bits: what keeping them from it costs."""
+    """The best trial, written with weights whose sums may saturate in 16 bits; it shows the cost of preventing that."""
     last: Callable[[], list[Trial]] | None = None
-    """Measures the model in half precision, and gives it if it holds the budget and is worth it; for when no trial that
-    holds the budget can ship. None if it was measured, or is none of the candidates."""
+    """Measures the model in half precision, and returns it if it holds the budget and is worth it. It is called if no
+    trial that holds the budget can ship. None if half precision was measured already, or is not a candidate."""
 
     @property
     def best(self) -> Trial | None:
-        """None if nothing holds the budget."""
+        """The best trial; None if no trial holds the budget and is worth it."""
         return self.held[0] if self.held else None
 
     def why_float(self, max_drop: float, given: str = "float") -> str:
-        """Why no trial ships, where there is no best one: what is wrong with those that were tried.
+        """The reason why no trial ships, if there is no best one: the flaws of the trials.
 
         Args:
             max_drop: The budget.
-            given: What the model is that candidates are held against.
+            given: What the text calls the model that candidates are compared with.
         """
         if not self.curve:
             return "no candidate can be built and run for the target"
@@ -85,14 +87,14 @@ class Outcome:
 class Search:
     """One search: measures candidates, brings the fastest near miss into the budget if it pays, chooses the fastest.
 
-    The best one holds the budget in every setting: the best of the candidates that hold it in the setting in which they
-    are timed is judged in the others, and if it does not hold it there, the next best is.
+    The best candidate holds the budget in every setting: the best of those that hold it in the setting in which they
+    are timed is scored in the other settings; if it does not hold the budget there, the next best is scored.
 
-    If nothing that is nearly as fast holds the budget, a near miss is brought into it
+    A near miss is brought into the budget if no candidate nearly as fast holds it
     (:mod:`edgekit_quantize.search.near_miss`): one that computes with integers, or if that does not help, one that only
-    stores weights. If the best one only stores weights, they are rounded adaptively.
+    stores weights. If the best candidate only stores weights, they are rounded adaptively.
 
-    Of candidates that are as fast as each other the smallest is chosen, and of those the one with the least error.
+    Of equally fast candidates the smallest is chosen, and of equally small ones the one with the least error.
     """
 
     bench: Bench
@@ -100,32 +102,32 @@ class Search:
     write: Write
     """Writes candidates."""
     costs: Costs
-    """What it costs to leave layers in float."""
+    """The costs of keeping layers in float."""
     max_drop: float
-    """The budget: what may be lost of the metric."""
+    """The budget: how much of the metric may be lost."""
     _: KW_ONLY
     auto: bool
-    """Whether a candidate that is slower or no smaller than float is out."""
+    """Whether candidates that are slower than float, or no smaller, are excluded."""
     choice: str | None = None
-    """The candidate that is the best whatever the times say; None if they decide."""
+    """The name of the candidate that is chosen regardless of latencies; None chooses by latencies."""
     in_half: Callable[[], Candidate] | None = None
-    """Writes the model in half precision, which is measured if no other holds the budget, or none of them is the
-    choice, and by :attr:`Outcome.last` if none of the others can ship; None leaves it out."""
+    """Writes the model in half precision. It is measured if no other candidate holds the budget, or if none of those
+    that do is the choice, and by :attr:`Outcome.last` if none of them can ship. None leaves half precision out."""
     prefers_integers: bool = False
-    """Whether a near miss that computes with integers is brought into the budget though another candidate that only
-    stores them holds it."""
+    """Whether a near miss that computes with integers is brought into the budget even if a candidate that only stores
+    integers holds it."""
     _outcome: Outcome = field(default_factory=Outcome, init=False)
     _refined: set[str] = field(default_factory=set, init=False)
-    """The names of those that were refined, or could not be."""
+    """The names of the candidates that were refined, or that refining does not change."""
 
     def run(self, candidates: Mapping[str, Settings]) -> Outcome:
-        """The best of the candidates and of the forms that were made of them.
+        """The outcome of the search over the candidates and the forms made of them.
 
         Args:
-            candidates: The settings of each, by name.
+            candidates: The settings of each candidate, by name.
 
         Raises:
-            edgekit.quantizer.ChoiceError: The choice is none of the candidates that hold the budget.
+            edgekit.quantizer.ChoiceError: The choice is not among the candidates that hold the budget.
         """
         self._measure(candidates)
         self._time_again_if_slow()
@@ -144,18 +146,19 @@ class Search:
             self._outcome.curve += self.bench.measured(written, most_of_a_near_miss(self.max_drop))
 
     def _time_again_if_slow(self) -> None:
-        """If nothing is fit, time once more what is only slow.
+        """If no trial is fit, time again those that are only too slow.
 
-        A few turns of a quick model, on a machine that does something else too, say little.
+        A few turns of a fast model on a busy machine are not conclusive.
         """
         if not self._fit():
             held = [trial for trial in self._outcome.curve if trial.score.drop <= self.max_drop]
             self.bench.time_again([trial for trial in held if trial.is_smaller])
 
     def _confirm_best(self) -> None:
-        """Time once more what is only slow; then refine the best one, and judge it in all of its settings.
+        """Time trials again that are only too slow; then refine the best trial, and score it in all of its settings.
 
-        Once refined, it is seldom the best one any more: judged before, it would be so in vain.
+        It is refined first, because its refined form usually takes its place, so that scoring it before would be in
+        vain.
         """
         self._time_again_if_slow()
         while held := self._ranked():
@@ -167,10 +170,10 @@ class Search:
                 self._outcome.curve.remove(held[0])
 
     def _rescue_near_misses(self) -> None:
-        """Bring near misses into the budget, then judge the best one in all of its settings.
+        """Bring near misses into the budget, then score the best trial in all of its settings.
 
-        Judged before, it would often be one that a rescued near miss is faster than. If it does not hold the budget
-        there, a near miss that was not worth it may be now.
+        Scoring comes second, because a rescued near miss is often faster than the best trial before. If the best trial
+        does not hold the budget in all settings, near misses that were not worth a rescue are considered again.
         """
         untried = self._names()
         self._rescue(untried)
@@ -179,13 +182,13 @@ class Search:
             self._confirm_best()
 
     def _rescue(self, untried: set[str]) -> bool:
-        """Bring a fast near miss that computes with integers into the budget; if nothing is fit then, any other one.
+        """Bring a fast near miss that computes with integers into the budget; if no trial is fit then, another one.
 
         Args:
-            untried: The candidates that may be brought into it; those that were are taken out.
+            untried: The names of the candidates that may be tried; those that are tried are removed.
 
         Returns:
-            Whether there was one.
+            Whether any near miss was tried.
         """
         if self.choice is None:
             near = [trial for trial in self._outcome.curve if is_near_miss(trial, self.max_drop)]
@@ -200,18 +203,18 @@ class Search:
         return bool(first or others)
 
     def _made_into(self, choice: str) -> list[Trial]:
-        """The candidate whose form the choice is by its name; none where the choice is a candidate itself."""
+        """The candidate that the choice is a form of, by its name; empty if the choice is a candidate itself."""
         named = [trial for trial in self._outcome.curve if f"{choice}, ".startswith(f"{trial.name}, ")]
         closest = max(named, key=lambda trial: len(trial.name), default=None)
         return [] if closest is None or closest.name == choice else [closest]
 
     def _worth_a_rescue(self, near: Sequence[Trial]) -> list[Trial]:
-        """The near misses that compute with integers, and are faster than what is fit."""
+        """The near misses that compute with integers, and are faster than all fit trials."""
         to_beat = WORTH_A_RESCUE * self._to_beat()
         return [trial for trial in near if trial.written.quantized and trial.speedup > to_beat]
 
     def _to_beat(self) -> float:
-        """How many times as fast as float the fastest candidate is that is fit; 0 where the times do not decide."""
+        """How many times as fast as float the fastest fit trial is; 0 if there is none, or if the choice decides."""
         if self.choice is not None:
             return 0.0
         rivals = [trial for trial in self._fit() if trial.written.quantized or not self.prefers_integers]
@@ -222,12 +225,12 @@ class Search:
         return NearMiss(trial, self._outcome.curve, self.bench, self.write, self.costs, self.max_drop, to_beat)
 
     def _refine(self, best: Trial) -> bool:
-        """If the best one only stores weights, round them adaptively, unless that takes long and gains next to nothing.
+        """If the best trial only stores weights, round them adaptively, unless that takes long and gains little.
 
-        All that is lost is lost by their rounding, and better ones take no longer to compute with.
+        In such a trial, rounding causes all of the loss, and better rounded weights take no more time to compute with.
 
         Returns:
-            Whether there is one more trial.
+            Whether a trial was added.
         """
         if self.choice is not None or not self._is_worth_refining(best):
             return False
@@ -245,11 +248,11 @@ class Search:
         if best.written.quantized or best.size > LARGEST_REFINED or best.name.endswith(ROUNDED_ADAPTIVELY):
             return False
         if best.name in self._refined or f"{best.name}, {ROUNDED_ADAPTIVELY}" in self._names():
-            return False  # it was, and lost nothing less
+            return False  # it was refined already, which reduced no loss
         return best.size <= QUICKLY_REFINED or best.score.drop > NEXT_TO_NOTHING * self.max_drop
 
     def _try_half_precision(self) -> None:
-        """Measure the model in half precision if nothing is fit, or not the choice; else leave it to the outcome."""
+        """Measure half precision now if no trial is fit or the choice is not; else leave it to :attr:`Outcome.last`."""
         held = {trial.name for trial in self._ranked()}
         if not held or self.choice not in {None, *held}:
             self._measure_half()
@@ -283,13 +286,16 @@ class Search:
         return [trial for trial in self._outcome.curve if self._is_fit(trial)]
 
     def _is_fit(self, trial: Trial) -> bool:
-        """Whether a trial holds the budget and is worth it: smaller than float and no slower, if that is asked for."""
+        """Whether a trial holds the budget and, with ``auto`` and unless it is the choice, beats float.
+
+        It beats float if it is smaller and no slower.
+        """
         worth_it = trial.is_smaller and not trial.is_slower
         return trial.score.drop <= self.max_drop and (trial.name == self.choice or not self.auto or worth_it)
 
 
 def _best_first(trials: Sequence[Trial]) -> Iterator[Trial]:
-    """Each of them, the best of those that are left in front."""
+    """The trials in order: each time the best of those that remain."""
     left = list(trials)
     while (best := _fastest(left)) is not None:
         yield best
@@ -297,12 +303,13 @@ def _best_first(trials: Sequence[Trial]) -> Iterator[Trial]:
 
 
 def _fastest(trials: Sequence[Trial]) -> Trial | None:
-    """The fastest; of those that are as fast the smallest, of those that are as small the one with the least error.
+    """The fastest trial; of equally fast ones the smallest, of equally small ones the one with the least error.
 
-    Where the machine was busy, those count as fast whose times the noise may have turned around.
+    On a busy machine, trials count as equally fast if the noise of the measurements may have changed their order.
 
-    One that is little slower and has two thirds of the error, or less, is preferred to it. If no latency counts,
-    computing with integers is taken to be faster than storing them, and with integers of 8 bits faster than of 16.
+    A trial that is a little slower and has at most two thirds of the error's power is preferred. If latencies were not
+    measured, computing with integers is assumed to be faster than storing them, and 8-bit integers faster than 16-bit
+    ones.
     """
     if not trials:
         return None
@@ -321,7 +328,7 @@ def _fastest(trials: Sequence[Trial]) -> Trial | None:
 
 
 def _doubt(*trials: Trial) -> float:
-    """By which share the gains of trials may differ by the machine's noise alone: 0 where the turns of each agreed."""
+    """The share by which speedups of trials may differ by the machine's noise alone; 0 if their turns agreed."""
     spread = max(trial.spread for trial in trials)
     return 0.0 if spread <= AS_QUICK else min(spread, MOST_IN_DOUBT)
 

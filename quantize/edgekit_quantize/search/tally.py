@@ -1,4 +1,4 @@
-"""What the outputs of one candidate add up to, sample by sample."""
+"""Accumulates the comparison of one candidate's outputs with the float model's, sample by sample."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from edgekit_quantize.search.score import AGREEMENT, LABELS, HeadKept
 from edgekit_quantize.search.variances import powers
 
 DEFAULT_DECISION = Decision()
-"""What decides where the graph tells nothing: the largest entry of the last axis."""
+"""The decision if the graph tells nothing: the largest entry along the last axis."""
 
 SURE = 3.0
-"""How many standard errors of a mean are sure."""
+"""A mean is assumed to lie within this number of standard errors."""
 
 
 class Tally:
-    """What one candidate's outputs add up to.
+    """The accumulated comparison of one candidate's outputs with the float model's.
 
     Args:
         metric: See :attr:`Score.metric`.
-        variances: Of the float model's outputs, by name; empty where they do not count.
-        meaning: Reads what outputs tell, where the metric is that.
-        by_margins: Whether decisions count as :attr:`Scorer.by_margins` has it.
+        variances: The variances of the float model's outputs, by name; empty if they do not count.
+        meaning: Interprets the outputs, if the metric is that of their meaning.
+        by_margins: See :attr:`Scorer.by_margins`.
         label_output: See :attr:`Scorer.label_output`.
         label_numbers: See :attr:`Scorer.label_numbers`.
         decision: See :attr:`Scorer.decision`.
@@ -73,17 +73,17 @@ class Tally:
         self._variances = variances
         self._power: dict[str, list[float]] = {}
         self._noises: dict[str, list[float]] = {}
-        """Of each sample, for the outputs that have a variance."""
+        """The power of the error of each sample, for the outputs that have a variance."""
         self._columns: dict[str, Columns] = {}
         self._integers: dict[str, list[int]] = {}
         self.share = 1.0
-        """Of the samples that variances are of, how many were added."""
+        """The share of the samples behind ``variances`` that were added."""
         self.same = self.positions = 0
         self.labels: LabelCount | None = None
         self._of_float: LabelCount | None = None
 
     def add(self, reference: Reference, outputs: Arrays) -> None:
-        """Takes the outputs for one more sample."""
+        """Adds the outputs for one more sample."""
         for name, expected in reference.outputs.items():
             if expected.dtype.kind == "f":
                 signal, noise = powers(expected, outputs[name])
@@ -125,7 +125,7 @@ class Tally:
 
     @property
     def class_drop(self) -> float:
-        """See :attr:`Score.class_drop`; where no class loses labels, what the order of the samples loses."""
+        """See :attr:`Score.class_drop`; if no class loses labels, the loss of the ranking of the samples."""
         if self.labels is None or self._of_float is None:
             return 0.0
         worst = worst_class(self._of_float.by_class, self.labels.by_class)
@@ -133,7 +133,7 @@ class Tally:
 
     @property
     def _order_drop(self) -> float:
-        """The share of what varies that is error, where a bundle is refused for it; else 0."""
+        """The power of the error over that of what varies between samples if a bundle is refused for it; else 0."""
         order_db = None if self._order is None else self._order.centred_db(shares_decide=False)
         return 0.0 if order_db is None or order_db >= LEAST_DB else min(1.0, 10 ** (-order_db / 10))
 
@@ -152,12 +152,13 @@ class Tally:
 
     @property
     def agreement(self) -> float:
-        """The share of decisions that are the float model's; of few no more than is expected.
+        """The share of decisions that equal the float model's; with few decisions, at most the expected share.
 
-        What is expected tells of more than what changed, and what changed of noise that is not normal: fewer than 500
-        decisions keep the lesser share. Numbers of classes have no margins: of few those of all heads count together.
-        It is 0 where a class is lost, however few positions it has. Where the float model decides nearly always alike,
-        the numbers may be a regression's: it is 0 with less of a signal than a bundle needs.
+        The expected share (by margins) is more precise than the counted one, which in turn shows noise that is not
+        normal; so with fewer than 500 decisions, the lesser of the two is taken. Class indices have no margins: if
+        there are few, those of all heads are counted together. The share is 0 if a class is lost, however few positions
+        it has. If the float model nearly always decides alike, the output may be a regression: the share is 0 if the
+        SQNR is below what a bundle needs.
         """
         if self._decided.tells_one and self.sqnr_db < SQNR_FLOOR_DB[Kind.QUANTIZED]:
             return 0.0
@@ -178,7 +179,7 @@ class Tally:
 
     @property
     def _numbers(self) -> tuple[int, int]:
-        """How many numbers of classes changed, of how many: of the first output and of those beside it."""
+        """The number of class indices that changed and their total, over the first output and all heads."""
         changed, everything = self._beside.of_numbers
         if self._metric != AGREEMENT or self._decision.by is not DecidedBy.NUMBER:
             return changed, everything
@@ -186,12 +187,15 @@ class Tally:
 
     @property
     def _has_maps(self) -> bool:
-        """Whether classes may be lost beside the signal: of maps, or of channels that may be their logits."""
+        """Whether the first output is a map of classes, or has channels that may be logits: classes may be lost."""
         return self._decision.is_map or self._decision.are_channels
 
     @property
     def lost_class(self) -> ClassAccuracy | None:
-        """The class whose loss makes the score 0: a decision's, or one of which there is a map, or surely a channel."""
+        """The class whose loss makes the score 0; None if no class is lost.
+
+        The class is one of a decision, of a map, or of a channel that surely holds its logits.
+        """
         decides = self._metric == AGREEMENT
         worst = self._decided.worst_class() if decides or self._has_maps else None
         counts = worst is not None and (decides or worst.told or self._decision.are_channels)
@@ -199,7 +203,7 @@ class Tally:
 
     @property
     def explained(self) -> float:
-        """See :attr:`Score.metric`; 0 where a class is lost."""
+        """The value of the metric ``explained`` (:attr:`Score.metric`); 0 if a class is lost."""
         if self.lost_class is not None:
             return 0.0
         noises = {name: noise for name, (_, noise) in self._power.items() if name in self._variances}
@@ -209,11 +213,12 @@ class Tally:
 
     @property
     def surely_lost(self) -> float:
-        """What of an agreement, or of what is explained, is lost at least on all samples, by those that were added.
+        """A lower bound, from the added samples, for the loss of ``agreement`` or ``explained`` on all samples.
 
-        Decisions change by luck once in 20 times (:func:`edgekit.comparison.decisions.shared.beyond_luck`); the mean
-        power of the error is at least what it is here less :data:`SURE` standard errors, corrected for the share of the
-        samples that is known, and in all no less than what has added up.
+        For decisions, the bound is exceeded by chance once in 20 times
+        (:func:`edgekit.comparison.decisions.shared.beyond_luck`). For errors, the mean power is at least the mean of
+        the added samples minus :data:`SURE` standard errors, corrected for the share of the samples that is known; the
+        total is at least the sum over the added samples.
         """
         if self._metric == AGREEMENT:
             return beyond_luck(self.positions - self.same) / max(self.positions, 1)
@@ -224,7 +229,7 @@ class Tally:
 
     @property
     def integers_kept(self) -> float:
-        """The share of equal elements of the worst output of integers; 1 where as many are equal as a bundle needs."""
+        """The share of equal elements in the worst integer output; 1 if it is as large as a bundle needs."""
         shares = [1 - unequal / count for unequal, count in self._integers.values() if count]
         worst = min(shares, default=1.0)
         return 1.0 if worst >= 1 - MAX_DISAGREEMENT else worst
@@ -236,7 +241,7 @@ class Tally:
 
 
 def _least_total(noises: Sequence[float], share: float) -> float:
-    """What the noises of all samples add up to at least, of which these are a share that was drawn without a choice."""
+    """A lower bound for the sum of the noises of all samples, of which ``noises`` are a random share."""
     known, count = math.fsum(noises), len(noises)
     if share == 1 or count < 2 or not math.isfinite(known):
         return known
@@ -245,11 +250,11 @@ def _least_total(noises: Sequence[float], share: float) -> float:
 
 
 def _signal_kept(signal: float, noise: float) -> HeadKept:
-    """What is kept of a signal; all of it where it is as near as a bundle needs."""
+    """The kept share of a signal: 1 - power of the error / power of the signal; 1 if a bundle needs no more."""
     reached = decibels(signal, noise)
     return HeadKept(1.0 if reached >= SQNR_FLOOR_DB[Kind.QUANTIZED] else max(0.0, 1 - 10 ** (-reached / 10)), None)
 
 
 def _is_picture(output: np.ndarray) -> bool:
-    """Whether integers are brightness: those of 8 bits with three axes or more."""
+    """Whether an integer output is a picture: 8-bit integers with at least :data:`PICTURE_RANK` axes."""
     return output.dtype.itemsize == 1 and output.dtype.kind != "b" and output.ndim >= PICTURE_RANK

@@ -1,4 +1,4 @@
-"""How long candidates take beside the float model."""
+"""Measures the latencies of candidates in turns with the float model's."""
 
 from __future__ import annotations
 
@@ -11,56 +11,58 @@ import numpy as np
 from edgekit.timing.latency import Interval, Latency, ratio_interval
 
 Clock = Callable[[], float]
-"""Tells seconds that only grow, such as :func:`time.perf_counter`."""
+"""Returns a monotonic time in seconds, as :func:`time.perf_counter` does."""
 
 ROUNDS = 12
 ROUND_S = 0.01
-"""Rounds in which models are timed in turns, and how long each one's turn takes."""
+"""The number of rounds in which models are timed in turns, and the duration of each model's turn in seconds."""
 LONG_RUN_S = 0.05
-"""A turn whose first run takes so long is that run: what it takes to fill the caches, a few MB, is no part of it that
-counts."""
+"""If the first run of a turn takes at least LONG_RUN_S seconds, the turn is this run alone: filling the caches, a few
+MB, takes a negligible part of it."""
 MORE_ROUNDS = 30
-"""Where what a few said is in doubt."""
+"""The number of rounds if the result of :data:`ROUNDS` is in doubt."""
 FEWEST_ROUNDS = 4
 ENOUGH_S = 1.5
-"""After so long no more rounds are begun than :data:`FEWEST_ROUNDS`."""
+"""After ENOUGH_S seconds, no further rounds begin than the first :data:`FEWEST_ROUNDS`."""
 SETTLED_ROUNDS, SETTLED = 6, 0.01
-"""From so many rounds on none is begun where turns differ by less than this share: more would tell nothing else."""
+"""After SETTLED_ROUNDS rounds, no further round begins if the quickest turns of each model differ by at most the share
+SETTLED: more rounds would not change the result."""
 MORE_AT_MOST = 2
-"""How many times as many rounds are begun at most on a machine so busy that turns do not agree."""
+"""On a machine so busy that turns do not agree, at most MORE_AT_MOST times as many rounds are timed."""
 QUANTILE = 0.1
-"""The share of quick runs that stands for a turn: one that is quick by chance tells as little as those that are slow
-because the machine is busy."""
+"""The quantile of a turn's run times that is the latency of the turn: a run that is fast by chance says as little as
+runs that are slow because the machine is busy."""
 AGREEING = 3
-"""How many turns of a model have to be as quick as its quickest."""
+"""How many of a model's quickest turns have to agree."""
 AS_QUICK = 0.05
-"""Turns that differ by less than this share are as quick as each other."""
+"""Turns that differ by at most this share agree."""
 
 BUSY = 0.1
-"""Where turns that should agree differ by more than this share, the machine may have decided what is the fastest."""
+"""If turns that should agree differ by more than this share, the machine's noise may decide which model is fastest."""
 
 
 @dataclass(frozen=True)
 class Latencies:
-    """What was measured of several models in turns."""
+    """The latencies of several models, timed in turns."""
 
     milliseconds: list[float]
-    """Of every model: its quickest turn, which is the one that the rest of the machine disturbed the least."""
+    """The quickest turn of every model, which other programs disturbed the least."""
     spread: float
-    """By which share the third quickest turn (:data:`AGREEING`) of a model took longer than its quickest, of the model
-    whose turns agree the least. Near 0 on a quiet machine."""
+    """The share by which the third quickest turn (:data:`AGREEING`) of a model took longer than its quickest, for the
+    model whose turns agree the least. Near 0 on a quiet machine."""
     turns: list[list[float]]
-    """Of every model: milliseconds of its turns, one a round."""
+    """The turns of every model in milliseconds, one per round."""
 
     def times_as_fast(self, place: int, other: int) -> Interval:
-        """In which interval lies how many times as fast a model is as another one, as far as their turns tell.
+        """The interval, by the measured turns, of how many times as fast one model is as another.
 
-        That of their medians, in which half of the turns count, whoever disturbed them, and the figure that their
-        quickest turns give. After few rounds (:data:`edgekit.timing.latency.LEAST_TURNS`) that of each round's figure.
+        It spans the interval of the ratio of their medians, which is robust if up to half of the turns are disturbed,
+        and the ratio of their quickest turns. After fewer rounds than :data:`edgekit.timing.latency.LEAST_TURNS`, it
+        spans the ratios of all rounds instead of the interval of the medians.
 
         Args:
-            place: The model, as :func:`latencies` was given it.
-            other: What it is held against, likewise.
+            place: The index of the model among the arguments of :func:`latencies`.
+            other: The index of the model that it is compared with.
         """
         own, against = self.turns[place], self.turns[other]
         figures = [self.milliseconds[other] / self.milliseconds[place]]
@@ -77,18 +79,17 @@ def latencies(
     rounds: int = ROUNDS,
     settled_rounds: int = SETTLED_ROUNDS,
 ) -> Latencies:
-    """How long every call takes, timed in turns, in as many rounds as it takes until turns agree.
+    """How long every call takes, timed in turns until the quickest turns agree, or up to a limit.
 
-    On a busy machine most turns are disturbed: whoever shares its processors takes them away in the middle of a call,
-    for longer than a quick call takes. The quickest turn is right where any was left alone, and several that agree tell
-    that it was.
+    On a busy machine most turns are disturbed: other programs interrupt a call for longer than a quick call takes. The
+    quickest turn is right if at least one was undisturbed; that several quick turns agree shows that they were.
 
     Args:
-        calls: What is timed.
-        clock: Tells the time.
-        rounds: How often each has its turn; :data:`FEWEST_ROUNDS` where that takes longer than :data:`ENOUGH_S`,
-            and :data:`MORE_AT_MOST` times as many where turns do not agree.
-        settled_rounds: How often at least where turns hardly differ.
+        calls: The calls to time.
+        clock: Returns the time in seconds.
+        rounds: How many turns each call has; at least :data:`FEWEST_ROUNDS` if they take longer than :data:`ENOUGH_S`,
+            and up to :data:`MORE_AT_MOST` times as many if turns do not agree.
+        settled_rounds: How many turns each call has at least if turns hardly differ.
     """
     turns: list[list[float]] = [[] for _ in calls]
     for call in calls:
@@ -108,7 +109,7 @@ def latencies(
 
 
 def _turn(call: Callable[[], object], clock: Clock) -> float:
-    """Seconds that stand for one turn, whose first run warms the caches and does not count unless it is long."""
+    """The latency of one turn in seconds; its first run warms the caches and does not count unless it is long."""
     start = clock()
     call()
     first = clock() - start
@@ -133,7 +134,7 @@ def _spread(turns: Sequence[float]) -> float:
 
 
 def busy_warning(spread: float) -> str | None:
-    """What to tell where latencies are in doubt (:attr:`Latencies.spread`); None where turns agreed."""
+    """A warning if latencies are in doubt by their :attr:`Latencies.spread`; None if turns agreed."""
     if spread <= BUSY:
         return None
     return (

@@ -1,4 +1,4 @@
-"""How far the float model's outputs are from being the same for all samples, and the errors held against that."""
+"""How much the float model's outputs vary between samples, and the powers of errors to compare with that."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from edgekit_quantize.calibration.references import References
 
 
 def variances(references: References) -> dict[str, float]:
-    """How far each of the float model's outputs is from being the same for all samples (:func:`variances_of`)."""
+    """How much each of the float model's outputs varies between samples (:func:`variances_of`)."""
     return variances_of(reference.outputs for reference in references.answers())
 
 
 def variances_of(answers: Iterable[Mapping[str, np.ndarray]]) -> dict[str, float]:
-    """How far each output of floats is from being the same for all samples: ``sum (y - mean)^2``.
+    """How much each float output varies between samples: ``sum (y - mean)^2``.
 
-    The mean is that of each element over the samples; over all elements where there is one sample, or where shapes
-    differ. An output that is the same for all samples has the sum of its squares: to be so is all that it tells.
-    Numbers that are not finite are left out.
+    The mean is taken for each element over the samples, or over all elements if there is one sample or if shapes
+    differ. For an output that is the same for all samples, the sum of its squares is returned instead, as its constant
+    value is its only information. Numbers that are not finite are left out.
     """
     outputs: dict[str, list[np.ndarray]] = {}
     for answer in answers:
@@ -32,7 +32,10 @@ def variances_of(answers: Iterable[Mapping[str, np.ndarray]]) -> dict[str, float
 
 
 def powers(expected: np.ndarray, found: np.ndarray) -> tuple[float, float]:
-    """Of the signal and of the error, over what is finite; an error is infinite where one alone is not."""
+    """The powers of the signal and of the error, summed over the finite elements of ``expected``.
+
+    The error is infinite if the other elements of ``found`` are finite, or different ones are not.
+    """
     finite = np.isfinite(expected)
     wide = np.where(finite, expected, 0).astype(np.float64)
     signal = float(np.sum(wide**2))

@@ -1,7 +1,7 @@
-"""How much one run of a model computes, counted from the graph and the shapes that an input leads to.
+"""Estimates how much one run of a model computes, from the graph and the shapes that an input leads to.
 
-Whatever is cut short where it would take long goes by this count, not by a clock: the same model and samples give the
-same numbers on any machine, however busy it is.
+Measurements that are cut short if they would take long are limited by this estimate, not by a clock: the same model and
+samples give the same results on any machine, however busy it is.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from edgekit.graph.cost import node_macs
 from edgekit.model import Model
 
 OF_ELEMENT = 8
-"""What an element that a node gives counts beside a multiplication: it is written and read, and its node does
-something with it. Measured, as :data:`OF_NODE` is."""
+"""The work for each element that a node outputs, in multiplications: it is computed, written and read. Measured, like
+:data:`OF_NODE`."""
 OF_NODE = 100_000
-"""What a node counts that computes next to nothing: the time that a runtime takes to call it."""
+"""The work for each node, in multiplications: the time that a runtime takes to call it."""
 A_SECOND = 5e10
-"""What ONNX Runtime does in a second on 2 threads of an x86 machine of 2024, within a factor of 2."""
+"""The work that ONNX Runtime does in a second on 2 threads of an x86 machine of 2024, within a factor of 2."""
 ROUNDS = 100
-"""How often the body of a Loop runs where nothing tells."""
+"""The assumed number of iterations of a Loop or Scan if it is not known."""
 
 
 def work_of(model: ir.Model, feeds: Mapping[str, np.ndarray]) -> float:
-    """What one run counts, in multiplications with their additions: those, elements and nodes.
+    """The work of one run, in multiplications with their additions: these, elements (OF_ELEMENT) and nodes (OF_NODE).
 
-    The bodies of loops count as often as they run, where the shapes of what a Loop or a Scan gives tell; of branches
-    all count.
+    The body of a Loop or Scan counts once per iteration, if shapes of its outputs or inputs show how many there are;
+    all branches of an If count.
 
     Args:
         model: The graph; it is not changed.
@@ -61,7 +61,7 @@ def _bodies(node: ir.Node) -> Iterable[ir.Graph]:
 
 
 def _rounds(node: ir.Node) -> int:
-    """How often the bodies of a node run."""
+    """The number of iterations of a Loop or Scan; 1 for other nodes."""
     if node.op_type == "Scan":
         body = next(iter(_bodies(node)))
         states = len(body.inputs) - node.attributes["num_scan_inputs"].as_int()
@@ -73,7 +73,7 @@ def _rounds(node: ir.Node) -> int:
 
 
 def _weights(node: ir.Node) -> int:
-    """The size of a constant that a node multiplies by, where its shapes do not tell more."""
+    """The size of a node's largest constant input, as an estimate of its multiplications; 0 if these are known."""
     if node_macs(node) is not None:
         return 0
     return max((value.const_value.size for value in node.inputs if value and value.const_value), default=0)

@@ -1,6 +1,7 @@
-"""Candidates on their way into other processes, and their scores on the way back.
+"""Scores candidates, here or in other processes.
 
-What is handed over goes through :mod:`pickle`: the judge with the kept samples, and the candidate as an ONNX message.
+Other processes receive pickled data (:mod:`pickle`): the judge with the kept samples, and the candidate as an ONNX
+message.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ class Judge:
     execute: Callable[[Model], Runner] | None = None
     """Builds a candidate for the target, and opens it; None executes it with ONNX Runtime."""
     max_drop: float | None = None
-    """The budget, for which first scores are made on as few samples as tell whether it may be held; None makes them on
-    all."""
+    """The budget. First scores use only as many samples as are needed to tell whether a candidate may hold it; None
+    uses all samples."""
     other_ways: OtherWays | None = None
-    """Counts the runs that go another way, of a decoder that lies in the graph as a whole; None of other models."""
+    """Counts the changed runs of a decoder that is inside the graph as a whole; None for other models."""
 
     def open(self, candidate: Model) -> Runner:
-        """What executes the candidate."""
+        """A runner that executes the candidate."""
         return SessionRunner(candidate.graph_model) if self.execute is None else self.execute(candidate)
 
     def score(self, candidate: Model) -> Score | CandidateError:
-        """Open a candidate, and score it where it is timed; what it failed by in place of a score."""
+        """Open a candidate, and score it in the setting in which it is timed; if that fails, return the error."""
         try:
             return self.first_scores_of([self.open(candidate)])[0]
         except CandidateError as error:
             return error
 
     def first_scores_of(self, opened: Sequence[Runner]) -> list[Score | CandidateError]:
-        """Scores of candidates that are open, where they are timed."""
+        """The scores of open candidates, in the setting in which they are timed."""
         found = self.scorer.at_first([_named([timed_of(runner)]) for runner in opened], self.max_drop)
         return [
             replace(score, complete=not (has_others(runner) or self._tells_too_little(score)))
@@ -59,7 +60,7 @@ class Judge:
         ]
 
     def worst_score_of(self, opened: Runner) -> Score | CandidateError:
-        """The score of a candidate that is open, in the worst of all its settings."""
+        """The score of an open candidate in the worst of all its settings."""
         return self.scorer.of_settings([_named([timed_of(opened), *others_of(opened)])])[0]
 
     def completed(
@@ -69,20 +70,20 @@ class Judge:
         still_open: Runner | None = None,
         left_out: Callable[[], Iterable[Reference]] | None = None,
     ) -> Score | CandidateError:
-        """The worst of a candidate's scores, where it is timed and in the other settings.
+        """The worst of a candidate's scores: in the setting in which it is timed and in the others; or its error.
 
-        One that was judged on a part of the samples is judged on all of them as it ships, and in further settings
-        if it holds the budget there.
+        A candidate that was scored on a part of the samples is scored on all of them as it ships, and in further
+        settings if it holds the budget there.
 
-        Where it is timed, little that is counted is counted on more samples, so that the one of many candidates that
-        holds the budget does not do so by luck. For the same reason the choices of a decoder count by how near they are
-        to changing.
+        If few decisions are counted, further samples are scored in the setting in which the candidate is timed, so that
+        one of many candidates does not hold the budget by chance. For the same reason, the choices of a decoder count
+        by how near they are to changing.
 
         Args:
-            candidate: It is opened again unless it is open.
-            score: The one where it is timed.
-            still_open: What executes it.
-            left_out: Gives samples that were not kept, with the float model's answers.
+            candidate: The candidate; it is opened again unless ``still_open`` is given.
+            score: The score in the setting in which it is timed.
+            still_open: The open runner of the candidate.
+            left_out: Returns samples that were not kept, with the float model's answers.
         """
         try:
             found = self._in_all_settings(candidate, score, still_open, left_out)
@@ -134,18 +135,18 @@ def _named(runners: Sequence[Runner]) -> list[tuple[str, Run]]:
 def scores(
     judge: Judge, candidates: Sequence[Model], executor: Executor, done: Callable[[int], None]
 ) -> list[Score | CandidateError]:
-    """The candidates' scores, or what they failed by, in order; then nothing runs in other processes any more.
+    """The candidates' scores, or the errors that they failed with, in order; pending work is canceled on an error.
 
     Args:
-        judge: Goes to every worker.
-        candidates: What it scores.
+        judge: Scores candidates in every worker.
+        candidates: The candidates.
         executor: The workers.
-        done: Told how many candidates are scored.
+        done: Called with the number of candidates that are scored.
 
     Raises:
-        InputError: A candidate is too large to be handed over.
-        InternalError: A worker failed or is gone.
-        edgekit.errors.EdgeKitError: What the judge raised.
+        InputError: A candidate is too large to be sent to a worker.
+        InternalError: A worker failed or ended.
+        edgekit.errors.EdgeKitError: The judge raised it.
     """
     for candidate in candidates:
         if candidate.weight_bytes > PROTOBUF_LIMIT:
@@ -155,7 +156,7 @@ def scores(
                 found=candidate.weight_bytes,
                 hint="evaluate in this process: leave out --workers and --cluster",
             )
-    at_work = replace(judge, other_ways=None)  # which holds a model, and counts what would ship
+    at_work = replace(judge, other_ways=None)  # it holds a model, and is only needed for candidates that would ship
     futures = [executor.submit(at_work.score, candidate) for candidate in candidates]
     try:
         for count, future in enumerate(as_completed(futures), 1):
@@ -183,7 +184,7 @@ def _result(future: Future[Score | CandidateError]) -> Score | CandidateError:
             subject="--workers",
             hint="it may have run out of memory: fewer workers need less, and none the least",
         ) from error
-    except Exception as error:  # what a worker's own code or a cluster has to say, whatever its type
+    except Exception as error:  # an error of a worker's own code or of a cluster can have any type
         raise InternalError(
             f"a worker failed: {type(error).__name__}: {error}",
             subject="--workers or --cluster",
