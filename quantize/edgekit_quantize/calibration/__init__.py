@@ -1,1 +1,1 @@
-"""Streaming calibration: what the samples tell about every observed tensor, in one pass and bounded memory."""
+"""Streaming calibration: statistics of every observed tensor over the samples, in one pass and bounded memory."""

@@ -1,4 +1,4 @@
-"""Scale and zero point of an activation, from what calibration counted."""
+"""Computes the scale and zero point of an activation from its calibration statistics."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.settings import Preparation
 
 CLIPPED = 255
-"""The most steps of a type whose range is worth clipping; with 65,535 of them, outliers fit."""
+"""The range of types with at most this number of steps is worth clipping; in a type with 65,535 steps, outliers fit."""
 WHOLE_RANGE = "minmax"
 MARGIN = 1.25
-"""How much larger numbers may be than those that samples showed, before they or a sum of their products saturate."""
+"""How many times as large as on the samples numbers may be before they, or a sum of their products, saturate."""
 FEW = 128
-"""Fewer numbers of a channel than this, one for each sample behind pooling or in a table, end short of what other
-samples reach, and the range goes as far as :data:`MARGIN` allows. A classifier of the direction of text, calibrated on
-32 pages, was 18.5 dB from the outputs for 64 others and 4.5 dB on the worst, where its range ended with the samples; it
-is 29.3 and 16.6 dB. Its head alone, calibrated on 8 to 32 pages: 23.7 dB in place of 34.6 on average."""
+"""With fewer than FEW numbers per channel (behind pooling or in a table, there is one per sample), other samples exceed
+the observed range, so it is widened by :data:`MARGIN`. When the range ended with the samples, a classifier of text
+direction, calibrated on 32 pages, had 18.5 dB on 64 other pages and 4.5 dB on the worst of them; with the margin it has
+29.3 and 16.6 dB. Its head alone, calibrated on 8 to 32 pages, had 23.7 dB on average instead of 34.6 dB."""
 
 
 def activation_params(tensor: TensorStatistics, preparation: Preparation, rule: str) -> QParams:
-    """Scale and zero point of an activation: by a rule, where it has no scale of its own for every channel."""
+    """Scale and zero point of an activation: its own if they were chosen per channel, else those given by the rule."""
     if tensor.params is not None:
         return tensor.params
     dtype = TYPES[preparation.activations]
@@ -43,7 +43,7 @@ def activation_params(tensor: TensorStatistics, preparation: Preparation, rule: 
 
 
 def _widened(tensor: TensorStatistics, low: float, high: float) -> tuple[float, float]:
-    """The range with room for larger numbers, as far as the tensor can hold any."""
+    """The range widened by :data:`MARGIN`, but not beyond the limits of the tensor."""
     least, most = tensor.limits
     if tensor.smoothing is not None:
         smallest = float(tensor.smoothing.factors.min())
@@ -54,12 +54,12 @@ def _widened(tensor: TensorStatistics, low: float, high: float) -> tuple[float, 
 def largest_integers(params: QParams, channels: ChannelStatistics | None) -> np.ndarray:
     """The largest integer that each channel of an activation takes, counted from the type's lowest; ``[C]``.
 
-    Runtimes multiply unsigned activations, and add 128 to signed ones. Inputs may be larger than those that were seen
-    by a part (:data:`MARGIN`).
+    Runtimes multiply unsigned activations, and add 128 to signed ones. Inputs may be :data:`MARGIN` times as large as
+    those on the samples.
 
     Args:
         params: How the activation is quantized.
-        channels: Its channels' extremes; None takes the type's largest integer for all.
+        channels: The statistics of its channels; with None, all channels get the type's largest integer.
     """
     if channels is None or not channels.count:
         return np.full(1, params.dtype.high - params.dtype.low)

@@ -1,7 +1,7 @@
-"""Numbers of which a Sigmoid makes answers at the outputs: what samples showed of one answer says little of the other.
+"""Finds logits of yes/no answers at the outputs, whose range must allow both answers even if samples show only one.
 
-A detector's grid in which no sample had anything gives logits below 0 alone. With a range that ends there, no score is
-ever more than 0.5, whatever the detector sees.
+If no sample has an object in a detector's grid, all logits of the grid are below 0. With a range that ends at 0, no
+score would ever exceed 0.5, whatever the detector sees.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _MOVES = (
     "Transpose",
     "Unsqueeze",
 )
-"""Operators behind which a logit is what it was."""
+"""Operators that move values without changing them (Resize approximately)."""
 _RECURRENT = ("GRU", "LSTM", "RNN")
 
 
 def logits_of_answers(graph: ir.Graph) -> set[str]:
-    """The tensors that a Sigmoid reads, moved perhaps, behind which no layer stands: gates have one.
+    """The tensors that a Sigmoid reads, directly or moved, if no layer reads its result, as layers do behind gates.
 
     Args:
         graph: The prepared graph.
@@ -45,17 +45,17 @@ def logits_of_answers(graph: ir.Graph) -> set[str]:
 
 
 def with_both_answers(low: float, high: float) -> tuple[float, float]:
-    """A range that goes as far to the other side of 0, but no farther than :data:`SURE`.
+    """The range, extended to the other side of 0 as far as it reaches on one side, but at most to :data:`SURE`.
 
     Args:
-        low: The lower end, as samples tell it.
-        high: The upper end.
+        low: The lower end of the range on the samples.
+        high: The upper end of the range on the samples.
     """
     return min(low, -min(SURE, high)), max(high, min(SURE, -low))
 
 
 def _moved_into(value: ir.Value) -> Iterator[ir.Value]:
-    """The value, and what it is moved from."""
+    """The value, and the values that it is moved from."""
     waiting, seen = [value], {value}
     while waiting:
         each = waiting.pop()
@@ -70,7 +70,7 @@ def _moved_into(value: ir.Value) -> Iterator[ir.Value]:
 
 
 def _goes_into_layers(node: ir.Node) -> bool:
-    """Whether a product, a convolution or a recurrent node reads what is made of it."""
+    """Whether a product, a convolution or a recurrent node depends on the node's outputs."""
     waiting, seen = [node], {node}
     while waiting:
         for output in waiting.pop().outputs:

@@ -1,4 +1,4 @@
-"""Histograms of every channel of a tensor, whose bins are as fine for quiet channels as for loud ones."""
+"""Histograms of every channel of a tensor, with bins of equal relative width for small and large numbers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import numpy as np
 from edgekit_quantize.calibration.histogram import Histogram, of_each, thinning
 
 SAMPLED = 2**22
-"""The number of values that are counted in all, about, evenly spread over arrays. Few are not enough: what clipping
-costs hangs on those that are rare."""
+"""About how many values are counted over all arrays, evenly spread over them. Many are needed, because the cost of
+clipping depends on rare values."""
 LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**15, 2**18
 """The least and the greatest number of values of a single array that are counted."""
 STEPS = 8
-"""Bins an octave."""
+"""The number of bins per octave."""
 OCTAVES = range(-20, 12)
-"""Magnitudes from 2 to the first power up to 2 to the last have bins of their own; smaller ones count as 0."""
+"""The exponents of 2 for which magnitudes have bins; smaller magnitudes count as 0, larger ones in the last bin."""
 BINS = STEPS * len(OCTAVES)
-"""Bins of either sign."""
+"""The number of bins for each sign."""
 MANTISSA_BITS, STEP_BITS, EXPONENT_BIAS = 23, 3, 127
-"""Of float32 (IEEE 754): its sign, exponent and first mantissa bits together number the bin."""
+"""Properties of float32 (IEEE 754): its sign, exponent and first STEP_BITS mantissa bits give the bin."""
 LOWEST = (OCTAVES.start + EXPONENT_BIAS) << STEP_BITS
 SHIFT = MANTISSA_BITS - STEP_BITS
 
@@ -38,9 +38,9 @@ def _places() -> np.ndarray:
 
 
 PLACES = _places()
-"""The bin of a number by its first bits."""
+"""The bin of a number, indexed by its first bits."""
 VALUES = _values()
-"""What the bins stand for, from the lowest; float64 ``[2 * BINS]``."""
+"""The middle of each bin, in ascending order; float64 ``[2 * BINS]``."""
 ZEROS = slice(BINS - 1, BINS + 1)
 """The bins of 0."""
 
@@ -48,10 +48,10 @@ ZEROS = slice(BINS - 1, BINS + 1)
 class ChannelHistogram:
     """Counts of a stream of numbers by channel, with each channel's exact extremes.
 
-    Of large arrays every k-th number is counted.
+    In large arrays, only every k-th number is counted.
 
     Args:
-        expected: How many arrays will come.
+        expected: The expected number of arrays.
     """
 
     def __init__(self, expected: int = 1) -> None:
@@ -60,11 +60,11 @@ class ChannelHistogram:
         """``[C, 2 * BINS]``."""
         self.low = np.zeros(0)
         self.high = np.zeros(0)
-        """``[C]``; 0 where no number was lower or higher."""
+        """The extremes of each channel, ``[C]``; 0 if no number was lower or higher."""
         self.not_finite = 0
-        """Numbers that were NaN or infinite, which count as 0."""
+        """The number of values that were NaN or infinite, which are counted as 0."""
         self.holds_nan = False
-        """Whether some of them were NaN."""
+        """Whether some values were NaN."""
 
     def update(self, array: np.ndarray, axis: int) -> None:
         """Count the numbers of a float tensor with channels along ``axis``, if it has any."""

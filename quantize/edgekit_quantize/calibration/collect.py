@@ -1,4 +1,4 @@
-"""Runs the float model over the samples and reduces what it computes as it streams by."""
+"""Runs the float model over the samples, and passes the tensors it computes to an observer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from edgekit_quantize.graph.nodes import static_shape
 from edgekit_quantize.graph.session import session
 
 WATCHED_BYTES = 256 * 2**20
-"""How many bytes of observed tensors one run may hand out; more are spread over several runs of the same sample."""
+"""How many bytes of observed tensors one run may output; more are spread over several runs of the same sample."""
 
 Item = TypeVar("Item")
 Found = np.ndarray | list[np.ndarray]
-"""What a run gives of a tensor; of one inside a branch or a loop what each of its runs gives."""
+"""The value of a tensor in a run; for a tensor inside a branch or a loop, the values of all its executions."""
 Observer = Callable[[str, np.ndarray], None]
 """Called with the name of a tensor and its value for one sample."""
 
@@ -33,26 +33,26 @@ def observe(
     observer: Observer,
     done: Callable[[int], None] | None = None,
 ) -> int:
-    """Run the model over ``feeds`` and hand every tensor in ``names`` to ``observer``, sample by sample.
+    """Run the model over ``feeds`` and pass every tensor in ``names`` to ``observer``, sample by sample.
 
-    Those of branches come as often as the branch is taken, those of loops once a round.
+    A tensor of a branch is passed each time that the branch is taken, one of a loop once per iteration.
 
     Tensors that together exceed :data:`WATCHED_BYTES` are fetched in several runs, so that memory does not grow with
-    the size of the model. One run goes on in a thread while the tensors of the one before are observed.
+    the size of the model. The next run proceeds in a thread while the tensors of the last one are observed.
 
     Args:
         model: The float model; it is not changed.
-        names: Values of the main graph, fed ones included, and of its branches and loops.
-        feeds: What to feed, by input name; read once.
-        observer: Takes the tensors.
-        done: Told after each sample how many are done.
+        names: Values of the main graph, inputs included, and of its branches and loops.
+        feeds: The inputs of each sample, by name; read once.
+        observer: Called with each tensor.
+        done: Called after each sample with the number of samples that are done.
 
     Returns:
         The number of samples.
     """
     fed = [value.name for value in model.graph.inputs if value.name and value.name in names]
     groups = _groups(model.graph, names)
-    threads = max(1, usable_processors() - 1)  # one is for the observer
+    threads = max(1, usable_processors() - 1)  # one processor is for the observer
     sessions = [session(with_outputs(model, group), threads) if group else None for group in groups]
     last = len(groups) - 1
     count = 0
@@ -82,7 +82,7 @@ def observe(
 
 
 def _one_ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """The items, each handed on when the next one has been made."""
+    """The items; each is yielded only after the next one has been taken from ``items``."""
     waiting: list[Item] = []
     for item in items:
         yield from waiting
@@ -91,7 +91,7 @@ def _one_ahead(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def with_outputs(model: ir.Model, names: Sequence[str]) -> ir.Model:
-    """A copy of the model whose outputs are the named values, sequences where they stand in branches and loops."""
+    """A copy of the model whose outputs are the named values; values in branches and loops become sequences."""
     copy = model.clone()
     wanted = set(names)
     main = {value.name for node in copy.graph for value in node.outputs if value.name}
@@ -102,7 +102,7 @@ def with_outputs(model: ir.Model, names: Sequence[str]) -> ir.Model:
 
 
 def _groups(graph: ir.Graph, names: Collection[str]) -> list[list[str]]:
-    """What every run hands out; the first group is empty where nothing but what is fed was asked for."""
+    """The names of the tensors that each run outputs; one empty group if only inputs are to be observed."""
     groups: list[list[str]] = [[]]
     held = 0
     inner = (value for each in graph.subgraphs() for value in each.inputs)

@@ -1,4 +1,4 @@
-"""Calibration data on their way into the model: checked against its inputs, with a hint where they do not fit."""
+"""Checks calibration samples against the model's inputs, with a hint if they do not fit."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from edgekit.errors import InputError
 from edgekit.model import ValueSpec
 
 FEWEST = 8
-"""Fewer samples than this say little about the ranges that real data take."""
+"""Fewer samples than this say little about the ranges of real data."""
 _OF_SHAPES = ("Shape", "Size")
 
 
 def checked_feeds(
     samples: Iterable[Sample], inputs: Sequence[ValueSpec], nan_inputs: Collection[str] = ()
 ) -> Iterator[tuple[dict[str, np.ndarray], int | None, str]]:
-    """What to feed for each sample, its label, and its name, in order.
+    """The model's inputs for each sample, the sample's label, and its name, in order.
 
     Args:
         samples: The samples.
-        inputs: What the model is fed.
+        inputs: The model's inputs.
         nan_inputs: The inputs that may hold NaN.
 
     Raises:
@@ -77,7 +77,7 @@ def _check(array: np.ndarray, spec: ValueSpec, name: str, *, takes_nan: bool) ->
 
 
 def read_for_their_size(graph: ir.Graph) -> frozenset[str]:
-    """The inputs of which nodes read the shape alone, so that their numbers change nothing."""
+    """The inputs of which nodes only read the shape, so that their numbers do not matter."""
     return frozenset(
         str(value.name)
         for value in graph.inputs
@@ -91,7 +91,7 @@ class ConstantInputs:
     """Watches a stream of feeds for float inputs that never change.
 
     Args:
-        indifferent: Inputs whose numbers change nothing (:func:`read_for_their_size`).
+        indifferent: Inputs whose numbers do not matter (:func:`read_for_their_size`).
     """
 
     def __init__(self, indifferent: Collection[str] = ()) -> None:
@@ -117,7 +117,7 @@ class ConstantInputs:
         return f"if the {held} of a file are samples, save each in a file of its own, array[i:i + 1]"
 
     def few(self, count: int) -> list[str]:
-        """What to tell the user of ``count`` samples where these are few."""
+        """A warning if ``count`` samples are few."""
         if count >= FEWEST:
             return []
         return [
@@ -127,7 +127,7 @@ class ConstantInputs:
         ]
 
     def narrow(self, count: int) -> list[str]:
-        """What to tell the user of inputs that are the same in all ``count`` samples, of a model that has ranges."""
+        """Warnings of inputs that are the same in all ``count`` samples, for a model with calibrated ranges."""
         if count < 2:
             return []
         return [

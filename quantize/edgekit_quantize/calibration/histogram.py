@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 BINS = 2048
-"""Bins of the magnitude range; doubling keeps between half and all of them in use."""
+"""The number of bins for each sign; as the range doubles, between half and all of them are in use."""
 
 SAMPLED = 2**21
-"""The number of values that are counted in all, about, evenly spread over arrays."""
+"""About how many values are counted over all arrays, evenly spread over them."""
 LEAST_OF_ARRAY, MOST_OF_ARRAY = 2**14, 2**16
 """The least and the greatest number of values of a single array that are counted."""
 
@@ -20,14 +20,14 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def of_each(total: int, arrays: int, least: int, most: int) -> int:
-    """How many numbers of each of N arrays are counted, for about ``total`` of them in all."""
+    """How many numbers of each array are counted, for about ``total`` numbers over all arrays."""
     return min(max(total // max(arrays, 1), least), most)
 
 
 def thinning(shape: Sequence[int], wanted: int) -> int:
-    """The distance between the numbers of an array that are counted, at most ``wanted`` of them.
+    """The step with which the numbers of an array are counted, so that they are at most ``wanted``.
 
-    It has no factor in common with any dimension, so that every row and column gets its turn.
+    The step has no factor in common with any dimension, so that all rows and columns are sampled.
     """
     step = -(-math.prod(shape) // wanted)
     while step > 1 and any(math.gcd(step, length) > 1 for length in shape):
@@ -38,14 +38,14 @@ def thinning(shape: Sequence[int], wanted: int) -> int:
 class Histogram:
     """Counts of a stream of numbers in equal bins around zero, with its exact extremes.
 
-    Of large arrays every k-th number is counted.
+    In large arrays, only every k-th number is counted.
 
     Bin ``i`` holds ``[(i - BINS) * width, (i - BINS + 1) * width)``. Zero is a bin's edge. When a number falls
-    outside, the width doubles and neighbours merge two by two, which loses no count; so the bins are those that a
-    single pass with the final width would have filled.
+    outside, the width doubles and pairs of neighboring bins merge, which loses no count; so the counts are those of a
+    single pass with the final width.
 
     Args:
-        expected: How many arrays will come.
+        expected: The expected number of arrays.
     """
 
     def __init__(self, expected: int = 1) -> None:
@@ -58,9 +58,9 @@ class Histogram:
         self.sum = 0.0
         self.sum_of_squares = 0.0
         self.not_finite = 0
-        """Numbers that were NaN or infinite, which no other field counts."""
+        """The number of values that were NaN or infinite, which no other field counts."""
         self.holds_nan = False
-        """Whether some of them were NaN, for which no integer stands."""
+        """Whether some values were NaN, which no integer represents."""
 
     @property
     def is_empty(self) -> bool:
@@ -98,7 +98,14 @@ class Histogram:
         return None
 
     def update_counted(self, numbers: np.ndarray, counts: np.ndarray, low: float, high: float) -> None:
-        """Count each of ``numbers`` as often as ``counts`` says; their extremes are known better."""
+        """Count each of ``numbers`` as often as ``counts`` says.
+
+        Args:
+            numbers: The numbers, such as the middles of another histogram's bins.
+            counts: How often each number is counted.
+            low: The exact lowest number, which ``numbers`` only approximate.
+            high: The exact highest number.
+        """
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.total += int(counts.sum())
         self.sum += float(np.sum(numbers * counts))

@@ -1,7 +1,7 @@
-"""Hands values of branches and loops out of them, as sequences of what each run of the branch or round gave.
+"""Makes values of branches and loops outputs of the main graph, as sequences with one tensor per execution.
 
-A sequence goes in at the top and comes out with one tensor more for each run: a branch that is not taken adds none, and
-shapes may change from round to round. Scan takes no sequences (ONNX operator specification).
+An empty sequence is passed in, and each execution appends a tensor: a branch that is not taken appends none, and shapes
+may change between iterations. Scan takes no sequences (ONNX operator specification).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import onnx_ir as ir
 from edgekit_quantize.graph.nodes import Names, add_initializer, every_graph, home, is_standard
 
 CARRIES_FROM = 2
-"""Where Loop's inputs begin that it hands from round to round."""
+"""The index of Loop's first input that it carries from iteration to iteration."""
 
 
 def holders(graph: ir.Graph) -> dict[ir.Graph, ir.Node]:
@@ -28,7 +28,7 @@ def holders(graph: ir.Graph) -> dict[ir.Graph, ir.Node]:
 
 
 def reachable(graph: ir.Graph) -> set[ir.Graph]:
-    """The graphs whose values can be handed out: the main one, and those inside If and Loop alone."""
+    """The graphs whose values can become outputs: the main graph, and those that are only inside If and Loop."""
     found = {graph}
     held_by = holders(graph)
     for inner in every_graph(graph):  # outer ones first
@@ -39,14 +39,14 @@ def reachable(graph: ir.Graph) -> set[ir.Graph]:
 
 
 def hand_out(graph: ir.Graph, names: Collection[str]) -> dict[str, ir.Value]:
-    """Sequences of the named float values of branches and loops.
+    """Adds sequences of the named float values of branches and loops to the main graph.
 
     Args:
         graph: The main graph, changed in place.
-        names: Values of graphs that are :func:`reachable`.
+        names: Names of values in graphs that are :func:`reachable`.
 
     Returns:
-        By name, values of the main graph that hold a sequence each.
+        The main graph's values that hold the sequences, by the names of the inner values.
     """
     if not names:
         return {}
@@ -57,7 +57,7 @@ def hand_out(graph: ir.Graph, names: Collection[str]) -> dict[str, ir.Value]:
 
 
 class _Threading:
-    """Leads sequences through the nodes that hold inner graphs."""
+    """Passes sequences through the nodes that hold inner graphs."""
 
     def __init__(self, graph: ir.Graph) -> None:
         self._graph = graph
@@ -73,7 +73,7 @@ class _Threading:
         return self._through(path[1:], empty.outputs[0], value)
 
     def _through(self, path: list[ir.Graph], sequence: ir.Value, value: ir.Value) -> ir.Value:
-        """The sequence behind the node that holds the first graph of the path, with what was found inside."""
+        """The sequence behind the node that holds the first graph of the path, with the tensors appended inside."""
         node = self._holders[path[0]]
         return (self._branch if node.op_type == "If" else self._loop)(node, path, sequence, value)
 
@@ -93,7 +93,11 @@ class _Threading:
         return self._typed(node.outputs[-1], sequence)
 
     def _same(self, body: ir.Graph, sequence: ir.Value) -> ir.Value:
-        """The sequence as it came; older Identity takes none, and a branch gives only what it made."""
+        """The unchanged sequence, as a result of the branch ``body``.
+
+        A branch can only output values that it computes, and Identity takes no sequences in older operator sets, so a
+        tensor is inserted and erased.
+        """
         kind = ir.DataType.FLOAT if sequence.dtype is None else sequence.dtype
         nothing = add_initializer(body, self._names.fresh("nothing"), np.zeros((), kind.numpy()))
         insert = self._node("SequenceInsert", [sequence, nothing])

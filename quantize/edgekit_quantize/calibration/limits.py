@@ -1,4 +1,4 @@
-"""What the numbers of a tensor can reach at all, whatever the sample: those of a Sigmoid lie between 0 and 1."""
+"""Computes the limits of a tensor's numbers for any sample: those behind a Sigmoid lie between 0 and 1, for example."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _LIMITED: dict[str, Range] = {
     **dict.fromkeys(("HardSigmoid", "Sigmoid", "Softmax"), (0.0, 1.0)),
     **dict.fromkeys(("Cos", "Erf", "Sin", "Softsign", "Tanh"), (-1.0, 1.0)),
 }
-"""Operators with limits of their own."""
+"""Operators whose outputs have fixed limits, with these limits."""
 _KEEPS = (
     *("AveragePool", "DepthToSpace", "Expand", "Flatten", "Gather", "GlobalAveragePool", "GlobalMaxPool", "Identity"),
     *("MaxPool", "ReduceMax", "ReduceMean", "ReduceMin", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze"),
     *("Tile", "Transpose", "Unsqueeze"),
 )
-"""Operators that give nothing beyond what their first input reaches, but for zeros around it."""
+"""Operators whose outputs stay within the limits of their first input, except for zeros added by padding."""
 
 
 def limits(graph: ir.Graph) -> dict[str, Range]:
-    """The limits of tensors that have some, by name.
+    """The limits of the tensors that have any, by name.
 
     Args:
         graph: The prepared graph.

@@ -1,4 +1,4 @@
-"""Second moments of what enters a layer's matrix product, accumulated sample by sample."""
+"""Second moments of the inputs of a layer's matrix product, accumulated sample by sample."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.graph.nodes import integer
 
 ROWS = 128
-"""The most rows of a sample's product that are taken, evenly spread: neighbours tell much the same."""
+"""The maximum number of rows of a sample's product that are used, evenly spread: neighboring rows are similar."""
 ROWS_IN_ALL = 8192
-"""How many rows of all samples are enough: eight for each input of the longest row."""
+"""The number of rows over all samples that is enough: eight for each input of the longest row."""
 LEAST_ROWS = 16
-"""Fewer rows of a sample are not spread over it: the first ones are those of a picture's upper edge."""
+"""The number of rows that are used of each sample even if there are many samples: fewer would not be spread over the
+sample, as the first ones are those of a picture's upper edge."""
 LONGEST_ROW = 1024
-"""Layers with more inputs than this to an output are rounded to nearest: their moments take too much room,
-and the errors of a sum of many terms even out."""
+"""Layers with more inputs per output than this are rounded to nearest: their moments take too much memory, and the
+errors of a sum of many terms cancel out."""
 TOGETHER = 1024
-"""About how many rows wait to be multiplied at once: adding up the products takes longer than those of a few rows."""
+"""About how many rows are collected before they are multiplied: for a few rows, adding the product to the sum takes
+longer than the product."""
 
 
 class Moments:
@@ -63,12 +65,12 @@ class Moments:
 
 
 def moments_bytes(size: int) -> int:
-    """What :class:`Moments` of rows of that length take."""
+    """The memory in bytes that :class:`Moments` take for rows with ``size`` inputs."""
     return 8 * size * size + 4 * TOGETHER * size
 
 
 def row_length(layer: Layer) -> int | None:
-    """How many inputs a row has; None where the layer is no single matrix product (groups, ConvTranspose)."""
+    """How many inputs a row has; None if the layer is no single matrix product (groups, ConvTranspose)."""
     weights = layer.weights()
     if layer.kind == "Conv" and integer(layer.node, "group", 1) == 1:
         return int(weights.size // weights.shape[0])
@@ -78,7 +80,7 @@ def row_length(layer: Layer) -> int | None:
 
 
 def taken_rows(layer: Layer) -> Hashable:
-    """What tells which rows the layer takes of its input: layers of one input that agree in it multiply the same."""
+    """A key for the rows that the layer takes of its input: layers with equal input and key multiply equal rows."""
     if layer.kind != "Conv":
         return layer.kind == "Gemm" and integer(layer.node, "transA", 0)
     told = {name: str(layer.node.attributes.get(name)) for name in ("auto_pad", "pads", "strides", "dilations")}
@@ -86,14 +88,14 @@ def taken_rows(layer: Layer) -> Hashable:
 
 
 def rows_each(samples: int) -> int:
-    """How many rows are taken of each sample at most: :data:`ROWS`, of many samples fewer."""
+    """How many rows are taken of each sample at most: :data:`ROWS`, or fewer if there are many samples."""
     return min(ROWS, max(LEAST_ROWS, -(-ROWS_IN_ALL // max(samples, 1))))
 
 
 def rows_of(layer: Layer, data: np.ndarray, most: int = ROWS) -> np.ndarray:
     """The rows that the layer multiplies for one input, thinned out to about ``most``; float32 ``[n, K]``.
 
-    There are none where the input has none: for an expert, say, that gets no token.
+    The result is empty if the input has no rows, as for an expert that gets no token.
     """
     if layer.kind != "Conv":
         if layer.kind == "Gemm" and integer(layer.node, "transA", 0):

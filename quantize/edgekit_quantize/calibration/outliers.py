@@ -1,7 +1,7 @@
-"""Samples that are no such data as the others: a raw picture among normalised ones, a broken sensor's number.
+"""Finds samples unlike all others: a raw picture among normalized ones, or a number of a broken sensor.
 
-A range that reaches so far leaves few integers to all other samples, and the power of such a sample's outputs hides
-what becomes of theirs.
+A range that includes such a sample leaves few integers for all others, and the power of its outputs hides the errors of
+theirs.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numpy as np
 from edgekit.data.samples import Sample, Samples
 
 FEWEST = 16
-"""Of fewer samples one may be as far from the others by chance."""
+"""With fewer samples, none is an outlier: one may be that far from the others by chance."""
 MOST = 20
-"""At most one in this many is an outlier; more are a kind of data."""
+"""At most one in MOST samples is an outlier; more are a regular kind of data."""
 FAR = 30.0
-"""How many times the median of what samples reach an outlier reaches at least. Pixels up to 255 among normalised ones
-reach a hundred times as far."""
+"""An outlier's largest magnitude is at least FAR times the median over samples. For pixels up to 255 among normalized
+ones, it is about a hundred times the median."""
 APART = 10.0
-"""How many times what the largest of the others reaches: numbers with a long tail, such as amounts of money, reach far
-beyond their median without a gap."""
+"""An outlier's largest magnitude is also at least APART times that of the largest other sample: numbers with a long
+tail, such as amounts of money, exceed their median by far, but without a gap."""
 NAMED = 3
-"""How many samples a warning names."""
+"""How many samples a warning names at most."""
 
 
 class Peaks:
-    """Notes how far each input of floats reaches in each sample."""
+    """Records the largest magnitude of each float input in each sample."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -44,7 +44,7 @@ class Peaks:
                 self._peaks.setdefault(key, []).append(float(peak))
 
     def outlying(self) -> dict[int, str]:
-        """The places of samples that are outliers, and what each is in words."""
+        """The indices of samples that are outliers, each with a description."""
         found: dict[int, str] = {}
         for key, peaks in self._peaks.items():
             bound = _bound(peaks)
@@ -57,12 +57,12 @@ class Peaks:
 
 
 def _bound(peaks: Collection[float]) -> float:
-    """From where on what a sample reaches makes it an outlier; infinite where there is none."""
+    """The least magnitude that makes a sample an outlier; infinite if there are no outliers."""
     if len(peaks) < FEWEST:
         return np.inf
     falling = sorted(peaks, reverse=True)
     far = FAR * statistics.median(falling)
-    if far == 0:  # zeros are how a state begins and how no mask looks: nothing else has a scale beside them
+    if far == 0:  # initial states and absent masks are zeros, which give no scale to compare other samples with
         return np.inf
     for count in range(max(1, len(falling) // MOST), 0, -1):
         if falling[count - 1] >= max(far, APART * falling[count]):
@@ -71,7 +71,7 @@ def _bound(peaks: Collection[float]) -> float:
 
 
 def warning_of(outlying: Mapping[int, str]) -> str:
-    """What to tell of samples that are left out."""
+    """The warning of samples that are left out."""
     told = [text for _, text in sorted(outlying.items())]
     more = f"; and {len(told) - NAMED} more" if len(told) > NAMED else ""
     count = "1 sample is" if len(told) == 1 else f"{len(told)} samples are"
@@ -87,7 +87,7 @@ class Without:
 
     samples: Samples
     places: frozenset[int]
-    """Which ones are missing, counted from 0."""
+    """The indices of the samples that are left out, counted from 0."""
 
     @property
     def has_labels(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which part of a histogram the integers should cover: rules over the same counts."""
+"""Rules that choose which part of a histogram the integers cover."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ Range = tuple[float, float]
 PERCENTILE = 99.999
 LEVELS = 128
 TRIED = 64
-"""Levels of a magnitude in 8 bits, and how many magnitudes the search by divergence tries."""
+"""The number of levels of a magnitude in 8 bits, and of magnitudes that the search by divergence tries."""
 SHRINKS = np.linspace(1.0, 0.2, 41)
-"""The parts of the full range that the search by error tries."""
+"""The fractions of the full range that the search by error tries."""
 COARSE = 5
-"""The step at which they are tried together for both ends: with few bits the best place of one depends on the other."""
+"""The step with which SHRINKS are first tried for both ends together: with few bits, the best lower end depends on the
+upper end."""
 
 
 def minmax(histogram: Histogram) -> Range:
@@ -49,11 +50,11 @@ def squared_error(histogram: Histogram, params: QParams) -> float:
 
 
 def least_error(histogram: Histogram, dtype: IntegerType, symmetric_range: bool = False) -> Range:
-    """The range with the least mean squared error after quantization, by trying shrunken ones.
+    """The range with the least mean squared error after quantization, found by trying smaller ranges.
 
-    Each end is shrunk on its own, as outliers often stand on one side only: roughly together, then finely in turns.
-    Choukroun et al., Low-bit Quantization of Neural Networks for Efficient Inference (ICCVW 2019), minimise the same
-    error.
+    The ends are shrunk independently, as outliers are often on one side only: first both together in coarse steps, then
+    one after the other in fine steps. Choukroun et al., Low-bit Quantization of Neural Networks for Efficient Inference
+    (ICCVW 2019), minimize the same error.
     """
     low, high = minmax(histogram)
     if histogram.is_empty or histogram.width == 0.0:
@@ -73,10 +74,10 @@ def least_error(histogram: Histogram, dtype: IntegerType, symmetric_range: bool 
 
 
 def least_divergence(histogram: Histogram) -> Range:
-    """The range, clipped at one magnitude on both sides, after which 8-bit numbers tell most of the distribution.
+    """The range, clipped at one magnitude on both sides, with which 8-bit numbers preserve most of the distribution.
 
-    Migacz, 8-bit Inference with TensorRT (GTC 2017): for every magnitude the histogram, with all beyond it in its last
-    bin, is compared with itself spread over 128 levels, by the Kullback-Leibler divergence.
+    Migacz, 8-bit Inference with TensorRT (GTC 2017): for every magnitude, the histogram with all larger numbers in its
+    last bin is compared with its quantization to 128 levels, by the Kullback-Leibler divergence.
     """
     if histogram.is_empty or histogram.width == 0.0:
         return minmax(histogram)
@@ -109,10 +110,11 @@ def make(low: float, high: float, dtype: IntegerType, symmetric_range: bool) -> 
 
 
 AROUND_ZERO = "around zero"
-"""The rule of activations that become int8 with the zero point 0, whatever the type of others, where that costs little:
-a runtime that multiplies integers has no zero point to take off then. Else it is that of the percentile."""
+"""The rule by which an activation becomes int8 with the zero point 0, whatever the type of other activations, if that
+increases its error little: a runtime that multiplies integers then has no zero point to subtract. The range is that of
+the rule ``percentile``."""
 MOST_LOST = 2.0
-"""A range gets the zero point 0 where its mean squared error grows by at most this factor: 3 dB."""
+"""The zero point 0 is used if it increases the mean squared error by at most this factor: 3 dB."""
 RULES: dict[str, Callable[[Histogram, IntegerType, bool], Range]] = {
     "minmax": lambda histogram, dtype, symmetric_range: minmax(histogram),
     "percentile": lambda histogram, dtype, symmetric_range: percentile(histogram),

@@ -13,43 +13,43 @@ from edgekit.processes.supervision import tell_step
 KEPT_BYTES = 24 * 2**20
 """How many bytes of the float model's inputs and outputs are kept."""
 LEAST_KEPT = 16
-"""How many samples are kept where they are larger: four pictures hold too few boxes to count."""
+"""How many samples are kept even if they exceed KEPT_BYTES: four pictures hold too few boxes to count."""
 MOST_BYTES = 128 * 2**20
-"""How many bytes these may take."""
+"""How many bytes the LEAST_KEPT samples may take."""
 MOST_READ_AGAIN = 256
-"""How many samples are scored at most where their inputs have to be read again every time."""
+"""The maximum number of scored samples if their inputs have to be read again for every pass."""
 MOST_LEFT_OUT = 64
-"""How many samples that are not kept a candidate may be run on before it ships."""
+"""The maximum number of samples that are not kept on which a candidate is run before it ships."""
 
 SIZES_AMONG = 16
-"""Among how many samples those of different sizes are looked for."""
+"""The number of samples among which samples of different sizes are searched."""
 
 Feeds = dict[str, np.ndarray]
 Again = Callable[[Collection[int]], Iterable[Feeds]]
-"""Reads once more what samples feed that are at some places, counted from 0, in order."""
+"""Reads the inputs of the samples at some indices, counted from 0, again, in order."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A sample with what the float model answers to it."""
+    """A sample with the float model's answer."""
 
     feeds: Feeds
     outputs: dict[str, np.ndarray]
     label: int | None = None
     name: str = "calibration sample"
-    """What errors call it."""
+    """The name of the sample in error messages."""
 
 
 class References:
     """Evenly spread samples, as many as fit into :data:`KEPT_BYTES`, or :data:`LEAST_KEPT` into :data:`MOST_BYTES`.
 
-    Where outputs are small and inputs are not, as those of a classifier of pictures, only outputs are kept, and every
-    walk reads the inputs again: of few decisions a single one weighs too much. It can be pickled, where what reads the
-    inputs can.
+    If outputs are small and inputs are large, as for a picture classifier, only outputs are kept, and every pass reads
+    the inputs again, because with few decisions a single one weighs too much. References can be pickled if ``again``
+    can.
 
     Args:
-        expected: How many samples there are.
-        again: Reads samples once more; None where that cannot be done.
+        expected: The number of samples.
+        again: Reads samples again; None if that is not possible.
     """
 
     def __init__(self, expected: int, again: Again | None = None) -> None:
@@ -62,14 +62,14 @@ class References:
 
     @classmethod
     def of(cls, references: Sequence[Reference]) -> References:
-        """These samples, as many as fit."""
+        """References of the given samples, as many as fit."""
         made = cls(len(references))
         for reference in references:
             made.offer(reference)
         return made
 
     def offer(self, reference: Reference) -> None:
-        """Take note of the next sample."""
+        """Keep the next sample if it is due and fits."""
         if not self._every:
             fed, answered = (
                 sum(array.nbytes for array in part.values()) for part in (reference.feeds, reference.outputs)
@@ -81,13 +81,13 @@ class References:
                 self._every = min(every, self._every)
         if self._count % self._every == 0:
             feeds = {} if self._reads else reference.feeds
-            # Copies: a runtime's own arrays keep all of the memory that its session took.
+            # Copies: a runtime's own arrays would keep all memory of its session allocated.
             outputs = {name: array.copy() for name, array in reference.outputs.items()}
             self._kept[self._count] = replace(reference, feeds=feeds, outputs=outputs)
         self._count += 1
 
     def _step(self, size: int) -> int:
-        """Every which sample is kept, where each takes so many bytes."""
+        """N such that every N-th sample is kept, if each takes ``size`` bytes."""
         count = max(KEPT_BYTES // max(size, 1), min(LEAST_KEPT, MOST_BYTES // max(size, 1)), 1)
         return max(1, -(-self._expected // count))
 
@@ -102,18 +102,18 @@ class References:
         return len(self._kept)
 
     def answers(self) -> Iterator[Reference]:
-        """The samples as they are kept, which may be without what they feed."""
+        """The samples as they are kept, possibly without their inputs."""
         yield from self._kept.values()
 
     @property
     def left_out(self) -> int:
-        """How many samples are not kept, and can be read again."""
+        """The number of samples that are not kept and can be read again."""
         return self._count - len(self._kept) if self._again is not None else 0
 
     def feeds_left_out(self) -> Iterator[Feeds]:
-        """What the samples feed that are not kept; :data:`MOST_LEFT_OUT` of them, drawn with a fixed seed.
+        """The inputs of the samples that are not kept; at most :data:`MOST_LEFT_OUT`, drawn with a fixed seed.
 
-        Drawn, since samples may come in turns: of every third one that is left out, again, all may be of a kind.
+        They are drawn at random because kinds of samples may alternate: with a fixed step, all might be of one kind.
         """
         if self._again is None:
             return
@@ -124,7 +124,7 @@ class References:
             yield feeds
 
     def without_padding(self, padding: Padding) -> References:
-        """The same samples, with answers at the positions that count alone."""
+        """The same samples, with answers only at the positions that are not padding."""
         made = References(self._expected, self._again)
         answers = zip(self._kept.items(), self, strict=True)
         made._kept = {
@@ -135,43 +135,43 @@ class References:
         return made
 
     def every_other(self) -> tuple[References, int]:
-        """Those among the even or among the odd samples, whichever are more, and 0 or 1 for which they are.
+        """The kept samples with even or with odd indices, whichever are more, and the parity of their indices.
 
-        What is fitted to the samples in between can be judged by these; none of those is among the ones left out.
+        They can score what was fitted to the samples of the other parity; none of those counts as left out.
         """
         odd = int(2 * sum(place % 2 for place in self._kept) > len(self._kept))
         return self._with({place: kept for place, kept in self._kept.items() if place % 2 == odd}), odd
 
     def spread(self, most: int) -> References:
-        """As many of them at most, evenly spread over all."""
+        """At most ``most`` of the samples, evenly spread over all."""
         count = min(len(self), most)
         numbers = {number * len(self) // count for number in range(count)}
         return self._with({place: kept for number, (place, kept) in enumerate(self._kept.items()) if number in numbers})
 
     def parted(self, step: int) -> tuple[References, References]:
-        """Every ``step``-th of them, the first one among these, and the others."""
+        """Every ``step``-th sample, beginning with the first, and the others."""
         first = {place: kept for number, (place, kept) in enumerate(self._kept.items()) if number % step == 0}
         rest = {place: kept for place, kept in self._kept.items() if place not in first}
         return self._with(first), self._with(rest)
 
     def _with(self, kept: dict[int, Reference]) -> References:
-        """Some of the samples, none of which is left out."""
+        """References of some of the samples; the others do not count as left out."""
         made = References(self._expected, self._again)
         made._kept, made._reads, made._count = kept, self._reads, len(kept)
         return made
 
     @property
     def example(self) -> Feeds:
-        """What the first of the samples feeds."""
+        """The inputs of the first sample."""
         return next(iter(self)).feeds
 
     def of_sizes(self, most: int) -> list[Feeds]:
-        """What a few samples feed, no two of the same shapes: the smallest, the largest, and such in between.
+        """The inputs of a few samples with different shapes: the smallest, the largest, and some in between.
 
-        They are looked for among :data:`SIZES_AMONG` samples; where these are all of one size, it is the first one.
+        They are searched among :data:`SIZES_AMONG` samples; if these all have the same shapes, the result is the first.
 
         Args:
-            most: How many there are at most, two or more.
+            most: The maximum number of samples, at least 2.
         """
         first: dict[tuple[tuple[int, ...], ...], Feeds] = {}
         for reference in self.spread(SIZES_AMONG):

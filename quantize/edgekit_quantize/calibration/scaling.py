@@ -1,4 +1,4 @@
-"""What an activation is divided by before it is quantized."""
+"""The factors that an activation is divided by before it is quantized."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from edgekit_quantize.integers.qparams import QParams
 
 @dataclass(frozen=True)
 class Smoothing:
-    """What a tensor is divided by."""
+    """The factors that a tensor is divided by."""
 
     factors: np.ndarray
-    """float32, one a channel."""
+    """float32, one per channel."""
     axis: int
     """The axis of the channels: 1, or -1 for the last."""
 
@@ -26,7 +26,7 @@ class Smoothing:
         return self.factors.reshape(shape)
 
     def into(self, layer: Layer) -> np.ndarray:
-        """The layer's weights when its input has been divided."""
+        """The layer's weights multiplied by the factors, for a divided input."""
         weights = layer.weights()
         if layer.kind == "DepthwiseConv":
             wide = np.repeat(self.factors, len(weights) // len(self.factors))
@@ -41,6 +41,6 @@ class ChannelScales:
     """How a tensor is quantized channel by channel."""
 
     smoothing: Smoothing
-    """What it is divided by."""
+    """The factors that it is divided by."""
     params: QParams
-    """How it is quantized once it is divided."""
+    """How the divided tensor is quantized."""

@@ -1,4 +1,4 @@
-"""What one pass over the samples leaves behind of every observed tensor, in memory that does not grow with them."""
+"""Statistics of every observed tensor from one pass over the samples, in memory that does not grow with them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ HANDS_INFINITY_ON = (
     *("Add", "Cast", "Concat", "ConstantOfShape", "Expand", "Gather", "Identity", "Max", "MaxPool", "Min", "Pad"),
     *("Reshape", "ScatterND", "Slice", "Split", "Squeeze", "Transpose", "Trilu", "Unsqueeze", "Where"),
 )
-"""What neither makes infinity of other numbers nor loses it."""
+"""Operators that neither create infinity from other numbers nor remove it."""
 Scale = Callable[[ChannelHistogram], ChannelScales]
 """Finds the scales of a tensor's channels."""
 Labelled = tuple[Feeds, int | None] | tuple[Feeds, int | None, str]
-"""What a sample feeds, its label, and what errors call it."""
+"""The inputs of a sample, its label, and its name in error messages."""
 
 
 class ChannelStatistics:
@@ -37,7 +37,7 @@ class ChannelStatistics:
         self._sum = np.zeros(0)
         self._squares = np.zeros(0)
         self.high = np.zeros(0)
-        """The largest number of every channel, 0 where all are smaller; ``[C]``."""
+        """The largest number of every channel, or 0 if all are negative; ``[C]``."""
 
     def update(self, array: np.ndarray, axis: int) -> None:
         """Add one sample's tensor, with channels along ``axis``; NaN counts as 0."""
@@ -51,7 +51,7 @@ class ChannelStatistics:
         self.high = np.maximum(self.high, rows.max(1, initial=0.0))
 
     def divide(self, factors: np.ndarray) -> None:
-        """Make these the statistics of the tensor divided by a factor a channel."""
+        """Convert the statistics to those of the tensor divided by a factor per channel."""
         self._sum, self._squares, self.high = self._sum / factors, self._squares / factors**2, self.high / factors
 
     @property
@@ -67,34 +67,34 @@ class ChannelStatistics:
 
 @dataclass
 class TensorStatistics:
-    """What is known of one tensor."""
+    """The statistics of one tensor, and how it is quantized."""
 
     histogram: Histogram = field(default_factory=Histogram)
     channels: dict[int, ChannelStatistics] = field(default_factory=dict)
-    """By axis; negative axes count from the end."""
+    """Statistics of channels, by axis; negative axes count from the end."""
     smoothing: Smoothing | None = None
-    """What it was divided by; all else here is of what that leaves."""
+    """The factors that the tensor was divided by; the statistics are those of the divided tensor."""
     params: QParams | None = None
-    """How it is quantized, where that was decided channel by channel; else a rule decides by the histogram."""
+    """How the tensor is quantized, if that was decided channel by channel; else a rule decides by the histogram."""
     rounding: np.ndarray | None = None
-    """What rounding adds to each channel on average, where that was measured
+    """The mean rounding error of each channel; None if it was not measured
     (:mod:`edgekit_quantize.rounding.rounding_error`)."""
     tells_answers: bool = False
-    """Whether a Sigmoid makes answers of it (:mod:`edgekit_quantize.calibration.answers`)."""
+    """Whether the tensor holds logits of yes/no answers (:mod:`edgekit_quantize.calibration.answers`)."""
     limits: tuple[float, float] = UNLIMITED
-    """What it can reach at all, before it was divided (:mod:`edgekit_quantize.calibration.limits`)."""
+    """The limits of the tensor before it was divided, for any sample (:mod:`edgekit_quantize.calibration.limits`)."""
 
 
 @dataclass
 class Calibration:
-    """All that the samples told."""
+    """The result of calibration on the samples."""
 
     tensors: dict[str, TensorStatistics]
     references: References
     samples: int
     warnings: list[str]
     narrow: Sequence[str] = ()
-    """Warnings of ranges that may be too narrow, for a model that has ranges."""
+    """Warnings of ranges that may be too narrow, for a model with calibrated ranges."""
 
 
 def calibrate(
@@ -107,17 +107,18 @@ def calibrate(
     by_channel: Mapping[str, Scale] | None = None,
     again: Again | None = None,
 ) -> Calibration:
-    """Walk the samples once.
+    """Collect the statistics of tensors in one pass over the samples.
 
     Args:
         model: The prepared float model.
         wanted: Names of the tensors to observe, each with the axes along which channels matter.
         feeds: The samples.
-        expected: How many there are, to spread those that are kept for scoring.
-        done: Told after each sample how many are done.
-        smoothing: What tensors are divided by.
-        by_channel: Tensors that get a scale a channel (axis 1), and what finds it. None of them is among ``smoothing``.
-        again: Reads samples once more, for scoring.
+        expected: The number of samples, to spread those that are kept for scoring.
+        done: Called after each sample with the number of samples that are done.
+        smoothing: The factors that tensors are divided by.
+        by_channel: Functions that find the scales of tensors with a scale per channel (axis 1), by name. None of these
+            tensors is in ``smoothing``.
+        again: Reads samples again, for scoring.
     """
     walk = _Walk(model, wanted, References(expected, again), expected, smoothing or {}, by_channel or {})
 
@@ -133,7 +134,7 @@ def calibrate(
 
 
 class _Walk:
-    """What a walk over the samples has gathered so far; see :func:`calibrate` for the arguments."""
+    """The state of a pass over the samples; see :func:`calibrate` for the arguments."""
 
     def __init__(
         self,
@@ -161,17 +162,17 @@ class _Walk:
 
     @property
     def observed(self) -> set[str]:
-        """The tensors that are to be handed over."""
+        """The tensors that :meth:`take` needs, by name."""
         return {*self.tensors, *self._outputs}
 
     def begin(self, feeds: Iterable[Labelled]) -> Iterator[Feeds]:
-        """What each sample feeds; some of them may begin before the first one is finished."""
+        """The inputs of each sample; a sample may begin before the one before is finished."""
         for sample, label, *name in feeds:
             self._begun.append(Reference(sample, {}, label, *name))
             yield sample
 
     def take(self, name: str, array: np.ndarray) -> None:
-        """Take a tensor of the sample that was begun first."""
+        """Add a tensor of the oldest unfinished sample."""
         if name in self._outputs:
             self._answers[name] = array
         tensor = self.tensors.get(name)
@@ -187,9 +188,9 @@ class _Walk:
             channels.update(array, axis)
 
     def finish_sample(self) -> None:
-        """Keep what the model has answered to the sample that was begun first."""
+        """Keep the model's answer to the oldest unfinished sample."""
         answers = {**self._constants, **self._answers}
-        in_order = {name: answers[name] for name in self._outputs}  # the first that fits tells the class
+        in_order = {name: answers[name] for name in self._outputs}  # the first output that fits is the class
         self.references.offer(replace(self._begun.popleft(), outputs=in_order))
         self._answers.clear()
 
@@ -202,7 +203,7 @@ class _Walk:
 
 
 def _divide(tensor: TensorStatistics, channels: ChannelHistogram, scales: ChannelScales) -> None:
-    """Make these the statistics of the tensor with a scale a channel."""
+    """Convert the statistics of a tensor to those with a scale per channel."""
     factors = scales.smoothing.factors
     tensor.smoothing, tensor.params = scales.smoothing, scales.params
     tensor.histogram = channels.divided(factors)
@@ -213,13 +214,13 @@ def _divide(tensor: TensorStatistics, channels: ChannelHistogram, scales: Channe
 def largest_inputs(
     model: ir.Model, axes: Mapping[str, int], feeds: Iterable[dict[str, np.ndarray]]
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """The largest magnitude of every channel of the named tensors, and how many numbers of each channel told it.
+    """The largest magnitude of every channel of the named tensors, and how many numbers per channel were observed.
 
-    Tensors of branches that no sample takes are not among them.
+    Tensors of branches that no sample takes are left out.
 
     Args:
         model: The prepared float model.
-        axes: Along which axis the channels of each tensor lie.
+        axes: The axis of the channels of each tensor.
         feeds: The samples.
     """
     found: dict[str, np.ndarray] = {}
@@ -236,14 +237,14 @@ def largest_inputs(
 
 
 def _without_nan(array: np.ndarray) -> np.ndarray:
-    """The array with 0 for NaN; itself where it holds none."""
+    """The array with 0 instead of NaN; the array itself if it holds no NaN."""
     if not np.isnan(np.min(array, initial=0)):
         return array
     return np.where(np.isnan(array), array.dtype.type(0), array)
 
 
 def _not_finite(tensors: Mapping[str, TensorStatistics], graph: ir.Graph) -> list[str]:
-    """Warnings of tensors with NaN, or with infinity that is not the graph's own."""
+    """Warnings of tensors with NaN, or with infinity that does not come from the graph's constants."""
     strange = {name: tensor.histogram for name, tensor in tensors.items() if tensor.histogram.not_finite}
     values = {value.name: value for node in graph.all_nodes() for value in node.outputs} if strange else {}
     return [
@@ -254,7 +255,7 @@ def _not_finite(tensors: Mapping[str, TensorStatistics], graph: ir.Graph) -> lis
 
 
 def _is_infinite_by_itself(value: ir.Value) -> bool:
-    """Whether the graph itself writes infinity there, as what surrounds a MaxPool, or what masks a Softmax."""
+    """Whether the value's infinity comes from a constant, such as the padding of a MaxPool or the mask of a Softmax."""
     waiting, seen = [value], {value}
     while waiting:
         node = waiting.pop().producer()

@@ -1,4 +1,4 @@
-"""Brings a graph into the form that quantizes well: constants in place, few and plain operators."""
+"""Brings a graph into a form that quantizes well: folded constants, and few, simple operators."""
 
 from edgekit_quantize.prepare.pipeline import prepared
 

@@ -27,7 +27,7 @@ from edgekit_quantize.graph.parameters import (
 )
 
 CONV_RANK = 4
-"""Rank of the data of two-dimensional convolutions."""
+"""The rank of a two-dimensional convolution's input."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Affine:
 
 
 def affine_of(node: ir.Node) -> Affine | None:
-    """What the node computes, where it is a Mul, Div, Add or Sub of a float constant and a computed value.
+    """The affine map of a Mul, Div, Add or Sub of a float constant and a computed value; None for other nodes.
 
-    A node whose constant gives the result more axes than the computed value has is none.
+    None also if the constant gives the result more axes than the computed value has.
     """
     if not is_standard(node, "Mul", "Div", "Add", "Sub"):
         return None
@@ -69,19 +69,20 @@ def affine_of(node: ir.Node) -> Affine | None:
 
 
 def _keeps_rank(number: np.ndarray, data: ir.Value) -> bool:
-    """Whether the result has as many axes as ``data``: a constant of the shape 1×1 makes a row of a vector."""
+    """Whether the result has as many axes as ``data``: a constant of shape 1×1 would turn a vector into a row."""
     return number.ndim == 0 or (data.shape is not None and number.ndim <= len(data.shape))
 
 
 def fold_backward(graph: ir.Graph) -> None:
-    """Fold constants into the layer before them, and drop those that change nothing, until nothing is left to do."""
+    """Fold constant factors and shifts into the layer before them, and drop those that change nothing."""
     _until_settled(graph, _drop, _into_producer)
 
 
 def fold_forward(graph: ir.Graph) -> None:
-    """Fold constants into the layers behind them as well.
+    """Fold constant factors and shifts into the layers before and behind them, and drop those that change nothing.
 
-    Only once the activation functions that are written out in parts have been recognised: their constants must stay.
+    This must come after activation functions that are written out as several nodes have been recognized, as their
+    constants must stay.
     """
     _until_settled(graph, _drop, _into_producer, _into_readers)
 
@@ -97,7 +98,7 @@ def _until_settled(graph: ir.Graph, *steps: Callable[[ir.Graph, Affine], bool]) 
 
 
 def _drop(graph: ir.Graph, affine: Affine) -> bool:
-    """Drop ``1 * x + 0``."""
+    """Drop a node that computes ``1 * x + 0``; returns whether it was dropped."""
     if not (np.all(affine.factor == 1) and np.all(affine.shift == 0)) or affine.node.outputs[0].is_graph_output():
         return False
     before, behind = static_shape(affine.data), static_shape(affine.node.outputs[0])
@@ -140,12 +141,12 @@ def _into_readers(graph: ir.Graph, affine: Affine) -> bool:
 
 
 def _is_gate(node: ir.Node | None) -> bool:
-    """Whether the node multiplies two computed values, as activation functions that are written out do."""
+    """Whether the node multiplies two computed values, as in activation functions that are written out."""
     return node is not None and is_standard(node, "Mul") and affine_of(node) is None
 
 
 def _ends_gelu(affine: Affine) -> bool:
-    """Whether the node halves ``x * (1 + erf(x))`` or ``x * (1 + tanh(x))``, which runtimes compute at once."""
+    """Whether the node scales ``x * (1 + erf(x))`` or ``x * (1 + tanh(x))``, which runtimes fuse into one operation."""
     gate = affine.data.producer()
     if gate is None or not _is_gate(gate):
         return False
@@ -163,7 +164,7 @@ def _rank(layer: Layer) -> int:
 
 
 def _per_channel(number: np.ndarray, channels: int, rank: int) -> np.ndarray | None:
-    """``number`` as one entry a channel (axis 1 of a tensor of ``rank``), or one in all; None where it is neither."""
+    """``number`` as one entry per channel (axis 1 of a tensor of ``rank``), or one for all; None if it is neither."""
     if number.size == 1:
         return number.reshape(1)
     if number.ndim > rank or number.size != channels:
@@ -173,10 +174,11 @@ def _per_channel(number: np.ndarray, channels: int, rank: int) -> np.ndarray | N
 
 
 def shifts_to_convolutions(graph: ir.Graph) -> int:
-    """Write scalings and shifts before padded convolutions as depthwise 1x1 convolutions; returns how many.
+    """Write scalings and shifts before convolutions as depthwise 1x1 convolutions; returns how many.
 
-    A shift cannot move into a convolution that pads zeros. A runtime that keeps convolutions in a blocked layout leaves
-    that layout for an Add or Mul, which costs more than the convolution.
+    They remain before padded convolutions, as a shift cannot move into a convolution that pads with zeros. A runtime
+    that keeps convolutions in a blocked layout leaves that layout for an Add or Mul, which costs more than the
+    depthwise convolution.
     """
     names = Names(graph)
     count = 0

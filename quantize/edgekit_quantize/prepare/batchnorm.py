@@ -14,10 +14,10 @@ EPSILON = 1e-5
 
 
 def fold_batchnorm(graph: ir.Graph) -> int:
-    """Fold every BatchNormalization that follows a layer and nothing else reads; returns how many.
+    """Fold every BatchNormalization that alone reads a layer's output into the layer; returns how many.
 
-    ``y = (x - mean) / sqrt(var + epsilon) * gamma + beta`` is an affine map per channel, so the layer's weights and
-    bias can carry it.
+    ``y = (x - mean) / sqrt(var + epsilon) * gamma + beta`` is an affine map per channel, so it can be folded into the
+    layer's weights and bias.
     """
     folded = 0
     for node in list(graph.all_nodes()):

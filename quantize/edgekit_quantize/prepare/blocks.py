@@ -1,4 +1,4 @@
-"""Matrices in the order in which runtimes have kernels for weights that share scales in blocks."""
+"""Transposes matrices to the layout for which runtimes have kernels with block-wise quantized weights."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from edgekit_quantize.graph.nodes import (
 
 
 def inputs_first(model: ir.Model) -> None:
-    """Let every Gemm read its constant matrix with inputs along the first axis, as MatMul does.
+    """Transpose the constant matrix of every Gemm with ``transB``: inputs run along the first axis, as in MatMul.
 
-    ONNX Runtime multiplies with integers in blocks along that axis only. Of a matrix the other way round it makes
-    floats, anew for every product: 25 times as slow on a matrix of 512 by 2048.
+    ONNX Runtime multiplies with block-wise integers only if the blocks run along that axis. It converts a transposed
+    matrix to floats for every product, which is 25 times as slow for a matrix of 512 by 2048.
 
     Args:
         model: Changed in place.

@@ -1,4 +1,4 @@
-"""Computes ahead what depends on constants alone, so that weights stand where a layer reads them."""
+"""Folds computations on constants, so that layers read their weights directly from constants."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ MOVES_WEIGHTS = (
     "Split",
     "Identity",
 )
-"""Operators by which exporters bring weights into shape."""
+"""Operators by which exporters reshape and rearrange weights."""
 COUNTS = ("Equal", "Where", "ConstantOfShape", "Add", "Sub", "Mul", "Gather", "Not", "And", "Or")
 """Operators by which exporters compute shapes and indices; they are exact on whole numbers."""
 LARGEST_GROWTH = 4096
-"""Bytes that a folded constant may have beyond those of its inputs."""
+"""How many bytes larger than its inputs a folded constant may be."""
 
 
 def fold_constants(model: ir.Model) -> int:
-    """Replace Shape of static values in the main graph, and moves and counts of constants anywhere, by what they give.
+    """Replace nodes by constants: Shape of static values in the main graph, and moves and counts of constants anywhere.
 
-    Nothing that rounds is computed here, so the model's numbers do not change. What has been quantized already (Q/DQ
-    over constants) stays. What a loop hands from one round to the next may change its shape, whatever is written there.
+    No folded operator rounds, so the model's numbers do not change. Constants that are quantized already (Q/DQ) stay.
+    Shape is not folded inside loops, because values passed from one iteration to the next may change their shapes,
+    whatever shape the graph declares.
 
     Returns:
         How many nodes were replaced.
@@ -58,14 +59,14 @@ def _replace(node: ir.Node, results: list[np.ndarray]) -> bool:
     for value, array in zip(node.outputs, results, strict=True):
         name = value.name or ""
         value.name = f"{name}_computed"
-        whole = np.ascontiguousarray(array).reshape(array.shape)  # which makes scalars vectors
+        whole = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray turns scalars into vectors
         value.replace_all_uses_with(add_initializer(home(node), name, whole))
     home(node).remove(node, safe=True)
     return True
 
 
 def _enters_control_flow(value: ir.Value) -> bool:
-    """Whether a loop or branch gets the value: its inside may have been typed by what was known of it before."""
+    """Whether a loop or branch reads the value: types inside may have been inferred from its type before."""
     return any(
         node.graph is not value.graph
         or any(attribute.type is ir.AttributeType.GRAPH for attribute in node.attributes.values())
@@ -93,7 +94,7 @@ def _moved(node: ir.Node, opset: int) -> list[np.ndarray] | None:
         if value is not None and array is not None
     }
     if any(_is_large_and_shared(value) and not _is_cut_up(value, opset) for value in node.inputs):
-        return None  # it would have to be kept beside what is made of it
+        return None  # the constant would have to be kept in addition to the result
     if node.op_type == "Cast" and not _cast_is_exact(node, next(iter(present.values()))):
         return None
     if node.op_type in COUNTS and not _counts(node, list(present.values())):
@@ -104,7 +105,7 @@ def _moved(node: ir.Node, opset: int) -> list[np.ndarray] | None:
 
 
 def _gives_weights(node: ir.Node) -> bool:
-    """Whether nothing but layers reads what a Cast gives: weights that are kept in half precision, until quantized."""
+    """Whether the node is a Cast whose output only layers read: weights that are stored in half precision."""
     readers = [reader for reader, _ in node.outputs[0].uses()]
     return node.op_type == "Cast" and all(is_standard(reader, *WEIGHTED) for reader in readers)
 
@@ -115,7 +116,7 @@ def _is_large_and_shared(value: ir.Value | None) -> bool:
 
 
 def _is_cut_up(value: ir.Value | None, opset: int) -> bool:
-    """Whether all that reads a constant takes slices of it, no larger than it is: an exporter reorders gates so."""
+    """Whether all readers of a constant take slices of it, together no larger than it, as when gates are reordered."""
     array = constant(value)
     if value is None or array is None or value.is_graph_output():
         return False
@@ -145,7 +146,7 @@ def _counts(node: ir.Node, arrays: list[np.ndarray]) -> bool:
 
 
 def _cast_is_exact(node: ir.Node, array: np.ndarray) -> bool:
-    """Whether the cast widens half precision, as for weights that are stored in it."""
+    """Whether the cast widens float16 to float32, as for weights that are stored in half precision."""
     return ir.DataType(node.attributes["to"].as_int()) is ir.DataType.FLOAT and array.dtype == np.float16
 
 

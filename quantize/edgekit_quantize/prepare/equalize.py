@@ -1,10 +1,10 @@
-"""Cross-layer equalization: evens out the ranges of weights between layers that follow each other.
+"""Cross-layer equalization: equalizes the ranges of weights between successive layers.
 
-Nagel et al., Data-Free Quantization through Weight Equalization and Bias Correction (ICCV 2019), section 4.1. Where
+Nagel et al., Data-Free Quantization through Weight Equalization and Bias Correction (ICCV 2019), section 4.1. If
 ``f(s x) = s f(x)`` for positive ``s``, as for ReLU, two layers compute the same when every channel between them is
-divided by ``s_i`` in the first and multiplied with it in the second. With ``s_i = sqrt(r1_i / r2_i)`` (equation 11),
-the ranges ``r1`` and ``r2`` of a channel's weights in both become the same, and no channel is much narrower than the
-others. It matters where weights have one scale in all, or activations between the layers are quantized.
+divided by ``s_i`` in the first and multiplied by ``s_i`` in the second. With ``s_i = sqrt(r1_i / r2_i)`` (equation 11),
+the ranges ``r1`` and ``r2`` of a channel's weights in both layers become equal, and no channel is much narrower than
+the others. This matters if weights have one scale per tensor, or if activations between the layers are quantized.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from edgekit_quantize.graph.nodes import constant, integer, is_standard, only_co
 from edgekit_quantize.graph.parameters import can_rescale, output_channels, set_bias, set_weights
 
 HOMOGENEOUS = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool")
-"""Operators that a positive factor passes through."""
+"""Operators that commute with a positive factor."""
 SWEEPS = 20
+"""The maximum number of passes over the graph."""
 SETTLED = 1e-3
-"""Passes over the graph end when no factor is further from 1 than this."""
+"""Passes over the graph end when every factor differs from 1 by less than this."""
 FARTHEST = 1e4
-"""No channel is scaled by more than this, nor by less than its inverse."""
+"""The limit of a channel's total factor, and the inverse of its lower limit."""
 
 
 def equalize(graph: ir.Graph) -> int:
-    """Even out the weights of convolutions that follow each other, until they settle; returns the number of pairs.
+    """Equalize the weights of successive convolutions until they settle; returns the number of pairs.
 
     Args:
         graph: A prepared graph, changed in place: weights and biases only.
@@ -45,7 +46,7 @@ def equalize(graph: ir.Graph) -> int:
 
 
 def _follower(layer: Layer) -> Layer | None:
-    """The convolution that alone reads what the layer gives."""
+    """The only reader of the layer's output, behind :data:`HOMOGENEOUS` operators; None if it is no convolution."""
     if layer.kind not in {"Conv", "DepthwiseConv"} or not can_rescale(layer):
         return None
     value = layer.output
@@ -59,7 +60,7 @@ def _follower(layer: Layer) -> Layer | None:
 
 
 def _even_out(graph: ir.Graph, first: Layer, second: Layer, before_now: np.ndarray | float) -> np.ndarray:
-    """Equalize one pair whose channels were scaled by ``before_now`` so far; returns the factors."""
+    """Equalize one pair whose channels were scaled by ``before_now`` in earlier passes; returns the new factors."""
     before, behind = first.weights().astype(np.float64), second.weights().astype(np.float64)
     out = np.abs(before).reshape(len(before), -1).max(1)
     channels = len(out)

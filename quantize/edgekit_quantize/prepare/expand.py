@@ -1,4 +1,4 @@
-"""Drops Expand where what reads it broadcasts by itself: a mask as large as the data costs more than its use."""
+"""Drops Expand nodes whose readers broadcast anyway: expanding a mask to the data's size costs more than using it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ELEMENTWISE = ("Cast", "Clip", "Sqrt", "Relu", "Abs", "Neg", "Exp", "Log", "Sigm
 BROADCASTING = ("Add", "Sub", "Mul", "Div", "Where", "Max", "Min", "Equal", "Greater", "Less", "And", "Or", "Pow")
 """Operators whose inputs are broadcast to one shape."""
 REDUCING = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin")
-"""Operators that leave axes out; over those that Expand did not touch they give what they gave, not expanded."""
+"""Operators that reduce axes; over axes that Expand does not change, their result is the same, but not expanded."""
 
 Shape = tuple[int, ...]
 
 
 def drop_expands(graph: ir.Graph) -> int:
-    """Let the readers of every Expand read its input where that changes no result; returns how many are dropped."""
+    """Let the readers of an Expand read its input if that changes no result; returns the number of dropped nodes."""
     dropped = 0
     for node in list(graph):
         if not is_standard(node, "Expand") or node.outputs[0].is_graph_output():
@@ -39,17 +39,17 @@ def drop_expands(graph: ir.Graph) -> int:
 
 
 class _Narrowing:
-    """Finds out whether a value may be smaller along axes in which it is the same throughout."""
+    """Finds out whether a value may have the size 1 along axes along which it is constant."""
 
     def __init__(self, graph: ir.Graph) -> None:
         self.narrowed: dict[ir.Value, Shape] = {}
-        """The values behind it that become smaller, and their shapes."""
+        """The value and those behind it that become smaller, with their new shapes."""
         self._graph = graph
         self._relied_on: set[ir.Value] = set()
-        """Those whose shapes must stay."""
+        """The values whose shapes must stay."""
 
     def suits(self, value: ir.Value, small: Shape, full: Shape) -> bool:
-        """Whether ``value`` may have the shape ``small`` in place of ``full``, as far as all that reads it goes."""
+        """Whether all readers of ``value`` allow it to have the shape ``small`` instead of ``full``."""
         return self._follow(value, small, full) and self._relied_on.isdisjoint({*self.narrowed, value})
 
     def _follow(self, value: ir.Value, small: Shape, full: Shape) -> bool:
@@ -81,7 +81,7 @@ class _Narrowing:
 
 
 def _axes(node: ir.Node, rank: int) -> set[int] | None:
-    """The axes that a reduction leaves out; None where they are not known."""
+    """The axes that a reduction removes; None if they are not known."""
     if len(node.inputs) > 1:
         given = constant(node.inputs[1])
         axes: Sequence[int] | None = None if given is None else [int(axis) for axis in given]

@@ -1,4 +1,4 @@
-"""Writes Gemm as MatMul and Add, for runtimes that multiply integers in MatMul alone."""
+"""Writes Gemm as MatMul and Add, for runtimes that multiply integers only in MatMul."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from edgekit_quantize.graph.nodes import Names, add_initializer, constant, home,
 
 
 def split_gemms(model: ir.Model) -> int:
-    """Replace ``Gemm(a, b, c) = alpha * a @ b + beta * c`` by MatMul, and Add where there is a bias; returns how many.
+    """Replace ``Gemm(a, b, c) = alpha * a @ b + beta * c`` by MatMul, and Add if there is a bias; returns how many.
 
-    Only where b is a constant, and c, if there is one, a number for each column, so that it stays a bias. The MatMul
-    keeps the node's name, and takes ``b`` with inputs along the first axis; ``alpha`` and ``beta`` go into the
-    constants. ONNX Runtime's CPU provider has integer kernels for a MatMul of 8-bit integers; a Gemm between
-    DequantizeLinear nodes it computes in float, and makes floats of the matrix in every run.
+    This requires that ``b`` is constant, and that ``c``, if there is one, has one number per column, so that it stays a
+    bias. The MatMul keeps the node's name, and takes ``b`` with inputs along the first axis; ``alpha`` and ``beta`` are
+    multiplied into the constants. ONNX Runtime's CPU provider has integer kernels for MatMul; it computes a Gemm
+    between DequantizeLinear nodes in float, and converts the matrix to floats in every run.
 
     Args:
         model: Changed in place.
@@ -58,7 +58,7 @@ def split_gemms(model: ir.Model) -> int:
 
 
 def _is_layer(node: ir.Node) -> bool:
-    """Whether the node multiplies by a constant matrix, and adds nothing or a number for each column."""
+    """Whether the Gemm multiplies by a constant matrix, and adds nothing or one constant per column."""
     matrix = constant(node.inputs[1])
     if matrix is None or matrix.ndim != 2 or integer(node, "transA", 0):
         return False

@@ -1,4 +1,4 @@
-"""Writes HardSigmoid behind a layer as Clip, which runtimes compute inside the layer."""
+"""Writes HardSigmoid behind a layer as Clip, which runtimes fuse into the layer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from edgekit_quantize.graph.parameters import can_rescale
 ALPHA, BETA = 0.2, 0.5
 """The operator's defaults."""
 CLIP_OPSET = 11
-"""From this version on Clip takes its limits as inputs."""
+"""From this version of the operator set on, Clip takes its limits as inputs."""
 
 
 def clip_hardsigmoids(model: ir.Model) -> int:
     """Replace ``HardSigmoid(x) = max(0, min(1, alpha * x + beta))`` by Mul, Add and Clip; returns how many.
 
-    Only behind a layer that nothing else reads and whose weights and bias can take Mul and Add up, which is left to
-    :func:`edgekit_quantize.prepare.affine.fold_forward`.
+    Only if it alone reads the output of a layer into whose weights and bias Mul and Add can be folded;
+    :func:`edgekit_quantize.prepare.affine.fold_forward` folds them.
     """
     if model.opset_imports.get("", 0) < CLIP_OPSET:
         return 0

@@ -1,4 +1,4 @@
-"""Recognises HardSwish where an exporter wrote it out in parts, which runtimes then compute one by one."""
+"""Recognizes HardSwish that an exporter wrote as several nodes, which runtimes would compute one by one."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def fuse_hardswish(model: ir.Model) -> int:
 
 
 def with_hardswish(model: ir.Model) -> ir.Model | None:
-    """A copy of the model, upgraded where its operator set is too old, with HardSwish in place of its parts.
+    """A copy of the model, upgraded if its operator set is too old, with HardSwish nodes instead of their parts.
 
     Returns:
-        None where there are none, or where the model cannot be upgraded.
+        None if the model has no such parts, or cannot be upgraded.
     """
     try:
         copy = modern(model.clone())
@@ -47,7 +47,7 @@ def with_hardswish(model: ir.Model) -> ir.Model | None:
 
 
 def _end(product: ir.Node, data: ir.Value, gate: ir.Value) -> ir.Node | None:
-    """The last node of the written-out HardSwish that ``product`` is part of."""
+    """The last node of the written-out HardSwish that ``product`` is part of; None if it is part of none."""
     gate_node = gate.producer()
     if gate_node is None:
         return None

@@ -1,4 +1,4 @@
-"""Upgrades a model whose operator set is too old for what the quantizer writes."""
+"""Upgrades a model whose operator set is too old for the operators that the quantizer writes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from edgekit.graph.long_lists import leave_out_long_lists, put_back
 from edgekit_quantize.graph.nodes import is_standard
 
 PER_CHANNEL_OPSET = 13
-"""From this version on DequantizeLinear takes one scale a channel."""
+"""From this version of the operator set on, DequantizeLinear takes one scale per channel."""
 WISHED_OPSET = 17
-"""What a model is converted to that has to be converted; HardSwish is an operator of its own by then."""
+"""The version that models are converted to if they have to be converted; it has an operator HardSwish."""
 
 LARGE = 4096
-"""Bytes of an initializer that no conversion of an operator has to look into: shapes, axes and scales are smaller."""
+"""Initializers with more bytes are left out of the conversion: it only needs shapes, axes and scales."""
 
 
 HARDSWISH_OPSET = 14
-"""From this version on HardSwish is an operator, which OpenVINO computes inside of the layer before it."""
+"""From this version on, HardSwish is an operator, which OpenVINO fuses into the layer before it."""
 
 
 def modern(model: ir.Model) -> ir.Model:
-    """The model; converted to :data:`WISHED_OPSET`, or at least to :data:`PER_CHANNEL_OPSET`, where it is too old.
+    """The model; if it is too old, converted to :data:`WISHED_OPSET`, or at least to :data:`PER_CHANNEL_OPSET`.
 
-    One with HardSigmoid, which may be a part of HardSwish, is too old before :data:`HARDSWISH_OPSET`.
+    A model is too old before :data:`PER_CHANNEL_OPSET`; one with HardSigmoid, which may be a part of HardSwish, before
+    :data:`HARDSWISH_OPSET`.
 
     Raises:
-        InputError: ONNX's converter has no way for one of the operators.
+        InputError: ONNX's converter does not support one of the operators.
     """
     has_gates = any(is_standard(node, "HardSigmoid") for node in model.graph.all_nodes())
     if model.opset_imports.get("", 0) >= (HARDSWISH_OPSET if has_gates else PER_CHANNEL_OPSET):
@@ -41,10 +42,10 @@ def modern(model: ir.Model) -> ir.Model:
 
 
 def upgraded(model: ir.Model, version: int) -> ir.Model:
-    """The model, converted where its standard operators are older than ``version``.
+    """The model, converted to ``version`` if its operator set is older.
 
     Raises:
-        InputError: ONNX's converter has no way for one of the operators.
+        InputError: ONNX's converter does not support one of the operators.
     """
     current = model.opset_imports.get("", 0)
     if current >= version:
@@ -69,9 +70,9 @@ def upgraded(model: ir.Model, version: int) -> ir.Model:
 
 
 def _without_large_constants(model: ir.Model) -> tuple[ir.Model, dict[str, ir.TensorProtocol]]:
-    """A copy of the model whose large initializers only say that they lie in a file, and these initializers by name.
+    """A copy of the model whose large initializers are placeholders for external data, and these initializers by name.
 
-    A message holds 2 GB at most, and the way through it loses where a model's own files lie.
+    A protobuf message holds at most 2 GB, and a conversion through it loses the location of the model's own data files.
     """
     light = model.clone()
     left_out: dict[str, ir.TensorProtocol] = {}

@@ -1,4 +1,4 @@
-"""The steps of preparation in their order."""
+"""Prepares a model for quantization, step by step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
     _drop_identities(graph)
     name_nodes(model)
     name_values(graph)
-    while fold_constants(model):  # shapes may follow from what is constant now
+    while fold_constants(model):  # with the new constants, more shapes may be inferred
         model = _with_shapes(model)
     graph = model.graph
     drop_expands(graph)
@@ -59,7 +59,7 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
 def _with_shapes(model: ir.Model) -> ir.Model:
     try:
         return infer_shapes(Model(model), strict=False).graph_model
-    except ContradictionError:  # the runtime may be less strict; what needs a shape is then left alone
+    except ContradictionError:  # the runtime may be less strict; steps that need a missing shape then do nothing
         return model
 
 

@@ -1,4 +1,4 @@
-"""Writes reductions in the form that runtimes compute right in integers."""
+"""Writes reductions in a form that runtimes compute correctly with integers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import onnx_ir as ir
 from edgekit_quantize.graph.nodes import Names, add_initializer, constant, home, integer, is_standard
 
 AXES_INPUT_OPSET = 18
-"""From this version on ReduceMax takes its axes as an input."""
+"""From this version of the operator set on, ReduceMax takes its axes as an input."""
 SQUEEZE_INPUT_OPSET = 13
-"""From this version on Squeeze does."""
+"""From this version of the operator set on, Squeeze takes its axes as an input."""
 
 
 def keep_reduced_axes(model: ir.Model) -> int:
-    """Replace a ReduceMax that drops axes by one that keeps them, and Squeeze; returns how many.
+    """Replace every ReduceMax that drops axes by one that keeps them, followed by Squeeze; returns how many.
 
-    OpenVINO 2026.4's CPU plugin computes other numbers where scales of integers go through one that drops them: in a
-    network of one convolution, the reduction and one matrix product in integers all of the result is wrong.
+    OpenVINO 2026.4's CPU plugin computes wrong results if it moves the scales of integers through a ReduceMax that
+    drops axes: all of the result is wrong for a network of a convolution, the reduction and a matrix product in
+    integers.
     """
     opset = model.opset_imports.get("", 0)
     if opset < SQUEEZE_INPUT_OPSET:
@@ -47,7 +48,7 @@ def keep_reduced_axes(model: ir.Model) -> int:
 
 
 def _axes(node: ir.Node, opset: int) -> list[int] | None:
-    """The axes that it reduces; None where they are not known, or where they are all there are."""
+    """The axes that a ReduceMax reduces; None if they are not known, or not given, so that all are reduced."""
     if opset < AXES_INPUT_OPSET:
         attribute = node.attributes.get("axes")
         return None if attribute is None else list(attribute.as_ints())

@@ -1,4 +1,4 @@
-"""Names and places of what stands in branches and loops: every value has a name of its own, constants lie near."""
+"""Gives values of branches and loops unique names, and moves constants into the branch or loop that reads them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from edgekit_quantize.graph.nodes import every_graph, home
 
 
 def name_values(graph: ir.Graph) -> None:
-    """Give every value of branches and loops a name that no other value has.
+    """Give every value of branches and loops a unique name.
 
-    ONNX allows two branches the same names; whoever looks a value up by its name then finds either.
+    ONNX allows the same names in two branches; a lookup by name would then be ambiguous.
 
     Args:
         graph: The main graph, whose own names stay.
@@ -39,10 +39,10 @@ def _values(graph: ir.Graph) -> Iterator[ir.Value]:
 
 
 def sink_constants(graph: ir.Graph) -> int:
-    """Move constants that one branch or loop alone reads into it; returns how many.
+    """Move constants that only one branch or loop reads into it; returns how many.
 
-    Runtimes that hand constants into a branch as inputs do not fold them there, nor take them for weights. Constants
-    that lie in a file of their own stay.
+    Runtimes that pass constants into a branch as inputs do not fold them there, and do not recognize them as weights.
+    Constants in external data files stay.
 
     Args:
         graph: The main graph, changed in place.
@@ -55,7 +55,7 @@ def sink_constants(graph: ir.Graph) -> int:
     }
 
     def around(inner: ir.Graph) -> list[ir.Graph]:
-        """The graphs from the main one to this one."""
+        """The graphs from the main graph down to ``inner``."""
         path = [inner]
         while path[0] in holders:
             path.insert(0, home(holders[path[0]]))
