@@ -1,4 +1,4 @@
-"""Which tensors of a graph are quantized, as a target's settings say."""
+"""Decides which tensors of a graph are quantized, according to a target's settings."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from edgekit_quantize.settings import Settings
 DEFAULT_RULE = "percentile"
 TOO_LARGE = "its error is too large"
 ACTIVATIONS = ("Relu", "Clip", "HardSwish", "LeakyRelu", "Sigmoid", "Tanh", "Elu", "PRelu")
-"""Functions of single numbers that stand behind a layer."""
+"""Elementwise activation functions behind a layer."""
 TO_SOFTMAX = ("Add", "Sub", "Mul", "Div", "Where")
-"""What stands between a product and Softmax where exporters scale and mask an attention's scores."""
+"""Operators between a product and Softmax by which exporters scale and mask attention scores."""
 
 
 @dataclass
@@ -39,21 +39,21 @@ class Plan:
     stored: list[Layer] = field(default_factory=list)
     """Layers whose weights are stored as integers and computed in float."""
     dynamic: list[Layer] = field(default_factory=list)
-    """Layers whose activations are quantized by their own range every time."""
+    """Layers whose activations are quantized by a range that is found in every run."""
     kept_float: dict[str, str] = field(default_factory=dict)
-    """Layers that stay float, by name, and why."""
+    """Layers that compute in float, by name, and why."""
     tensors: dict[str, ir.Value] = field(default_factory=dict)
     """The activations to quantize, by name."""
     whole: set[str] = field(default_factory=set)
-    """Those of them that no consumer sees in float."""
+    """The names in :attr:`tensors` that all consumers read as integers."""
     range_from: dict[str, str] = field(default_factory=dict)
-    """Where a tensor takes its range from another one, because integers are only moved from that to it."""
+    """For a tensor into which integers are only moved, the tensor that they come from, whose range it shares."""
     rules: dict[str, str] = field(default_factory=dict)
-    """The rule for the range of a tensor; :data:`DEFAULT_RULE` where there is no entry."""
+    """The rule for the range of a tensor; :data:`DEFAULT_RULE` if there is no entry."""
     shifted: set[str] = field(default_factory=set)
     """Activations whose zero point moves into the biases of all layers that read their integers."""
     shortcuts: set[str] = field(default_factory=set)
-    """Activations that an Add reads as integers too, where nothing divides them on the way."""
+    """Activations that an Add may read as integers too, unless they are divided by factors before."""
     products: list[ir.Node] = field(default_factory=list)
     """MatMul nodes whose operands are both activations."""
     recurrent: list[ir.Node] = field(default_factory=list)
@@ -61,11 +61,11 @@ class Plan:
     moved: list[ir.Node] = field(default_factory=list)
     """Nodes that move integers."""
     beside_layers: dict[str, str] = field(default_factory=dict)
-    """The mode of each kind of nodes beside layers that the graph has: of tables and recurrent nodes."""
+    """The mode of each kind of node in the graph that is no layer: tables and recurrent nodes."""
 
     @property
     def computes_with_integers(self) -> bool:
-        """Whether anything multiplies integers, of ranges that samples told or of those of the moment."""
+        """Whether anything multiplies integers, with calibrated ranges or with ranges found in every run."""
         return bool(self.layers or self.products or self.dynamic) or "dynamic" in self.beside_layers.values()
 
     def rule(self, name: str) -> str:
@@ -79,9 +79,9 @@ class Plan:
 
         Args:
             layer: The layer.
-            weights: Its float weights, divided activations taken up.
-            tensors: What calibration told of the activations.
-            source: The layer's input in the float model.
+            weights: The layer's float weights, multiplied by the factors that divide its input.
+            tensors: The activations' statistics from calibration.
+            source: The name of the layer's input in the float model.
         """
         dtype = TYPES[self.settings.weights]
         if not self.settings.sums_in_int16:
@@ -92,14 +92,15 @@ class Plan:
         return layer_weights(layer, weights, dtype, largest_integers(params, channels))
 
     def stored_form(self, layer: Layer) -> tuple[str, int]:
-        """The type and block in which the weights of one of :attr:`stored` are written."""
+        """The type and block size in which the weights of one of the :attr:`stored` layers are written."""
         settings = self.settings
         return stored_form(layer, settings.weights, settings.block, whole_blocks=settings.whole_blocks)
 
     def readers(self) -> dict[str, list[Layer]]:
-        """The activations whose integers go into quantized layers and nowhere else, each with those layers.
+        """The activations whose integers are only read by quantized layers, each with these layers.
 
-        Not where they are moved on, multiplied with another activation, or the only form in which the tensor remains.
+        An activation is left out if its integers are moved, are multiplied with another activation, or replace its
+        floats everywhere.
         """
         shared = {*self.range_from, *self.range_from.values(), *self.whole}
         shared.update(value.name or "" for node in self.products for value in node.inputs if value is not None)
@@ -109,13 +110,13 @@ class Plan:
         return {name: layers for name, layers in found.items() if name not in shared}
 
     def outcome(self) -> tuple[Hashable, ...]:
-        """What the plan comes to: two plans for a graph with the same outcome give the same file."""
+        """A key of the plan's result: two plans for a graph with the same key write the same file."""
         seen_in_layers = {"layers", "preparation", "fewest_channels", "recurrent_steps"}
         told = {field.name for field in fields(self.settings)} - seen_in_layers
         if not self.layers and not self.products:
             told &= {"weights", "weights_form", "block"}
         elif all(layer.kind == "MatMul" for layer in self.layers):
-            told -= {"bias"}  # a MatMul adds none itself
+            told -= {"bias"}  # a MatMul has no bias of its own
         rest = tuple((name, repr(getattr(self.settings, name))) for name in sorted(told))
         if self.layers or self.products:
             rest = (*rest, ("activations", self.settings.preparation.activations))
@@ -145,11 +146,11 @@ def place(
 
     Args:
         graph: The prepared graph; it is not changed.
-        settings: What the target prefers.
-        keep_float: Names of layers that compute in float whatever the settings say: from weights stored as integers,
-            or from float ones where the settings only store them.
-        tensors: What calibration told, once it has: layers whose inputs no sample brought forth, or whose
-            inputs hold NaN, compute in float.
+        settings: The settings of the candidate.
+        keep_float: Names of layers that compute in float whatever the settings say: with weights stored as integers,
+            or with float weights if the settings only store them as integers.
+        tensors: The statistics from calibration; None before calibration. Layers whose inputs no sample reaches, or
+            whose inputs hold NaN, compute in float.
     """
     return _Placer(graph, settings, keep_float, tensors).placed()
 
@@ -168,7 +169,7 @@ class _Placer:
         self.plan = Plan(settings)
         self.observable = reachable(graph)
         self.made_in_float: set[str | None] = set()
-        """Activations that convolutions of few channels give, which compute in float."""
+        """The outputs of convolutions that compute in float because they have few input channels."""
 
     def placed(self) -> Plan:
         """The plan for the graph."""
@@ -199,7 +200,7 @@ class _Placer:
             self._place_activations(layer, mode)
 
     def _place_weights(self, layer: Layer, mode: str) -> None:
-        """Decide on a layer whose weights are integers, and whose activations have no range of their own."""
+        """Decide on a layer whose weights are integers, and whose activations have no calibrated range."""
         if layer.name in self.keep_float:
             self.plan.kept_float[layer.name] = TOO_LARGE
         elif mode == "dynamic" and layer.is_plain_product:
@@ -208,7 +209,7 @@ class _Placer:
             self.plan.stored.append(layer)
 
     def _place_activations(self, layer: Layer, mode: str) -> None:
-        """Decide on a layer whose activations are integers too, if they can be and it gains from that."""
+        """Decide on a layer whose activations are integers too, if that is possible and worthwhile."""
         if layer.name in self.keep_float:
             self._store(layer, TOO_LARGE)
         elif _gains_little(layer, self.settings):
@@ -224,12 +225,12 @@ class _Placer:
                 self._quantize_output(layer)
 
     def _store(self, layer: Layer, why_float: str) -> None:
-        """The layer computes in float, and stores its weights as integers."""
+        """Plan a layer to compute in float with weights stored as integers."""
         self.plan.kept_float[layer.name] = why_float
         self.plan.stored.append(layer)
 
     def _why_no_integers(self, layer: Layer) -> str | None:
-        """Why integers cannot stand for what the layer reads; None if they can."""
+        """Why the layer's input cannot be quantized; None if it can."""
         if not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
             return f"its activations are {layer.data.dtype}"
         if home(layer.node) not in self.observable:
@@ -248,7 +249,7 @@ class _Placer:
             self.plan.rules[name] = self.settings.preparation.ranges[layer.kind]
 
     def _quantize_output(self, layer: Layer) -> None:
-        """Quantize what the layer gives, behind the operators computed with it, if all readers can take integers."""
+        """Quantize the layer's output, behind the operators fused with the layer, if all readers can take integers."""
         output = fused_output(layer.output, self.settings.fused)
         if not output.name or output.is_graph_output() or not _stays_in(output):
             return
@@ -257,7 +258,7 @@ class _Placer:
             self.plan.whole.add(output.name)
 
     def _place_product(self, node: ir.Node) -> None:
-        """Quantize both operands of a MatMul of two activations, if it gives an attention's scores."""
+        """Quantize both operands of a MatMul of two activations, if it computes attention scores."""
         if not is_standard(node, "MatMul") or node.name in self.keep_float or home(node) not in self.observable:
             return
         operands = [value for value in node.inputs if value is not None and constant(value) is None]
@@ -272,7 +273,7 @@ class _Placer:
                 self.plan.rules[value.name] = AROUND_ZERO
 
     def _place_recurrent(self, node: ir.Node) -> None:
-        """Write a recurrent node out step by step, if it can be, is large enough and stores its weights."""
+        """Plan to write a recurrent node step by step, if that is possible, and it is large and stores its weights."""
         recurrence = constant(node.inputs[2])
         if self.settings.layers.get(node.op_type) != "weights" or recurrence is None or not takes_steps(node):
             return
@@ -280,12 +281,12 @@ class _Placer:
             self.plan.recurrent.append(node)
 
     def _is_seen(self, value: ir.Value) -> bool:
-        """Whether samples brought the value forth: they need not take every branch."""
+        """Whether any sample reached the value, as samples need not take every branch; True before calibration."""
         found = self._statistics(value)
         return found is None or not found.histogram.is_empty
 
     def _holds_nan(self, value: ir.Value) -> bool:
-        """Whether samples brought the value forth with numbers missing."""
+        """Whether the value held NaN for any sample."""
         found = self._statistics(value)
         return found is not None and found.histogram.holds_nan
 
@@ -299,7 +300,7 @@ def _gains_little(layer: Layer, settings: Settings) -> bool:
 
 
 def fused_output(value: ir.Value, fused: Collection[str]) -> ir.Value:
-    """The value behind the operators that are computed together with the one that made ``value``."""
+    """The value behind the operators that are fused with the one that computes ``value``."""
     while (node := only_consumer(value)) is not None and is_standard(node, *fused):
         value = node.outputs[0]
     return value
@@ -311,7 +312,7 @@ def _stays_in(value: ir.Value) -> bool:
 
 
 def _gives_scores(node: ir.Node) -> bool:
-    """Whether what the node computes goes into Softmax and nowhere else, scaled and masked perhaps."""
+    """Whether only a Softmax reads the node's output, possibly scaled and masked."""
     reader = only_consumer(node.outputs[0])
     while reader is not None and is_standard(reader, *TO_SOFTMAX):
         reader = only_consumer(reader.outputs[0])
@@ -319,14 +320,14 @@ def _gives_scores(node: ir.Node) -> bool:
 
 
 def _takes_the_nearest(node: ir.Node) -> bool:
-    """Whether a Resize gives elements as they are; others compute with them."""
+    """Whether a Resize only copies elements (mode ``nearest``), instead of interpolating."""
     mode, coordinates = (node.attributes.get(name) for name in ("mode", "coordinate_transformation_mode"))
     nearest = mode is None or mode.as_string() == "nearest"
     return nearest and (coordinates is None or coordinates.as_string() != "tf_crop_and_resize")
 
 
 def _move_integers(plan: Plan) -> None:
-    """Quantize what is moved into a quantized tensor too, with one range for both ends."""
+    """Also quantize tensors that are moved into quantized tensors, with one range for both."""
     waiting = list(plan.tensors.values())
     while waiting:
         value = waiting.pop()
@@ -353,13 +354,13 @@ def _move_integers(plan: Plan) -> None:
 
 
 def _shift_zero_points(plan: Plan) -> None:
-    """Move zero points into biases, if all readers take them; then ranges need not lie around zero."""
+    """Move zero points into biases, if all readers allow it; then ranges need not be symmetric."""
     plan.shifted = {name for name, readers in plan.readers().items() if all(map(takes_shift, readers))}
     plan.rules = {name: rule for name, rule in plan.rules.items() if name not in plan.shifted or rule != AROUND_ZERO}
 
 
 def _find_shortcuts(plan: Plan) -> None:
-    """An Add may read the integers of activations that convolutions alone read."""
+    """Let an Add read the integers of activations whose integers only convolutions read."""
     plan.shortcuts = {
         name for name, readers in plan.readers().items() if all("Conv" in layer.kind for layer in readers)
     }

@@ -86,20 +86,21 @@ from edgekit_quantize.writing.float16 import in_half_precision
 from edgekit_quantize.writing.written import Written
 
 MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, ANCHORS: 0.01, BOXES: 0.01, TEXT: 0.01, EMBEDDINGS: 0.01, EXPLAINED: 0.003}
-"""What of the metric may be lost where the user names no budget; 0.003 of a signal's power is 25 dB. It is less than
-the verification of a bundle allows, which measures on samples that the search did not see."""
+"""The default budget: how much of each metric may be lost; 0.003 of a signal's power is 25 dB. The default is stricter
+than the verification of a bundle, which measures on samples that the search did not use."""
 ENOUGH_TO_SPLIT = 16
-"""With at least this number of samples, every other one judges weights that were rounded by the others; from twice
-:data:`edgekit_quantize.search.margins.FEW_DECISIONS` on where labels, boxes or characters are counted."""
+"""With at least ENOUGH_TO_SPLIT samples, one half of the samples rounds the weights and the other half scores them.
+Where labels, boxes or characters are counted, the threshold is twice
+:data:`edgekit_quantize.search.margins.FEW_DECISIONS`."""
 MAX_DROP_OF_EVALUATION = 0.01
-"""What may be lost of what the project's evaluation function gives for the float model, as a share of it."""
+"""The default budget with an evaluation function of the project: a share of its value for the float model."""
 
 HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-"""Element types in whose place candidates compute in single precision."""
+"""Element types that are replaced by float32 in the model that candidates are written from."""
 IN_HALF = "weights in half precision"
-"""The candidate of :data:`HALF`."""
+"""The name of the candidate that the scheme :data:`HALF` writes."""
 ROUNDING_DROP = 1e-4
-"""What a metric may lose by rounding in float32 that comes in another order."""
+"""The drop of a metric that is explained by float32 operations in a different order."""
 
 
 STORES_ALONE = "int8 stores weights alone here, as int8-weights does: no layer computes with integers"
@@ -108,10 +109,11 @@ STORES_ALONE = "int8 stores weights alone here, as int8-weights does: no layer c
 class PostTrainingQuantizer(Quantizer):
     """Writes candidates for the target, executes them there, and keeps the fastest that holds the accuracy budget.
 
-    Schemes: ``auto`` and ``int8`` measure the candidates of the target; ``auto`` never gives a model slower than the
-    float one, ``int8`` none that only stores its weights as integers where the target has another. ``int8-weights``
-    and ``int4-weights`` store weights as integers, ``float16`` in half precision; ``int8-dynamic`` multiplies matrices
-    with activations that are quantized anew every time. These four need no samples; given some, the budget counts.
+    Schemes: ``auto`` and ``int8`` measure the candidates of the target. ``auto`` never returns a model slower than the
+    float one; ``int8`` leaves out candidates that only store weights as integers, unless the target has no others.
+    ``int8-weights`` and ``int4-weights`` store weights as integers, ``float16`` in half precision; ``int8-dynamic``
+    multiplies matrices with activations that are quantized in every run. These four schemes need no samples; if there
+    are samples, the budget applies.
     """
 
     contract_version = 1
@@ -169,9 +171,11 @@ def _sized(
     scorer: Scorer,
     max_drop: float,
 ) -> QuantizationResult:
-    """The smallest model, judged by samples that no weight was rounded by, where half of them tell enough.
+    """The result of a search for the smallest model.
 
-    Margins and powers of errors are known of every sample; of what is counted, half of a few is too little.
+    If there are enough samples, one half of them rounds the weights and the other half scores the candidates. Metrics
+    of margins and of error powers need ``ENOUGH_TO_SPLIT`` samples for that, as every sample contributes a number;
+    metrics that count events need more.
     """
     enough = ENOUGH_TO_SPLIT if scorer.metric in {AGREEMENT, EXPLAINED, EMBEDDINGS} else 2 * FEW_DECISIONS
     fits: Callable[[int], bool] | None = None
@@ -184,7 +188,7 @@ def _sized(
 
 
 def _prepared(request: QuantizationRequest, placement: Placement) -> ir.Model:
-    """The float model in the form that all candidates are written from."""
+    """The float model in the form from which all candidates are written."""
     preparation = placement.preparation
     single = in_single_precision(request.model.graph_model, HALVES)
     model = prepared(single, padded_shifts_as_convolutions=preparation.padded_shifts_as_convolutions)
@@ -198,7 +202,7 @@ def _prepared(request: QuantizationRequest, placement: Placement) -> ir.Model:
 
 
 def _without_samples(request: QuantizationRequest, model: ir.Model, placement: Placement) -> QuantizationResult:
-    """The one candidate of a scheme that quantizes no activations, as it is."""
+    """The result of a scheme that needs no samples: its one candidate, not measured."""
     if any(scheme.needs_samples for scheme in SCHEMES if scheme.name == request.scheme):
         raise InputError(
             "quantization of activations needs samples",
@@ -213,12 +217,12 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
 
 
 def _no_smaller(request: QuantizationRequest, written: Written, record: Mapping[str, Any]) -> QuantizationResult | None:
-    """The model as it came where a scheme that only stores weights makes them no smaller; None where it does.
+    """The unchanged model if a scheme that only stores weights makes them no smaller; None otherwise.
 
     Args:
-        request: What is asked for.
-        written: What the scheme makes of it.
-        record: What is told of that.
+        request: The request for quantization.
+        written: The model that the scheme writes.
+        record: The record of the written model.
     """
     if request.scheme not in {*STORED, HALF}:
         return None
@@ -248,7 +252,7 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
         decisions = decisions_of(model)
         decision, beside = decisions.get(first, Decision()), choices_beside(model.graph, decisions)
         guessed = decision is None or not decision.told
-        # boxes end as classes do: another output that is told to be classes tells that the first one is not
+        # boxes end like classes: if another output is declared to be classes, the first one is not
         is_other = guessed and bool(beside) and not is_first_made_into(model.graph, beside)
         scorer = Scorer.by_references(
             references,
@@ -321,14 +325,14 @@ def _search(
 
 @dataclass(frozen=True)
 class _Costs:
-    """What it costs to leave layers in float; see :class:`edgekit_quantize.search.near_miss.Costs`."""
+    """The costs of keeping layers in float; see :class:`edgekit_quantize.search.near_miss.Costs`."""
 
     request: QuantizationRequest
     model: ir.Model
     calibration: Calibration
 
     def noises(self, of: Written, settings: Settings) -> Mapping[str, LayerNoise]:
-        """Of each layer of a candidate that computes with integers."""
+        """The noise and the cost of each layer of a candidate that computes with integers."""
         tensors, computing = self.calibration.tensors, set(of.quantized)
         plan = place(self.model.graph, settings, of.keep_float, tensors=tensors)
         found = noise_of_inputs(self.model, plan, tensors, self.calibration.references, self._told)
@@ -340,7 +344,7 @@ class _Costs:
         }
 
     def stored(self, of: Written, settings: Settings) -> StoredCosts:
-        """Of the layers of a candidate that only stores weights as integers."""
+        """The costs of the layers whose weights a candidate only stores as integers."""
         tensors = self.calibration.tensors
         plan = place(self.model.graph, settings, tensors=tensors)
         accounts = with_errors(of.accounts, self.model, settings, tensors)
@@ -363,7 +367,7 @@ def _bench(request: QuantizationRequest, judge: Judge, in_float: _InFloat) -> Be
 
 
 def _feeds_once_more(request: QuantizationRequest) -> Iterator[dict[str, np.ndarray]]:
-    """What the samples feed, with progress shown."""
+    """The samples' inputs, read again; progress is reported."""
     samples = request.samples
     if samples is None:
         return
@@ -382,7 +386,7 @@ def _result(
     max_drop: float,
     in_float: _InFloat,
 ) -> QuantizationResult:
-    """The best candidate with its record; where there is none the float model, or an error, as the scheme says."""
+    """The best candidate with its record; if none holds the budget, the float model for ``auto``, else an error."""
 
     def layers_of(trial: Trial) -> list[dict[str, Any]]:
         return _layers(model, trial.settings, trial.written, calibration.tensors)
@@ -448,7 +452,7 @@ def _written(request: QuantizationRequest, written: Written, record: Mapping[str
 def _layers(
     model: ir.Model, settings: Settings, written: Written, tensors: Mapping[str, TensorStatistics]
 ) -> list[dict[str, Any]]:
-    """What became of every layer of a candidate, the largest error first, as plain data."""
+    """The account of every layer of a candidate as plain data, the largest error first."""
     if settings.is_half:
         accounts = largest_error_first(written.accounts)
     else:
@@ -458,20 +462,20 @@ def _layers(
 
 @dataclass
 class _InFloat:
-    """The float model, with HardSwish in place of its parts where that changes no answer.
+    """The float model, with HardSwish nodes instead of their decomposition if that changes no answer.
 
-    OpenVINO runs HardSigmoid as an operation of its own; a MobileNetV3 takes 1.6 times as long with it, and candidates
-    that are timed beside it would be as much faster, whatever they compute with.
+    OpenVINO runs HardSigmoid as a separate operation. A MobileNetV3 takes 1.6 times as long with it, so candidates that
+    are compared with it would appear faster by that factor, whatever they compute with.
     """
 
     given: Model
     judge: Judge
     _runner: Runner | None = None
-    """What executed the model when its answers were compared."""
+    """The runner that executed the model when its answers were compared."""
 
     @functools.cached_property
     def model(self) -> Model:
-        """The model."""
+        """The float model with HardSwish nodes, or the given model if these are not possible or change answers."""
         fused = with_hardswish(self.given.graph_model)
         if fused is None:
             return self.given
@@ -487,7 +491,7 @@ class _InFloat:
         return with_one_operator
 
     def opened(self) -> Runner:
-        """What executes the model: once what its answers were compared with, which is not kept here any longer."""
+        """A runner of the model: at the first call the one that compared answers, which is then no longer kept."""
         model = self.model
         runner, self._runner = self._runner, None
         return self.judge.open(model) if runner is None else runner

@@ -1,4 +1,4 @@
-"""The schemes that a user may ask for, and what each of them measures on a target."""
+"""The quantization schemes that a user can choose, and the candidates of each scheme on a target."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from edgekit_quantize.placement import place
 from edgekit_quantize.settings import Placement, Settings
 
 DYNAMIC = "int8-dynamic"
-"""The scheme whose matrix products quantize their activations anew every time."""
+"""The scheme whose matrix products quantize their activations in every run."""
 WEIGHTS_ONLY = "weights only"
-"""What a candidate is called that is meant to compute with integers, of a model with no layer that can."""
+"""The name of a candidate that is meant to compute with integers if no layer of the model can do so."""
 DYNAMIC_KINDS = ("MatMul", "Gemm")
-"""The kinds of layers that it is for where a target names none."""
+"""The kinds of layers that ``int8-dynamic`` applies to if a target names none."""
 HALF = "float16"
 """The scheme that stores weights in half precision."""
 STORED = {"int8-weights": ("int8", 0), "int4-weights": ("int4", 32)}
-"""Schemes that only store weights as integers: the type, and how many inputs of a matrix share a scale."""
+"""Schemes that only store weights as integers: the type, and the number of inputs that share a scale (0: all)."""
 SCHEMES = (
     Scheme("auto", "the fastest that holds the budget, in float where none does", needs_samples=True),
     Scheme("int8", "weights and activations in 8 bits", needs_samples=True),
@@ -39,7 +39,7 @@ def placement_of(scheme: str, data: Mapping[str, Any]) -> Placement:
 
     Args:
         scheme: The name of one of :data:`SCHEMES`.
-        data: What the target prefers (:mod:`edgekit_quantize.settings`).
+        data: The target's placement data (:mod:`edgekit_quantize.settings`).
 
     Raises:
         edgekit.errors.InternalError: The target's data are wrong.
@@ -65,16 +65,17 @@ def placement_of(scheme: str, data: Mapping[str, Any]) -> Placement:
 
 
 def with_float_weights(data: Mapping[str, Any], stored: str) -> Mapping[str, Any]:
-    """A target's data with weights that stay float stored as ``float32`` or ``float16``, in all candidates."""
+    """A target's data, changed so that all candidates store float weights as ``float32`` or ``float16``."""
     given = [{**entry, "float_weights": stored} for entry in data.get("candidates") or ()]
     return {**data, "float_weights": stored, **({"candidates": given} if given else {})}
 
 
 def each_sample_alone(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, Settings]:
-    """The candidates without those that find ranges in every run, where one run may be of any number of samples.
+    """The candidates, without dynamic ones if the number of samples in a run is not fixed.
 
-    Such a range is that of all of them, so that the answer to one would hang on the others that it is run with, and
-    candidates are judged on one at a time. A batch of a fixed size is judged as it runs.
+    A range that is found in a run covers all samples of the run, so the answer to one sample would depend on the others
+    in its batch, while candidates are scored on one sample at a time. If the batch size is fixed, candidates are scored
+    on the batches that they run on, and none is left out.
     """
     inputs = [value for value in graph.inputs if value.name not in graph.initializers]
     if all(value.shape is None or not len(value.shape) or isinstance(value.shape[0], int) for value in inputs):
@@ -83,22 +84,24 @@ def each_sample_alone(candidates: Mapping[str, Settings], graph: ir.Graph) -> di
 
 
 def different(candidates: Mapping[str, Settings], graph: ir.Graph) -> dict[str, Settings]:
-    """The candidates without those that come to the same as one before: not every model has layers of every kind."""
+    """The candidates without those that write the same model as an earlier one, as some layer kinds may be absent."""
     found, _ = _by_outcome(candidates, graph)
     return dict(found.values())
 
 
 def name_among_different(choice: str, candidates: Mapping[str, Settings], graph: ir.Graph) -> str:
-    """What a choice is called among the candidates that are different.
+    """The name of a choice among the candidates that are different (:func:`different`).
 
     Args:
-        choice: The name of a candidate, or of a form of one (``NAME, 2 layers in float``), which may come to the same
-            as another one: in an earlier version it was one of its own, or in the model that it was recorded of.
-        candidates: All of them.
-        graph: The prepared float model's.
+        choice: The name of a candidate, or of a form of one (``NAME, 2 layers in float``). The candidate may be left
+            out because it has the outcome of another one, though it was not in an earlier version, or for another model
+            from whose record the choice comes.
+        candidates: All candidates.
+        graph: The graph of the prepared float model.
 
     Returns:
-        The choice itself where it is among them, or where no candidate has that name.
+        The choice with its candidate's name replaced by that of the kept candidate with the same outcome; the choice
+        itself if its candidate is kept, or if no candidate has that name.
     """
     found, outcomes = _by_outcome(candidates, graph)
     kept = {name for name, _ in found.values()}
@@ -111,13 +114,13 @@ def name_among_different(choice: str, candidates: Mapping[str, Settings], graph:
 
 
 Outcome = tuple[Hashable, ...]
-"""What a candidate comes to (:meth:`edgekit_quantize.placement.Plan.outcome`)."""
+"""A key of the model that a candidate writes (:meth:`edgekit_quantize.placement.Plan.outcome`)."""
 
 
 def _by_outcome(
     candidates: Mapping[str, Settings], graph: ir.Graph
 ) -> tuple[dict[Outcome, tuple[str, Settings]], dict[str, Outcome]]:
-    """The name and settings of the first that comes to each outcome, and the outcome of every candidate."""
+    """The name and settings of the first candidate with each outcome, and the outcome of every candidate."""
     found: dict[Outcome, tuple[str, Settings]] = {}
     outcomes: dict[str, Outcome] = {}
     for given, settings in candidates.items():
@@ -128,13 +131,13 @@ def _by_outcome(
         if stores and WEIGHTS_ONLY not in taken:
             name = WEIGHTS_ONLY
         known = found.setdefault(outcome, (name, settings))
-        if not plan.layers:  # whose name should not speak of integers that compute
+        if not plan.layers:  # a name that a later candidate found for this outcome must not suggest integer arithmetic
             found[outcome] = (name, known[1])
     return found, outcomes
 
 
 def _only_stored(settings: Settings, weights: str, block: int) -> Settings:
-    """The same, but with all weights stored as integers of a type and no activation quantized."""
+    """The settings, changed so that all weights are stored as integers of a type and no activation is quantized."""
     kinds = (*WEIGHTED, "DepthwiseConv", "Gather", *RECURRENT)
     return replace(
         settings, layers=dict.fromkeys(kinds, "weights"), activation_products=False, weights=weights, block=block

@@ -1,14 +1,14 @@
-"""What a target's data file says about quantization.
+"""Reads the quantization settings from a target's data file.
 
 A target keeps ``placement.json`` beside its module::
 
     {"format": 1, "default": {SETTINGS}, "profiles": {"<profile name>": {SETTINGS that differ}}}
 
-``profiles`` may be left out. SETTINGS are the fields of :class:`Preparation` and of :class:`Settings`. Beside them
-``candidates`` lists what is worth measuring, each an object with a ``name`` and the fields of :class:`Settings` in
-which it differs from those around it; ``refuses`` gives the reasons why schemes cannot be taken, by their names;
-``dynamic`` lists the kinds of layers that ``int8-dynamic`` is for; ``stored_forms`` lists the forms in which weights
-are stored; ``prefers_integers`` says that a device is made for integers.
+``profiles`` may be left out. SETTINGS are the fields of :class:`Preparation` and of :class:`Settings`, and these keys:
+``candidates`` lists the candidates to measure, each an object with a ``name`` and the fields of :class:`Settings` in
+which it differs from the surrounding SETTINGS; ``refuses`` gives the reasons why the target does not support schemes,
+by their names; ``dynamic`` lists the kinds of layers that ``int8-dynamic`` applies to; ``stored_forms`` lists the forms
+in which weights are stored; ``prefers_integers`` says that a device is made for integer arithmetic.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from edgekit.errors import InternalError
 
 SUBJECT = "placement data"
 MODES = ("float", "weights", "input", "both", "dynamic")
-"""A layer stays float; only its weights are quantized; its activation input is as well; its output is as well; its
-activation input is quantized by its own range every time (plain matrix products only; for others ``weights``)."""
+"""The modes of a layer. ``float``: it stays float. ``weights``: only its weights are quantized. ``input``: its
+activation input is quantized too. ``both``: its output is quantized too. ``dynamic``: its activation input is quantized
+by a range that is found in every run (plain matrix products only; other layers then use ``weights``)."""
 FLOATS = ("float32", "float16")
-"""What weights are stored as that stay float."""
+"""The types in which float weights can be stored."""
 BESIDE = ("candidates", "name", "refuses", "dynamic", "stored_forms", "prefers_integers")
-"""What stands beside settings in a target's data: what is worth measuring, a candidate's name, schemes that the target
-cannot take with the reasons, the kinds of layers that it computes with ranges of the moment, the forms in which it
-stores weights (:mod:`edgekit_quantize.sizing.forms`), and whether it is made for integers, so that a candidate that
-computes with them is worth more work than one that only stores them."""
+"""Keys of a target's data that are not settings: the candidates to measure, a candidate's name, the reasons why schemes
+are not supported, the kinds of layers for ``int8-dynamic``, the forms in which weights are stored
+(:mod:`edgekit_quantize.sizing.forms`), and whether the device is made for integer arithmetic, so that a candidate that
+computes with integers is worth more work than one that only stores them."""
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """How a model is prepared and calibrated: once for all candidates of a profile, which share what comes of it."""
+    """How a model is prepared and calibrated: once for all candidates of a profile, which share the result."""
 
     activations: str = "uint8"
     """Integer type of activations."""
     symmetric_activations: bool = False
-    """Whether the zero point must be the middle of the type."""
+    """Whether the zero point must be the middle of the type's range."""
     ranges: Mapping[str, str] = field(default_factory=lambda: {"DepthwiseConv": "minmax"})
     """The rule for the range of an activation (:data:`edgekit_quantize.calibration.ranges.RULES`) by the kind of layer
-    that reads it; ``percentile`` for kinds that are not named."""
+    that reads it; ``percentile`` for kinds that are not listed."""
     smoothing: Mapping[str, float] = field(default_factory=dict)
-    """How much of the difficulty of activations moves into the weights behind them, 0 to 1, by kind of layer
-    (:mod:`edgekit_quantize.smoothing.smoothquant`): ``MatMul``, ``Gemm`` and ``Conv``."""
+    """SmoothQuant's exponent ``alpha``, 0 to 1, by kind of layer: ``MatMul``, ``Gemm`` and ``Conv``. It sets how much
+    of the unevenness of activations moves into the weights (:mod:`edgekit_quantize.smoothing.smoothquant`)."""
     channel_scales: tuple[str, ...] = ()
-    """Kinds of layers whose activation input gets a scale a channel (:mod:`edgekit_quantize.smoothing.per_channel`):
+    """Kinds of layers whose activation input gets a scale per channel (:mod:`edgekit_quantize.smoothing.per_channel`):
     ``DepthwiseConv``."""
     equalize: bool = False
-    """Whether the weights of layers that follow each other are evened out first
-    (:mod:`edgekit_quantize.prepare.equalize`)."""
+    """Whether the weight ranges of successive layers are equalized first (:mod:`edgekit_quantize.prepare.equalize`)."""
     correct_rounding: bool = False
-    """Whether biases also take off what the rounding of activations adds on average
+    """Whether biases are also corrected for the mean error of rounding activations
     (:mod:`edgekit_quantize.rounding.rounding_error`)."""
     padded_shifts_as_convolutions: bool = False
     """See :func:`edgekit_quantize.prepare.affine.shifts_to_convolutions`."""
@@ -63,70 +63,72 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Settings:
-    """What distinguishes candidates. The defaults are what every runtime computes right."""
+    """The settings in which candidates differ. Every runtime computes correctly with the defaults."""
 
     preparation: Preparation = field(default_factory=Preparation)
-    """What the candidate shares with the others of its profile."""
+    """The preparation that the candidate shares with the others of its profile."""
     weights: str = "int8"
     """Integer type of weights; always symmetric."""
     weights_form: str = "dequantize"
-    """How weights are written that only are stored as integers: with ``dequantize`` behind DequantizeLinear, with
-    ``cast`` behind Cast and Div, which runtimes compute once when they load the model. (A Mul instead of the Div is
-    what OpenVINO takes for weights to keep as integers, where a recurrent layer then misses its constant.)"""
+    """How weights that are only stored as integers are written: ``dequantize`` with DequantizeLinear, ``cast`` with
+    Cast and Div, which runtimes compute once when they load the model. (With a Mul instead of the Div, OpenVINO would
+    keep the weights as integers, and a recurrent layer would not find its constant.)"""
     block: int = 0
-    """How many inputs share a scale in weights that only are stored as integers; 0 for one scale a channel."""
+    """How many inputs share a scale in weights that are only stored as integers; 0 for one scale per channel."""
     whole_blocks: bool = True
-    """Whether a matrix is stored in blocks only if they come out even; others then get 8 bits and a scale a channel."""
+    """Whether a matrix is stored in blocks only if the block size divides its number of inputs; other matrices then get
+    8 bits and a scale per channel."""
     bias: str = "float"
-    """``int32`` where the runtime's integer kernels want biases as integers, else ``float``."""
+    """``int32`` if the runtime's integer kernels need biases as integers, else ``float``."""
     layers: Mapping[str, str] = field(
         default_factory=lambda: {
             **dict.fromkeys(("Conv", "Gemm", "MatMul"), "input"),
             **dict.fromkeys(("DepthwiseConv", "ConvTranspose", "Gather", "LSTM", "GRU", "RNN"), "weights"),
         }
     )
-    """Mode of every kind of layer (see :data:`MODES`); kinds that are not named stay float. Beside the kinds of
-    :mod:`edgekit_quantize.graph.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, for which
-    ``weights`` is known, and of LSTM ``dynamic`` (:mod:`edgekit_quantize.writing.dynamic_lstm`)."""
+    """Mode of every kind of layer (see :data:`MODES`); kinds that are not listed stay float. In addition to the kinds
+    of :mod:`edgekit_quantize.graph.layers` there are ``Gather`` (tables) and ``LSTM``, ``GRU`` and ``RNN``, which
+    support ``weights``; LSTM also supports ``dynamic`` (:mod:`edgekit_quantize.writing.dynamic_lstm`)."""
     recurrent_steps: int = 0
-    """From how many numbers in the recurrence of a direction on LSTM, GRU and RNN are written out step by step where
-    their weights are stored (:mod:`edgekit_quantize.writing.recurrent_steps`), for runtimes that multiply large
-    matrices faster than their own kernels of these read the weights; 0 for none."""
+    """LSTM, GRU and RNN with stored weights are written out step by step if the recurrence weights of a direction have
+    at least this number of elements (:mod:`edgekit_quantize.writing.recurrent_steps`). This is for runtimes that
+    multiply large matrices faster than their recurrent kernels read the weights; 0 for never."""
     activation_products: bool = False
-    """Whether the MatMul of two activations that gives an attention's scores is quantized, its operands around zero.
-    (The one behind the scores stays float: what Softmax gives has few integers worth the name.)"""
+    """Whether the MatMul of two activations that computes attention scores is quantized, with symmetric ranges for its
+    operands. (The MatMul behind the scores stays float: the outputs of Softmax would use few of the integers.)"""
     fused: tuple[str, ...] = ("Relu", "Clip")
     """Operators that the runtime computes inside the layer before them."""
     moves: tuple[str, ...] = ("MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice")
-    """Operators that hand integers through unchanged."""
+    """Operators that pass integers through unchanged."""
     zero_points_in_biases: bool = False
-    """Whether zero points move into the biases of the layers that read an activation, where all of them can
+    """Whether the zero point of an activation moves into the biases of the layers that read it, if all of them allow it
     (:mod:`edgekit_quantize.integers.zero_points`): runtimes that multiply integers are slower with a zero point."""
     shortcuts: bool = False
-    """Whether an Add of two activations reads as integers what a convolution reads as integers anyway: a runtime then
-    need not hand the same numbers on in float as well."""
+    """Whether an Add of two activations reads an activation as integers if a convolution does so anyway: a runtime then
+    need not also pass the activation on as floats."""
     separate_bias: bool = False
     """Whether the Add behind a MatMul that is quantized, or stored in blocks, is written in a form that the runtime
-    does not merge with the MatMul into a Gemm, for which it has a kernel of floats alone."""
+    does not fuse with the MatMul into a Gemm, for which it only has a float kernel."""
     fewest_channels: int = 0
-    """Convolutions stay float where each output has fewer input channels than this, as that of an image: integer
-    kernels leave most of their lanes empty there. Depthwise ones that read what these give stay float too."""
+    """Convolutions stay float if each output has fewer input channels than this, as the first convolution of an image:
+    integer kernels leave most of their lanes empty there. Depthwise convolutions that read their outputs stay float
+    too."""
     float_weights: str = "float32"
-    """How large weights are stored that stay float: ``float32`` or ``float16``, which is for runtimes that widen them
-    once, when they load the model (:mod:`edgekit_quantize.writing.float16`). Where it is ``float16`` and no candidate
-    holds the budget, the model with all of them in half precision is measured too."""
+    """The type in which large float weights are stored: ``float32``, or ``float16`` for runtimes that widen them once,
+    when they load the model (:mod:`edgekit_quantize.writing.float16`). If it is ``float16`` and no candidate holds the
+    budget, the model with all weights in half precision is measured too."""
     sums_in_int16: bool = True
-    """Whether the products of two neighbouring inputs have to fit into 16 bits together, as large as samples told that
-    inputs become (:func:`edgekit_quantize.integers.weights.layer_weights`): x86 processors without VNNI add them so.
-    A target whose devices never do says that it need not be."""
+    """Whether the sum of the products of two neighboring inputs has to fit into 16 bits, with inputs as large as on the
+    samples (:func:`edgekit_quantize.integers.weights.layer_weights`): x86 processors without VNNI add them in 16 bits.
+    Targets whose devices never do set it to False."""
 
     @classmethod
     def read(cls, data: Mapping[str, Any], preparation: Preparation | None = None) -> Settings:
-        """The settings that a target's data give; keys of :data:`BESIDE` are ignored.
+        """The settings from a target's data; keys of :data:`BESIDE` are ignored.
 
         Args:
-            data: Fields of :class:`Settings`, and of :class:`Preparation` where that is not given.
-            preparation: What the candidate shares with others; None reads it from ``data``.
+            data: Fields of :class:`Settings`, and of :class:`Preparation` if ``preparation`` is None.
+            preparation: The preparation that the candidate shares with others; None reads it from ``data``.
 
         Raises:
             edgekit.errors.InternalError: A field or a mode is not known.
@@ -150,7 +152,7 @@ class Settings:
 
     @property
     def quantizes_activations(self) -> bool:
-        """Whether any kind of layer computes with integers, rather than storing its weights as such."""
+        """Whether any kind of layer computes with integers, rather than only storing its weights as integers."""
         return any(mode in ("input", "both") for mode in self.layers.values())
 
     @property
@@ -167,16 +169,16 @@ class Settings:
 PREPARES = tuple(field.name for field in fields(Preparation))
 DISTINGUISHES = tuple(field.name for field in fields(Settings) if field.name != "preparation")
 IN_CANDIDATES = ("activations",)
-"""Fields of :class:`Preparation` that a candidate may have its own of: what is counted does not depend on them."""
+"""Fields of :class:`Preparation` that a candidate may override: calibration statistics do not depend on them."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """What a target's data say about one profile."""
+    """The preparation and the candidates of one profile in a target's data."""
 
     preparation: Preparation
     candidates: Mapping[str, Settings]
-    """What is worth measuring, by name, in the order of the data file."""
+    """The candidates to measure, by name, in the order of the data file."""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Placement:

@@ -1,4 +1,4 @@
-"""One calibration for all candidates of a profile: a walk over the samples, with looks ahead and back at some."""
+"""One calibration for all candidates of a profile: a pass over all samples, with passes over some before and after."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from edgekit_quantize.smoothing.per_channel import by_channel, channel_scales
 from edgekit_quantize.smoothing.smoothquant import smoothable_in_all, smoothing
 
 SECOND_LOOK = 16
-"""Samples whose rounding errors are measured once ranges are known."""
+"""The number of samples on which rounding errors are measured once ranges are known."""
 FIRST_LOOK = 16
-"""Samples that are looked at before calibration, where something has to be known of all channels first."""
+"""The maximum number of samples that are read before calibration, to choose the factors that divide channels."""
 FIRST_PART = 4
-"""They are at most one in this many of all, so that the others tell how far a channel goes beyond what it was divided
-by. Where all samples were looked at first, the largest number of every channel was the end of its range, and of three
-robots' policies that were calibrated on 16 states integers explained 0.77, 0.96 and 0.94 of the outputs for 16 others;
-they explain 1.00, 0.99 and 1.00."""
+"""At most one in FIRST_PART samples is read before calibration, so that the others show how far a channel exceeds the
+factor that it is divided by. When all samples were read first, the largest number of every channel was the end of its
+range: for three robot policies that were calibrated on 16 states, the integers explained 0.77, 0.96 and 0.94 of the
+outputs for 16 other states; now they explain 1.00, 0.99 and 1.00."""
 
 
 def calibrated(
@@ -47,16 +47,16 @@ def calibrated(
     source: Model,
     progress: Step | None = None,
 ) -> tuple[Calibration, Samples]:
-    """What the samples tell of every tensor that some candidate quantizes, and the samples that told it.
+    """The statistics of every tensor that some candidate quantizes, and the samples that they are computed from.
 
-    Where some are outliers (:mod:`edgekit_quantize.calibration.outliers`), they are left out, and a warning names them.
+    Samples that are outliers (:mod:`edgekit_quantize.calibration.outliers`) are left out, and a warning names them.
 
     Args:
         model: The prepared float model.
         placement: The profile's preparation, and the candidates.
         samples: Calibration samples.
         source: The float model as it was given.
-        progress: Told of every sample.
+        progress: Called for every sample.
 
     Raises:
         InputError: There are no samples, or one does not fit the inputs.
@@ -101,7 +101,7 @@ def _calibrated(
         done,
         _divisors(model, plans, preparation.smoothing, samples, source),
         scales,
-        functools.partial(_feeds_at, samples, source.inputs, source.nan_inputs),  # pickled, which no model should be
+        functools.partial(_feeds_at, samples, source.inputs, source.nan_inputs),  # is pickled: must not hold the model
     )
     if not calibration.samples:
         raise InputError("there are no samples", hint="the folder is empty")
@@ -121,19 +121,19 @@ def _calibrated(
 
 
 def feeds_of(samples: Samples, model: Model) -> Iterator[dict[str, np.ndarray]]:
-    """What samples feed a model, without their labels."""
+    """The model's inputs for each sample, without labels."""
     return (feeds for feeds, *_ in checked_feeds(samples, model.inputs, model.nan_inputs))
 
 
 def _feeds_at(
     samples: Samples, inputs: Sequence[ValueSpec], nan_inputs: Collection[str], places: Collection[int]
 ) -> Iterator[dict[str, np.ndarray]]:
-    """What the samples at some places feed."""
+    """The model's inputs for the samples at some places."""
     return (feeds for feeds, *_ in checked_feeds(samples_at(samples, places), inputs, nan_inputs))
 
 
 def _observed(model: ir.Model, plans: Sequence[Plan]) -> dict[str, set[int]]:
-    """The tensors to observe, and the axes along which channels of each matter."""
+    """The tensors to observe, each with the axes along which statistics per channel are needed."""
     wanted: dict[str, set[int]] = {}
     observable = reachable(model.graph)
     for layer in layers(model.graph):
@@ -152,7 +152,7 @@ def _divisors(
     samples: Samples,
     source: Model,
 ) -> dict[str, Smoothing]:
-    """What activations are divided by, from a first look at some of the samples."""
+    """The factors that divide activations, computed from some of the samples before calibration."""
     tensors = smoothable_in_all(plans)
     if not tensors:
         return {}

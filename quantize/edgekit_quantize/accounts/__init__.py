@@ -1,1 +1,1 @@
-"""What became of every layer, and the error that it adds."""
+"""Accounts of how every layer was quantized, and of the error that it adds."""

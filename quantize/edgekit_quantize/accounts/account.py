@@ -1,4 +1,4 @@
-"""What became of a layer: one row of the record that the writer of a candidate leaves."""
+"""The account of how a layer was quantized: one row of the record of a written candidate."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ RATIOS = ("sqnr_db", "weights_db", "inputs_db")
 
 @dataclass(frozen=True)
 class LayerAccount:
-    """What became of one layer, table or recurrent node."""
+    """How one layer, table or recurrent node was quantized."""
 
     layer: str
     kind: str
     done: str
-    """``integers``; ``dynamic integers``: the input is quantized by its own range every time; ``stored as integers``:
-    its weights alone are; ``stored as float16``; ``float``."""
+    """``integers``; ``dynamic integers``: the input is quantized by a range that is found in every run; ``stored as
+    integers``: only its weights are integers; ``stored as float16``; ``float``."""
     how: str
-    """By which methods, or why not."""
+    """The methods of quantization, or why the layer is not quantized."""
     source: str = ""
-    """The tensor that comes in."""
+    """The name of the layer's input."""
     sqnr_db: float | None = None
-    """Power of the output over that of the error that integers add, or would add, to this layer alone."""
+    """Power of the output over that of the error that quantizing only this layer adds, or would add, in decibels."""
     weights_db: float | None = None
-    """The same for the weights alone."""
+    """The ratio of :attr:`sqnr_db` with only the weights quantized."""
     inputs_db: float | None = None
-    """The same for the inputs alone."""
+    """The ratio of :attr:`sqnr_db` with only the inputs quantized."""
     low: float | None = None
-    """The extremes of the inputs, where samples told."""
+    """The lowest input over the samples; None if it was not observed. ``high`` is the highest."""
     high: float | None = None
     range_low: float | None = None
-    """The range that the integers cover."""
+    """The lower end of the range that the integers cover; ``range_high`` is the upper end."""
     range_high: float | None = None
     outliers: float | None = None
     """Largest magnitude of the inputs over their root mean square."""
     weights: np.ndarray | None = field(default=None, repr=False, compare=False)
-    """The float weights that were rounded to nearest, for the error to be found by; not in the record."""
+    """The float weights, from which the error of rounding to nearest is computed; not in the record."""
     params: QParams | None = field(default=None, repr=False, compare=False)
-    """How they were rounded; not in the record."""
+    """The parameters of the weights' integers; not in the record."""
 
     def as_record(self) -> dict[str, Any]:
-        """Plain data; infinite ratios as texts."""
+        """The account as plain data, with infinite ratios as texts."""
         record = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"weights", "params"}}
         return record | {name: json_number(record[name]) for name in RATIOS if record[name] is not None}
 

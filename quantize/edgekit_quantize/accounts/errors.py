@@ -1,8 +1,8 @@
-"""How much error quantizing each layer adds, from the statistics of one pass.
+"""Estimates the error that quantizing each layer adds, from the statistics of one pass.
 
 For a layer with weights ``W`` and inputs ``x`` the power of the error of one output is, with independent errors,
-``sum_k (W~ - W)_k^2 var(x_k) + sum_k W_k^2 e^2`` where ``e^2`` is the mean squared error of the quantized inputs, and
-that of the output is ``sum_k W_k^2 E[x_k^2]``. The ratio is the layer's own signal-to-noise ratio; Nagel et al., A
+``sum_k (W~ - W)_k^2 var(x_k) + sum_k W_k^2 e^2`` where ``e^2`` is the mean squared error of the quantized inputs. The
+power of the output is ``sum_k W_k^2 E[x_k^2]``. The ratio is the layer's own signal-to-noise ratio; Nagel et al., A
 White Paper on Neural Network Quantization (2021), section 3.4, orders layers by such a measure.
 """
 
@@ -26,24 +26,24 @@ from edgekit_quantize.placement import Plan
 
 @dataclass(frozen=True)
 class LayerError:
-    """What quantizing a layer does to its output, before errors of other layers reach it."""
+    """The error that quantizing a layer adds to its output, without errors of other layers."""
 
     layer: str
     kind: str
     source: str
-    """The tensor that comes in."""
+    """The name of the layer's input."""
     sqnr_db: float
-    """Power of the output over that of the error that weights and inputs add."""
+    """Power of the output over that of the error that quantized weights and inputs add, in decibels."""
     weights_db: float
-    """The same for the weights alone."""
+    """The ratio of :attr:`sqnr_db` with only the weights quantized."""
     inputs_db: float
-    """The same for the inputs alone."""
+    """The ratio of :attr:`sqnr_db` with only the inputs quantized."""
     low: float
     high: float
-    """The extremes of the inputs."""
+    """The highest input over the samples; ``low`` is the lowest."""
     range_low: float
     range_high: float
-    """The range that the integers cover."""
+    """The upper end of the range that the integers cover; ``range_low`` is the lower end."""
     outliers: float
     """Largest magnitude of the inputs over their root mean square."""
 
@@ -59,13 +59,13 @@ def layer_errors(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> list[La
 
 
 def by_error_for_cost(found: Iterable[tuple[str, float, float]]) -> dict[str, float]:
-    """Layers with their costs, the one whose error is the largest for its cost in front.
+    """Layers with their costs, the one with the largest error per cost first.
 
-    A layer in float costs what it costs and takes its error with it: the order in which a knapsack is filled whose
-    contents can be cut.
+    Each layer that goes back to float adds its cost and removes its error: this is the order in which the fractional
+    knapsack problem is solved.
 
     Args:
-        found: Names, signal-to-noise ratios in dB, and what each layer costs in float: above 0.
+        found: The name of each layer, its signal-to-noise ratio in dB, and its cost in float, which is above 0.
     """
     in_order = sorted(found, key=lambda each: each[1] + 10 * math.log10(each[2]))
     return {name: cost for name, _, cost in in_order}
@@ -115,8 +115,8 @@ def stored_db(layer: Layer, params: QParams, tensor: TensorStatistics | None) ->
 
     Args:
         layer: A layer that computes in float.
-        params: How its weights are stored.
-        tensor: Statistics of its input; without those of its channels the powers of the weights are compared.
+        params: The parameters of its stored weights.
+        tensor: Statistics of its input; if those of its channels are missing, the powers of the weights are compared.
     """
     channels = tensor.channels.get(layer.input_axis) if tensor is not None else None
     if tensor is None or channels is None or not channels.count:
@@ -130,7 +130,7 @@ def stored_db(layer: Layer, params: QParams, tensor: TensorStatistics | None) ->
 
 
 def _power(layer: Layer, weights: np.ndarray, inputs: np.ndarray) -> float:
-    """``sum W^2 inputs`` over all outputs, with ``inputs`` by input channel."""
+    """``sum W^2 inputs`` over all outputs, where ``inputs`` has one entry per input channel, or one in total."""
     squares = weights**2
     if inputs.size == 1:
         return float(squares.sum() * inputs[0])

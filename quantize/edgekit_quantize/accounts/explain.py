@@ -1,4 +1,4 @@
-"""Finds the errors of the layers that a writer gave account of, from what calibration told of their inputs."""
+"""Adds the errors of layers to a written candidate's accounts, from the calibration statistics of their inputs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from edgekit_quantize.settings import Settings
 def with_errors(
     accounts: Sequence[LayerAccount], prepared: ir.Model, settings: Settings, tensors: Mapping[str, TensorStatistics]
 ) -> list[LayerAccount]:
-    """The accounts with the error of every layer, the largest first; of layers in float what integers would add.
+    """The accounts with the error of every layer, the largest first; for float layers the error integers would add.
 
     Args:
-        accounts: What the writer of a candidate left.
+        accounts: The accounts of the written candidate.
         prepared: The model that the candidate was written from.
-        settings: What the candidate was written by.
-        tensors: What calibration told of the layers' inputs; empty where there were no samples.
+        settings: The settings that the candidate was written with.
+        tensors: The statistics of the layers' inputs; empty if there were no samples.
     """
     found = {layer.name: layer for layer in layers(prepared.graph)}
     plan = place(prepared.graph, settings, tensors=tensors)

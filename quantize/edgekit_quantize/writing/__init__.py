@@ -1,1 +1,1 @@
-"""Writes candidates: copies of the prepared model with integers in them."""
+"""Writes candidates: quantized copies of the prepared model."""

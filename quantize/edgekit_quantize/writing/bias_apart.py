@@ -1,4 +1,4 @@
-"""Keeps what is added to a product in a form that ONNX Runtime does not fuse with it."""
+"""Writes the addition behind a product in a form that ONNX Runtime does not fuse with the product."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ _GEMM_RANK = 2
 
 
 def set_bias_apart(layer: Layer, names: Names) -> None:
-    """Keep ONNX Runtime from fusing a product and its bias into a Gemm, which multiplies floats: MatMulAddFusion.
+    """Keep ONNX Runtime from fusing a MatMul and its bias into a Gemm, which multiplies floats (MatMulAddFusion).
 
-    It has kernels for integers and for matrices in blocks of 4 bits in MatMul alone. It fuses an Add of one dimension
-    or two, be it of a constant, of a shortcut or of another product, as in the cells of an unrolled recurrent layer.
-    More dimensions do not change a result of three and more; from a result of two, what is added is subtracted with the
-    other sign, which gives the same numbers. Layers of other kinds, and those without a bias, stay as they are.
+    ONNX Runtime has kernels for integers and for block-wise 4-bit matrices only for MatMul. It fuses the Add of an
+    operand with one or two dimensions, whether it is a constant, a shortcut or another product, as in the cells of an
+    unrolled recurrent layer. If the product has three or more dimensions, the bias therefore gets leading dimensions,
+    which do not change the result; if it has two, the negated operand is subtracted, which gives the same numbers.
+    Layers of other kinds, and layers without a bias, are not changed.
 
     Args:
-        layer: Its graph is changed in place.
-        names: Those that are taken in the model.
+        layer: The layer; its graph is changed in place.
+        names: The names that are used in the model.
     """
     reader = only_consumer(layer.output) if layer.kind == "MatMul" else None
     if reader is None or not is_standard(reader, "Add"):
@@ -45,7 +46,7 @@ def set_bias_apart(layer: Layer, names: Names) -> None:
 
 
 def _negated(value: ir.Value, name: str, before: ir.Node) -> ir.Value:
-    """The value with the other sign, computed before a node."""
+    """The negated value, computed before the node ``before``."""
     node = ir.node("Neg", [value], num_outputs=1, name=name)
     output = node.outputs[0]
     output.name, output.shape, output.type = name, value.shape, value.type

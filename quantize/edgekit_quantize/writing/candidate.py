@@ -1,4 +1,4 @@
-"""Writes one candidate: a copy of the prepared model, quantized as settings and statistics say."""
+"""Writes one candidate: a copy of the prepared model, quantized according to settings and statistics."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from edgekit_quantize.writing.written import Written
 ADAPTIVELY = "rounded adaptively"
 BY_STEPS = "step by step"
 Rounding = Mapping[str, np.ndarray]
-"""Integers that were chosen for layers by name, instead of rounding to nearest."""
+"""Integers for the weights of layers, by name, that are used instead of rounding to nearest."""
 
 
 def write(
@@ -68,9 +68,9 @@ def write(
     Args:
         prepared: The prepared float model; it is not changed.
         settings: What to quantize, and how.
-        tensors: Statistics of the tensors that the settings quantize; may be empty where only weights are stored.
+        tensors: Statistics of the tensors that the settings quantize; may be empty if weights are only stored.
         keep_float: Names of layers that must compute in float.
-        rounding: Integers for layers whose weights were rounded with more care.
+        rounding: Integers for layers whose weights were rounded adaptively.
     """
     model = prepared.clone()
     if settings.block or settings.has_wide_activations:
@@ -159,7 +159,7 @@ class _Writer:
         self.accounts.append(account)
 
     def _how(self, layer: Layer, source: str, channels: int) -> str:
-        """The methods that computed the integers of a layer with N output channels."""
+        """The methods by which a layer with ``channels`` output channels was quantized."""
         tensor = self._tensors.get(source)
         if tensor is not None and tensor.params is not None:
             parts = ["a range a channel by least error"]
@@ -191,7 +191,7 @@ class _Writer:
                 self.accounts.append(account)
 
     def _step_by_step(self, node: ir.Node) -> None:
-        """A recurrent node as scans, its weights stored as integers."""
+        """Write a recurrent node as scans, with its weights stored as integers."""
         weights = {index: constant(node.inputs[index]) for index in (1, 2)}
         products = write_steps(node, self._model.opset_imports[""], self._qdq.names)
         for index, array in weights.items():
@@ -213,7 +213,7 @@ class _Writer:
             self.accounts.append(account)
 
     def _store_part(self, product: StepProduct, params: QParams, integers: np.ndarray) -> None:
-        """What a product of a recurrent node reads of its integers."""
+        """Store the part of a recurrent node's integers that one of its products reads."""
         part = replace(params, scale=params.scale[product.columns], zero_point=params.zero_point[product.columns])
         matrix = np.ascontiguousarray(integers[product.direction, product.columns].T)
         stored = self._stored.store(product.weight, home(product.node), part, matrix)
@@ -261,7 +261,7 @@ class _Writer:
                     node.replace_input_with(index, self._qdq.itself(value, home(node)))
 
     def _chosen(self, name: str) -> np.ndarray | None:
-        """Integers that were chosen for weights, noted as used."""
+        """The integers of :attr:`_rounding` for weights, which are then listed as used; None if there are none."""
         integers = self._rounding.get(name)
         if integers is not None:
             self.rounded_adaptively.append(name)
@@ -280,7 +280,7 @@ class _Writer:
             scaled = int(np.count_nonzero(params.scale > free.scale))
             if scaled:
                 self.restricted[layer.name] = scaled
-        # what is rounded for one of several layers need not suit the others
+        # weights of several layers are not rounded adaptively: integers chosen for one layer may not suit the others
         integers = self._chosen(layer.name) if shared is None else None
         if integers is None:
             integers = params.quantize(weights)
@@ -301,7 +301,7 @@ class _Writer:
             set_bias_apart(layer, self._qdq.names)
 
     def _shared_params(self, source: Mapping[str, str]) -> dict[str, QParams]:
-        """How weights that several layers read are quantized, by layer: once, with the largest scale that one needs."""
+        """Parameters for weights that several layers read, by layer: with the largest scale that one of them needs."""
         readers: dict[tuple[ir.Value, int], list[Layer]] = {}
         for layer in self._plan.layers:
             readers.setdefault((layer.weight, layer.channel_axis), []).append(layer)

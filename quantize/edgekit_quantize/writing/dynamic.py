@@ -1,4 +1,4 @@
-"""Matrix products of integers whose activations are quantized anew for every input, which needs no samples."""
+"""Writes matrix products of integers whose activations are quantized in every run, which needs no samples."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from edgekit_quantize.integers.weights import matrix_weights
 
 
 class DynamicWriter:
-    """Writes ``DequantizeLinear(MatMulInteger(DynamicQuantizeLinear(x), w))``, with an activation quantized once.
+    """Writes products as MatMulInteger behind DynamicQuantizeLinear, followed by Cast and Mul with the scales.
+
+    An activation that several products read is quantized once.
 
     Args:
-        names: The names that are taken in the model.
+        names: The names that are used in the model.
         sums_in_int16: See :func:`edgekit_quantize.integers.weights.matrix_weights`.
     """
 
@@ -26,7 +28,7 @@ class DynamicWriter:
         self._matrices: dict[tuple[str, int], tuple[ir.Value, ir.Value, ir.Value]] = {}
 
     def multiply(self, layer: Layer) -> None:
-        """Let a plain product (:attr:`Layer.is_plain_product`) multiply integers; weights have one scale an output."""
+        """Let a plain product (:attr:`Layer.is_plain_product`) multiply integers, with one scale per output."""
         output, graph = layer.output, home(layer.node)
         integers, scale, zero = self._activation(layer).outputs
         matrix, matrix_zero, steps = self._matrix(layer)
@@ -44,7 +46,7 @@ class DynamicWriter:
         result.outputs[0].name, output.name = output.name, None
 
     def params(self, weights: np.ndarray, axis: int) -> QParams:
-        """How the weights of a product are quantized, with one scale for each output along ``axis``."""
+        """The parameters of a product's weights, with one scale for each output along ``axis``."""
         return matrix_weights(weights, TYPES["int8"], axis, sums_in_int16=self._sums_in_int16)
 
     def _matrix(self, layer: Layer) -> tuple[ir.Value, ir.Value, ir.Value]:

@@ -1,4 +1,4 @@
-"""LSTM nodes whose inputs and states are quantized anew at every step, which ONNX Runtime has an operator for."""
+"""Writes LSTM nodes whose inputs and states are quantized at every step, by an operator of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from edgekit_quantize.integers.weights import matrix_weights
 
 DOMAIN = "com.microsoft"
 PEEPHOLES = 8
-"""How many inputs the standard operator has; the scales and zero points of both matrices follow them."""
+"""The number of inputs of the standard operator; the scales and zero points of both matrices follow them."""
 
 
 def quantize_lstms(model: ir.Model, *, sums_in_int16: bool) -> list[str]:
     """Replace LSTM nodes with constant weights, in subgraphs too, by ``com.microsoft.DynamicQuantizeLSTM``.
 
-    Weights get one scale an output of each gate. ONNX Runtime's ``docs/ContribOperators.md`` describes the operator.
+    Weights get one scale per output of each gate. ONNX Runtime's ``docs/ContribOperators.md`` describes the operator.
 
     Args:
         model: Changed in place.
         sums_in_int16: See :func:`edgekit_quantize.integers.weights.matrix_weights`.
 
     Returns:
-        The names of the nodes.
+        The names of the replaced nodes.
     """
     names = Names(model.graph)
     replaced = []
@@ -40,7 +40,7 @@ def quantize_lstms(model: ir.Model, *, sums_in_int16: bool) -> list[str]:
 
 
 def _fits(node: ir.Node) -> bool:
-    """Whether it is an LSTM with sequences first and with constant weights that are worth it."""
+    """Whether the node is an LSTM with sequences along the first axis and large constant weights."""
     if not is_standard(node, "LSTM") or integer(node, "layout", 0):
         return False
     weights = [constant(node.inputs[index]) for index in (1, 2)]

@@ -1,8 +1,8 @@
-"""Weights that are stored in half precision and computed in single: half the size, next to no error.
+"""Stores weights in half precision and computes in single precision: half the size, with a very small error.
 
-Every float constant gets a Cast behind it, so all operators see what they saw before: nothing overflows on the way, and
-branches, loops and operators that take float32 alone stay as they are. Runtimes that compute in half precision choose
-to do so themselves; those that do not widen the constants once, when they load the model.
+A Cast is inserted behind every large float constant, so all operators still read float32: intermediate values do not
+overflow, and branches, loops and operators that only take float32 stay unchanged. Runtimes that compute in half
+precision do so anyway; others widen the constants once, when they load the model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edgekit_quantize.integers.stored_weights import FEWEST, RECURRENT
 from edgekit_quantize.writing.written import Written
 
 LEAST_DB = 60.0
-"""Constants that lose more are not stored in half precision: normal numbers in it are good for 70 dB."""
+"""Constants with a lower SQNR in half precision are not stored in it; normal numbers reach 70 dB."""
 
 
 def in_half_precision(prepared: ir.Model) -> Written:
@@ -55,9 +55,9 @@ def in_half_precision(prepared: ir.Model) -> Written:
 
 
 def halve_weights(model: ir.Model) -> None:
-    """Stores the weights that layers, tables and recurrent nodes read as float32 in half precision, where they fit it.
+    """Stores float32 weights of layers, tables and recurrent nodes in half precision, unless they lose too much by it.
 
-    Scales, biases and what else is computed with stays as it is.
+    Scales, biases and other constants stay unchanged.
 
     Args:
         model: Changed in place.
@@ -69,7 +69,10 @@ def halve_weights(model: ir.Model) -> None:
 
 
 def _large_floats(model: ir.Model) -> Iterator[tuple[ir.Graph, ir.Value, np.ndarray]]:
-    """The float32 constants that are worth a node each, with their graphs and numbers; they may be replaced."""
+    """The float32 constants that are large enough for a Cast each, with their graphs and numbers.
+
+    They may be replaced while the result is iterated over.
+    """
     for graph in model.graphs():
         for value in list(graph.initializers.values()):
             array = constant(value)
@@ -79,7 +82,7 @@ def _large_floats(model: ir.Model) -> Iterator[tuple[ir.Graph, ir.Value, np.ndar
 
 
 def _is_weight(node: ir.Node, index: int) -> bool:
-    """Whether an input of a node is what it multiplies with, or a table."""
+    """Whether an input of a node holds its weights or its table."""
     layer = layer_of(node)
     if layer is not None:
         return index == layer.weight_index
@@ -87,7 +90,7 @@ def _is_weight(node: ir.Node, index: int) -> bool:
 
 
 def half_db(array: np.ndarray) -> float:
-    """Power of the numbers over that of the error that half precision adds, in decibels; ``-inf`` on overflow."""
+    """Power of the numbers over that of the error of half precision, in decibels; ``-inf`` on overflow."""
     noise = 0.0
     with np.errstate(over="ignore"):
         for rows in row_ranges(array):
@@ -96,7 +99,7 @@ def half_db(array: np.ndarray) -> float:
 
 
 def _narrow(graph: ir.Graph, value: ir.Value, array: np.ndarray, names: Names) -> None:
-    """Hold the constant as float16, with a Cast for its readers."""
+    """Store the constant as float16, with a Cast to float32 for its readers."""
     cast = ir.node("Cast", [], {"to": ir.DataType.FLOAT.value}, num_outputs=1)
     wide = cast.outputs[0]
     wide.name = cast.name = names.fresh(f"{value.name}_float32")

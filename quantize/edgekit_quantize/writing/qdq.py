@@ -15,20 +15,20 @@ LARGEST_BIAS = 2**31 - 1
 
 
 class QDQWriter:
-    """Inserts Q/DQ pairs into one model; a tensor that is read more than once in a graph is quantized once there.
+    """Inserts Q/DQ pairs into one model; a tensor that is read several times in a graph is quantized once there.
 
-    Pairs stand in the graph of their reader: ONNX Runtime aborts on a DequantizeLinear that a branch captures. Nodes
-    get no names and values no shapes, which their neighbours tell: in a small model they take as much room as the
-    weights.
+    Pairs are inserted into the graph of their reader: ONNX Runtime aborts on a DequantizeLinear that a branch captures.
+    Nodes get no names and values no shapes, as these follow from their neighbors: in a small model they would take as
+    much space as the weights.
 
     Args:
-        names: The names that are taken in the model.
+        names: The names that are used in the model.
     """
 
     def __init__(self, names: Names) -> None:
         self.names = names
         self.divisions: list[ir.Node] = []
-        """What smooths activations: ``Mul(value, factors)``."""
+        """The nodes that smooth activations: ``Mul(value, factors)``."""
         self._dequantized: dict[tuple[str, ir.Graph], ir.Value] = {}
         self._itself: dict[tuple[str, ir.Graph], ir.Value] = {}
         self._pairs: dict[tuple[str, ir.Graph], tuple[ir.Node, ir.Node]] = {}
@@ -44,14 +44,15 @@ class QDQWriter:
         *,
         shifted: bool = False,
     ) -> ir.Value:
-        """The tensor after Q/DQ; readers have to be pointed to it.
+        """The tensor after Q/DQ; the caller lets its readers read this value.
 
         Args:
             value: The tensor.
             graph: The graph of its readers, changed in place.
-            params: How it is quantized once it is smooth.
-            smoothing: What it is divided by on the way.
-            shifted: Whether the zero point is not taken off again (:mod:`edgekit_quantize.integers.zero_points`).
+            params: How the tensor is quantized after it is divided by the factors of ``smoothing``.
+            smoothing: The factors that it is divided by before.
+            shifted: Whether DequantizeLinear does not subtract the zero point
+                (:mod:`edgekit_quantize.integers.zero_points`).
         """
         name = value.name or ""
         key = name, graph
@@ -63,7 +64,7 @@ class QDQWriter:
             if shifted and zeros.any():
                 taken_off = [add_initializer(graph, self.names.fresh(f"{name}_no_zero_point"), np.zeros_like(zeros))]
             if zeros.dtype == np.int8 and not zeros.any():
-                taken_off = []  # ONNX Runtime 1.31 refuses an int8 one from opset 21 on, behind a Reshape, say
+                taken_off = []  # from opset 21 on, ONNX Runtime 1.31 refuses some int8 zero points, as behind a Reshape
             quantized = ir.Value(name=self.names.fresh(f"{name}_quantized"))
             smooth = [] if smoothing is None else [self._divide(value, graph, smoothing)]
             self.divisions += smooth
@@ -86,7 +87,7 @@ class QDQWriter:
         return self._dequantized[key]
 
     def itself(self, value: ir.Value, graph: ir.Graph) -> ir.Value:
-        """What :meth:`activation` has quantized in the graph, its zero point taken off in any case."""
+        """The tensor that :meth:`activation` has quantized in the graph, with its zero point subtracted in any case."""
         key = value.name or "", graph
         if key not in self._itself:
             quantize, shifted = self._pairs[key]
@@ -102,7 +103,7 @@ class QDQWriter:
         return ir.node("Mul", [value, inverse], outputs=[output])
 
     def weight(self, value: ir.Value, graph: ir.Graph, params: QParams, integers: np.ndarray) -> ir.Value:
-        """A float constant as ``integers`` behind DequantizeLinear in its reader's graph.
+        """The value that dequantizes ``integers`` in place of a float constant, in its reader's graph.
 
         The integers of shared constants are written once.
         """
@@ -114,7 +115,10 @@ class QDQWriter:
         return self._weights[*key, graph]
 
     def bias(self, value: ir.Value, graph: ir.Graph, scale: np.ndarray) -> ir.Value | None:
-        """A bias as int32 with the product of the input's and the weights' scales; None where it does not fit."""
+        """A bias as int32, dequantized with ``scale``, which is the product of the input's and the weights' scales.
+
+        None if the bias is no constant vector, or exceeds int32.
+        """
         array = constant(value)
         if array is None or array.ndim != 1:
             return None
@@ -125,14 +129,14 @@ class QDQWriter:
         return self._dequantize(value, graph, self._constant(value, steps.astype(np.int32), scales, "int32"), 0)
 
     def _constant(self, value: ir.Value, integers: np.ndarray, scale: np.ndarray, dtype: str) -> list[ir.Value]:
-        """Integers, scales and zero points beside the float constant that they stand for."""
+        """Initializers with integers, scales and zero points, in the graph of the float constant that they replace."""
         name, graph = value.name or "", home(value)
         kind = ir.DataType[dtype.upper()]
         inputs = [
             add_initializer(graph, self.names.fresh(f"{name}_{dtype}"), integers, kind),
             add_initializer(graph, self.names.fresh(f"{name}_scale"), scale),
         ]
-        if dtype != "int32":  # whose zero point is always 0, and which some runtimes take without one only
+        if dtype != "int32":  # the zero point of int32 is always 0, and some runtimes refuse one
             zeros = np.zeros(scale.shape, integers.dtype)
             inputs.append(add_initializer(graph, self.names.fresh(f"{name}_zero_point"), zeros, kind))
         return inputs

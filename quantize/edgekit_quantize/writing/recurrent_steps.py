@@ -1,6 +1,6 @@
-"""Recurrent nodes as scans over their steps, whose weights are those of plain matrix products.
+"""Writes recurrent nodes as scans over their steps, so that their weights are those of plain matrix products.
 
-OpenVINO's own kernels of LSTM and GRU compute in float, and read all weights anew in every step. A matrix product
+OpenVINO's kernels of LSTM and GRU compute in float, and read all weights as floats in every step. A matrix product
 reads its weights as integers, a quarter of the bytes: a GRU of 400 states takes a third of the time.
 """
 
@@ -17,7 +17,7 @@ from edgekit.rewrites.recurrent.steps import SteppedLayer
 from edgekit_quantize.graph.nodes import Names, constant, home, is_standard, remove_unread
 
 INPUTS, STATES = 1, 2
-"""The inputs of a recurrent node that its inputs and its states are multiplied with."""
+"""The indices of the recurrent node's inputs that hold the weights for its inputs and for its states."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class StepProduct:
     node: ir.Node
     """The MatMul."""
     weight: ir.Value
-    """Its constant, ``[rows, columns]``: what the recurrent node held of one direction, transposed."""
+    """Its constant, ``[rows, columns]``: transposed weights of one direction of the recurrent node."""
     index: int
-    """Which input of the recurrent node it comes from, :data:`INPUTS` or :data:`STATES`."""
+    """The index of the recurrent node's input that the weights come from, :data:`INPUTS` or :data:`STATES`."""
     direction: int
-    """Which direction of the node, counted from 0."""
+    """The direction of the node, counted from 0."""
     columns: slice
-    """Which outputs of the gates it computes; a GRU that resets its states first takes two products for all."""
+    """The outputs of the gates that it computes; a GRU that applies its reset gate first needs two products for all."""
 
 
 def write_steps(node: ir.Node, opset: int, names: Names) -> list[StepProduct]:
-    """Replace a recurrent node by a Scan for each direction, and by the product of its inputs in front of each.
+    """Replace a recurrent node by a Scan for each direction, each behind a product with the node's inputs.
 
     Args:
         node: An LSTM, GRU or RNN with constant weights; its graph is changed in place.

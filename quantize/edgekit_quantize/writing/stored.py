@@ -1,4 +1,4 @@
-"""Weights that are stored as integers and computed in float: smaller files, the same speed, nearly the same numbers."""
+"""Stores weights as integers and computes in float: smaller files, the same speed, nearly the same numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgekit_quantize.graph.nodes import Names, add_initializer, constant, home
 from edgekit_quantize.integers.qparams import QParams
 
 BLOCKED_OPSET = 21
-"""From this version on DequantizeLinear takes a scale a block, and 4-bit integers."""
+"""From this version of the operator set on, DequantizeLinear takes one scale per block, and 4-bit integers."""
 
 
 class StoredWeights:
@@ -35,17 +35,17 @@ class StoredWeights:
         *,
         folded: bool = False,
     ) -> ir.Value:
-        """The float constant ``value`` as integers; the same value for the same constant and parameters.
+        """The float constant ``value``, computed from integers; the same result for the same constant and parameters.
 
-        ONNX Runtime takes no DequantizeLinear whose integers or whose result a branch captures; a constant that several
-        branches read is computed beside it, in the form ``cast``.
+        ONNX Runtime refuses a DequantizeLinear whose integers or whose result a branch captures. A constant of an outer
+        graph is therefore computed in that graph, in the form ``cast``.
 
         Args:
             value: The constant.
             graph: The graph of its readers, changed in place.
-            params: Its scales.
-            integers: What to store; None rounds to nearest.
-            folded: Whether its reader takes a constant only once the graph is loaded, so that ``cast`` is the form.
+            params: The scales of the integers.
+            integers: The integers to store; None rounds to nearest.
+            folded: Whether its reader needs a constant when the graph is loaded, which requires the form ``cast``.
         """
         cast = (folded or self._form == "cast" or graph is not home(value)) and not params.block
         key = value.name or "", params.axis, params.block
@@ -62,7 +62,7 @@ class StoredWeights:
         return self._done[place]
 
     def table(self, node: ir.Node, params: QParams) -> None:
-        """Store the table that a Gather along axis 0 reads, and scale what it gathered."""
+        """Store the table that a Gather along axis 0 reads as integers, and dequantize the gathered rows."""
         data, output = node.inputs[0], node.outputs[0]
         array = constant(data)
         if data is None or array is None:
@@ -111,7 +111,7 @@ class StoredWeights:
         return self._insert(nodes, value, graph)
 
     def _insert(self, nodes: list[tuple[ir.Node, ir.DataType]], value: ir.Value, graph: ir.Graph) -> ir.Value:
-        """Puts nodes with the types of what they give in front of the graph, and gives what the last one gives."""
+        """Inserts nodes, given with the types of their outputs, at the start of the graph; returns the last output."""
         for node, dtype in nodes:
             output = node.outputs[0]
             output.name = node.name = self._names.fresh(f"{value.name}_float")
@@ -120,7 +120,7 @@ class StoredWeights:
         return nodes[-1][0].outputs[0]
 
     def _integers(self, value: ir.Value, integers: np.ndarray, params: QParams) -> ir.Value:
-        """The integers beside the float constant that they stand for."""
+        """An initializer with the integers, in the graph of the float constant that they replace."""
         dtype = ir.DataType[params.dtype.name.upper()]
         fresh = self._names.fresh(f"{value.name}_{params.dtype.name}")
         return add_initializer(home(value), fresh, integers, dtype)

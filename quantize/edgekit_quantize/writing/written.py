@@ -1,4 +1,4 @@
-"""What comes of writing a candidate: the model, and an account of every layer."""
+"""The result of writing a candidate: the model, and an account of every layer."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from edgekit_quantize.accounts.account import DYNAMIC, FLOAT, HALF, INTEGERS, ST
 
 @dataclass
 class Written:
-    """A quantized model and what was done to it."""
+    """A quantized model and the record of its quantization."""
 
     model: ir.Model
     accounts: list[LayerAccount] = field(default_factory=list)
-    """What became of every layer, table and recurrent node, without the errors that samples tell."""
+    """How every layer, table and recurrent node was quantized, without the errors computed from samples."""
     keep_float: Collection[str] = ()
     """The layers that had to compute in float."""
     rounded_adaptively: Collection[str] = ()
-    """The layers whose integers were chosen in place of the nearest, by the names of
+    """The layers whose integers were chosen instead of rounding to nearest, by the names of
     :data:`edgekit_quantize.writing.candidate.Rounding`.
     """
     restricted: Mapping[str, int] = field(default_factory=dict)
@@ -28,20 +28,20 @@ class Written:
 
     @property
     def quantized(self) -> list[str]:
-        """What computes with integers, by name."""
+        """The names of the layers that compute with integers."""
         return [account.layer for account in self.accounts if account.done in {INTEGERS, DYNAMIC}]
 
     @property
     def has_fixed_ranges(self) -> bool:
-        """Whether something computes with integers whose scale samples told, in place of each run's own."""
+        """Whether any layer computes with integers whose range was calibrated, instead of found in every run."""
         return any(account.done == INTEGERS for account in self.accounts)
 
     @property
     def stored(self) -> list[str]:
-        """Whose weights are stored in a narrower type."""
+        """The names of the layers whose weights are only stored in a narrower type."""
         return [account.layer for account in self.accounts if account.done in {STORED, HALF}]
 
     @property
     def kept_float(self) -> dict[str, str]:
-        """What stays float, and why."""
+        """The names of the layers that stay float, and why."""
         return {account.layer: account.how for account in self.accounts if account.done == FLOAT}
