@@ -1,4 +1,4 @@
-"""The package's functions for use without the pipeline: convert a model, execute what came out."""
+"""The package's functions for use without the pipeline: convert a model, and execute the result."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
 
     Args:
         model: The ONNX model, or its file.
-        out: Where to write it; ``.ort`` is appended where it is missing.
+        out: The file to write; ``.ort`` is appended if it is missing.
         precision: Only ``float32``: ONNX Runtime computes in the types that the model names.
 
     Returns:
         The file that was written.
 
     Raises:
-        edgekit.errors.UnsupportedOpsError: ONNX Runtime has no kernel for some nodes, or computes them otherwise than
-            the standard, and no rewrite takes them; all of them are listed.
-        edgekit.errors.InputError: Another precision was asked for, or the model is invalid.
+        edgekit.errors.UnsupportedOpsError: ONNX Runtime has no kernel for some nodes, or deviates from the standard in
+            computing them, and no rewrite replaces them; all of these nodes are listed.
+        edgekit.errors.InputError: Another precision was requested, or the model is invalid.
     """
     from edgekit.files.atomic import atomic_file, temporary_folder
     from edgekit.graph.reading.ir_version import mark_loadable
@@ -74,7 +74,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
 
 
 def load(path: str | Path, *, threads: int = 1) -> SessionRunner:
-    """What executes a ``.onnx`` or ``.ort`` file with the CPU provider on ``threads`` threads.
+    """A runner that executes a ``.onnx`` or ``.ort`` file with the CPU provider on ``threads`` threads.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: ONNX Runtime has no kernel for some nodes; all of them are listed.

@@ -1,8 +1,8 @@
-"""Where a session of ONNX Runtime puts the nodes of a model, for providers that compile what they are given.
+"""Finds where a session of ONNX Runtime puts the nodes of a model, for providers that compile the model.
 
-The session is made in a process of its own: compilers print on stdout, and a crash of one must not take EdgeKit along.
-That process is this file, run as a module. Its log is its sign of life: providers tell of every node that they look at,
-and are silent for minutes while they compile what they took.
+The session is created in a separate process: compilers print on stdout, and a crash of one must not end EdgeKit. That
+process runs this file as a module. Its log shows that it is alive: providers log every node that they examine, and are
+silent for minutes while they compile the nodes that they accepted.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from edgekit_onnxruntime.session import CPU_PROVIDER, RECORD_ASSIGNMENT, first_l
 
 TIMEOUT_SECONDS = 1800
 SILENT_SECONDS = 180
-"""What a compiler may take without a line in its log: Qualcomm's is silent while it lays out the graph that it took."""
+"""How long a compiler may log nothing before it is ended: Qualcomm's is silent while it lays out the graph."""
 PATIENCE_SECONDS = SILENT_SECONDS + 60
-"""What the stage may take without a sign of life: the compiler, which is ended here, and an answer about it."""
+"""How long the stage may show no progress: the compiler's SILENT_SECONDS, and time to end it and report the result."""
 OURS = re.compile(r"(?P<name>node\d+)(_token_\d+|/duplicated)*")
-"""A name that :func:`with_unique_names` gave, and what ONNX Runtime appends for a node's copy in another layout."""
+"""A name that :func:`with_unique_names` gave, with the suffixes of ONNX Runtime for a node's copy in another layout."""
 
 
 REFUSAL = re.compile(r"GetCapability\(\) for \S+ failed with error: (?P<text>[^\x1b\n]+)")
-"""What ONNX Runtime logs, and does not raise, where a provider could not even look at the model."""
+"""The message that ONNX Runtime logs, but does not raise, if a provider fails to examine the model."""
 LOG_ALL = 0
 REFUSED_NODES = re.compile(
     r"Validation FAILED for .*\n(?P<nodes>(?:\s+Operator type: .*\n)+)\s+REASON : (?P<reason>.+)"
 )
 REFUSED_NODE = re.compile(r"Node name: (?P<name>\S+)")
 NAMELESS = re.compile(r"\w+ node `[^`]*` will not be assigned to .*")
-"""A sentence that names the node as only this module calls it."""
+"""A sentence of the log that names a node by the name that this module gave it."""
 
 
 class CompilerError(Exception):
-    """The provider cannot take the model, or cannot be run; the text says why."""
+    """The provider refuses the model, or cannot be run; the text says why."""
 
 
 class SilentCompilerError(CompilerError):
-    """The provider gave no answer: it may do so for every part of the model, too."""
+    """The provider gave no answer in time; the same may happen for every part of the model."""
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,22 @@ class Assignment:
     added_on_cpu: frozenset[str]
     """Operators of nodes that ONNX Runtime made itself and that run on the CPU."""
     reasons: Mapping[str, str]
-    """Why the provider left a node, where it says so."""
+    """Why the provider did not accept a node, for the nodes for which it says so."""
 
 
 def is_available(provider: str) -> bool:
-    """Whether this machine can make sessions with the provider."""
+    """Whether this machine can create sessions with the provider."""
     import onnxruntime
 
     return provider in onnxruntime.get_available_providers() or (provider == qnn.PROVIDER and qnn.is_installed())
 
 
 def assign(model: Model, provider: str, options: Mapping[str, str]) -> Assignment:
-    """Gives the model to a provider, with the CPU for what that leaves, and tells which of the two has each node.
+    """Opens the model with a provider and the CPU for the remaining nodes; returns which of the two has each node.
 
     Raises:
         CompilerError: The provider fails.
-        SilentCompilerError: It gives no answer.
+        SilentCompilerError: The provider gives no answer in time.
     """
     with tempfile.TemporaryDirectory() as folder:
         path, answer = Path(folder) / "model.onnx", Path(folder) / "answer.json"
@@ -98,10 +98,10 @@ def assign(model: Model, provider: str, options: Mapping[str, str]) -> Assignmen
 
 
 def _heard_out(command: Sequence[str]) -> tuple[int, str]:
-    """The exit code and the log of a compiler's process; every line of the log is a sign of life.
+    """The exit code and the log of a compiler's process; every line of the log counts as progress.
 
     Raises:
-        SilentCompilerError: It logs nothing for too long, or does not end.
+        SilentCompilerError: The process logs nothing for too long, or does not end.
     """
     deadline = time.monotonic() + TIMEOUT_SECONDS
     heard: list[str] = []
@@ -126,17 +126,17 @@ def _heard_out(command: Sequence[str]) -> tuple[int, str]:
 
 
 def _hand_on(log: Iterable[str], lines: queue.SimpleQueue[str | None]) -> None:
-    """Puts every line of a log into a queue, and None where the log ends."""
+    """Puts every line of a log into a queue, and None at the end."""
     for line in log:
         lines.put(line)
     lines.put(None)
 
 
 def _next(lines: queue.SimpleQueue[str | None], deadline: float) -> str | None:
-    """The next line of the log; None where it has ended.
+    """The next line of the log; None if the log has ended.
 
     Raises:
-        SilentCompilerError: None comes for too long.
+        SilentCompilerError: There is no line for too long.
     """
     left = max(0.0, deadline - time.monotonic())
     try:
@@ -156,7 +156,7 @@ def with_unique_names(model: Model) -> Model:
 
 
 def _read(parts: list[tuple[str, list[tuple[str, str]]]], log: str) -> Assignment:
-    """The answer, in terms of the model's own nodes; what lies on both sides counts as left to the CPU."""
+    """The assignment of the model's own nodes; a node that is on both sides counts as left to the CPU."""
     on_cpu = [node for provider, nodes in parts if provider == CPU_PROVIDER for node in nodes]
     left = frozenset(filter(None, (_original(name) for name, _ in on_cpu)))
     placed = frozenset(filter(None, (_original(name) for _, nodes in parts for name, _ in nodes)))
@@ -165,7 +165,7 @@ def _read(parts: list[tuple[str, list[tuple[str, str]]]], log: str) -> Assignmen
 
 
 def _reasons(log: str) -> Iterator[tuple[str, str]]:
-    """What Qualcomm's provider logs of each node that it does not take."""
+    """Each node that Qualcomm's provider does not accept, with the reason that it logs."""
     for refusal in REFUSED_NODES.finditer(log):
         why = NAMELESS.sub("", refusal["reason"]).strip().rstrip(".")
         for node in REFUSED_NODE.finditer(refusal["nodes"]):
@@ -173,13 +173,13 @@ def _reasons(log: str) -> Iterator[tuple[str, str]]:
 
 
 def _original(name: str) -> str:
-    """The name of the node that a node of the session stands for; empty for one that ONNX Runtime added."""
+    """The name of the model's node that a node of the session comes from; empty for one that ONNX Runtime added."""
     match = OURS.fullmatch(name)
     return match["name"] if match else ""
 
 
 def _answer(model: str, provider: str, options: Mapping[str, str]) -> dict[str, object]:
-    """What :func:`assign` gets from the other process."""
+    """The answer that :func:`assign` gets from the other process, as plain data."""
     import onnxruntime
 
     asked = session_options(optimize="DISABLED")

@@ -1,4 +1,4 @@
-"""Writes what ONNX Runtime loads: the ONNX file, and the same model in ORT format for builds that read only that."""
+"""Writes the files that ONNX Runtime loads: the ONNX file, and one in ORT format for builds that only read that."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from edgekit_onnxruntime.signed_activations import loadable_activations
 
 MOST_GROWTH = 1.1
 SMALL_FILE = 16384
-"""An ORT file may be larger than the ONNX file by this share, and by these bytes, before constants count as widened."""
+"""Constants count as widened if the ORT file exceeds MOST_GROWTH times the ONNX file's size plus SMALL_FILE bytes."""
 
 
 def write_ort_format(source: Path, target: Path, *, architecture: str = "") -> bool:
@@ -31,17 +31,17 @@ def write_ort_format(source: Path, target: Path, *, architecture: str = "") -> b
     Args:
         source: The ONNX file.
         target: The ``.ort`` file.
-        architecture: ``arm64`` keeps signed 8-bit activations, which are the faster ones there.
+        architecture: ``arm64`` keeps signed 8-bit activations, which are faster there than unsigned ones.
 
     Returns:
-        Whether constants were folded. They are not where that would turn 8-bit weights into floats.
+        Whether constants were folded. They are not folded if that would turn 8-bit weights into floats.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: There is no kernel for some nodes; all of them are listed.
         edgekit.errors.InputError: The file is not a model that ONNX Runtime can read.
     """
     options = session_options(optimize="EXTENDED")
-    options.enable_mem_reuse = False  # a plan for running it, which nothing does here, and the file does not hold
+    options.enable_mem_reuse = False  # the memory plan is only for running the model, and is not part of the file
     options.add_session_config_entry("session.save_model_format", "ORT")
     if architecture == "arm64":
         options.add_session_config_entry("session.qdqisint8allowed", "1")
@@ -58,9 +58,9 @@ def write_ort_format(source: Path, target: Path, *, architecture: str = "") -> b
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
     """Write ``model.onnx`` and ``model.ort`` into ``folder``.
 
-    Of a model that multiplies 8-bit integers, ``precision="float32"`` writes the weights unsigned: what ONNX Runtime
-    computes then is the same on processors that add products of signed ones in 16 bits. For WebGPU, what its provider
-    computes wrong is written otherwise.
+    With ``precision="float32"``, the weights of a model that multiplies 8-bit integers are written unsigned: the result
+    is then the same on processors that add products of signed weights in 16 bits. For WebGPU, nodes that its provider
+    computes wrong are rewritten.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: There is no kernel for some nodes; all of them are listed.
@@ -106,7 +106,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     if not_started:
         warnings.append(not_started)
     files = sorted(folder.iterdir())
-    if device is not None and recipe is not None:  # load goes by it, also of a draft
+    if device is not None and recipe is not None:  # load reads this file, also for a draft
         record = recipe.record(device.provider, options.precision, inputs, model.open_dims)
         (folder / SESSION_FILE).write_text(session_text(record), encoding="utf-8")
     return Artifact(
@@ -132,6 +132,6 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
 
 def _feature(value: ValueSpec) -> Feature:
-    """An input or output, which keeps its name, type and shape."""
+    """The feature of an input or output, whose native name, type and shape are those of the model."""
     shape = value.shape or ()
     return Feature(value.name, value.dtype, shape, value.name, value.dtype, shape)

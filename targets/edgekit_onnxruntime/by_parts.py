@@ -1,6 +1,7 @@
-"""Compiles a model that a provider refuses as a whole in halves, and these in halves, down to single nodes.
+"""Compiles a model that a provider refuses as a whole in parts: halves, halves of refused halves, down to single nodes.
 
-Some refusals are of one node (Qualcomm's "Failed to compose Qnn graph"), some of the whole (memory); none says which.
+Some refusals are caused by one node (Qualcomm's "Failed to compose Qnn graph"), others by the whole model (memory); no
+message tells which.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ from edgekit.model import Model, read_by
 from edgekit_onnxruntime.assignment import Assignment, CompilerError, SilentCompilerError
 
 MOST_COMPILATIONS = 48
-"""Each takes seconds; nodes of what is left then stay unknown."""
+"""The maximum number of compilations, each of which takes seconds; nodes that are not reached by then stay unknown."""
 
 MOST_IN_VAIN = 16
-"""Where this number of parts is refused and none compiles, the compiler is at fault, and not the model."""
+"""If this number of parts is refused and none compiles, the compiler is at fault, and not the model."""
 
 Assign = Callable[[Model], Assignment]
 
 
 @dataclass
 class Parts:
-    """What became of parts of a model."""
+    """The results of compiling parts of a model."""
 
     compiled: list[tuple[Mapping[str, str], Assignment]] = field(default_factory=list)
-    """For each part that compiles, what the assignment calls a node by the node's own name, and the assignment."""
+    """For each part that compiles, a map from its nodes' names to their names in the assignment, and the assignment."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Why a node is refused alone, by its name; empty where nothing compiles, which tells nothing of nodes."""
+    """Why a node is refused alone, by its name; empty if no part compiles, as refusals then say nothing about nodes."""
     compilations: int = 0
 
 
 def in_parts(model: Model, assign: Assign) -> Parts:
-    """Compiles halves of the model's own graph; what stands in bodies goes with the node that holds them.
+    """Compiles parts of the model's main graph; nodes in bodies belong to the node that holds the body.
 
     Args:
-        model: The model, which is refused as a whole; types and shapes are known as far as they can be.
+        model: The model, which is refused as a whole; its types and shapes are inferred as far as possible.
         assign: Compiles a model.
     """
     found = Parts()
@@ -49,7 +50,7 @@ def in_parts(model: Model, assign: Assign) -> Parts:
         try:
             part = _part(model, nodes)
         except EdgeKitError:
-            part = None  # it ends in what nobody reads, or starts with a type that is not known
+            part = None  # it has an output that nobody reads, or an input of unknown type
         if part is None:
             waiting += _halves(nodes)
             continue
@@ -76,7 +77,7 @@ def _halves(nodes: list[ir.Node]) -> list[list[ir.Node]]:
 
 
 def _part(model: Model, nodes: Sequence[ir.Node]) -> Model | None:
-    """The nodes as a model; None where nothing reads what they make."""
+    """The nodes as a model; None if nothing reads their outputs."""
     inside = set(nodes)
     outputs = [
         value.name

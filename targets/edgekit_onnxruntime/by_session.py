@@ -1,4 +1,4 @@
-"""Judges nodes by where a session with the device's own provider puts them."""
+"""Gives verdicts on nodes by where a session with the device's own provider puts them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def session_verdicts(
 
     Args:
         model: The model.
-        local: What the CPU provider does with each node.
+        local: The CPU provider's verdict on each node.
         device: The device, whose provider is available here.
         options: The provider's options.
     """
@@ -35,7 +35,7 @@ def session_verdicts(
     try:
         assignment = assign(model, device.provider, options)
     except CompilerError as error:
-        if any(v.support is Support.UNSUPPORTED for v in local):  # no session takes it, whatever the provider
+        if any(v.support is Support.UNSUPPORTED for v in local):  # no session opens the model, whatever the provider
             return [v if v.support is Support.UNSUPPORTED else unknown(v, str(error)) for v in local]
         if isinstance(error, SilentCompilerError):  # a part may take as long
             return [unknown(v, f"the compiler {error}") for v in local]
@@ -46,15 +46,15 @@ def session_verdicts(
 
 @dataclass(frozen=True)
 class _Judge:
-    """Says what becomes of nodes on a device."""
+    """Gives verdicts on nodes for a device."""
 
     device: Device
     holders: Mapping[ir.Node, ir.Node]
-    """The node that holds the body in which a node stands."""
+    """For each node in a body, the node that holds the body."""
     opset: int
 
     def verdict(self, on_cpu: NodeVerdict, node: ir.Node, name: str, assignment: Assignment) -> NodeVerdict:
-        """The verdict on a node that the assignment calls by this name."""
+        """The verdict on a node whose name in the assignment is ``name``."""
         device = self.device
         if on_cpu.op_type == CONSTANT:
             return on_cpu
@@ -87,7 +87,14 @@ class _Judge:
         )
 
     def of_parts(self, on_cpu: NodeVerdict, node: ir.Node, parts: Parts, refusal: CompilerError) -> NodeVerdict:
-        """The verdict on a node of a model that compiles in parts only."""
+        """The verdict on a node of a model that is refused as a whole.
+
+        Args:
+            on_cpu: The CPU provider's verdict.
+            node: The node.
+            parts: The results of compiling parts of the model.
+            refusal: Why the whole model is refused.
+        """
         name = node.name or ""
         for names, assignment in parts.compiled:
             if name in names:

@@ -1,4 +1,4 @@
-"""Judges nodes by the table of a device's file: of the operators that it takes, or of cases that were measured."""
+"""Gives verdicts on nodes by a device's table: of the operators that it supports, or of cases that were measured."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from edgekit_onnxruntime.fates import CONSTANT, fallen_back, unknown
 
 
 def table_verdicts(model: Model, local: list[NodeVerdict], device: Device, table: Table) -> list[NodeVerdict]:
-    """A verdict for every node; what the table does not have, the device's fallback takes, if the CPU provider does.
+    """A verdict for every node; operators that are not in the table fall back if the CPU provider supports them.
 
     Args:
         model: The model.
-        local: What the CPU provider does with each node.
+        local: The CPU provider's verdict on each node.
         device: The device.
-        table: Its table.
+        table: The device's table.
     """
     typed = infer_shapes(model, strict=False)
     opsets = typed.graph_model.opset_imports
@@ -53,13 +53,13 @@ def table_verdicts(model: Model, local: list[NodeVerdict], device: Device, table
 def measured_verdicts(
     model: Model, local: list[NodeVerdict], device: Device, table: MeasuredTable
 ) -> list[NodeVerdict]:
-    """A verdict for every node by the cases that are like it; what the device left there, its fallback takes.
+    """A verdict for every node by similar measured cases; nodes like those that the device left fall back.
 
     Args:
         model: The model.
-        local: What the CPU provider does with each node.
+        local: The CPU provider's verdict on each node.
         device: The device.
-        table: What was measured of its compiler.
+        table: The cases that were measured with the device's compiler.
     """
     typed = infer_shapes(model, strict=False)
     opsets = typed.graph_model.opset_imports

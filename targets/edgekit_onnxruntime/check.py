@@ -1,4 +1,4 @@
-"""Judges nodes by what ONNX Runtime does with them: here, in a session of the device's provider, or by a table."""
+"""Gives verdicts on nodes: by ONNX Runtime on this machine, by a session of the device's provider, or by a table."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.session import CPU_PROVIDER, RECORD_ASSIGNMENT, session_options
 
 SHARES_CPU_KERNELS = (CPU_PROVIDER, "wasm")
-"""Providers made of the CPU provider's kernels, compiled for another processor."""
+"""The CPU provider, and providers that consist of its kernels, compiled for another processor."""
 SAME_KERNELS = "the same kernels' source, built for another processor, as this machine's CPU provider"
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
-    """What becomes of every node on the profile's device, subgraphs' nodes included, where they stand.
+    """The verdict on every node for the profile's device, with nodes of subgraphs in the order of the graph.
 
-    A device whose provider can be had here is asked; of another one its table tells, if it has one. What is laid out
-    for one processor goes to no device: this machine may be that processor, and its user's another.
+    If the device's provider is available here, a session with it decides; otherwise the device's table, if it has one.
+    Nodes that are laid out for one kind of processor are refused for every device: this machine's processor may be of
+    that kind, and the user's of another.
     """
     laid_out = {gap.node: gap for gap in laid_out_nodes(model.graph_model)}
     found = zip(model.graph_model.graph.all_nodes(), _verdicts_of_device(model, profile), strict=True)
@@ -61,13 +62,13 @@ def _verdicts_of_device(model: Model, profile: Profile) -> list[NodeVerdict]:
 
 
 def cpu_verdicts(model: Model) -> list[NodeVerdict]:
-    """What the CPU provider of this machine's ONNX Runtime does with every node, as a session tells it.
+    """The verdict on every node for the CPU provider of this machine's ONNX Runtime, by opening a session.
 
-    Nodes of subgraphs are included, where they stand.
+    Nodes of subgraphs are included, in the order of the graph.
     """
     options = session_options(optimize="DISABLED")
     options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
-    options.enable_mem_reuse = False  # its plan takes minutes for 15,000 nodes, and nothing runs here
+    options.enable_mem_reuse = False  # the memory plan takes minutes for 15,000 nodes, and nothing is run here
     nodes = list(model.graph.all_nodes())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
@@ -96,7 +97,7 @@ def cpu_verdicts(model: Model) -> list[NodeVerdict]:
 
 
 def _refused(node: ir.Node, gap: OpGap) -> NodeVerdict:
-    """The verdict on a node that is known to keep a session from opening."""
+    """The verdict on a node that keeps a session from opening."""
     return NodeVerdict(
         node=node_name(node),
         op_type=op_name(node),
@@ -108,7 +109,7 @@ def _refused(node: ir.Node, gap: OpGap) -> NodeVerdict:
 
 
 def _judged_apart(node: ir.Node, typed: ir.Node, gap: OpGap | None) -> NodeVerdict:
-    """The verdict on a node that was probed in a model of its own, which takes the types of its inputs."""
+    """The verdict on a node that was probed in a model of its own, which requires the types of its inputs."""
     if gap is None and any(value is not None and value.dtype is None for value in typed.inputs):
         detail = "the types of its inputs are not known"
         return NodeVerdict(

@@ -1,4 +1,4 @@
-"""Whether a node meets what a device's table asks of its operator."""
+"""Checks whether a node meets the conditions of a device's table for its operator."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Unmet:
 
 
 def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int) -> Iterator[Unmet]:
-    """What keeps a device from taking the node, although its table has the operator.
+    """The conditions that keep a device from supporting the node, although its table has the operator.
 
     Args:
         node: A node of a graph whose shapes were inferred.
-        operator: What the table says of its operator.
+        operator: The table's entry for its operator.
         table: The table.
         opset: The version of the node's domain that the model imports.
     """
@@ -65,19 +65,19 @@ _KNOWN_LATE = (
 
 
 def shapes_hint(node: ir.Node) -> str:
-    """What to do about a shape that is not fixed."""
+    """The hint for a node that reads a shape that is not fixed."""
     inputs = node.graph.inputs if node.graph is not None else ()
     fixed = all(value.shape is not None and value.shape.is_static() for value in inputs)
     return _KNOWN_LATE if fixed else FIX_SHAPES
 
 
 def has_open_shapes(node: ir.Node) -> bool:
-    """Whether it reads a tensor of which a dimension is known to be open."""
+    """Whether the node reads a tensor with a dimension that is known to be open."""
     return any(value is not None and value.shape is not None and not value.shape.is_static() for value in node.inputs)
 
 
 def is_constant(value: ir.Value) -> bool:
-    """Whether a value is a weight, also one that is stored quantized."""
+    """Whether a value is a constant, including one that is stored quantized behind DequantizeLinear."""
     if value.is_initializer() or value.const_value is not None:
         return True
     producer = value.producer()
@@ -101,7 +101,7 @@ def _version(node: ir.Node, operator: Operator, opset: int) -> Iterator[Unmet]:
 
 
 def _types(node: ir.Node, operator: Operator, opset: int) -> Iterator[Unmet]:
-    """Whether no kernel of the node's version takes its types; types that are not known are taken."""
+    """The unmet condition if no kernel of the node's version supports its types; unknown types count as supported."""
     version = since_version(node, opset)
     kernels = [kernel for kernel in operator.kernels if version is not None and kernel.first <= version <= kernel.last]
     if not kernels:
@@ -121,7 +121,7 @@ def _types(node: ir.Node, operator: Operator, opset: int) -> Iterator[Unmet]:
 
 
 def _types_by_parameter(node: ir.Node, opset: int) -> dict[str, set[str]]:
-    """The types of a node's values by the name that its operator's schema gives them."""
+    """The types of a node's values, by the type parameters of its operator's schema."""
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
     except onnx.defs.SchemaError:
@@ -142,7 +142,7 @@ def _span(first: int, last: int | None) -> str:
 
 
 def _attribute(node: ir.Node, name: str, opset: int) -> Any:
-    """The attribute's value, the standard's where the node leaves it to default; None where there is neither."""
+    """The attribute's value, or the standard's default if the node does not set it; None if there is neither."""
     if name in node.attributes:
         return node.attributes[name].value
     try:

@@ -1,7 +1,7 @@
-"""What ONNX Runtime loads, and then computes otherwise than the ONNX standard, or stops at.
+"""Nodes that ONNX Runtime loads, and then computes differently from the ONNX standard, or stops at.
 
-Found with the ONNX standard's own test cases on ONNX Runtime 1.27; the tests show for each entry that it is still so.
-A bundle is held against ONNX Runtime itself and has no part in this; ``convert`` goes by the standard.
+They were found with the ONNX standard's own test cases on ONNX Runtime 1.27; tests verify that each entry still holds.
+Bundles are not affected, as they are compared with ONNX Runtime itself; ``convert`` follows the standard.
 """
 
 from __future__ import annotations
@@ -20,26 +20,32 @@ from edgekit.operators.departures import (
 from edgekit.operators.departures import departing_nodes as kinds_in
 
 LONGEST_TABLE = 128
-"""Longer transforms stay: a table for them would be larger than what it gains."""
+"""Longer transforms are not replaced: the table of their coefficients would outweigh the gain."""
 AXIS_IS_AN_INPUT = 20
+"""From this version of the operator set on, DFT takes its axis as an input."""
 PAST, MASK, KEY, SCORES = 4, 3, 1, 3
-"""Places of Attention's inputs, and of its output of scores."""
+"""Indices of three of Attention's inputs, and of its output with the scores."""
 
 
 def departing_nodes(model: Model) -> list[OpGap]:
-    """The nodes that ONNX Runtime computes otherwise than the standard, in graph order; their shapes are known."""
+    """The nodes that ONNX Runtime computes differently from the standard, in graph order.
+
+    Args:
+        model: A model whose shapes were inferred.
+    """
     return kinds_in(model, DEPARTURES, "ONNX Runtime")
 
 
 def refused_when_optimized(model: Model) -> list[OpGap]:
-    """The nodes that ONNX Runtime takes, and refuses by default once it has rewritten what is around them."""
+    """The nodes that ONNX Runtime supports, but refuses by default, because it rewrites the nodes around them."""
     return kinds_in(model, REFUSED_WHEN_OPTIMIZED, "ONNX Runtime, by default,")
 
 
 def _resizes_behind_a_transposition(node: ir.Node, _: int) -> bool:
     """Whether a cubic resize of four dimensions reads a transposed tensor.
 
-    ONNX Runtime moves the transposition behind it, and has no kernel for two dimensions that are not the last ones.
+    ONNX Runtime moves the transposition behind the resize, and has no kernel that resizes two dimensions other than the
+    last ones.
     """
     if node.attributes.get_string("mode", "nearest") != "cubic" or len(_sizes(node.inputs[0])) != len("NCHW"):
         return False
@@ -54,7 +60,7 @@ def _resizes_behind_a_transposition(node: ir.Node, _: int) -> bool:
 
 
 def _sizes(value: ir.Value | None) -> list[int]:
-    """The sizes that are known; none where one is not."""
+    """The sizes of the value's dimensions; empty if one of them is not known."""
     sizes = static_sizes(value)
     return [] if sizes is None else [int(size) for size in sizes]
 
@@ -91,7 +97,7 @@ def _has_an_output_shape(node: ir.Node, _: int) -> bool:
 
 
 def _is_short_and_no_power_of_two(node: ir.Node, opset: int) -> bool:
-    """Whether it is computed by way of a longer transform, which loses digits."""
+    """Whether a DFT is computed by a longer transform, which loses digits, and is short enough to be replaced."""
     sizes, length = _sizes(node.inputs[0]), constant_input(node, 1)
     axis = constant_input(node, 2) if opset >= AXIS_IS_AN_INPUT else np.array(node.attributes.get_int("axis", 1))
     axis = np.array(-2) if axis is None and not has_input(node, 2) else axis
@@ -104,7 +110,7 @@ def _is_short_and_no_power_of_two(node: ir.Node, opset: int) -> bool:
 MOVED_THROUGH = frozenset(
     {"Add", "Cast", "Clip", "Div", "Identity", "LeakyRelu", "Mul", "Pad", "Relu", "Resize", "Sigmoid", "Sub", "Tanh"}
 )
-"""Operators behind which it moves a transposition."""
+"""Operators behind which ONNX Runtime moves a transposition."""
 REFUSED_WHEN_OPTIMIZED = (
     Departure(("Resize",), _resizes_behind_a_transposition, "moves a transposition behind it, and refuses it then"),
 )

@@ -1,4 +1,4 @@
-"""The check that ships in ONNX Runtime bundles, and how apps open a session as the check does."""
+"""The check that ships in ONNX Runtime bundles, and the code with which apps open a session as the check does."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ OPEN_SESSION = "open_session.py"
 
 
 def device_check(profile: Profile, artifact: Artifact) -> DeviceCheck:
-    """A page for browsers; for everything else a Python program that needs NumPy and ONNX Runtime only.
+    """The check of a bundle: a page for browsers; otherwise a Python program that only needs NumPy and ONNX Runtime.
 
-    With it lie, for a device file's provider, ``session.json`` and the code that opens a session as it says.
+    For a provider of a device file, ``session.json`` and the code that opens a session by it are added.
     """
     if profile.options["provider"] in BROWSERS:
         return DeviceCheck(
@@ -31,8 +31,8 @@ def device_check(profile: Profile, artifact: Artifact) -> DeviceCheck:
 
 
 def _session_files(device: Device, artifact: Artifact) -> dict[str, str]:
-    """``session.json``, and the same in the languages that apps for the device are written in."""
-    recipe = device.session or SessionRecipe("", "", Options())  # else the check would run on the CPU
+    """``session.json``, and its content as code in the languages that apps for the device are written in."""
+    recipe = device.session or SessionRecipe("", "", Options())  # without session.json, the check would use the CPU
     precision = str(artifact.record.get("precision_asked", "auto"))
     record = recipe.record(device.provider, precision, artifact.inputs, artifact.dimensions)
     return {SESSION_FILE: session_text(record), **session_code(device.profile.name, record)}

@@ -1,33 +1,33 @@
-"""The devices of the folder ``devices``: a file each, with how the device is named and what is known of its operators.
+"""The devices of the folder ``devices``: one file each, with the device's names and what is known of its operators.
 
     {
       "profile": {"name": …, "description": …, "aliases": […]},
       "provider": ONNX Runtime's execution provider,
-      "unit": what verdicts call the part of the device that the provider runs on,
-      "fallback": the unit that takes what the provider leaves, by the CPU provider's kernels,
-      "architecture": "arm64", where builds for it differ,
+      "unit": the name in verdicts of the part of the device that the provider runs on,
+      "fallback": the unit that executes the nodes that the provider leaves, by the CPU provider's kernels,
+      "architecture": "arm64", if builds for it differ,
       "this_machine": whether a machine whose ONNX Runtime starts the provider is such a device,
-      "open_dimensions": whether the provider takes models with dimensions that stay open,
-      "session": {…} the provider's options and the session's, as :mod:`edgekit_onnxruntime.session_recipe` tells them,
-      "simulator": {…} options of QNN's simulator, which compiles for the device here; or
+      "open_dimensions": whether the provider supports models with dimensions that stay open,
+      "session": {…} options of the provider and the session, described in :mod:`edgekit_onnxruntime.session_recipe`,
+      "simulator": {…} options of QNN's simulator, which compiles for the device on this machine; or
       "unknown_because": why nothing is known of its operators; or
-      "measured": the file of the folder ``measured`` that has what was measured of its compiler; or
+      "measured": the file of the folder ``measured`` with the cases that were measured with its compiler; or
       "source", "version", "date": where the table comes from, what it describes, and when it was taken from there,
-      "fixed_shapes": whether the provider takes only nodes whose shapes are fixed,
-      "operators": {operator with its domain in front where that is not the standard one: {
-          "opsets": [[first, last or null], …] schema versions that it takes; all where there is none,
-          "kernels": [{"versions": [first, last], "types": {parameter of the operator's schema: [type, …]}}, …] in place
-            of "opsets": a node needs one whose types it has; parameters that are not named may have any,
+      "fixed_shapes": whether the provider supports only nodes whose shapes are fixed,
+      "operators": {operator, after its domain if that is not the standard one: {
+          "opsets": [[first, last or null], …] supported schema versions; all if the key is missing,
+          "kernels": [{"versions": [first, last], "types": {parameter of the operator's schema: [type, …]}}, …] instead
+            of "opsets": a node needs a kernel with its types; parameters that are not listed may have any type,
           "absent": [index, …] inputs that must not be given,
-          "ranks": […] numbers of dimensions that its first input may have; any where there is none,
-          "constant": [index, …] inputs that must be constant, where they are given,
-          "attributes": {name: the only value that it takes},
-          "note": what else the source says, which nobody checks
+          "ranks": […] numbers of dimensions that its first input may have; any if the key is missing,
+          "constant": [index, …] inputs that must be constant if they are given,
+          "attributes": {name: the only supported value},
+          "note": further conditions of the source, which are not checked
       }}
     }
 
-A file that is added here is a device more. A key that is not among these is an error. A file with an error does not
-take the other devices away: its profile stays in the list, says what is wrong, and cannot be used.
+Adding a file adds a device. A key that is not listed here is an error. A file with an error does not affect the other
+devices: its profile stays in the list, states the error, and cannot be used.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from edgekit_onnxruntime.session_recipe import SessionRecipe
 FOLDER = Path(__file__).with_name("devices")
 MEASURED = Path(__file__).with_name("measured")
 BROWSERS = ("wasm", "webgpu")
-"""Providers that onnxruntime-web has: a page executes their bundles."""
+"""The providers of onnxruntime-web, whose bundles a web page executes."""
 NOT_STARTED = "not_started"
-"""Option of a profile: why its provider, which the installed ONNX Runtime has, does not start here."""
+"""An option of a profile: why its provider, which the installed ONNX Runtime has, does not start here."""
 KNOWLEDGE = ("operators", "simulator", "measured", "unknown_because")
-"""What a device file has one of."""
+"""Keys of which a device file has exactly one."""
 _KEYS = frozenset(
     {
         *("profile", "provider", "unit", "fallback", "architecture", "this_machine", "open_dimensions", "session"),
@@ -66,17 +66,17 @@ _KERNEL_KEYS = frozenset({"versions", "types"})
 
 @dataclass(frozen=True)
 class Kernel:
-    """What computes an operator of some versions for some types."""
+    """A kernel of an operator, for a range of versions and some types."""
 
     first: int
     last: int
     types: Mapping[str, tuple[str, ...]]
-    """By the name that the operator's schema gives to the types of inputs and outputs."""
+    """The supported types, by the type parameters of the operator's schema."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """What a table says of an operator."""
+    """A table's entry for an operator."""
 
     opsets: tuple[tuple[int, int | None], ...] = ()
     ranks: tuple[int, ...] = ()
@@ -88,10 +88,10 @@ class Operator:
 
     @classmethod
     def of(cls, name: str, data: Mapping[str, Any]) -> Operator:
-        """The operator as a device file has it.
+        """The operator from its entry in a device file.
 
         Raises:
-            ValueError: It has a key that is not known.
+            ValueError: The entry has an unknown key.
         """
         refuse_others(f"operators.{name}", data, _OPERATOR_KEYS)
         for entry in data.get("kernels", ()):
@@ -115,17 +115,17 @@ class Operator:
 
 @dataclass(frozen=True)
 class Table:
-    """A list of the operators that a provider takes."""
+    """A table of the operators that a provider supports."""
 
     source: str
     version: str
     date: str
     fixed_shapes: bool
     operators: Mapping[str, Operator]
-    """By name in lower case: tables do not agree with the standard on capitals."""
+    """The entries by the operators' names in lower case: tables differ from the standard in capitalization."""
 
     def find(self, operator: str) -> Operator | None:
-        """What the table says of an operator (``com.microsoft.Gelu``); None where it does not have it."""
+        """The entry for an operator (such as ``com.microsoft.Gelu``); None if the table does not have it."""
         return self.operators.get(operator.casefold())
 
     def __str__(self) -> str:
@@ -145,7 +145,7 @@ class Device:
     measured: MeasuredTable | None
     unknown_because: str
     session: SessionRecipe | None = None
-    """None if the file tells no options of a session."""
+    """How a session is opened; None if the file gives no options of a session."""
     open_dimensions: bool = False
     this_machine: bool = False
     """Whether a machine whose ONNX Runtime starts the provider is such a device."""
@@ -155,7 +155,7 @@ def read_device(file: Path) -> Device:
     """The device that a file describes.
 
     Raises:
-        ValueError: The file does not have the form that this module tells, or claims two kinds of knowledge at once.
+        ValueError: The file does not have the form that this module describes, or not exactly one of :data:`KNOWLEDGE`.
     """
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
@@ -203,7 +203,7 @@ def read_device(file: Path) -> Device:
 
 
 def device_of(profile: Profile) -> Device | None:
-    """The device file of a profile; None for one of the CPU provider's, or the browser's WebAssembly.
+    """The device file of a profile; None for profiles of the CPU provider and of WebAssembly in browsers.
 
     Raises:
         InputError: The file has an error.
@@ -221,19 +221,19 @@ def device_of(profile: Profile) -> Device | None:
 
 @cache
 def devices(folder: Path = FOLDER) -> Mapping[str, Device]:
-    """Every device of a folder whose file has no error, by the profile's name, in the order of the files' names."""
+    """The devices of a folder whose files have no error, by the profile's name, in the order of the files' names."""
     found = [device for device in _read(folder).values() if isinstance(device, Device)]
     return {device.profile.name: device for device in found}
 
 
 @cache
 def broken_devices(folder: Path = FOLDER) -> Mapping[str, str]:
-    """What is wrong with the files of a folder that have an error, by the file's name without its ending."""
+    """The errors of the files of a folder that have one, by the file's name without its ending."""
     return {name: text for name, text in _read(folder).items() if isinstance(text, str)}
 
 
 def profiles(folder: Path = FOLDER) -> tuple[Profile, ...]:
-    """A profile for each file of a folder; one whose file has an error has no provider, and tells the error."""
+    """A profile for each file of a folder; that of a file with an error has no provider, and states the error."""
     return (
         *(device.profile for device in devices(folder).values()),
         *(
@@ -244,7 +244,7 @@ def profiles(folder: Path = FOLDER) -> tuple[Profile, ...]:
 
 
 def _read(folder: Path) -> dict[str, Device | str]:
-    """Each file's device, or what is wrong with the file."""
+    """The device of each file, or the error of the file, by the file's name without its ending."""
     found: dict[str, Device | str] = {}
     for file in sorted(folder.glob("*.json")):
         try:

@@ -1,4 +1,4 @@
-"""What all ways to judge a node for a device with a fallback have in common."""
+"""Verdicts that all ways to judge a node for a device with a fallback share."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from edgekit.target import Evidence, NodeVerdict, Support
 from edgekit_onnxruntime.devices import Device
 
 CONSTANT = "Constant"
-"""The operator that becomes an initializer, and runs nowhere."""
+"""The operator whose nodes become initializers and are not executed."""
 
 
 def unknown(on_cpu: NodeVerdict, reason: str, hint: str = "") -> NodeVerdict:
-    """A node of which nothing is known."""
+    """The verdict on a node whose support is not known."""
     return NodeVerdict(
         node=on_cpu.node,
         op_type=on_cpu.op_type,
@@ -24,7 +24,7 @@ def unknown(on_cpu: NodeVerdict, reason: str, hint: str = "") -> NodeVerdict:
 
 
 def fallen_back(on_cpu: NodeVerdict, device: Device, evidence: Evidence, detail: str, hint: str) -> NodeVerdict:
-    """A node that the device's provider leaves; where the CPU provider does not have it either, nothing runs it."""
+    """The verdict on a node that the device's provider leaves: it falls back if the CPU provider supports it."""
     if on_cpu.support in (Support.UNSUPPORTED, Support.UNKNOWN):
         return replace(on_cpu, detail=f"{detail}; {on_cpu.detail}", hint=on_cpu.hint or hint)
     return replace(

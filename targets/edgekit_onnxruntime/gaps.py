@@ -1,7 +1,6 @@
-"""Which nodes ONNX Runtime has no kernel for: all of them, where the runtime itself stops at the first.
+"""Finds all nodes that ONNX Runtime has no kernel for, while the runtime itself stops at the first one.
 
-Each node is put into a model of its own, with the types that the whole model gives its inputs, and offered to the
-runtime.
+Each node is loaded in a separate model, with the input types that it has in the whole model.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ def find_gaps(path: Path, error: Exception) -> list[OpGap]:
     """The nodes of the model at ``path`` that keep ONNX Runtime from loading it.
 
     Args:
-        path: A ``.onnx`` file, all of whose nodes are tried, or a ``.ort`` file, of which the error tells one.
-        error: What the runtime raised when it was given the whole model.
+        path: A ``.onnx`` file, all of whose nodes are tried, or a ``.ort`` file, for which ``error`` names one node.
+        error: The error that the runtime raised for the whole model.
 
     Returns:
-        The gaps in graph order; none where the model fails for another reason.
+        The gaps in graph order; empty if the model fails for another reason.
     """
     if path.suffix == ".onnx":
         return list(_probe(path))
@@ -64,7 +63,7 @@ def _probe(path: Path) -> Iterator[OpGap]:
 
 
 def _reason(node: ir.Node, model: ir.Model, text: str) -> str:
-    """Why the node alone cannot be loaded; empty where that may be due to what is not known of its inputs."""
+    """Why the node alone cannot be loaded; empty if the cause may be an input type that is not known."""
     if NO_SCHEMA.search(text):
         return f"ONNX Runtime does not know it in opset {model.opset_imports.get(node.domain)}"
     if any(value is not None and value.dtype is None for value in node.inputs):
@@ -79,7 +78,7 @@ def _reason(node: ir.Node, model: ir.Model, text: str) -> str:
 
 
 def _hint(node: ir.Node, model: ir.Model, text: str) -> str:
-    """What would help, by what the runtime says."""
+    """The hint for a node that cannot be loaded, by the runtime's message."""
     if NO_SCHEMA.search(text):
         known = "" if node.domain else f"a newer opset than {model.opset_imports.get('')} or "
         return f"export the model with {known}standard operators only"
@@ -90,7 +89,7 @@ def _hint(node: ir.Node, model: ir.Model, text: str) -> str:
 
 
 def _alone(node: ir.Node, model: ir.Model) -> bytes:
-    """A serialized model that consists of the node, its inputs becoming the graph's."""
+    """A serialized model that consists of the node alone; the node's inputs are the graph's inputs."""
     values = {value.name: value for value in node.inputs if value is not None}
     inputs = {name: ir.Value(name=name, type=value.type, shape=value.shape) for name, value in values.items()}
     copy = ir.Node(

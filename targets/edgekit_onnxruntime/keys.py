@@ -1,4 +1,4 @@
-"""Keys of the device files: one that is misspelt is an error, not ignored."""
+"""Checks the keys of device files: a misspelled key is an error, and not ignored."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 
 def refuse_others(where: str, data: Mapping[str, Any], known: Collection[str]) -> None:
-    """Holds the keys of an object against those that are known.
+    """Checks that an object only has known keys.
 
     Args:
-        where: What the object is, for the message.
+        where: The name of the object, for the message.
         data: The object.
         known: The keys that it may have.
 
     Raises:
-        ValueError: It has another one, or is no object.
+        ValueError: It has another key, or is no object.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: {data!r} is no object")

@@ -1,4 +1,4 @@
-"""Loads models into ONNX Runtime, with its failures told apart and made EdgeKit's errors."""
+"""Loads models into ONNX Runtime, and converts its failures into EdgeKit's errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_session(path: Path, options: onnxruntime.SessionOptions, disabled_optimizers: Sequence[str] = ()) -> Any:
-    """A session on the CPU provider for a ``.onnx`` or ``.ort`` file.
+    """A session with the CPU provider for a ``.onnx`` or ``.ort`` file.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: There is no kernel for some nodes; all of them are listed.

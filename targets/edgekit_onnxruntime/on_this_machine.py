@@ -1,7 +1,8 @@
-"""Whether a device's provider starts on this machine, so that what is built for the device executes on it here.
+"""Finds out whether a device's provider starts on this machine, so that builds for the device can be executed here.
 
-A build of ONNX Runtime can have a provider whose driver or libraries are missing; only a session tells. It is made in a
-process of its own: a crash of a driver must not take EdgeKit along. That process is this file, run as a module.
+A build of ONNX Runtime can have a provider whose driver or libraries are missing; only a session shows that. The
+session is created in a separate process, as a crash of a driver must not end EdgeKit. That process runs this file as a
+module.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from edgekit_onnxruntime.session import CPU_PROVIDER, RECORD_ASSIGNMENT, first_l
 
 TIMEOUT_SECONDS = 120
 ANSWER = "answer: "
-"""What stands before the answer; drivers print lines of their own."""
+"""The prefix of the line with the answer; drivers print other lines."""
 
 
 @cache
 def failure_to_start(provider: str) -> str:
-    """Why a session of the installed ONNX Runtime does not run on a provider that it has; empty where it does.
+    """Why a session of the installed ONNX Runtime does not run on a provider that it has; empty if it does.
 
-    It takes the seconds in which the driver starts; it is asked once in a process.
+    This takes seconds, in which the driver starts; the result is cached for the process.
     """
     command = [sys.executable, "-m", "edgekit_onnxruntime.on_this_machine", provider]
     try:
@@ -38,7 +39,7 @@ def failure_to_start(provider: str) -> str:
 
 
 def _failure(provider: str) -> str:
-    """What :func:`failure_to_start` tells, found in this process: a multiplication by the provider."""
+    """The answer of :func:`failure_to_start`, found in this process by a multiplication with the provider."""
     import numpy as np
     import onnxruntime
     from onnx import TensorProto, helper
@@ -62,13 +63,13 @@ def _failure(provider: str) -> str:
         if all(part.ep_name != provider for part in session.get_provider_graph_assignment_info()):
             return "it takes no product of two matrices"
         (found,) = session.run(None, {"x": np.full(shape, 0.5, np.float32)})
-    except Exception as error:  # some of what providers raise has no class of its own
+    except Exception as error:  # some exceptions of providers have no specific class
         return _said(error)
     return "" if np.allclose(found, 1.0) else "it multiplies two matrices wrong"
 
 
 def _said(error: Exception) -> str:
-    """What is wrong, such as ``CUDA failure 100: no CUDA-capable device is detected``, without where in the source."""
+    """The error's text, such as ``CUDA failure 100: no CUDA-capable device is detected``, without source locations."""
     text = first_line(error) if str(error).strip() else ""
     return text.rpartition("] ")[2].partition(" ; ")[0].strip() or type(error).__name__
 

@@ -1,7 +1,7 @@
-"""Makes files in ORT format the same for the same model.
+"""Makes files in ORT format deterministic: the same model gives the same file.
 
-ONNX Runtime writes a table, the kernel type string resolver, in the order of hash maps that it seeds anew each time.
-All else in the file is the same. The format is a FlatBuffer, described in onnxruntime/core/flatbuffers/schema/ort.fbs:
+ONNX Runtime writes one table, the kernel type string resolver, in the order of hash maps with a random seed. The rest
+of the file is deterministic. The format is a FlatBuffer, described in onnxruntime/core/flatbuffers/schema/ort.fbs:
 
     InferenceSession: ort_version, model, (deprecated), kernel_type_str_resolver
     KernelTypeStrResolver: op_kernel_type_str_args, a list of
@@ -20,22 +20,22 @@ from flatbuffers import number_types
 from flatbuffers.table import Table  # type: ignore[import-untyped]  # as above
 
 Args = list[tuple[int, int]]
-"""Kind of an argument (input or output) and its index."""
+"""The kinds of arguments (input or output) and their indices."""
 Entries = list[tuple[bytes, list[tuple[bytes, Args]]]]
-"""The resolver: operators, the names of their type constraints, and the arguments that these hold for."""
+"""The resolver: operators, the names of their type constraints, and the arguments that these constraints apply to."""
 
 MODEL, RESOLVER = 1, 3
-"""Numbers of fields of InferenceSession."""
+"""The numbers of two fields of InferenceSession."""
 ALIGNMENT = 8
 
 
 def with_sorted_resolver(content: bytes) -> bytes:
-    """The file with its resolver in alphabetical order, at the end, and nothing where it was."""
+    """The file with its resolver sorted and moved to the end; the unchanged file if its layout is another."""
     session = Table(bytearray(content), number_types.UOffsetTFlags.py_type(struct.unpack_from("<I", content)[0]))
     resolver, model = _child(session, RESOLVER), _child(session, MODEL)
     if resolver is None or model is None:
         return content
-    # ONNX Runtime writes the resolver after the model, hence before it: FlatBuffers grow towards their beginning.
+    # ONNX Runtime writes the resolver after the model, so it precedes it in the file: FlatBuffers grow to the front.
     start, end = session.Pos + _table_size(session), min(model.Pos, _vtable(model))
     if not start <= resolver.Pos < end or start <= _vtable(session) < end:
         return content
@@ -51,9 +51,10 @@ def with_sorted_resolver(content: bytes) -> bytes:
 
 
 def _cut(session: Table, start: int, end: int) -> None:
-    """Takes bytes out of a file between its root table and what that refers to; what follows stays aligned.
+    """Removes the bytes from ``start`` to ``end`` of the file, in whole multiples of the alignment; the rest become 0.
 
-    How many bytes the resolver takes depends on its order, too: strings are padded.
+    They lie between the root table and the tables that it refers to, whose offsets are corrected. The size of the
+    resolver depends on its order, because strings are padded.
     """
     size = (end - start) // ALIGNMENT * ALIGNMENT
     buffer = session.Bytes
@@ -119,7 +120,7 @@ def _resolver_block(entries: Entries) -> bytes:
 
 
 def _field(table: Table, number: int) -> int:
-    """Where a field lies, counted from the table; 0 where it is left out."""
+    """The offset of a field from the start of the table; 0 if the field is left out."""
     return int(table.Offset(4 + 2 * number))
 
 

@@ -1,4 +1,4 @@
-"""The kinds of device that ONNX Runtime builds are made for: those of the CPU provider, and the device files."""
+"""The profiles of ONNX Runtime: those of the CPU provider, WebAssembly, and one for each device file."""
 
 from __future__ import annotations
 

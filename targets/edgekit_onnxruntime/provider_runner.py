@@ -1,4 +1,4 @@
-"""Executes ``.onnx`` files with a device's provider, on a machine where that starts."""
+"""Executes ``.onnx`` files with a device's provider, on a machine on which the provider starts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from edgekit_onnxruntime.session_recipe import SESSION_FILE
 
 
 class ProviderRunner(SessionRunner):
-    """A model in a session with a device's provider and its options; nodes that it leaves are on the CPU.
+    """A model in a session with a device's provider and its options; nodes that the provider leaves run on the CPU.
 
     Args:
-        path: The ``.onnx`` file. Of a ``session.json`` beside it counts which precision it was written for.
+        path: The ``.onnx`` file. If there is a ``session.json`` beside it, the precision that it was written for is
+            used.
         device: The device.
-        threads: Threads inside an operator of the CPU's, and of a provider with threads of its own.
+        threads: Threads inside an operator of the CPU provider, and of a provider with threads of its own.
         takes_turns: Whether other models run in between, as candidates that are compared do.
 
     Raises:
-        edgekit.errors.InputError: The provider does not take the file, or stops with an error of its own.
-        edgekit.errors.RequirementError: The provider takes no node of it.
+        edgekit.errors.InputError: The provider does not accept the file, or stops with an error.
+        edgekit.errors.RequirementError: The provider executes no node of the file.
     """
 
     def __init__(self, path: Path, device: Device, *, threads: int = 1, takes_turns: bool = False) -> None:
@@ -36,7 +37,7 @@ class ProviderRunner(SessionRunner):
 
     @property
     def executed_by(self) -> str:
-        """As of the CPU's sessions, and how many nodes the provider has."""
+        """The text of :attr:`SessionRunner.executed_by`, and how many nodes the provider executes."""
         share = f"{self._placed[self._device.provider]} of {self._placed.total()} nodes on {self._short}"
         return f"{super().executed_by}, {share}"
 
@@ -87,7 +88,7 @@ class ProviderRunner(SessionRunner):
             *(name for name in further if name in available),
             CPU_PROVIDER,
         ]
-        failures: tuple[type[Exception], ...] = (*runtime_errors(), RuntimeError)  # the latter of a driver
+        failures: tuple[type[Exception], ...] = (*runtime_errors(), RuntimeError)  # drivers raise RuntimeError
         try:
             session = onnxruntime.InferenceSession(str(path), options, providers=providers, enable_fallback=0)
         except failures as error:

@@ -1,7 +1,7 @@
-"""Qualcomm's compiler for the Hexagon NPU: a plugin of the ordinary ONNX Runtime, which compiles on x86 too.
+"""Qualcomm's compiler for the Hexagon NPU: a plugin of the standard ONNX Runtime, which also compiles on x86.
 
-The wheel onnxruntime-qnn brings the provider, the compiler and a simulator of the NPU. Nothing of onnxruntime's own
-wheel is replaced.
+The wheel onnxruntime-qnn contains the provider, the compiler and a simulator of the NPU. It replaces nothing of
+onnxruntime's own wheel.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ PROVIDER = "QNNExecutionProvider"
 PACKAGE = "onnxruntime_qnn"
 REQUIREMENT = "onnxruntime-qnn>=2.7"
 SIMULATOR = "simulator"
-"""The scheme of the device that is the simulator (:mod:`edgekit_onnxruntime.simulator`)."""
+"""The scheme of the simulator as a device (:mod:`edgekit_onnxruntime.simulator`)."""
 
 
 def is_installed() -> bool:
-    """Whether onnxruntime-qnn is."""
+    """Whether onnxruntime-qnn is installed."""
     return find_spec(PACKAGE) is not None
 
 
 def add_provider(options: onnxruntime.SessionOptions, simulator: Mapping[str, str]) -> None:
-    """Have a session compile for the NPU.
+    """Let a session compile for the NPU.
 
     Args:
         options: The session's options.

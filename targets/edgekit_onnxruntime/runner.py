@@ -36,7 +36,7 @@ class SessionRunner:
 
     @property
     def executed_by(self) -> str:
-        """Runtime, version, the providers that the session really has, file format and threads."""
+        """Runtime, version, the session's actual providers, file format and threads."""
         import onnxruntime
 
         providers = "+".join(name.removesuffix("ExecutionProvider") for name in self._session.get_providers())
@@ -59,7 +59,7 @@ class SessionRunner:
         return self._run(self._session, feeds)
 
     def intermediates(self, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays:
-        """Values inside a ``.onnx`` file, by a session that has them as outputs; none of a ``.ort`` file.
+        """Values inside a ``.onnx`` file, by a session with them as outputs; empty for a ``.ort`` file.
 
         Raises:
             edgekit.errors.RequirementError: ONNX Runtime does not execute the model with these outputs.
@@ -77,7 +77,7 @@ class SessionRunner:
         return open_session(self._path, options)
 
     def _opened_model(self, model: Model, options: Any) -> Any:
-        """A session of another model, executed as the file is."""
+        """A session of another model, with the provider that executes the file."""
         return reference.open_session(model, options)
 
     def _run(self, session: Any, feeds: Mapping[str, np.ndarray]) -> Arrays:

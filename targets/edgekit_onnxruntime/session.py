@@ -1,4 +1,4 @@
-"""What every session of ONNX Runtime needs: options, and the runtime's exceptions."""
+"""Options of ONNX Runtime's sessions, and the runtime's exceptions."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 CPU_PROVIDER = "CPUExecutionProvider"
 SOURCE_PLACE = re.compile(r"/\S+\.(?:cc|h):\d+ .*\) (?=[A-Z])")
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
-"""Entry of a session that tells afterwards which provider has which nodes."""
+"""The configuration entry with which a session records which provider executes which nodes."""
 LOG_FATAL_ONLY = 4
-"""Log severity at which ONNX Runtime keeps to itself what it also raises."""
+"""The log severity at which ONNX Runtime does not log errors that it also raises."""
 
 
 def session_options(
     *, optimize: str = "ALL", threads: int = 1, takes_turns: bool = False
 ) -> onnxruntime.SessionOptions:
-    """Options with the number of threads pinned.
+    """Options with a fixed number of threads.
 
     Args:
         optimize: ONNX Runtime's level of graph optimization: ``DISABLED``, ``BASIC``, ``EXTENDED`` or ``ALL``.
         threads: Threads inside an operator; operators run one after the other.
         takes_turns: Whether other sessions of the process run in between. By default a session's threads wait for work
-            in a loop for some 20 ms, and the session whose turn it is takes up to four times as long beside them.
+            in a busy loop for some 20 ms, in which time the session that runs takes up to four times as long.
     """
     import onnxruntime
 
@@ -48,14 +48,14 @@ def session_options(
 
 @cache
 def runtime_errors() -> tuple[type[Exception], ...]:
-    """What ONNX Runtime raises while it loads or runs a model; its classes have no base in common."""
+    """The exceptions of ONNX Runtime for loading and running models; they have no common base class."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     return tuple(item for item in vars(state).values() if isinstance(item, type) and issubclass(item, Exception))
 
 
 def first_line(error: Exception | str) -> str:
-    """What ONNX Runtime says went wrong, without its error code, its place in the source and the lines that follow."""
+    """The first line of an error of ONNX Runtime, without its error code and its location in the source."""
     text = str(error).strip().splitlines()[0]
     text = text.split(" : ", 3)[-1] if text.startswith("[ONNXRuntimeError]") else text
     return SOURCE_PLACE.sub("", text)

@@ -1,7 +1,7 @@
-"""Code that opens a session as ``session.json`` says, in the languages of apps: C++, Kotlin and Swift.
+"""Generates code that opens a session as ``session.json`` describes, in the languages of apps: C++, Kotlin and Swift.
 
-The options stand in it as literals, so that an app takes one file and reads no JSON. The code that does not depend on
-them lies in the folder ``assets``, with ``@NAME@`` where something is put in.
+The code contains the options as literals, so that an app needs one file and reads no JSON. The code that does not
+depend on them is in the folder ``assets``, with ``@NAME@`` as a placeholder for generated parts.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from typing import Any
 CONTEXT_FILE = "ep.context_file_path"
 MARKS = re.compile(r"(\{threads\}|\{cache\})")
 NNAPI_FLAGS = {"USE_FP16": 0x001, "USE_NCHW": 0x002, "CPU_DISABLED": 0x004, "CPU_ONLY": 0x008}
-"""Of ``nnapi_provider_factory.h`` and of the class ``NNAPIFlags`` in Java."""
+"""The values of flags in ``nnapi_provider_factory.h``, which are those of the class ``NNAPIFlags`` in Java."""
 GENERIC = {
     "XnnpackExecutionProvider": "XNNPACK",
 }
-"""What ``AppendExecutionProvider`` of the C++ API calls a provider; others by their names without the ending."""
+"""A provider's name for ``AppendExecutionProvider`` of the C++ API, if it is not its name without the suffix."""
 STRUCTURES = {
     "CUDAExecutionProvider": ("CUDA", "OrtCUDAProviderOptionsV2", "AppendExecutionProvider_CUDA_V2"),
     "TensorrtExecutionProvider": ("TensorRT", "OrtTensorRTProviderOptionsV2", "AppendExecutionProvider_TensorRT_V2"),
     "CANNExecutionProvider": ("CANN", "OrtCANNProviderOptions", "AppendExecutionProvider_CANN"),
 }
-"""Providers with a structure of options: its name in the C API's functions, its type, and who takes it in C++."""
+"""Providers with an options structure: its name in C API functions, its type, and the C++ method that accepts it."""
 KOTLIN = {
     "NnapiExecutionProvider": "addNnapi",
     "QNNExecutionProvider": "addQnn",
     "XnnpackExecutionProvider": "addXnnpack",
 }
-"""The Java API's functions of providers for Android."""
+"""The Java API's methods that add providers for Android."""
 SWIFT = "CoreMLExecutionProvider"
 Expression = Callable[[str], str]
-"""A text with ``{threads}`` and ``{cache}`` as an expression of the language."""
+"""Returns the expression, in the language, of a text that may contain ``{threads}`` and ``{cache}``."""
 
 
 def session_code(profile: str, record: Mapping[str, Any]) -> dict[str, str]:
-    """The files that apps for a profile take.
+    """The source files for apps that use a profile's provider.
 
     Args:
-        profile: Its name.
-        record: What ``session.json`` holds.
+        profile: The name of the profile.
+        record: The content of ``session.json``.
 
     Returns:
-        File name in the bundle -> its text.
+        The text of each file, by its name in the bundle.
     """
     provider = record["provider"]
     code = {"open_session.hpp": _cpp(profile, record)}
@@ -58,7 +58,7 @@ def session_code(profile: str, record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _scope(profile: str, record: Mapping[str, Any]) -> str:
-    """The name of what the code stands in: the same for the same options, so that an app may hold several bundles."""
+    """The name of the code's namespace: equal for equal options, so that an app may contain several bundles."""
     digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
     return f"{profile.replace('-', '_')}_{digest[:8]}"
 
@@ -132,7 +132,7 @@ extern "C" OrtStatus* ORT_API_CALL OrtSessionOptionsAppendExecutionProvider_Nnap
 
 
 def _cpp_structure(name: str, structure: str, append: str) -> str:
-    """A function that adds a provider whose options have a structure of their own in the C API."""
+    """The code of a function that adds a provider whose options are a structure in the C API."""
     return f"""
 inline void append_{name}(Ort::SessionOptions& options, const Options& values) {{
   const OrtApi& api = Ort::GetApi();
@@ -217,7 +217,7 @@ def _swift(profile: str, record: Mapping[str, Any]) -> str:
 
 
 def _block(head: str, lines: str, end: str) -> str:
-    """Lines inside a block; nothing where there are none."""
+    """Lines inside a block; empty if there are no lines."""
     return f"{head}{lines}{end}" if lines else ""
 
 
@@ -248,7 +248,7 @@ def _swift_text(value: str) -> str:
 
 
 def _cpp_literal(text: str) -> str:
-    """Characters beyond ASCII stand as the bytes of UTF-8, in octal: an octal escape ends after three digits."""
+    """A C++ literal. Non-ASCII characters become octal escapes of UTF-8 bytes, which end after three digits."""
     return '"' + "".join(_PLAIN.get(byte) or f"\\{byte:03o}" for byte in text.encode()) + '"'
 
 
@@ -263,16 +263,16 @@ def _swift_literal(text: str) -> str:
 
 
 _PLAIN = {code: chr(code) for code in range(32, 127)} | {ord('"'): '\\"', ord("\\"): "\\\\"}
-"""Characters that are the same in literals of all three languages, and how a quotation mark and a backslash stand."""
+"""How printable ASCII characters are written in literals of all three languages, by code."""
 
 
 def _filled(asset: str, **values: str) -> str:
-    """A file of the folder ``assets`` with its marks replaced."""
+    """A file of the folder ``assets`` with its placeholders replaced."""
     text = files("edgekit_onnxruntime").joinpath("assets", asset).read_text(encoding="utf-8")
     return re.sub(r"@([A-Z_]+)@\n?", lambda mark: _put_in(mark, values[mark[1]]), text)
 
 
 def _put_in(mark: re.Match[str], value: str) -> str:
-    """What replaces a mark: lines of their own end themselves."""
+    """The replacement of a placeholder; a placeholder that is a whole line is replaced by whole lines or by nothing."""
     ends = mark[0].endswith("\n")
     return value if not ends or value.endswith("\n") or not value else f"{value}\n"

@@ -1,4 +1,4 @@
-"""What a session with a device's provider needs: ``session`` of a device file, and ``session.json`` of a bundle.
+"""How a session with a device's provider is opened: ``session`` of a device file, and ``session.json`` of a bundle.
 
 A device file's ``session`` is
 
@@ -7,16 +7,16 @@ A device file's ``session`` is
       "provider_options": {name: text, or an object, which becomes a text of JSON},
       "session_options": {configuration entry of the session: text},
       "flags": […] for a provider whose options are flags: their names,
-      "further_providers": […] providers for what this one leaves, ahead of the CPU's,
-      "precisions": {what --precision may be: {the three above, which are added then}},
-      "cache": {the first two above, which keep in a folder what the provider compiled},
-      "shape_profile": {"least", "default", "greatest": the provider option that tells the sizes of inputs with open
+      "further_providers": […] providers for the nodes that this one leaves, before the CPU's,
+      "precisions": {a value of --precision: {options as in the three keys above, which are added for it}},
+      "cache": {options as in the first two keys above, with which the provider keeps its compilation in a folder},
+      "shape_profile": {"least", "default", "greatest": the provider option for these sizes of inputs with open
         dimensions}
     }
 
-In the texts ``{threads}`` stands for the number of threads, and ``{cache}`` for the folder: who opens the session knows
-them. ``session.json`` has the same keys without ``source``, ``date``, ``precisions`` and ``shape_profile``, and
-``provider``.
+In the texts, ``{threads}`` is a placeholder for the number of threads, and ``{cache}`` for the folder; the code that
+opens the session replaces them. ``session.json`` has the same keys without ``source``, ``date``, ``precisions`` and
+``shape_profile``, and the key ``provider``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from edgekit_onnxruntime.keys import refuse_others
 
 SESSION_FILE = "session.json"
 UNWRITABLE = (":", ",")
-"""What a name of an input cannot have in a list of names and shapes, ``name:1x3,name:2``."""
+"""Characters that an input's name must not contain in a list of names and shapes, ``name:1x3,name:2``."""
 _KEYS = frozenset({"source", "date", "precisions", "cache", "further_providers", "shape_profile"})
 _OPTION_KEYS = frozenset({"provider_options", "session_options", "flags"})
 _SIZES = frozenset({"least", "default", "greatest"})
@@ -40,7 +40,7 @@ _SIZES = frozenset({"least", "default", "greatest"})
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a session, and of the provider in it."""
+    """Options of a session and of its provider."""
 
     provider_options: Mapping[str, Any] = field(default_factory=dict)
     session_options: Mapping[str, str] = field(default_factory=dict)
@@ -48,16 +48,16 @@ class Options:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Options:
-        """The options as a device file has them.
+        """The options from an object of a device file.
 
         Raises:
-            ValueError: It has a key that is none of theirs.
+            ValueError: The object has an unknown key.
         """
         refuse_others("session", data, _OPTION_KEYS)
         return cls(data.get("provider_options", {}), data.get("session_options", {}), tuple(data.get("flags", ())))
 
     def with_added(self, added: Options) -> Options:
-        """These options and further ones, which replace those of the same name; objects are merged."""
+        """The options with further ones, which replace those of the same name; objects are merged."""
         return Options(
             _merged(self.provider_options, added.provider_options),
             {**self.session_options, **added.session_options},
@@ -65,7 +65,7 @@ class Options:
         )
 
     def as_record(self) -> dict[str, Any]:
-        """What is there, with texts for objects, in an order that depends on the names alone."""
+        """The options as plain data, with objects as texts, sorted by name."""
         options = {name: _text(value) for name, value in sorted(self.provider_options.items())}
         record = {"provider_options": options, "session_options": dict(sorted(self.session_options.items()))}
         return {**record, **({"flags": list(self.flags)} if self.flags else {})}
@@ -85,11 +85,11 @@ class SessionRecipe:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> SessionRecipe:
-        """The recipe as a device file has it.
+        """The recipe from ``session`` of a device file.
 
         Raises:
-            KeyError: The file does not tell where its options come from.
-            ValueError: It has a key that is not known.
+            KeyError: The source of the options, or its date, is missing.
+            ValueError: There is an unknown key.
         """
         refuse_others("session", data, _KEYS | _OPTION_KEYS)
         profile = data.get("shape_profile", {})
@@ -106,13 +106,13 @@ class SessionRecipe:
         )
 
     def record(self, provider: str, precision: str, inputs: Sequence[Feature], dimensions: OpenDims) -> dict[str, Any]:
-        """What ``session.json`` holds, plain data.
+        """The content of ``session.json`` as plain data.
 
         Args:
             provider: ONNX Runtime's execution provider.
-            precision: What was asked of the build: ``auto``, ``float32`` or ``float16``.
-            inputs: The model's.
-            dimensions: The sizes of their dimensions that stay open.
+            precision: The precision that was requested of the build: ``auto``, ``float32`` or ``float16``.
+            inputs: The model's inputs.
+            dimensions: The sizes of their open dimensions.
         """
         options = self.options.with_added(self.precisions.get(precision, Options()))
         options = replace(options, provider_options={**options.provider_options, **self._shapes(inputs, dimensions)})
@@ -120,18 +120,18 @@ class SessionRecipe:
         if self.further_providers:
             record["further_providers"] = list(self.further_providers)
         if self.cache is not None:
-            # Whole texts: who reads them cannot merge an object into a text.
+            # Complete texts: readers cannot merge an object into a text.
             names = self.cache.provider_options
             merged = options.with_added(self.cache).provider_options
             record["cache"] = Options({name: merged[name] for name in names}, self.cache.session_options).as_record()
         return record
 
     def precision_of(self, provider: str, text: str) -> str:
-        """The precision that a ``session.json`` was written for; ``auto`` where its options tell of none.
+        """The precision that a ``session.json`` was written for; ``auto`` if its options are those of no precision.
 
         Args:
             provider: ONNX Runtime's execution provider.
-            text: The file's. It may come from a stranger: nothing of it is handed on.
+            text: The text of the file. It is not trusted: it is only compared, and no part of it is returned.
         """
         try:
             written = json.loads(text)["provider_options"].items()
@@ -143,7 +143,7 @@ class SessionRecipe:
         return "auto"
 
     def _shapes(self, inputs: Sequence[Feature], dimensions: OpenDims) -> dict[str, str]:
-        """The provider options that tell the sizes of inputs with open dimensions."""
+        """The provider options with the sizes of inputs with open dimensions; empty if these cannot be written."""
         sized = [feature for feature in inputs if any(isinstance(size, str) for size in feature.native_shape)]
         named = {size for feature in sized for size in feature.native_shape if isinstance(size, str)}
         if not sized or unwritable_inputs(inputs) or not all(dimensions.get(name) for name in named):
@@ -155,7 +155,7 @@ class SessionRecipe:
 
 
 def unwritable_inputs(inputs: Sequence[Feature]) -> list[str]:
-    """Inputs with open dimensions whose names a list of names and shapes cannot hold."""
+    """The inputs with open dimensions whose names cannot be written in a list of names and shapes."""
     return [
         feature.native_name
         for feature in inputs
@@ -165,7 +165,7 @@ def unwritable_inputs(inputs: Sequence[Feature]) -> list[str]:
 
 
 def session_text(record: Mapping[str, Any]) -> str:
-    """``session.json``."""
+    """The text of ``session.json``."""
     return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Quantized activations of int8 in a form that ONNX Runtime loads in every operator set."""
+"""Writes int8 activations in a form that ONNX Runtime loads in every operator set."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from edgekit.graph.nodes import constant_input
 from edgekit.model import Model
 
 REFUSED_FROM = 21
-"""The operator set from which on ONNX Runtime 1.31 refuses an int8 zero point that it hands on past a Reshape, a
+"""The operator set from which on ONNX Runtime 1.31 refuses an int8 zero point that it moves past a Reshape, a
 Transpose, a Slice, a MaxPool or into a product with a bias: "output_dtype INT8 does not match y_zero_point type UINT8".
 """
 _SHIFT = 128
-"""From the integers of int8 to those of uint8."""
+"""The difference between corresponding integers of uint8 and int8."""
 _ZERO_POINT = 2
 
 
 def loadable_activations(model: Model) -> Model:
-    """The model with activations of int8 whose zero points ONNX Runtime takes; the numbers are the same.
+    """The model with int8 activations changed so that ONNX Runtime accepts their zero points; the numbers are equal.
 
-    A zero point of 0 is left out of the DequantizeLinear. One with another reads uint8: of the QuantizeLinear itself,
-    or of a second one where other operators, or an output, have its integers. The model itself where nothing changes.
+    A zero point of 0 is removed from the DequantizeLinear. A DequantizeLinear with another zero point reads uint8: from
+    the QuantizeLinear itself, or from a second one if other operators, or an output, use its integers. If nothing has
+    to be changed, the model itself is returned.
     """
     if model.opset < REFUSED_FROM or not any(_quantizer_of(node) for node in model.graph.all_nodes()):
         return model
@@ -41,7 +42,10 @@ def loadable_activations(model: Model) -> Model:
 
 
 def _quantizer_of(node: ir.Node) -> ir.Node | None:
-    """The QuantizeLinear to int8 whose integers a DequantizeLinear reads; None where a zero point is not known."""
+    """The QuantizeLinear to int8 whose integers a DequantizeLinear reads.
+
+    None for other nodes, or if one of the two zero points is not a known int8 constant.
+    """
     source = node.inputs[0] if node.inputs else None
     quantizer = None if source is None else source.producer()
     if node.domain or node.op_type != "DequantizeLinear" or not _is_int8(constant_input(node, _ZERO_POINT)):
@@ -56,7 +60,10 @@ def _is_int8(zero_point: np.ndarray | None) -> bool:
 
 
 def _zero_point_of(quantizer: ir.Node) -> np.ndarray | None:
-    """Its zero point, 0 where it has none; None where that is computed, or the scales' number is not known."""
+    """The zero point of a QuantizeLinear, or zeros if it outputs int8 without one.
+
+    None if the zero point is computed, or if it is left out and the scales are not constant or the type is another.
+    """
     given = quantizer.inputs[_ZERO_POINT] if len(quantizer.inputs) > _ZERO_POINT else None
     if given is not None:
         return constant_input(quantizer, _ZERO_POINT)
@@ -66,7 +73,7 @@ def _zero_point_of(quantizer: ir.Node) -> np.ndarray | None:
 
 
 def _make_unsigned(quantizer: ir.Node, readers: list[ir.Node], graph: ir.Graph) -> None:
-    """Has DequantizeLinear nodes read uint8: the integers and both zero points are greater by the same."""
+    """Let DequantizeLinear nodes read uint8: the integers and both zero points increase by the same number."""
     zero_point = _zero_point_of(quantizer)
     assert zero_point is not None
     output = quantizer.outputs[0]
@@ -102,7 +109,7 @@ def _make_unsigned(quantizer: ir.Node, readers: list[ir.Node], graph: ir.Graph) 
 
 
 def _unsigned(zero_point: np.ndarray, name: str, graph: ir.Graph) -> ir.Value:
-    """An initializer with a zero point of uint8 in place of one of int8."""
+    """A new initializer with the uint8 zero point that corresponds to an int8 one."""
     shifted = (zero_point.astype(np.int16) + _SHIFT).astype(np.uint8)
     value = ir.Value(name=name, const_value=ir.Tensor(shifted, name=name))
     value.shape, value.dtype = ir.Shape(shifted.shape), ir.DataType.UINT8

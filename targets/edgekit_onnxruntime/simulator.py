@@ -1,8 +1,8 @@
 """A chip's simulator on this machine: ``simulator``, which executes bundles for ``android-qnn`` as a Hexagon NPU would.
 
-Qualcomm's wheel onnxruntime-qnn has the NPU's compiler and a simulator of it for x86-64. What the bundle's check opens
-there by itself is compiled for the chip and computes with its integers and its half precision; nodes that the compiler
-leaves are computed by ONNX Runtime on the processor, as on the phone.
+Qualcomm's wheel onnxruntime-qnn contains the NPU's compiler and a simulator of the NPU for x86-64. The session that the
+bundle's check opens with it is compiled for the chip, and computes with the chip's integers and half precision; nodes
+that the compiler leaves are computed by ONNX Runtime on the processor, as on the phone.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SCHEME = qnn.SIMULATOR
 
 
 class SimulatorDevice(Device):
-    """The bundle's own check in a process of its own, with the simulator of the chip that the bundle is for."""
+    """Runs the bundle's own check in a separate process, with the simulator of the chip that the bundle is for."""
 
     contract_version = 1
     url_form = SCHEME
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """The device, which has nothing to choose.
+        """The device; there is nothing to choose, as the bundle determines the chip.
 
         Raises:
             InputError: Something follows the scheme.
@@ -44,11 +44,11 @@ class SimulatorDevice(Device):
 
     @contextmanager
     def open(self, bundle: Bundle) -> Iterator[Session]:
-        """The bundle's check; it has compiled the model when the session begins.
+        """A session with the bundle's check, which has compiled the model when the session begins.
 
         Raises:
             InputError: The simulator is not installed.
-            RequirementError: The bundle is for no chip that is simulated, or its check cannot run.
+            RequirementError: The bundle's chip has no simulator, or its check cannot run.
         """
         simulated = [name for name, device in devices().items() if device.simulator is not None]
         if bundle.profile_name not in simulated:
@@ -75,7 +75,7 @@ class SimulatorSession(ServiceSession):
 
     @property
     def executed_by(self) -> str:
-        """What the check says, and that a simulator computed."""
+        """The text of the check, and that a simulator computes."""
         return f"{super().executed_by}, in Qualcomm's simulator of the NPU"
 
     @property

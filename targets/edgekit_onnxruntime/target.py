@@ -22,7 +22,7 @@ class ONNXRuntimeTarget(Target):
 
     @property
     def profiles(self) -> Sequence[Profile]:
-        """This computer, Android and the web."""
+        """The profiles for this computer, Android and the web, and one for each device file."""
         return PROFILES
 
     def require_installed(self, profile: Profile) -> None:
@@ -43,28 +43,31 @@ class ONNXRuntimeTarget(Target):
         return build(model, profile, folder, options)
 
     def takes_differing_branches(self, profile: Profile) -> bool:
-        """The CPU's kernels do; other providers leave an If to them."""
+        """Always True: the CPU's kernels support them, and other providers leave an If to these."""
         return True
 
     def takes_open_dimensions(self, profile: Profile) -> bool:
-        """Where the kernels are the CPU provider's, or the device's file says that its provider takes them."""
+        """Whether the kernels are the CPU provider's, or the device's file says that its provider supports them."""
         from edgekit_onnxruntime.check import SHARES_CPU_KERNELS
 
         device = device_of(profile)
         return profile.options["provider"] in SHARES_CPU_KERNELS or (device is not None and device.open_dimensions)
 
     def takes_empty_dimensions(self, profile: Profile) -> bool:
-        """Where the kernels are the CPU provider's."""
+        """Whether the kernels are the CPU provider's."""
         from edgekit_onnxruntime.check import SHARES_CPU_KERNELS
 
         return profile.options["provider"] in SHARES_CPU_KERNELS
 
     def takes_free_dimensions(self, profile: Profile) -> bool:
-        """As open ones."""
+        """The result of :meth:`takes_open_dimensions`."""
         return self.takes_open_dimensions(profile)
 
     def on_this_machine(self, profile: Profile) -> Profile:
-        """A device whose provider this machine's ONNX Runtime starts is here; why one does not start is an option."""
+        """The profile, with ``runs_here`` set if this machine's ONNX Runtime starts the device's provider.
+
+        If ONNX Runtime has the provider but cannot start it, the reason becomes the option :data:`NOT_STARTED`.
+        """
         device = devices().get(profile.options.get("device", ""))  # none if the file has an error
         if device is None or not device.this_machine:
             return profile
@@ -82,12 +85,12 @@ class ONNXRuntimeTarget(Target):
         return replace(profile, options={**profile.options, NOT_STARTED: text})
 
     def simulator(self, profile: Profile) -> str | None:
-        """Qualcomm's, where the profile's device has one and it is installed."""
+        """The scheme of Qualcomm's simulator if it is installed and simulates the profile's device; else None."""
         device = device_of(profile)
         return qnn.SIMULATOR if device is not None and device.simulator is not None and qnn.is_installed() else None
 
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
-        """What executes the file: the profile's provider where it :attr:`~Profile.runs_here`, else the CPU's."""
+        """A runner of the file: with the profile's provider if it :attr:`~Profile.runs_here`, else with the CPU's."""
         from edgekit_onnxruntime.provider_runner import ProviderRunner
         from edgekit_onnxruntime.runner import SessionRunner
 
@@ -97,7 +100,7 @@ class ONNXRuntimeTarget(Target):
         return SessionRunner(main, threads=threads, takes_turns=threads > 1)
 
     def device_check(self, profile: Profile, artifact: Artifact) -> DeviceCheck:
-        """A page for browsers, a Python program for everything else, and how apps open the session there."""
+        """A page for browsers; otherwise a Python program, and code with which apps open the session."""
         from edgekit_onnxruntime.device_check import device_check
 
         return device_check(profile, artifact)

@@ -1,7 +1,7 @@
-"""What onnxruntime-web's WebGPU provider gets wrong, and the same model without it.
+"""Finds nodes that onnxruntime-web's WebGPU provider computes wrong, and rewrites a model without them.
 
-Found with onnxruntime-web 1.30.0 by comparison with the CPU provider; the tests show for each entry that it is so. The
-convolution's fault is https://github.com/microsoft/onnxruntime/issues/29651.
+They were found with onnxruntime-web 1.30.0 by comparison with the CPU provider; tests verify each entry. The
+convolution's error is https://github.com/microsoft/onnxruntime/issues/29651.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from edgekit.target import Evidence, NodeVerdict, Support
 PROVIDER = "webgpu"
 RUNTIME = "onnxruntime-web's build with WebGPU"
 WIDTH = 4
-"""How many channels a program of the GPU reads at a time; a multiple of these is right."""
+"""How many channels a GPU program reads at a time; with a multiple of WIDTH channels, the result is right."""
 NARROW = 3
-"""How many it reads where there is a multiple of these and none of :data:`WIDTH`: wrong ones beyond the first."""
+"""How many channels it reads at a time if their number is a multiple of NARROW and not of :data:`WIDTH`: beyond the
+first NARROW, it reads wrong ones."""
 CHANNELS_LAST = (0, 2, 3, 1)
 CHANNELS_FIRST = (0, 3, 1, 2)
 TYPES_WITHOUT_KERNELS = frozenset({ir.DataType.DOUBLE, ir.DataType.INT16, ir.DataType.UINT16})
@@ -34,12 +35,13 @@ OPERATORS_WITHOUT_KERNELS = (
     *("Abs", "Add", "ArgMax", "Cast", "Equal", "Expand", "Greater", "MatMul", "Mul", "ReduceMax", "ReduceSum", "Round"),
     *("Sin", "Slice", "Split", "TopK", "Where"),
 )
-"""Of these the build with WebGPU has no kernel for these types, on the CPU neither; the other build has."""
+"""Operators for which the build with WebGPU has no kernel for :data:`TYPES_WITHOUT_KERNELS`, not even on the CPU; the
+other build has one."""
 STOPS_HINT = "`--target web` runs it in the browser, by WebAssembly"
 
 
 def with_stops(verdicts: Sequence[NodeVerdict], model: Model) -> list[NodeVerdict]:
-    """The verdicts, where nodes at which a session of the provider stops are unsupported."""
+    """The verdicts, changed to unsupported for nodes at which a session of the provider stops."""
     stops = {gap.node: gap.reason for gap in departing_nodes(infer_shapes(model, strict=False), STOPS, RUNTIME)}
     return [
         replace(verdict, support=Support.UNSUPPORTED, evidence=Evidence.TABLE, unit="", detail=reason, hint=STOPS_HINT)
@@ -50,10 +52,10 @@ def with_stops(verdicts: Sequence[NodeVerdict], model: Model) -> list[NodeVerdic
 
 
 def computed_right(model: Model) -> Model:
-    """The model without what the provider takes and computes wrong; itself where there is nothing of that.
+    """The model with nodes that the provider would compute wrong rewritten; the model itself if there are none.
 
     Args:
-        model: It is not changed.
+        model: The model; it is not changed.
     """
     if not any(_misreads_channels(node) or _is_channels_last(node) for node in model.graph.all_nodes()):
         return model
@@ -69,7 +71,11 @@ def computed_right(model: Model) -> Model:
 
 
 def _misreads_channels(node: ir.Node) -> bool:
-    """Whether it is a convolution that reads a multiple of three channels, and writes one of four."""
+    """Whether the node is a convolution whose channels the provider misreads.
+
+    It reads a multiple of :data:`NARROW` channels that is none of :data:`WIDTH`, and more than NARROW; it writes a
+    multiple of WIDTH; and it is no plain matrix product.
+    """
     if node.domain or node.op_type != "Conv" or node.attributes.get_int("group", 1) != 1:
         return False
     sizes = _sizes(input_at(node, 1))
@@ -82,7 +88,7 @@ def _misreads_channels(node: ir.Node) -> bool:
 
 
 def _fill_channels(node: ir.Node, build: NodeBuilder) -> None:
-    """Adds channels of zeros, with weights of zero, up to a multiple of :data:`WIDTH`."""
+    """Pads the input's channels with zeros, and the weights with zeros, up to a multiple of :data:`WIDTH`."""
     picture, weights = node.inputs[0], node.inputs[1]
     sizes = _sizes(weights)
     assert sizes is not None, "they were known before"
@@ -99,7 +105,7 @@ def _fill_channels(node: ir.Node, build: NodeBuilder) -> None:
 
 
 def _is_channels_last(node: ir.Node) -> bool:
-    """Whether it resizes a batch of pictures, whose channels are the last dimension, by linear interpolation."""
+    """Whether the node resizes a batch of pictures with channels as the last dimension by linear interpolation."""
     if node.domain or node.op_type != "Resize" or node.attributes.get_string("mode", "nearest") != "linear":
         return False
     scales = constant_input(node, 2)
@@ -135,7 +141,7 @@ def _insert_before(node: ir.Node, build: NodeBuilder) -> None:
 
 
 def _sizes(value: ir.Value | None) -> tuple[int, ...] | None:
-    """The sizes of a tensor; None where one is not known."""
+    """The sizes of a tensor's dimensions; None if one of them is not known."""
     return value.shape.numpy() if value is not None and value.shape is not None and value.shape.is_static() else None
 
 

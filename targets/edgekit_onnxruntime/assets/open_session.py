@@ -4,7 +4,7 @@
     session = open_session("the/bundle")
 
 An app may copy this file: it needs the package ``onnxruntime`` (a build that has the provider), nothing of EdgeKit.
-ONNX Runtime by itself goes on with the CPU where a provider is missing or refuses its options; this raises an error.
+If a provider is missing or refuses its options, ONNX Runtime would use the CPU instead; this file raises an error.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ import onnxruntime
 CPU = "CPUExecutionProvider"
 SESSION_FILE = "session.json"
 CONTEXT_FILE = "ep.context_file_path"
-"""The session's entry that names the file of what the provider compiled, which is loaded in place of the model."""
+"""The session's entry with the file that the provider compiled, which is then loaded instead of the model."""
 CONTEXT_ENTRIES = ("ep.context_enable", CONTEXT_FILE)
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 NO_FALLBACK = "session.disable_cpu_ep_fallback"
 _PLACE = re.compile(r"/\S+\.(?:cc|h):\d+ .*\) (?=[A-Z])|\[ONNXRuntimeError\] : \d+ : \w+ : ")
 PLUGINS = {"QNNExecutionProvider": "onnxruntime_qnn"}
-"""Providers that come as a package of their own for the ordinary onnxruntime."""
+"""Providers in separate packages for the standard onnxruntime, with the packages' names."""
 
 
 class ProviderError(Exception):
-    """The provider that was asked for is not there, cannot start, or takes no node of the model."""
+    """The requested provider is missing, cannot start, or executes no node of the model."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """The provider of a session and its options, as ``session.json`` has them."""
+    """The provider of a session and its options, as in ``session.json``."""
 
     provider: str = CPU
     provider_options: Mapping[str, str] = field(default_factory=dict)
     session_options: Mapping[str, str] = field(default_factory=dict)
     further_providers: Sequence[str] = ()
-    """What is asked for the nodes that the provider leaves, ahead of the CPU."""
+    """Providers for the nodes that the provider leaves, before the CPU."""
 
     @classmethod
     def read(cls, folder: Path, *, threads: int = 1, cache: Path | None = None) -> Setup:
-        """The setup of a bundle's folder; the CPU's where the bundle names none.
+        """The setup of a bundle's folder; the CPU provider if the folder has no ``session.json``.
 
         Args:
             folder: The folder with ``session.json``.
-            threads: What stands for ``{threads}`` in its texts.
+            threads: The number that replaces ``{threads}`` in its texts.
             cache: A folder, for this model alone, in which the provider may keep what it compiled; None keeps nothing.
         """
         file = folder / SESSION_FILE
@@ -73,20 +73,20 @@ class Setup:
 
 @dataclass(frozen=True)
 class Placement:
-    """How many nodes of the model each provider of a session has."""
+    """How many nodes of the model each provider of a session executes."""
 
     nodes: Mapping[str, int]
-    """By provider."""
+    """The number of nodes, by provider."""
     left: Mapping[str, int]
-    """The operators that the CPU has, and how often."""
+    """The number of nodes on the CPU, by operator."""
 
     @property
     def total(self) -> int:
-        """All nodes, as ONNX Runtime gave them to the providers."""
+        """The number of all nodes that ONNX Runtime assigned to providers."""
         return sum(self.nodes.values())
 
     def told(self, provider: str) -> str:
-        """Such as ``3 of 4 nodes on OpenVINO, the rest on the CPU``."""
+        """The shares of the providers in words, such as ``3 of 4 nodes on OpenVINO, the rest on the CPU``."""
         shares = [f"{self.nodes.get(provider, 0)} of {self.total} nodes on {short(provider)}"]
         shares += [
             f"{count} on {short(name)}" for name, count in self.nodes.items() if name not in (provider, CPU) and count
@@ -94,7 +94,7 @@ class Placement:
         return ", ".join([*shares, "the rest on the CPU"] if self.nodes.get(CPU) and provider != CPU else shares)
 
     def left_told(self) -> str:
-        """The operators that the CPU has, the most frequent first."""
+        """The operators of the nodes on the CPU, the most frequent first."""
         ordered = sorted(self.left.items(), key=lambda item: (-item[1], item[0]))
         return ", ".join(f"{operator} ({count})" if count > 1 else operator for operator, count in ordered)
 
@@ -115,12 +115,12 @@ def open_session(
         model: The model's file in it.
         setup: The provider and its options; None takes those of ``session.json``.
         threads: Threads inside an operator, of the CPU's kernels and of a provider with threads of its own.
-        cache: A folder, for this model alone, in which the provider keeps what it compiled; the next session is ready
-            sooner then.
+        cache: A folder, for this model alone, in which the provider keeps what it compiled, so that the next session
+            opens faster.
         options: Further options of the session; they are changed.
 
     Raises:
-        ProviderError: ONNX Runtime does not have the provider here, or the provider does not take its options.
+        ProviderError: ONNX Runtime does not have the provider here, or the provider refuses its options or the model.
     """
     place = Path(folder)
     if cache is not None:
@@ -141,7 +141,7 @@ def open_session(
     else:
         providers = _providers(setup)
     try:
-        # Without the fallback of Python's API, which would open the session again, on the CPU.
+        # Without the fallback of the Python API, which would open the session again with the CPU.
         session = onnxruntime.InferenceSession(str(path), options, providers=providers, enable_fallback=0)
     except Exception as error:  # its classes have no base in common
         if setup.provider == CPU:
@@ -154,10 +154,10 @@ def open_session(
 
 
 def placement(session: onnxruntime.InferenceSession) -> Placement | None:
-    """Which provider has how many nodes, of a session that was opened with the entry :data:`RECORD_ASSIGNMENT`.
+    """How many nodes each provider executes in a session that was opened with the entry :data:`RECORD_ASSIGNMENT`.
 
     Returns:
-        None where this onnxruntime does not tell: before version 1.24.
+        None if this onnxruntime does not provide it, which is so before version 1.24.
     """
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return None
@@ -172,10 +172,10 @@ def placement(session: onnxruntime.InferenceSession) -> Placement | None:
 
 
 def require_nodes(placed: Placement | None, provider: str) -> None:
-    """Refuses a session whose provider has no node of the model.
+    """Refuses a session whose provider executes no node of the model.
 
     Raises:
-        ProviderError: All nodes are on others.
+        ProviderError: All nodes are on other providers.
     """
     if placed is not None and placed.total and not placed.nodes.get(provider):
         others = " and ".join(short(name) for name, count in placed.nodes.items() if count)
@@ -183,7 +183,7 @@ def require_nodes(placed: Placement | None, provider: str) -> None:
 
 
 def short(provider: str) -> str:
-    """What people call a provider."""
+    """The short name of a provider."""
     return provider.removesuffix("ExecutionProvider")
 
 
@@ -196,7 +196,7 @@ def _providers(setup: Setup) -> list[Any]:
 
 
 def _add_plugin(setup: Setup, options: onnxruntime.SessionOptions) -> None:
-    """Has a provider take part that comes as a package of its own."""
+    """Adds a provider from its separate package to the session's options."""
     package = PLUGINS[setup.provider]
     try:
         plugin = importlib.import_module(package)
@@ -230,5 +230,5 @@ def _filled(texts: Mapping[str, str], values: Mapping[str, str]) -> dict[str, st
 
 
 def said(error: Exception) -> str:
-    """What ONNX Runtime says, without its places in its source and its error codes."""
+    """The text of an error of ONNX Runtime, without source locations and error codes."""
     return " ".join(_PLACE.sub("", str(error)).split())

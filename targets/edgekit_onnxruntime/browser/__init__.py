@@ -1,1 +1,1 @@
-"""onnxruntime-web in Chromium as a device."""
+"""The device ``browser``: onnxruntime-web in Chromium."""

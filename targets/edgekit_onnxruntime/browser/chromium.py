@@ -1,4 +1,4 @@
-"""Chromium without a window: found, started with a profile of its own, and ended with all that it started."""
+"""Finds headless Chromium, starts it with a separate profile, and ends it with all processes that it started."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from pathlib import Path
 from edgekit.errors import InputError
 
 VARIABLE = "EDGEKIT_CHROMIUM"
-"""Environment variable that names Chromium's program."""
+"""The environment variable that names Chromium's program."""
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SECONDS_TO_END = 10
-"""How long Chromium may take to end by itself."""
+"""How long Chromium may take to end before it is killed."""
 LONGEST_FOLDER = 40
-"""Characters: a socket's path has 104 at most (macOS, ``sun_path``), and Chromium adds a good 50 to the folder's."""
+"""The maximum length of the folder's path: a socket's path has at most 104 characters (macOS, ``sun_path``), and
+Chromium adds more than 50 to the folder's."""
 
 QUIET = (
     "--headless",
@@ -39,19 +40,19 @@ QUIET = (
     "--password-store=basic",
     "--no-proxy-server",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    # A page that nobody looks at is not slowed down:
+    # A page that is not visible is not slowed down:
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
 )
-"""Nothing is shown, asked or updated, and no address but this machine's own is reached."""
+"""Flags with which Chromium shows, asks and updates nothing, and reaches no address except this machine's own."""
 
 
 def find_chromium() -> Path:
-    """Chromium's program: what :data:`VARIABLE` names, else the first of :data:`PROGRAMS` on the path.
+    """Chromium's program: the one that :data:`VARIABLE` names, else the first of :data:`PROGRAMS` on the path.
 
     Raises:
-        InputError: There is none.
+        InputError: There is no such program.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -71,10 +72,10 @@ def find_chromium() -> Path:
 
 
 def chromium_version(program: Path) -> str:
-    """Name and version, as the program says.
+    """The name and version that the program prints.
 
     Raises:
-        InputError: It says nothing of the kind.
+        InputError: The program prints no version of Chromium, or cannot be run.
     """
     try:
         done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=60)
@@ -88,28 +89,28 @@ def chromium_version(program: Path) -> str:
 
 @dataclass(frozen=True)
 class Chromium:
-    """A Chromium that runs."""
+    """A running Chromium."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     @property
     def complaint(self) -> str:
-        """The last line that it wrote; empty where it wrote none."""
+        """The last line that Chromium wrote; empty if it wrote none."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
 
     def has_ended(self) -> bool:
-        """Whether it runs no more."""
+        """Whether Chromium has ended."""
         return self.process.poll() is not None
 
     def peak_memory(self) -> int | None:
-        """Bytes that the page's process had at most in main memory; None where the system does not tell."""
+        """The peak main memory of the page's process in bytes; None if the system does not provide it."""
         peaks = [_peak_memory(folder) for folder in Path("/proc").glob("[0-9]*") if self._is_page(folder)]
         return max((peak for peak in peaks if peak is not None), default=None)
 
     def _is_page(self, folder: Path) -> bool:
-        """Whether this is the process of a page of this Chromium, which is the leader of its process group."""
+        """Whether a folder of ``/proc`` belongs to a page of this Chromium, which leads the page's process group."""
         try:
             is_renderer = b"--type=renderer" in (folder / "cmdline").read_bytes()
             return is_renderer and os.getpgid(int(folder.name)) == self.process.pid
@@ -127,7 +128,7 @@ def _peak_memory(folder: Path) -> int | None:
 
 @contextmanager
 def chromium(program: Path, url: str, flags: Sequence[str]) -> Iterator[Chromium]:
-    """Chromium with one page, until the context is left; then it and its files are gone.
+    """Runs Chromium with one page until the context is left; then Chromium is ended and its files are deleted.
 
     Raises:
         InputError: The program cannot be started.
@@ -136,7 +137,7 @@ def chromium(program: Path, url: str, flags: Sequence[str]) -> Iterator[Chromium
         log = Path(folder) / "log"
         files = Path(folder) / "files"
         files.mkdir()
-        # Chromium's sandbox does not work for root, as whom one is in a container; the page is EdgeKit's own.
+        # Chromium's sandbox does not work for root, the usual user in a container; the page is EdgeKit's own.
         sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
         command = [str(program), *QUIET, *sandbox, *flags, f"--user-data-dir={files / 'profile'}", url]
         places = dict.fromkeys(("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "TMPDIR"), str(files))
@@ -159,7 +160,7 @@ def chromium(program: Path, url: str, flags: Sequence[str]) -> Iterator[Chromium
 
 
 def _short_folder() -> str:
-    """Where temporary files go, unless its name is too long for the sockets that Chromium puts there."""
+    """The folder for temporary files; ``/tmp`` if its path is too long for the sockets that Chromium creates in it."""
     folder = tempfile.gettempdir()
     return folder if len(folder) <= LONGEST_FOLDER or not Path("/tmp").is_dir() else "/tmp"
 

@@ -1,8 +1,8 @@
-"""onnxruntime-web in Chromium without a window: ``browser:wasm``, ``browser:webgpu``, ``browser:jsep``.
+"""onnxruntime-web in headless Chromium: ``browser:wasm``, ``browser:webgpu``, ``browser:jsep``.
 
-Chromium opens a page that EdgeKit serves on 127.0.0.1; the page loads onnxruntime-web and the bundle's model, and does
-what it is told (see :mod:`edgekit_onnxruntime.browser.server`). Chromium is the system's, onnxruntime-web what npm
-installed: nothing is downloaded.
+Chromium opens a page that EdgeKit serves on 127.0.0.1. The page loads onnxruntime-web and the bundle's model, and
+executes the tasks that it is sent (see :mod:`edgekit_onnxruntime.browser.server`). Chromium is the system's, and
+onnxruntime-web the one that npm installed: nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from edgekit_onnxruntime.browser.server import PageServer
 from edgekit_onnxruntime.browser.session import MODELS, SHOWN, BrowserSession, Tab
 
 VARIABLE = "EDGEKIT_ORT_WEB"
-"""Environment variable that names the folder of onnxruntime-web: the one with its ``package.json``."""
+"""The environment variable that names the folder of onnxruntime-web, which contains its ``package.json``."""
 PACKAGE = "onnxruntime-web"
 
 
@@ -38,11 +38,11 @@ class Build:
     module: str
     provider: str
     flags: tuple[str, ...]
-    """What Chromium needs to be started with."""
+    """The flags that Chromium needs for the build."""
 
 
 _WEBGPU_FLAGS = ("--enable-unsafe-webgpu", "--enable-unsafe-swiftshader")
-"""WebGPU on Linux too, and by Chromium's own software where there is no GPU."""
+"""Flags that enable WebGPU on Linux too, in Chromium's software implementation if there is no GPU."""
 BUILDS = {
     build.name: build
     for build in (
@@ -51,19 +51,19 @@ BUILDS = {
         Build("jsep", "ort.all.min.mjs", "webgpu", _WEBGPU_FLAGS),
     )
 }
-"""WebAssembly; the WebGPU provider that ONNX Runtime has in C++; the older one that is written in JavaScript."""
+"""The builds by name: WebAssembly; ONNX Runtime's WebGPU provider in C++; and the older one in JavaScript."""
 
 
 def find_library() -> Path:
-    """The folder of onnxruntime-web: :data:`VARIABLE`, else where npm puts it with EdgeKit's cache as the prefix.
+    """The folder of onnxruntime-web: :data:`VARIABLE`, else where npm installs it with EdgeKit's cache as the prefix.
 
     Raises:
-        InputError: There is none.
+        InputError: There is no such folder.
     """
     named = os.environ.get(VARIABLE)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or home_folder() / ".cache") / "edgekit"
     folder = Path(named) if named else cache / "node_modules" / PACKAGE
-    # Of a folder that may not be read os.path says that nothing is there, where pathlib raises.
+    # For a folder that may not be read, os.path says that nothing is there, while pathlib raises.
     if not os.path.isfile(folder / "package.json") or not os.path.isdir(folder / "dist"):  # noqa: PTH112, PTH113
         raise InputError(
             f"there is no {PACKAGE} here",
@@ -106,7 +106,7 @@ class BrowserDevice(Device):
 
     @contextmanager
     def open(self, bundle: Bundle) -> Iterator[Session]:
-        """Chromium with the bundle's model loaded; the browser, its profile and the server are gone afterwards.
+        """A session in Chromium with the bundle's model; browser, profile and server are removed afterwards.
 
         Raises:
             InputError: Chromium or onnxruntime-web is missing, or cannot be started.

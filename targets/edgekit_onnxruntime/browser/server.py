@@ -1,9 +1,9 @@
 """The loopback server that the browser device's page talks to.
 
-It listens on 127.0.0.1, answers nothing whose path does not begin with a secret of its own, and closes the page off
-from other origins, which makes the browser's clock exact. The page asks for work by POST: the request brings the
-answer to the work before, the response waits until there is more to do. One request is never answered: its connection
-ends when the page does, however that comes about.
+It listens on 127.0.0.1, answers only requests whose path begins with a secret of the server, and isolates the page from
+other origins, which makes the browser's clock precise. The page asks for work by POST: the request contains the answer
+to the previous work, and the response waits until there is more work. One request is never answered: its connection
+ends when the page ends, for whatever reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TYPES = {
     ".wasm": "application/wasm",
 }
 POLL_SECONDS = 0.5
-"""How often a wait looks whether there still is somebody to wait for."""
+"""The interval at which a wait checks whether the page, or the device, is still there."""
 
 
 class PageGoneError(Exception):
@@ -37,7 +37,7 @@ class PageGoneError(Exception):
 
 
 class Exchange:
-    """Hands work to the page and takes its answers."""
+    """Passes work to the page, and its answers back."""
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -45,16 +45,16 @@ class Exchange:
         self._gone = threading.Event()
 
     def ask(self, work: Message, seconds: float, has_ended: Callable[[], bool]) -> Message:
-        """The page's answer.
+        """The page's answer to a piece of work.
 
         Args:
-            work: What it shall do.
-            seconds: How long it may take.
-            has_ended: Whether the browser itself has.
+            work: The work.
+            seconds: How long the page may take.
+            has_ended: Whether the browser has ended.
 
         Raises:
             PageGoneError: The page ended.
-            TimeoutError: It did not answer in time.
+            TimeoutError: The page did not answer in time.
         """
         self._work.put(work)
         waited = 0.0
@@ -68,11 +68,15 @@ class Exchange:
         raise TimeoutError
 
     def end(self) -> None:
-        """Note that the page is gone, or shall be."""
+        """Record that the page has ended, or is to end."""
         self._gone.set()
 
     def next_work(self, answer: Message | None) -> Message | None:
-        """What the page has to do next, as soon as there is something; None when there will be nothing more."""
+        """The next work for the page, as soon as there is some; None once there will be no more.
+
+        Args:
+            answer: The page's answer to the previous work; None for the first request.
+        """
         if answer is not None:
             self._answers.put(answer)
         while not self._gone.is_set():
@@ -87,7 +91,7 @@ class PageServer:
     """Serves folders to one page.
 
     Args:
-        folders: First part of a path -> the folder that it stands for; its subfolders are not served.
+        folders: The folders to serve, by the first part of the path; their subfolders are not served.
     """
 
     def __init__(self, folders: Mapping[str, Path]) -> None:
@@ -126,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(request, client_address, server)
 
     def do_GET(self) -> None:
-        """A file, or the request whose connection tells that the page lives."""
+        """Serves a file, or the request whose connection shows that the page is alive."""
         inside = self._inside()
         if inside == "alive":
             self.close_connection = True
@@ -142,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, file.read_bytes(), TYPES.get(file.suffix, "application/octet-stream"))
 
     def do_POST(self) -> None:
-        """The answer to the work before, and more work."""
+        """Receives the answer to the previous work, and responds with the next work."""
         content = self.rfile.read(int(self.headers["Content-Length"]))
         if self._inside() != "work":
             self._send(HTTPStatus.NOT_FOUND, b"")
@@ -151,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK if work else HTTPStatus.NO_CONTENT, work.encode() if work else b"")
 
     def _inside(self) -> str:
-        """The path behind the secret; empty for who does not know it."""
+        """The path behind the secret; empty if the secret is wrong or missing."""
         _, secret, *rest = self.path.partition("?")[0].split("/", 2)
         return rest[0] if rest and secrets.compare_digest(secret.encode(), self._page.secret.encode()) else ""
 
@@ -163,9 +167,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")
         self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
-        with suppress(ConnectionError):  # the page is gone, which the other connection tells
+        with suppress(ConnectionError):  # the page has ended, which the other connection shows
             self.end_headers()
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class calls it so
-        """Say nothing: what goes wrong is told by the page."""
+        """Logs nothing: the page reports what goes wrong."""

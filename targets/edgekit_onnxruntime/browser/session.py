@@ -1,4 +1,4 @@
-"""A bundle's model in the page of a browser: runs it, times it, and shows what it computes inside."""
+"""A bundle's model in the page of a browser: runs it, times it, and returns values inside the model."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from edgekit_onnxruntime.browser.wire import Message
 THREADS = 1
 SECONDS_TO_START = 60
 MODELS, SHOWN = "model", "shown"
-"""What the server calls the bundle's folder, and the folder for models that show what they compute inside."""
+"""The server's names of the bundle's folder, and of the folder for models with inner values as outputs."""
 
 
 class Tab:
-    """The page, as something that is asked and answers.
+    """The page, which is sent work and answers.
 
     Args:
-        browser: What the page is in.
-        exchange: The way to the page.
-        subject: What errors name: the bundle.
+        browser: The browser with the page.
+        exchange: Passes work to the page and its answers back.
+        subject: The bundle's path, for errors.
         timeout: Seconds that one piece of work may take, such as all runs of a measurement.
     """
 
@@ -44,17 +44,17 @@ class Tab:
         self._subject = subject
         self.library_version = ""
         self.unit = ""
-        """What computes: the GPU as the browser names it, or WebAssembly."""
+        """The unit that computes: the GPU as the browser names it, or WebAssembly."""
         self.is_software = False
-        """Whether it is a GPU in name only."""
+        """Whether the GPU is implemented in software."""
         self.settings: dict[str, str] = {}
 
     def start(self, module: str, provider: str) -> None:
         """Loads onnxruntime-web from the URL ``module``.
 
         Raises:
-            InputError: Chromium does not start.
-            RequirementError: It has no WebGPU, and the provider needs it.
+            InputError: Chromium does not open the page, or onnxruntime-web cannot be loaded.
+            RequirementError: Chromium has no WebGPU, and the provider needs it.
         """
         work = {"task": "start", "module": module, "provider": provider, "threads": THREADS}
         try:
@@ -90,10 +90,10 @@ class Tab:
         }
 
     def ask(self, work: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> Message:
-        """The page's answer.
+        """The page's answer to a piece of work.
 
         Raises:
-            RequirementError: onnxruntime-web failed, or the page went away, or never answered.
+            RequirementError: onnxruntime-web failed, or the page ended or did not answer in time.
         """
         try:
             answer = self._exchange.ask(Message(work, dict(arrays or {})), self._timeout, self.browser.has_ended)
@@ -120,10 +120,10 @@ class BrowserSession(Session):
     """The bundle's model in onnxruntime-web.
 
     Args:
-        tab: Started already.
-        server: What the page gets files from.
-        bundle: Holds an ONNX model.
-        executed_by: What runs it, without what only a run shows.
+        tab: The page, which has loaded onnxruntime-web.
+        server: The server that the page gets files from.
+        bundle: A bundle with an ONNX model.
+        executed_by: What executes the model, in words, without details that only a run shows.
 
     Raises:
         RequirementError: onnxruntime-web does not load the model.
@@ -139,13 +139,13 @@ class BrowserSession(Session):
 
     @property
     def executed_by(self) -> str:
-        """onnxruntime-web, its build, what computes, and the browser; and whether nothing got to the GPU."""
+        """onnxruntime-web, its build, the unit that computes, and the browser; and whether the GPU executed nothing."""
         idle = self._dispatches == 0 and self._tab.settings["provider"] == "webgpu"
         return f"{self._executed_by}{', nothing of the model on the GPU' if idle else ''}"
 
     @property
     def is_stand_in(self) -> bool:
-        """Whether software computes in a GPU's stead."""
+        """Whether software computes instead of a GPU."""
         return self._tab.is_software
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
@@ -159,7 +159,7 @@ class BrowserSession(Session):
         return answer.arrays
 
     def time(self, sample: Mapping[str, np.ndarray], runs: int, warm_up: int) -> Timing:
-        """The latency of one sample by the page's clock, results brought back from the GPU included.
+        """The latency of one sample by the page's clock, including the transfer of results from the GPU.
 
         Raises:
             RequirementError: onnxruntime-web failed, or the page went away.
@@ -169,9 +169,9 @@ class BrowserSession(Session):
         return Timing(tuple(record["milliseconds"]), self._load_ms, self._tab.browser.peak_memory(), self._tab.settings)
 
     def intermediates(self, sample: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays | None:
-        """Values inside the model by their ONNX names; None for a file in ORT format, which takes no more outputs.
+        """Values inside the model by their ONNX names; None for a file in ORT format, to which no outputs can be added.
 
-        The model is run once more with these values as its outputs, which keeps the runtime from fusing across them.
+        The model is run again with these values as outputs, which keeps the runtime from fusing across them.
 
         Raises:
             RequirementError: onnxruntime-web failed, or the page went away.
@@ -191,7 +191,7 @@ class BrowserSession(Session):
         return infer_shapes(Model(ir.load(self._bundle.main), self._bundle.main), strict=False)
 
     def _open(self, folder: str, file: Path) -> float:
-        """Has the page load a model; the time that it took, in ms."""
+        """Lets the page load a model; returns the time that this took, in ms."""
         data = model_files(file)[1:] if file.suffix == ".onnx" else []
         work = {
             "task": "open",

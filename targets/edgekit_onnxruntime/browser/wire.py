@@ -1,7 +1,7 @@
-"""What the browser device and its page tell each other: a JSON record with arrays behind it.
+"""The messages between the browser device and its page: a JSON record, followed by arrays.
 
 A message is the record's length (32 bits, little-endian), the record as UTF-8, and the bytes of the arrays one after
-the other. ``record["arrays"]`` describes those: name, ONNX element type, shape and number of bytes. Numbers are
+the other. ``record["arrays"]`` describes the arrays: name, ONNX element type, shape and number of bytes. Numbers are
 little-endian; texts are a JSON list.
 """
 
@@ -24,7 +24,7 @@ NUMBERS = (
     *("float16", "float32", "float64", "bool"),
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
 )
-"""The element types that onnxruntime-web and NumPy both have, by the names that both use; texts come on top."""
+"""The element types, except texts, that onnxruntime-web and NumPy both have, by the names that both use."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Message:
 
     @classmethod
     def decode(cls, content: bytes) -> Message:
-        """The message that the bytes hold; they come from the page, which sends whole ones."""
+        """The message from its bytes, which come from the page and are complete."""
         (length,) = _LENGTH.unpack_from(content)
         offset = _LENGTH.size + length
         record = json.loads(content[_LENGTH.size : offset])
