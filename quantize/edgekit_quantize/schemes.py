@@ -131,7 +131,7 @@ def _by_outcome(
         if stores and WEIGHTS_ONLY not in taken:
             name = WEIGHTS_ONLY
         known = found.setdefault(outcome, (name, settings))
-        if not plan.layers:  # a name that a later candidate found for this outcome must not suggest integer arithmetic
+        if not plan.layers:  # no integers compute: use the last candidate's name, as the first may suggest that they do
             found[outcome] = (name, known[1])
     return found, outcomes
 

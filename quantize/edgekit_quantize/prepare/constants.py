@@ -34,8 +34,8 @@ def fold_constants(model: ir.Model) -> int:
     """Replace nodes by constants: Shape of static values in the main graph, and moves and counts of constants anywhere.
 
     No folded operator rounds, so the model's numbers do not change. Constants that are quantized already (Q/DQ) stay.
-    Shape is not folded inside loops, because values passed from one iteration to the next may change their shapes,
-    whatever shape the graph declares.
+    Shape is only folded in the main graph, because values that a loop passes from one iteration to the next may change
+    their shapes, whatever shape the graph declares.
 
     Returns:
         How many nodes were replaced.

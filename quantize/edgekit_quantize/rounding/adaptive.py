@@ -161,7 +161,7 @@ def _quantized(plan: Plan, tensors: Mapping[str, TensorStatistics]) -> Iterator[
 
 
 def _stored(model: ir.Model, plan: Plan) -> Iterator[_Rounded]:
-    """Stored layers whose weights have one scale per output channel: in blocks, a channel's errors differ in step."""
+    """Stored layers with one scale per output channel: with blocks, the errors of a channel would differ in step."""
     observable = reachable(model.graph)
     for layer in plan.stored:
         dtype, block = plan.stored_form(layer)

@@ -101,7 +101,10 @@ class Score:
 
     @property
     def share(self) -> float:
-        """The value, or the share that the worst head keeps if it is less; the value alone if it is no such share."""
+        """The value, or the share that the worst head keeps if it is less.
+
+        Accuracy by labels and values of the project's evaluation function are not compared with heads.
+        """
         kept = [] if self.relative or self.metric == LABELS else [head.share for head in self.heads.values()]
         return min([self.value, *kept])
 
