@@ -35,7 +35,7 @@ def with_sorted_resolver(content: bytes) -> bytes:
     resolver, model = _child(session, RESOLVER), _child(session, MODEL)
     if resolver is None or model is None:
         return content
-    # ONNX Runtime writes the resolver after the model, so it precedes it in the file: FlatBuffers grow to the front.
+    # ONNX Runtime writes the resolver after the model, so the resolver comes first: FlatBuffers grow to the front.
     start, end = session.Pos + _table_size(session), min(model.Pos, _vtable(model))
     if not start <= resolver.Pos < end or start <= _vtable(session) < end:
         return content
