@@ -128,6 +128,15 @@ def test_intervals_hold_the_median_as_often_as_they_say_although_the_runs_of_a_t
     assert 88 <= held <= 100
 
 
+@pytest.mark.parametrize(("turns", "runs"), [(5, 1), (8, 4), (7, 9), (40, 3)])
+def test_the_median_of_each_resample_is_numpys_of_the_times_laid_out(turns: int, runs: int) -> None:
+    random = np.random.default_rng(7)
+    times = random.gamma(20.0, 0.1, (turns, runs)).round(1)  # several are the same
+    drawn = np.random.default_rng(0)  # as _drawn
+    medians = [np.median(times[drawn.integers(turns, size=turns)]) for _ in range(1000)]
+    assert median_interval(Latency(tuple(times.ravel()), runs)) == tuple(np.quantile(medians, [0.025, 0.975]))
+
+
 def test_what_happens_to_both_models_of_a_round_leaves_their_ratio_alone() -> None:
     random = np.random.default_rng(6)
     load = random.gamma(2.0, 1.0, 50)
