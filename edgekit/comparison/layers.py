@@ -17,6 +17,7 @@ from edgekit.comparison.numbers.metrics import OutputComparison
 from edgekit.execution.reference import Reference
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
+from edgekit.progress import Step
 
 MOST_BYTES = 2**28
 """How many bytes of results are compared; if there are more, the largest values are left out."""
@@ -36,13 +37,16 @@ class LayerErrors:
     """How many of the values that both graphs compute were not compared, because of :data:`MOST_BYTES`."""
 
 
-def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray]) -> LayerErrors:
+def layer_errors(
+    original: Model, built: Model, feeds: Mapping[str, np.ndarray], progress: Step | None = None
+) -> LayerErrors:
     """Compares the floating-point values that nodes of both main graphs compute under the same name.
 
     Args:
         original: The float model.
         built: The model that was built from it. Values whose shapes cannot be worked out, or differ, are not compared.
         feeds: One sample.
+        progress: Told how many of the values are compared.
 
     Raises:
         edgekit.execution.reference.NotRunnableError: ONNX Runtime does not execute one of the graphs.
@@ -51,7 +55,11 @@ def layer_errors(original: Model, built: Model, feeds: Mapping[str, np.ndarray])
     sizes = _shared_floats(*both)
     compared = within(sizes, MOST_BYTES)
     found: dict[str, float] = {}
+    done = 0
     for names in portions(compared, AT_ONCE_BYTES):
+        if progress is not None:
+            progress("comparing what each layer gives", done, len(compared))
+        done += len(names)
         wanted, got = (Reference(with_outputs(model, names), lean=True).run(feeds) for model in both)
         for name in names:
             comparison = OutputComparison(name)

@@ -24,6 +24,7 @@ from edgekit.data.sized_samples import SizedSamples
 from edgekit.device_check.wrong_answers import AS_GOOD_AS_RIGHT_DB, mismatch_of_wrong, sqnr_of_wrong
 from edgekit.execution.recurrence import GOLDEN_STEPS, Restartable, restart
 from edgekit.model import Arrays
+from edgekit.progress import Step
 from edgekit.target import Feature
 
 GOLDEN_SAMPLES = 3
@@ -50,6 +51,7 @@ def write_golden(
     accuracy: Accuracy,
     further: str | None = None,
     lengths: Lengths | None = None,
+    progress: Step | None = None,
 ) -> dict[str, Any]:
     """Writes ``<sample>/inputs/<i>.npy`` and ``<sample>/outputs/<i>.npy``, one folder per sample.
 
@@ -70,6 +72,7 @@ def write_golden(
         further: The profile of a further build of the same model: inputs and the original's outputs exist already, and
             the built model's outputs go into ``<sample>/built-<profile>``.
         lengths: The values below which lengths stay in samples of other sizes.
+        progress: Told of each golden sample.
 
     Returns:
         The manifest's ``golden``. A device may compute a float build in half precision, whatever it was built as, and
@@ -84,6 +87,8 @@ def write_golden(
     wanted, got, names = [], [], []
     for count, sample in enumerate(chain(first, _of_other_sizes(samples, inputs, accuracy, lengths))):
         names.append(sample.name)
+        if progress is not None:
+            progress("golden sample", count, 0)
         wanted.append(original.run(sample.feeds))
         got.append(built.run(sample.feeds))
         comparison.add(wanted[-1], got[-1])

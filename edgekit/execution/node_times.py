@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from edgekit.execution.reference import open_session
 from edgekit.model import Model, bodies, node_name
+from edgekit.progress import Step
 
 PROFILED_RUNS = 5
 
@@ -19,11 +20,16 @@ _KERNEL = "_kernel_time"
 """What ONNX Runtime's profile appends to a node's name for the time that its kernel took."""
 
 
-def node_times(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, float]:
+def node_times(model: Model, feeds: Mapping[str, np.ndarray], progress: Step | None = None) -> dict[str, float]:
     """Microseconds that each node takes on one thread, the mean of :data:`PROFILED_RUNS` runs, by the node's name.
 
     The time of a node with subgraphs excludes the nodes in them. An operator that ONNX Runtime expands into others
     (HardSwish) is missing; those others are there, by the names that ONNX Runtime gives them.
+
+    Args:
+        model: What is executed.
+        feeds: One sample.
+        progress: Told of the runs.
 
     Raises:
         edgekit.execution.reference.NotRunnableError: ONNX Runtime does not execute the graph.
@@ -37,7 +43,9 @@ def node_times(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, float
     with tempfile.TemporaryDirectory() as folder:
         options.profile_file_prefix = str(Path(folder) / "profile")
         session = open_session(model, options)
-        for _ in range(PROFILED_RUNS):
+        for done in range(PROFILED_RUNS):
+            if progress is not None:
+                progress("timing each layer, run", done, PROFILED_RUNS)
             session.run(None, dict(feeds))
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
     total: dict[str, float] = {}

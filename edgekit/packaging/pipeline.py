@@ -88,7 +88,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
         ]
         bench = Bench(model.original, profile, model.verification, progress.step)
         measured = walk.run_stage(bench, verified, Measured)
-        measured = walk.run_stage(MeasureLayers(model.fixed, model.verification), measured, Measured)
+        measured = walk.run_stage(MeasureLayers(model.fixed, model.verification, progress.step), measured, Measured)
         facts = Facts(
             request.name or model.name,
             request.model,
@@ -100,7 +100,7 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             fates.as_record(),
             _classes(model.original, verified, model.verification),
         )
-        write = WriteBundle(folder, target, profile, facts, model.verification, walk.records, further)
+        write = WriteBundle(folder, target, profile, facts, model.verification, walk.records, further, progress.step)
         walk.run_stage(write, measured)
     return read_bundle(request.output)
 

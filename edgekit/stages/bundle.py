@@ -31,6 +31,7 @@ from edgekit.fingerprint import model_files
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.measurements import MEASUREMENTS, split
 from edgekit.preprocessing import Preprocessing
+from edgekit.progress import Step
 from edgekit.reporting.graph_record import graph_record
 from edgekit.reporting.markdown import markdown_report
 from edgekit.reporting.summary import stage_record
@@ -86,6 +87,7 @@ class WriteBundle(Stage[Measured]):
         samples: The first samples become golden data.
         stages: The records of the stages before: ``name``, ``seconds`` and ``record`` each.
         further: The builds for other devices.
+        progress: Told of the golden samples.
     """
 
     name: ClassVar[str] = "bundle"
@@ -99,6 +101,7 @@ class WriteBundle(Stage[Measured]):
         samples: Samples,
         stages: Sequence[Mapping[str, Any]],
         further: Sequence[FurtherBuild] = (),
+        progress: Step | None = None,
     ) -> None:
         self._folder = folder
         self._target = target
@@ -107,6 +110,7 @@ class WriteBundle(Stage[Measured]):
         self._samples = samples
         self._stages = stages
         self._further = further
+        self._progress = progress
 
     def run(self, given: Measured) -> StageResult:
         """Writes the files; the manifest comes last."""
@@ -152,6 +156,7 @@ class WriteBundle(Stage[Measured]):
             given.accuracy,
             further,
             given.lengths,
+            self._progress,
         )
 
     def _write(self, files: Mapping[str, str], folder: Path) -> None:

@@ -45,7 +45,9 @@ def test_errors_are_those_of_the_official_reference(
 ) -> None:
     monkeypatch.setattr(layers, "AT_ONCE_BYTES", at_once)
     exact, rounded = (onnx_model(GRAPH, w=weights(step)) for step in (1e-6, 0.1))
-    found = layer_errors(model(exact), model(rounded), feeds)
+    told: list[tuple[str, int, int]] = []
+    found = layer_errors(model(exact), model(rounded), feeds, lambda *step: told.append(step))
+    assert told == [("comparing what each layer gives", done, 3) for done in range(3 if at_once == 1 else 1)]
     assert list(found.sqnr_db) == ["product", "rectified", "y"]
     assert found.left_out == 0
     for name, decibels in found.sqnr_db.items():

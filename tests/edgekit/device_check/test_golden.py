@@ -158,7 +158,10 @@ def test_what_a_further_build_computed_lies_beside(tmp_path: Path, onnx_file: Ca
     floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None)
     judged = Kind.QUANTIZED, Accuracy("it", "the original", True, 5, floors, (), None)
     samples, folder = SeededSamples(original, 5), tmp_path / "golden"
-    write_golden(folder, samples, Reference(original), Reference(main), *features, *judged)
+    told: list[tuple[str, int, int]] = []
+    executors = Reference(original), Reference(main)
+    write_golden(folder, samples, *executors, *features, *judged, progress=lambda *step: told.append(step))
+    assert told == [("golden sample", done, 0) for done in range(3)]
     record = write_golden(
         folder, samples, Reference(original), Reference(other), *features, *judged, further="a-device"
     )
