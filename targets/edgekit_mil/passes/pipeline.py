@@ -55,7 +55,7 @@ NORMALIZATIONS = frozenset({"instance_norm", "l2_norm", "layer_norm"})
 
 
 def optimize(program: Program, half: OperationFilter | None) -> None:
-    """Run the passes over a program, in place.
+    """Run the passes over a program, in place; it is validated after the last.
 
     Args:
         program: The program as lowered, in float32.
@@ -84,13 +84,13 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
             fold_constant_casts(function)
     run(program, *CLEANUP)
     share_small_constants(program, final=half is not None)
+    program.validate()
 
 
 def run(program: Program, *names: str) -> None:
-    """Run passes by name, and report progress after each; the program is validated after the last."""
+    """Run passes by name, and report progress after each; the program is not validated."""
     with _unprinted():
         _run(program, names)
-    program.validate()
 
 
 @contextmanager
