@@ -123,11 +123,16 @@ class Yardstick:
     Args:
         runner: Executes the float32 program.
         trials: The inputs.
+        computed: The program's outputs on all compared inputs, in order; None if they are not known yet.
     """
 
-    def __init__(self, runner: Runner | _Told, trials: Sequence[TrialInputs]) -> None:
+    def __init__(
+        self, runner: Runner | _Told, trials: Sequence[TrialInputs], computed: Sequence[Arrays] | None = None
+    ) -> None:
         self._trials = trials
-        self._expected = [[runner.run(feeds) for feeds in trial.compared] for trial in trials]
+        outputs = map(runner.run, (feeds for trial in trials for feeds in trial.compared))
+        known = iter(outputs if computed is None else computed)
+        self._expected = [[next(known) for _ in trial.compared] for trial in trials]
         self._quiet = [
             [{name: _energy(array) for name, array in runner.run(feeds).items()} for feeds in trial.further]
             for trial in trials
@@ -261,9 +266,12 @@ def choose(
 
     runs = itertools.count(1)
 
-    def tell() -> None:
-        if progress is not None:
-            progress(f"looking for what has to stay in float32, run {next(runs)}", 0, 0)
+    def tell() -> Callable[[], None]:
+        what, operations = f"looking for what has to stay in float32, run {next(runs)}", itertools.count(1)
+        if progress is None:
+            return lambda: None
+        progress(what, 0, 0)
+        return lambda: progress(what, next(operations), 0)
 
     def opened(package: Path) -> _Told:
         return _Told(load(package), tell, compared)
@@ -271,10 +279,16 @@ def choose(
     runner = opened(float32_package)
     if decides_shapes(runner) and any(trial.further for trial in trials):
         return Choice(frozenset(), everything=True, worst_db=math.inf, total=0)
-    search = _Search(runner, lambda kept: opened(build(kept)), Yardstick(runner, trials), floor_db)
+    studied = None
+    examples = [feeds for trial in trials for feeds in trial.compared[: 1 if trial.further else None]]
+    if first is None:
+        studied = study(runner, examples)
+    compares_others = any(trial.further for trial in trials)
+    computed = None if studied is None or compares_others else studied.outputs
+    search = _Search(runner, lambda kept: opened(build(kept)), Yardstick(runner, trials, computed), floor_db)
     if first is not None and (choice := search.held(first.kept, first.total)) is not None:
         return choice
-    ranges = study(runner, [feeds for trial in trials for feeds in trial.compared[: 1 if trial.further else None]])
+    ranges = (study(runner, examples) if studied is None else studied).ranges
     choice = search.by_thresholds(ranges)
     if choice is not None:
         return choice
@@ -286,7 +300,7 @@ def choose(
 
 @dataclass(frozen=True)
 class _Search:
-    """Ways to find what has to stay in float32; ``ranges`` are what :func:`study` gives, in the order of execution."""
+    """Ways to find what has to stay in float32; ``ranges`` are what :func:`study` tells, in the order of execution."""
 
     runner: _Told
     """Executes the float32 program."""
@@ -357,21 +371,28 @@ class _Told:
 
     Args:
         runner: Executes the program.
-        tell: Called before every run.
+        tell: Called before every run; returns a function that is called after each operation of the run.
         compared: What is compared in place of some of the outputs.
     """
 
-    def __init__(self, runner: Runner, tell: Callable[[], None], compared: BeforeChoices | None = None) -> None:
+    def __init__(
+        self, runner: Runner, tell: Callable[[], Callable[[], None]], compared: BeforeChoices | None = None
+    ) -> None:
         self._runner, self._tell, self._compared = runner, tell, compared
         self.inputs, self.outputs = runner.inputs, runner.outputs
 
     def run(self, feeds: Arrays, *, observer: Observer | None = None) -> dict[str, np.ndarray]:
         """The outputs, or what is compared in place of them; see :meth:`edgekit_mlruntime.runner.Runner.run`."""
-        self._tell()
-        compared = self._compared
+        executed, compared = self._tell(), self._compared
+
+        def observe(step: Step, frame: Sequence[Any], results: list[Any]) -> None:
+            executed()
+            if observer is not None:
+                observer(step, frame, results)
+
         if compared is None:
-            return self._runner.run(feeds, observer=observer)
-        outputs, inner = self._runner.run_showing(feeds, sorted(compared.values), observer=observer)
+            return self._runner.run(feeds, observer=observe)
+        outputs, inner = self._runner.run_showing(feeds, sorted(compared.values), observer=observe)
         kept = {name: array for name, array in outputs.items() if name not in compared.outputs}
         return kept | inner if len(inner) == len(compared.values) else outputs
 

@@ -69,17 +69,27 @@ class OperationRange:
         return decibels(self.signal, self.noise)
 
 
-def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> dict[str, OperationRange]:
+@dataclass(frozen=True)
+class Studied:
+    """What a float32 program does on examples."""
+
+    ranges: dict[str, OperationRange]
+    """The range of each operation, by its name, in the order of execution."""
+    outputs: Sequence[dict[str, np.ndarray]]
+    """The program's outputs on each example."""
+
+
+def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> Studied:
     """Execute a float32 program and note every operation's range and sensitivity."""
     known = _Known()
     masks = Masks(lambda array: known.of(array).largest, known.bound)
-    ranges = _ranges(runner, examples, known, masks)
-    return _ranges(runner, examples, _Known(), None) if masks.are_read else ranges
+    studied = _studied(runner, examples, known, masks)
+    return replace(studied, ranges=_studied(runner, examples, _Known(), None).ranges) if masks.are_read else studied
 
 
-def _ranges(
+def _studied(
     runner: Executes, examples: Sequence[Mapping[str, np.ndarray]], known: _Known, masks: Masks | None
-) -> dict[str, OperationRange]:
+) -> Studied:
     """Returns what :func:`study` does; if ``masks`` is None, large constants are ordinary numbers."""
     ranges: dict[str, OperationRange] = {}
     writers: dict[int, str] = {}
@@ -111,11 +121,12 @@ def _ranges(
             found.signal += float(np.square(whole, dtype=np.float64).sum())
             found.noise += float(np.square(np.subtract(whole, half, dtype=np.float64)).sum())
 
+    found = []
     for feeds in examples:
-        outputs = runner.run(feeds, observer=observe)
+        found.append(runner.run(feeds, observer=observe))
         if masks is not None:
-            masks.look_at(outputs)
-    return ranges
+            masks.look_at(found[-1])
+    return Studied(ranges, found)
 
 
 @dataclass(frozen=True)

@@ -288,10 +288,21 @@ def test_the_form_that_was_a_draft_is_not_searched_once_more(
 
 
 def test_progress_counts_the_runs(tmp_path: Path) -> None:
+    told: list[tuple[str, int]] = []
+    converted(CANCELS, tmp_path, "auto", progress=lambda what, done, total: told.append((what, done)))
+    runs = list(dict.fromkeys(what for what, _ in told))
+    assert len(runs) > 2
+    assert runs == [f"looking for what has to stay in float32, run {number + 1}" for number in range(len(runs))]
+    assert [done for what, done in told if what == runs[0]] == [0, 1, 2, 3]  # three operations
+
+
+def test_examples_run_once_in_float32_and_once_in_float16(tmp_path: Path) -> None:
+    examples = [{"x": np.full((1, 8), number, np.float32)} for number in (0.5, 3.0)]
     told: list[str] = []
-    converted(CANCELS, tmp_path, "auto", progress=lambda what, done, total: told.append(what))
-    assert len(told) > 2
-    assert told == [f"looking for what has to stay in float32, run {number + 1}" for number in range(len(told))]
+    progress = lambda what, done, total: told.append(what)  # noqa: E731  # as progress is given
+    conversion, _ = converted(HARMLESS, tmp_path, "auto", examples=examples, progress=progress)
+    assert not conversion.kept_float32
+    assert len(set(told)) == 2 * len(examples)
 
 
 def test_an_output_of_another_shape_is_as_wrong_as_can_be() -> None:
@@ -435,7 +446,7 @@ def test_the_operations_that_add_the_noise_are_found_among_many(tmp_path: Path) 
     options = {"deployment_target_name": "iOS18", "precision": "float32"}
     runner = load(convert_graph(model, tmp_path / "float32", **options).package)  # type: ignore[arg-type]
     feeds = {"x": np.random.default_rng(5).standard_normal((1, 8)).astype(np.float32)}
-    order = list(study(runner, [feeds]))
+    order = list(study(runner, [feeds]).ranges)
     kept = NoiseByPart(runner, feeds, runner.run(feeds), order).loudest(1e-4)
     assert 1 <= len(kept) <= 2
     assert kept <= {"shifted", "b0"}
