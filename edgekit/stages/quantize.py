@@ -130,7 +130,9 @@ class Execute:
     def _loaded(self, artifact: Artifact, form: str, threads: int) -> _CandidateRunner:
         tried = f"{self.profile.name} with {threads} threads: {form}"
         with _told_of_candidate("loaded"), guarded(tried):
-            return _CandidateRunner(self.target.load(artifact.main, self.profile, threads=threads), tried)
+            runner = self.target.load(artifact.main, self.profile, threads=threads)
+        told = None if self.profile.runs_here else self.options.progress  # what is timed does nothing beside
+        return _CandidateRunner(runner, tried, told)
 
     def _held(
         self, artifact: Artifact, place: Path, sets: HeldSets, timed: Runner, closing: ExitStack
@@ -149,6 +151,9 @@ class _CandidateRunner:
     tried: str | None = None
     """The name of what may crash this process when it runs for the first time; None after that, and for a runner in
     another process."""
+    progress: Step | None = None
+    """Told of every run: a stand-in for a device takes its time."""
+    _runs: int = 0
 
     @property
     def executed_by(self) -> str:
@@ -156,6 +161,9 @@ class _CandidateRunner:
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         tried, self.tried = self.tried, None
+        self._runs += 1
+        if self.progress is not None:
+            self.progress("executing a candidate, run", self._runs, 0)
         with _told_of_candidate("run"), nullcontext() if tried is None else guarded(tried):
             return self.runner.run(feeds)
 

@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit import registry
+from edgekit.data.inputs import seeded_inputs
 from edgekit.data.samples import SeededSamples
 from edgekit.errors import InputError, InternalError
 from edgekit.model import Model
@@ -193,6 +194,18 @@ def test_a_candidate_is_opened_as_it_ships_and_in_a_wider_setting(
     opened = Execute(*find_profile(target), BuildOptions(), threads=2)(model)
     assert [" ".join(runner.executed_by.rstrip(")").split()[-2:]) for runner in opened.settings] == settings
     assert opened.executed_by == opened.settings[0].executed_by
+
+
+@pytest.mark.parametrize(("target", "told"), [("ios18", [1, 2]), ("onnxruntime", [])])
+def test_runs_of_a_stand_in_are_told_of_and_those_that_may_be_timed_are_not(
+    model: Model, target: str, told: list[int]
+) -> None:
+    steps: list[tuple[str, int, int]] = []
+    opened = Execute(*find_profile(target), BuildOptions("float32", progress=lambda *step: steps.append(step)))(model)
+    feeds = seeded_inputs(model.inputs, 0)
+    for _ in range(2):
+        opened.run(feeds)
+    assert steps == [("executing a candidate, run", number, 0) for number in told]
 
 
 def test_what_is_wrong_with_a_candidate_is_told_as_such(onnx_file: Callable[..., Path]) -> None:
