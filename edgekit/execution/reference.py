@@ -173,8 +173,9 @@ def tensor_folders(model: Model) -> set[str] | None:
     None if the model cannot be given to ONNX Runtime as one message: there are several such folders, or the tensors
     inside the model are too large.
     """
-    folders = {str(tensor.base_dir) for tensor in model.tensors() if isinstance(tensor, ir.ExternalTensor)}
-    inside = sum(tensor.nbytes for tensor in model.tensors() if not isinstance(tensor, ir.ExternalTensor))
+    tensors = list(model.tensors())
+    folders = {str(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)}
+    inside = sum(tensor.nbytes for tensor in tensors if not isinstance(tensor, ir.ExternalTensor))
     return folders if len(folders) <= 1 and inside <= PROTOBUF_LIMIT // 2 else None
 
 
