@@ -57,6 +57,8 @@ MOST_KEPT = 0.8
 """Largest share of the operations that are kept in float32 one by one."""
 RESOLUTION = 8
 """The length of the end that stays in float32 is found to within one part in RESOLUTION of the program."""
+TOLD_EVERY = 16
+"""Number of operations of a run between two signs of progress; a single step of a long loop is too short for one."""
 NUDGE = 2.0**-22
 """Relative change of the inputs that shows how far rounding alone moves the outputs: two of float32's last places."""
 
@@ -268,10 +270,15 @@ def choose(
 
     def tell() -> Callable[[], None]:
         what, operations = f"looking for what has to stay in float32, run {next(runs)}", itertools.count(1)
-        if progress is None:
-            return lambda: None
-        progress(what, 0, 0)
-        return lambda: progress(what, next(operations), 0)
+
+        def executed() -> None:
+            done = next(operations)
+            if progress is not None and done % TOLD_EVERY == 0:
+                progress(f"{what}, operation {done}", 0, 0)
+
+        if progress is not None:
+            progress(what, 0, 0)
+        return executed
 
     def opened(package: Path) -> _Told:
         return _Told(load(package), tell, compared)
