@@ -2,8 +2,8 @@
 
 import sys
 
-# Its converter tells a server of every conversion; without this module it uses a stub of its own.
-sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # as Python's import system has it
+# OpenVINO's converter reports every conversion to a server; without this module it uses a stub of its own.
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # None makes an import of it fail
 
 from edgekit_openvino.api import convert, load  # noqa: E402 - as above
 

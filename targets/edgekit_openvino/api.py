@@ -22,8 +22,8 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     Args:
         model: The ONNX model, or its file.
         out: Where to write it; ``.xml`` is appended where it is missing.
-        precision: ``float32`` keeps the weights as they are, and has OpenVINO compute with activations as they are
-            where weights are stored as integers; ``float16`` stores float32 weights in half the space.
+        precision: ``float32`` keeps the weights unchanged and, where weights are stored as integers, keeps OpenVINO
+            from quantizing activations at run time; ``float16`` stores float32 weights in half the space.
 
     Returns:
         The ``.xml`` file.
@@ -49,7 +49,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     loaded = given_model(model)
     inline_functions(loaded.graph_model)
     forget_first_sizes(loaded.graph_model)
-    loaded = _with_shapes(loaded)  # what OpenVINO misreads hangs on them
+    loaded = _with_shapes(loaded)  # which nodes OpenVINO misreads depends on the shapes
     network = converted(loaded, lambda candidate: convert_model(candidate).network, installed_rewrites())
     if precision == "float32" and stores_integers(network):
         keep_activations(network)
@@ -58,7 +58,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
 
 
 def _with_shapes(model: Model) -> Model:
-    """The same with the shapes of what nodes compute; as it is where what it says of them contradicts itself."""
+    """Returns the model with the shapes of what nodes compute, or the model unchanged if its shapes contradict."""
     from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
 
     try:
@@ -68,7 +68,7 @@ def _with_shapes(model: Model) -> Model:
 
 
 def load(path: str | Path, *, threads: int = 1) -> CompiledRunner:
-    """What executes an IR's ``.xml`` file on the CPU, computing in float32, on ``threads`` threads.
+    """Returns a runner that executes an IR's ``.xml`` file on the CPU in float32, on ``threads`` threads.
 
     Raises:
         edgekit.errors.InputError: The file is not a model that OpenVINO can read.

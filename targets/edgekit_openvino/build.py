@@ -67,17 +67,17 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
 
 
 def _feature(value: ValueSpec, port: Any) -> Feature:
-    """An ONNX input or output beside the port that it became."""
+    """Returns the description of an ONNX input or output together with the OpenVINO port that it became."""
     known, found = value.shape or (), port.get_partial_shape()
     if found.rank.is_static:
         names = known if len(known) == len(found) else (None,) * len(found)
         shape = tuple(dim.get_length() if dim.is_static else name for dim, name in zip(found, names, strict=True))
-    else:  # OpenVINO infers no rank behind a Reshape whose shape it computes
+    else:  # OpenVINO infers no rank behind a Reshape whose shape is computed at run time
         shape = known
     return Feature(value.name, value.dtype, known, port.any_name, _numpy_name(port), shape)
 
 
 def _numpy_name(port: Any) -> str:
-    """NumPy's name of a port's element type where it has one, OpenVINO's where it has none."""
+    """Returns NumPy's name of a port's element type, or OpenVINO's name if NumPy has none."""
     element = port.get_element_type()
     return str(element.to_dtype()) if element.get_type_name() not in ("string", "bf16") else element.get_type_name()

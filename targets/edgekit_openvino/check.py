@@ -17,12 +17,12 @@ from edgekit.target import Evidence, NodeVerdict, Profile, Support
 from edgekit_openvino.cores import new_core
 
 MEASURED = Path(__file__).with_name("measured")
-"""Tables of devices, by the names that OpenVINO has for them."""
+"""Folder with a table of measurements for each device, named as OpenVINO names the device."""
 _SIZES_HINT = "fix the inputs' shapes with --dim or --shape"
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
-    """What becomes of every node, subgraphs' nodes included: by the frontend, then by the device's plugin.
+    """Returns a verdict for every node, subgraphs' nodes included: by the frontend, then by the device's plugin.
 
     The plugin is asked which operations it takes, and then has to compile the model: a claim alone does not count.
     """
@@ -60,7 +60,7 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
 
 
 def _stopped_at(nodes: Sequence[ir.Node], error: RuntimeError, device: str) -> list[NodeVerdict]:
-    """What is known where the plugin ends on one node, whose sizes it cannot work out."""
+    """Returns the verdicts for a model that the plugin gave up at one node, whose sizes it cannot work out."""
     from edgekit_openvino.report import last_line, operation_named
 
     named = operation_named(str(error))
@@ -76,7 +76,7 @@ def _stopped_at(nodes: Sequence[ir.Node], error: RuntimeError, device: str) -> l
 
 
 def _not_compiled(nodes: Sequence[ir.Node], error: RuntimeError, device: str) -> list[NodeVerdict]:
-    """What is known where the plugin claims all operations, and does not compile the model; it may name one."""
+    """Returns the verdicts for a model that the plugin claims and does not compile; its error may name a node."""
     from edgekit_openvino.report import last_line, operation_named
 
     named = operation_named(str(error))
@@ -91,7 +91,7 @@ def _not_compiled(nodes: Sequence[ir.Node], error: RuntimeError, device: str) ->
 
 
 def _ranks_told(node: ir.Node) -> Iterator[str]:
-    """Which outputs of an If have another number of dimensions in one branch than in the other."""
+    """Yields a sentence for each output of an If whose number of dimensions differs between the branches."""
     if node.op_type == "If":
         yes, no = (node.attributes[name].as_graph().outputs for name in ("then_branch", "else_branch"))
         for output, *branches in zip(node.outputs, yes, no, strict=True):
@@ -101,7 +101,7 @@ def _ranks_told(node: ir.Node) -> Iterator[str]:
 
 
 def _by_table(model: Model, device: str) -> list[NodeVerdict]:
-    """What is known of every node for a device that is not here: how often cases like it were compiled elsewhere."""
+    """Returns verdicts for a device that this machine lacks, by how often similar cases were compiled elsewhere."""
     converts = f"OpenVINO converts it; the {device} plugin compiles beside the hardware only, and there is none here"
     hint = f"run `edgekit check` on a machine with the {device}"
     file = MEASURED / f"{device}.json"
@@ -136,7 +136,7 @@ def _by_frontend(node: ir.Node, gaps: dict[str, OpGap], opset: int) -> NodeVerdi
 
 
 def _by_plugin(node: ir.Node, refused: set[str], device: str, opset: int) -> NodeVerdict:
-    """What the plugin says of the operations that the node became: they bear the name of the node or of an output."""
+    """Returns the plugin's verdict on a node, whose operations bear the name of the node or of one of its outputs."""
     if refused & {node.name, *(value.name for value in node.outputs)}:
         detail = "; ".join([f"the {device} plugin does not take it", *_ranks_told(node)])
         hint = replacement_hint(node, opset)
@@ -145,7 +145,7 @@ def _by_plugin(node: ir.Node, refused: set[str], device: str, opset: int) -> Nod
 
 
 def _refused(taken: dict[str, str], converted: Any) -> set[str]:
-    """Names of the operations, and of the values that they make, that the plugin did not take."""
+    """Returns the names of the operations that the plugin did not take, and of the values that they make."""
     operations = [operation for operation in converted.get_ops() if operation.get_friendly_name() not in taken]
     values = {name for operation in operations for port in operation.outputs() for name in port.names}
     return values | {operation.get_friendly_name() for operation in operations}

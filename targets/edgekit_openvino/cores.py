@@ -12,8 +12,8 @@ from typing import Any
 def new_core() -> Any:
     """An ``openvino.Core`` whose CPU plugin leaves the thread's alternate signal stack as it is.
 
-    The plugin puts a stack of its own there. Where plugins go in another order or another thread than they came, the
-    thread keeps one that is freed, and the next signal that Python handles, such as Ctrl-C, ends the process.
+    The plugin installs a stack of its own. If plugins are unloaded in another order or thread than they were loaded,
+    the thread keeps a stack that is freed, and the next signal that Python handles, such as Ctrl-C, ends the process.
     """
     import openvino
 
@@ -31,7 +31,7 @@ class _SignalStack(ctypes.Structure):
 
 @contextmanager
 def _kept_signal_stack() -> Iterator[None]:
-    """Puts this thread's alternate signal stack back, or takes one away where there was none; Linux only."""
+    """Restores this thread's alternate signal stack on exit, or removes it if there was none; Linux only."""
     if sys.platform != "linux":
         yield
         return

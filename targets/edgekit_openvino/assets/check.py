@@ -12,21 +12,21 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # with it every import tells a server
-sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]  # conversion: a quarter of the import's time
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # it reports every import to a server
+sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]  # conversion, a quarter of the import time
 try:
     import numpy as np
     import openvino
 except ModuleNotFoundError as error:
     sys.exit(f"ModuleNotFoundError: {error}: `{sys.executable} -m pip install numpy openvino` installs it")
 
-sys.dont_write_bytecode = True  # a folder __pycache__ would be no file of the bundle
+sys.dont_write_bytecode = True  # a folder __pycache__ does not belong into the bundle
 from check_service import MeasureThroughput, OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
 from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
 
 DEFAULT_DEVICES = {"intel-gpu": "GPU", "intel-npu": "NPU"}
 WITHOUT_VNNI = ("AVX2", "AVX512_CORE")
-"""What oneDNN calls instruction sets on which the plugin quantizes nothing by itself."""
+"""The names that oneDNN has for instruction sets on which the plugin quantizes no activations while it runs."""
 
 
 def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenModel:
@@ -65,7 +65,7 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
     def execute(inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         for position, array in enumerate(inputs):
             _feed(request, position, array, held)
-        if is_dynamic:  # on one thread infer() hides failures at a size, and leaves the results before
+        if is_dynamic:  # on one thread infer() hides a failure at some size, and keeps the previous results
             request.start_async()
             request.wait()
         else:
@@ -93,9 +93,9 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
 
 
 def _feed(request: Any, position: int, array: np.ndarray, held: dict[int, np.ndarray]) -> None:
-    """Gives a request an input: copied into the tensor that it has, where that is of the array's shape and type.
+    """Sets an input of a request: copies into the tensor that the request has, if its shape and type are the array's.
 
-    Every new tensor has the plugin connect its memory anew, which may take longer than a small model.
+    The plugin has to connect the memory of every new tensor, which may take longer than the inference of a small model.
     """
     before = held.get(position)
     if before is not None and before.shape == array.shape and before.dtype == array.dtype:
@@ -108,14 +108,14 @@ def _feed(request: Any, position: int, array: np.ndarray, held: dict[int, np.nda
 
 
 def _require_device(device: str, available: Sequence[str]) -> None:
-    """Ends with a sentence where this machine has no such processor; the plugin's own message is of its libraries."""
+    """Exits with a message if this machine has no such device; the plugin's own message is about its libraries."""
     kind = device.partition(".")[0]
     if kind in ("CPU", "GPU", "NPU") and kind not in {found.partition(".")[0] for found in available}:
         sys.exit(f"this machine has no {kind} that OpenVINO can use: it finds {', '.join(available) or 'no device'}")
 
 
 def _in_batches(port: Any, batch: int) -> openvino.PartialShape:
-    """The shape of an input that takes N samples where it took one; open sizes stay."""
+    """Returns the shape of an input with the first size multiplied by ``batch``; open sizes stay open."""
     shape = port.get_partial_shape()
     if len(shape) and shape[0].is_static:
         shape[0] = shape[0].get_length() * batch

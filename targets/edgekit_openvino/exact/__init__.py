@@ -1,1 +1,1 @@
-"""What OpenVINO computes otherwise than ONNX defines, put right in the converted network."""
+"""Corrects operations of the converted network that OpenVINO computes otherwise than ONNX defines them."""

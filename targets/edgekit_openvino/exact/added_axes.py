@@ -1,8 +1,8 @@
-"""Axes that one number of more axes adds, which OpenVINO 2026.4 loses where it moves the operation.
+"""Axes that a single number of higher rank adds to a tensor, which OpenVINO 2026.4 loses where it moves the operation.
 
-The CPU plugin computes with a single number before a Transpose, a Reshape or the like in place of behind it
-(``MoveEltwiseUpThroughDataMov``), and does not look at how many axes the number has: a list times a number in [1, 1]
-stays a list, and what follows works along other axes.
+The CPU plugin moves an operation on a tensor and a single number from behind a Transpose, a Reshape or the like to
+ahead of it (``MoveEltwiseUpThroughDataMov``), and ignores how many axes the number has: a tensor of one axis times a
+number of shape [1, 1] keeps one axis, and the operations that follow work along wrong axes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ KINDS = frozenset(
 
 
 def add_axes_behind(operation: Any) -> bool:
-    """Takes the number without its further axes, and adds these to what comes out, in place; values keep their names.
+    """Drops the surplus axes of the number and adds them to the result instead, in place; values keep their names.
 
     Args:
         operation: One of :data:`KINDS`.
 
     Returns:
-        Whether there was something to do.
+        Whether the operation was changed.
     """
     from openvino import opset13
 

@@ -1,8 +1,8 @@
-"""Operands of products that only constants go into, and that OpenVINO computes at run time, stored as numbers.
+"""Stores operands of products that depend on constants alone, and that OpenVINO would compute at run time, as numbers.
 
-The CPU plugin (2026.4) lets a product transpose such an operand by itself, and reads it in the order that it had
-before. Operators that its constant folding knows (most) come to it as constants; ``GatherElements`` and some others do
-not.
+The CPU plugin (2026.4) lets the product transpose such an operand, but reads the operand in the order from before the
+Transpose. Most operators are known to OpenVINO's constant folding, so that their results are constants by then;
+``GatherElements`` and some others are not.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from edgekit_openvino.cores import new_core
 
 PRODUCTS = ("Einsum", "MatMul")
 TAKEN_APART = frozenset({"Constant", "Einsum", "Result"})
-"""What is left of an operand where folding has numbers for all of it; an Einsum becomes products, which it knows."""
+"""Operations that remain of an operand that folds completely; an Einsum becomes products, which fold as well."""
 
 
 def store_operands(operation: Any, constants: Collection[str]) -> None:
-    """Puts numbers in the place of a product's transposed operands that the plugin would compute, in place.
+    """Replaces the transposed operands of a product that the plugin would compute at run time by constants, in place.
 
     Args:
         operation: A ``MatMul`` or an ``Einsum`` of an ``openvino.Model``.
-        constants: The names of the operations that nothing but constants goes into.
+        constants: The names of the operations that depend on constants alone.
     """
     from openvino import opset13
 

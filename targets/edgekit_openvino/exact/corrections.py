@@ -49,29 +49,29 @@ from edgekit_openvino.exact.upward_pools import leave_windows_out
 from edgekit_openvino.networks import LOOPS
 
 EXTREMES = {"ReduceMax": -np.inf, "ReduceMin": np.inf}
-"""What of nothing but this is made the number of float32 that is next to it."""
+"""By reduction the infinite number of which, if all elements are it, the plugin makes the nearest finite float32."""
 
 NEVER = ("Abs", "Exp", "Relu", "ReLU", "Sigmoid", "Softmax", "Tanh", "Convolution", "GroupConvolution", "MatMul")
-"""Operations that make no such number of finite ones; behind them the reduction is left as it is."""
+"""Operations that make no infinite numbers of finite ones; a reduction behind one of them is left unchanged."""
 
 ORDERS = {"Greater": "less", "GreaterEqual": "less_equal"}
-"""Comparisons that are true of NaN on the plugin, and those of the operands in the other order, which are false."""
+"""Comparisons that the plugin computes as true for NaN, and the ones with swapped operands, which are false for NaN."""
 
 IOU_THRESHOLD = 3
-"""The input of NonMaxSuppression from which on boxes overlap; the plugin drops boxes that overlap by just as much."""
+"""The index of NonMaxSuppression's overlap threshold; the plugin also drops boxes that overlap by exactly as much."""
 HALF_A_STEP = np.float32(0.75 * 2.0**-23)
-"""Times a float32: between half of the distance to the next greater one and less than one and a half of it."""
+"""A float32 times this is at least 0.75 times, and less than 1.5 times, the distance to the next greater float32."""
 AXES_AT_ONCE = 2
-"""Along how many axes the plugin repeats a tensor as often as computed numbers say."""
+"""The number of axes along which the plugin repeats a tensor right where the counts are computed at run time."""
 LEAST_OVERLAP = np.float32(1e-30)
 
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """What corrections have to know beside the operation."""
+    """What corrections have to know besides the operation."""
 
     constants: Collection[str]
-    """The names of the operations that nothing but constants goes into."""
+    """The names of the operations that depend on constants alone."""
     is_quantized: bool
     """Whether the network rounds to integers somewhere."""
     opset: int
@@ -79,7 +79,7 @@ class _Surroundings:
 
 
 _Correction = Callable[[Any, _Surroundings], bool]
-"""Puts an operation right in place, and tells whether it is replaced: then no other correction looks at it."""
+"""Corrects an operation in place; returns whether it is replaced, in which case no other correction is tried."""
 
 
 def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
@@ -122,7 +122,7 @@ def _bodies(operation: Any) -> list[Any]:
 
 
 def _tell_types(loop: Any) -> None:
-    """Gives a body's inputs the types of what they are fed, where the ONNX model does not tell them again."""
+    """Gives a body's inputs the types of the values that they are fed, where the ONNX model does not state them."""
     body = loop.get_function()
     parameters = body.get_parameters()
     for description in loop.get_input_descriptions():
@@ -133,7 +133,7 @@ def _tell_types(loop: Any) -> None:
 
 
 def _constants(network: Any) -> set[str]:
-    """The names of the operations that nothing but constants goes into."""
+    """The names of the operations that depend on constants alone."""
     names: set[str] = set()
     for operation in network.get_ordered_ops():
         sources = [operation.input_value(place).get_node() for place in range(operation.get_input_size())]
@@ -144,7 +144,7 @@ def _constants(network: Any) -> set[str]:
 
 
 def _keep_infinite(reduction: Any) -> None:
-    """Lets a reduction of nothing but the infinite number be that number."""
+    """Makes a ReduceMax of -inf alone give -inf, and a ReduceMin of inf alone give inf."""
     from openvino import opset13
 
     value, axes = reduction.input_value(0), reduction.input_value(1)
@@ -162,9 +162,9 @@ def _keep_infinite(reduction: Any) -> None:
 
 
 def _repeat_two_axes_at_once(tile: Any) -> None:
-    """Repeats a tensor along two axes after the other where computed numbers say how often.
+    """Repeats a tensor along at most two axes at a time where the counts are computed at run time.
 
-    Of more than two the plugin leaves parts of the result unwritten.
+    Along more than two axes at a time the plugin leaves parts of the result unwritten.
     """
     from openvino import opset13
 
@@ -180,7 +180,7 @@ def _repeat_two_axes_at_once(tile: Any) -> None:
 
 
 def _compare_in_other_order(comparison: Any) -> None:
-    """Lets a comparison of floats with NaN be false."""
+    """Makes a comparison of floats false for NaN, by swapping the operands and comparing the other way round."""
     from openvino import opset13
 
     if not comparison.get_input_element_type(0).is_real():
@@ -204,9 +204,9 @@ def _keep_at_threshold(suppression: Any) -> None:
 
 
 def _leave_empty_regions_zero(pooling: Any) -> None:
-    """Gives regions without an area zeros, as in ONNX Runtime, where their size tells how many samples are taken.
+    """Makes results of regions without an area 0, as in ONNX Runtime, where a region's size sets the number of samples.
 
-    The plugin divides the sum of none by none: NaN.
+    The plugin divides a sum of 0 samples by 0, which is NaN.
     """
     from openvino import opset13
 
@@ -222,12 +222,12 @@ def _leave_empty_regions_zero(pooling: Any) -> None:
 
 
 def _replacing(correct: Callable[[Any], bool]) -> _Correction:
-    """A correction that needs nothing beside the operation, and may replace it."""
+    """Returns a correction that needs nothing besides the operation, and may replace it."""
     return lambda operation, _: correct(operation)
 
 
 def _keeping(correct: Callable[[Any], object]) -> _Correction:
-    """A correction that needs nothing beside the operation, and after which others may look at it."""
+    """Returns a correction that needs nothing besides the operation, and after which other corrections are tried."""
 
     def keep(operation: Any, _: _Surroundings) -> bool:
         correct(operation)
@@ -290,4 +290,4 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     ({"NonMaxSuppression"}, _keeping(_keep_at_threshold)),
     ({"ROIAlign"}, _keeping(_leave_empty_regions_zero)),
 )
-"""What is put right, by the kinds of operations, in the order in which it is tried."""
+"""Kinds of operations and the correction of each, in the order in which the corrections are tried."""

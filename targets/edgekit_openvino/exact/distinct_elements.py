@@ -1,7 +1,7 @@
-"""Unique: OpenVINO's CPU plugin finds distinct parts of a tensor along its first axis, and not all else.
+"""Unique: OpenVINO's CPU plugin computes it right along the first axis of a tensor, but wrong in some other cases.
 
-Of all elements in the order in which they come, it leaves results unwritten where nothing reads the places among the
-distinct ones; along another axis it takes equal parts for distinct ones (seen in OpenVINO 2026.4.1).
+Over all elements without sorting, the plugin leaves results unwritten where nothing reads the elements' places among
+the distinct ones; along another axis it reports equal parts as distinct (seen in OpenVINO 2026.4.1).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 from edgekit_openvino.exact.replacing import hand_over
 
 _AXIS = 1
-"""The input that tells the axis; without it all elements are compared."""
+"""The index of the input that is the axis; without this input all elements are compared."""
 
 
 def keep_distinct(unique: Any) -> None:
-    """Puts an operation Unique along the first axis in the place of one that is not right; names stay."""
+    """Replaces a Unique that the plugin computes wrong by one along the first axis; names stay."""
     from openvino import opset13
 
     value = unique.input_value(0)
@@ -54,7 +54,7 @@ def _along_first_axis(unique: Any, value: Any) -> Any:
 
 
 def _put_in_place_of(unique: Any, found: Any, parts: Any) -> None:
-    """Has what reads the operation read the distinct parts and what the other tells of them."""
+    """Redirects readers of ``unique`` to ``parts``, the distinct parts, and to the further outputs of ``found``."""
     for old, new in zip(unique.outputs(), [parts.output(0), *found.outputs()[1:]], strict=True):
         hand_over(old, new)
     found.set_friendly_name(unique.get_friendly_name())

@@ -1,7 +1,7 @@
-"""States of loops that grow, of which nothing reads the last: OpenVINO takes all of them to be as large as the first.
+"""Loop states that grow and whose last value nothing reads: OpenVINO assumes that they keep the size of the first.
 
-Only where something reads what a state is at the end does OpenVINO leave its sizes open in the body. It folds the
-others into constants, and reductions leave out what has been added (seen in OpenVINO 2026.4.1).
+OpenVINO leaves the sizes of a state open in the body only if something reads the state's value at the end. It folds
+the sizes of other states into constants, and reductions leave out added elements (seen in OpenVINO 2026.4.1).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from edgekit_openvino.exact.replacing import hand_over
 
 LAST = -1
-"""The step whose results a loop gives; and a number that no size is."""
+"""The step whose results a loop gives; also a number that no size is equal to."""
 
 
 def read_growing_states(loop: Any) -> None:
-    """Has a value that the loop gives depend on the last of all states, where one may grow; values and names stay.
+    """Makes a result of the loop depend on the last values of all states, if one may grow; values and names stay.
 
-    What becomes of one state in a step may be another one in the next. States whose sizes no step reads are left out.
+    All states, because one state may become another in the next step. States whose sizes no step reads are left out.
     """
     results, parameters = loop.get_function().get_results(), loop.get_function().get_parameters()
     states = [
@@ -40,8 +40,8 @@ def read_growing_states(loop: Any) -> None:
 def _has_sizes_read(parameter: Any, result: Any) -> bool:
     """Whether something in the body reads a state, other than an If that it decides.
 
-    Of no fixed number of dimensions are numbers that the branches of an If hand on or replace, such as flags: that
-    others read them is what counts, since the CPU plugin loads no loop that gives such a state.
+    Values that the branches of an If pass on or replace, such as flags, have no fixed number of dimensions. For such a
+    state an If does not count as a reader, since the CPU plugin loads no loop that gives the state as a result.
     """
     readers = parameter.output(0).get_target_inputs()
     has_rank = result.get_input_partial_shape(0).rank.is_static
@@ -49,7 +49,7 @@ def _has_sizes_read(parameter: Any, result: Any) -> bool:
 
 
 def _may_differ(first: Any, later: Any) -> bool:
-    """Whether a size of the first state is known, and a later one's is not the same."""
+    """Whether the first state's rank is known, and a later state's rank, or a size known at first, may be another."""
     if first.rank.is_dynamic:
         return False
     if later.rank.is_dynamic or len(first) != len(later):
@@ -58,7 +58,7 @@ def _may_differ(first: Any, later: Any) -> bool:
 
 
 def _is_read(loop: Any, place: int) -> bool:
-    """Whether something reads what a result of the body is at the end."""
+    """Whether something outside the loop reads the last value of a result of the body."""
     return any(
         each.body_value_index == place
         and getattr(each, "iteration", 0) == LAST
@@ -68,7 +68,7 @@ def _is_read(loop: Any, place: int) -> bool:
 
 
 def _make_depend(value: Any, state: Any) -> None:
-    """Puts behind a value a choice of it that asks for a size of the state which none has."""
+    """Makes a value depend on the size of a state, by a Select whose condition is never true."""
     from openvino import opset13
 
     readers = value.get_target_inputs()

@@ -1,7 +1,7 @@
-"""Questions for infinite numbers, which OpenVINO's CPU plugin (2026.4) denies of quotients and exponentials.
+"""``IsInf``, which OpenVINO's CPU plugin (2026.4) computes as false for infinite quotients and exponentials.
 
-Where sizes are open it computes ``IsInf`` in one kernel with the arithmetic before it, which finds none. A comparison
-with the greatest finite number finds them.
+Where sizes are open, the plugin computes ``IsInf`` in one kernel with the arithmetic before it, and this kernel finds
+no infinite numbers. A comparison with the greatest finite number finds them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KIND = "IsInf"
 
 
 def compare_with_the_greatest(question: Any) -> bool:
-    """Puts comparisons in the place of a question for infinite numbers; the name stays.
+    """Replaces an ``IsInf`` by comparisons with the greatest finite number; the name stays.
 
     Returns:
         Whether it was replaced: half precision is left as it is.

@@ -1,8 +1,8 @@
 """Comparisons and choices of 32-bit integers, which OpenVINO's CPU plugin computes in float32, made exact.
 
-1500000000 and 1500000001 are equal to it (seen in OpenVINO 2026.4), and a choice between integers is made in the kernel
-of the comparison that decides it, so that the integers are rounded, too. Differences, products and the greater of two
-are exact; those that leave 32 bits wrap around, and so do the sums, which are right again.
+The plugin compares 1500000000 and 1500000001 as equal (seen in OpenVINO 2026.4). It makes a choice between integers in
+the kernel of the comparison that decides it, so that these integers are rounded, too. Differences, products and maxima
+are exact. Differences that leave 32 bits wrap around, and sums with them wrap back to the right result.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from edgekit_openvino.exact.replacing import put_in_place_of
 
 EQUALITIES = ("Equal", "NotEqual")
 ORDERS = {"GreaterEqual": (0, False), "Less": (0, True), "LessEqual": (1, False), "Greater": (1, True)}
-"""Of each order the operand that is the greater of the two where it holds, and whether it holds where it is not."""
+"""By comparison: an operand's index, and False if it holds where this operand is the maximum, True if elsewhere."""
 KINDS = (*EQUALITIES, *ORDERS)
 EXACT_IN_FLOATS = 1 << 24
-"""Integers below it are themselves in float32, and greater ones do not come to lie among them."""
+"""Integers of smaller magnitude are exact in float32, and no greater integer is rounded to one of them."""
 
 
 def keep_integer_comparison(operation: Any) -> bool:
@@ -51,7 +51,7 @@ def keep_integer_comparison(operation: Any) -> bool:
 
 
 def keep_integer_choice(select: Any) -> None:
-    """Adds what two integers differ by, times 0 or 1, where a comparison chooses between them and they may be large."""
+    """Writes a comparison's choice of integers that may be large as ``other + condition * (chosen - other)``."""
     from openvino import opset13
 
     condition, chosen, other = (select.input_value(place) for place in range(3))
@@ -63,6 +63,6 @@ def keep_integer_choice(select: Any) -> None:
 
 
 def is_small(value: Any) -> bool:
-    """Whether a value is a constant of numbers that float32 has and that no greater integer is rounded to."""
+    """Whether a value is a constant of integers whose magnitude is below :data:`EXACT_IN_FLOATS`."""
     node = value.get_node()
     return node.get_type_name() == "Constant" and bool(np.all(np.abs(node.data.astype(np.int64)) < EXACT_IN_FLOATS))

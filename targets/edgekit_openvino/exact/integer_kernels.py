@@ -1,8 +1,8 @@
 """Operations on 32-bit integers that OpenVINO's CPU plugin computes in float32, made exact.
 
-Of 16777217 its ReLU makes 16777216, of 2147483647 even a negative number; 3 to the power of 16 is 43046720, and
+Its ReLU turns 16777217 into 16777216, and 2147483647 even into a negative number; 3 to the power of 16 is 43046720, and
 reductions and products of matrices are summed up in float32 (seen in OpenVINO 2026.4). Sums and products of two
-integers, cumulative sums, the greater of two and bitwise operations are exact; those that leave 32 bits wrap around.
+integers, cumulative sums, maxima of two and bitwise operations are exact; results that leave 32 bits wrap around.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from edgekit_openvino.exact.replacing import put_in_place_of
 
 LIMITS = np.iinfo(np.int32)
 LOW_BITS = 0xFFFF
-"""What is left without them has 16 bits, which float32 holds; so it does these."""
+"""The lower 16 bits of an integer; float32 holds these 16 bits exactly, and likewise the upper 16."""
 MOST_PRODUCTS = 1 << 20
-"""So many products of two integers, of 4 bytes each, may be held before they are summed up."""
+"""The most products of two integers, of 4 bytes each, that may be held in memory before they are summed up."""
 EXPONENT_BITS = 6
-"""Powers of greater exponents leave 32 bits, but for those of 0, 1 and -1, which the last bit tells."""
+"""Bits of exponents; powers of greater ones leave 32 bits, except those of 0, 1 and -1, which the last bit decides."""
 OF_8_BITS = ("boolean", "i8", "u8")
 HANDS_ON = ("Convert", "Reshape", "Squeeze", "Subtract", "Transpose", "Unsqueeze")
 
@@ -59,7 +59,7 @@ def _clipped(operation: Any) -> Any:
 
 
 def _limited(operation: Any) -> Any | None:
-    """The lesser of a limit and the greater of another; the plugin makes a Clamp of the two."""
+    """Returns an exact Minimum with a limit beside a Maximum with one, of which the plugin makes a Clamp; else None."""
     sources = [port.get_node() for port in operation.input_values()]
     readers = [port.get_node() for port in operation.output(0).get_target_inputs()]
     others = [_limit(node) for node in (*sources, *readers) if node.get_type_name() == "Maximum"]
@@ -70,13 +70,13 @@ def _limited(operation: Any) -> Any | None:
 
 
 def _limit(operation: Any) -> Any | None:
-    """The operand that is a constant; None where there is none."""
+    """Returns the first operand that is a constant, or None if there is none."""
     constants = [port for port in operation.input_values() if port.get_node().get_type_name() == "Constant"]
     return constants[0] if constants else None
 
 
 def _minimum(one: Any, other: Any) -> Any:
-    """By the greater of the numbers with all bits turned, which are -1 less the numbers."""
+    """Returns the lesser of two integers x by the maximum of -1 - x, which is x with all bits inverted."""
     from openvino import opset13
 
     last = _number(one, -1)
@@ -84,7 +84,7 @@ def _minimum(one: Any, other: Any) -> Any:
 
 
 def _power(operation: Any) -> Any:
-    """Squares of squares, those of them multiplied that the exponent's bits name."""
+    """Returns the power by repeated squaring: the product of those squares that the exponent's bits select."""
     from openvino import opset13
 
     base, exponent = operation.input_value(0), operation.input_value(1)
@@ -105,7 +105,7 @@ def _power(operation: Any) -> Any:
 
 def _extreme(name: str) -> Callable[[Any], Any]:
     def reduced(operation: Any) -> Any:
-        """The extreme of the upper bits, and that of the lower ones of the elements that have it."""
+        """Returns the extreme of the upper bits, plus that of the lower bits of the elements with these upper bits."""
         from openvino import opset13
 
         value, axes = operation.input_value(0), operation.input_value(1)
@@ -122,7 +122,7 @@ def _extreme(name: str) -> Callable[[Any], Any]:
 
 
 def _sum(operation: Any) -> Any | None:
-    """The last of the cumulative sums; None where the axes are computed, or the integers are few and of 8 bits."""
+    """Returns the last cumulative sum; None if axes are computed or none, the rank is open, or there are 8 bits."""
     from openvino import opset13
 
     value, axes = operation.input_value(0), operation.input_value(1).get_node()
@@ -141,7 +141,7 @@ def _sum(operation: Any) -> Any | None:
 
 
 def _summed(value: Any, axis: int) -> Any:
-    """The sum along an axis, which it takes away."""
+    """Returns the sum along an axis, and drops this axis."""
     from openvino import opset13
 
     shape = value.get_partial_shape()
@@ -155,7 +155,7 @@ def _summed(value: Any, axis: int) -> Any:
 
 
 def _product(operation: Any) -> Any | None:
-    """Products of all elements, summed up; None where they are too many, or of 8 bits, whose rounding is known."""
+    """Returns sums of products; None if these are too many, sizes are open, or of 8 bits, whose rounding is known."""
     from openvino import opset13
 
     attributes, shapes = operation.get_attributes(), [port.get_partial_shape() for port in operation.input_values()]
@@ -194,7 +194,7 @@ def _axis(axis: int) -> Any:
 
 
 def _is_of_8_bits(port: Any) -> bool:
-    """Whether integers were widened from 8 bits, less their zero point."""
+    """Whether integers were widened from 8 bits, with or without a zero point subtracted."""
     waiting, seen = [port], set()
     while waiting:
         each = waiting.pop()
@@ -237,4 +237,4 @@ KERNELS: Mapping[str, Callable[[Any], Any | None]] = {
     "ReduceSum": _sum,
     "Relu": _rectified,
 }
-"""What takes the place of each operation; None where it stays as it is."""
+"""By operation the function that makes its replacement, or returns None if the operation stays unchanged."""

@@ -1,8 +1,8 @@
 """Quotients and remainders of 32-bit integers, which OpenVINO's CPU plugin divides in float32, made exact.
 
-Of 2147483647 and 2 it makes 1073741824, and of integers up to 2^24 the right quotient (seen in OpenVINO 2026.4). What
-is left of the dividend is divided again, and a quotient that is one too far or too short then is moved by one. Products
-that leave 32 bits wrap around, and so do the differences, which are right again.
+The plugin computes 2147483647 / 2 as 1073741824; quotients of integers up to 2^24 are right (seen in OpenVINO 2026.4).
+Here the remainder is divided again, and a quotient whose magnitude is then one too large or too small is corrected by
+one. Products that leave 32 bits wrap around, and differences with them wrap back to the right result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IN_FLOATS = ("i32", "i64")
 SMALL = ("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Range", "ShapeOf")
 """Operations whose integers are sizes, or places along an axis."""
 PLACES_OF_GREATEST = 1
-"""The output of a TopK that is places."""
+"""The index of TopK's output that holds places."""
 
 
 def keep_integer_quotient(operation: Any) -> bool:
@@ -41,7 +41,7 @@ def keep_integer_quotient(operation: Any) -> bool:
     if kind == "FloorMod":
         none = _number(divisor, 0)
         is_other = opset13.logical_xor(opset13.less(left, none), opset13.less(divisor, none))
-        # Not the divisor itself is selected: the plugin selects in float32.
+        # The divisor itself is not selected, since the plugin selects in float32.
         is_moved = opset13.logical_and(opset13.not_equal(left, none), is_other)
         moved = opset13.multiply(opset13.select(is_moved, _number(divisor, 1), none), divisor)
         left = opset13.add(left, moved)
@@ -50,7 +50,7 @@ def keep_integer_quotient(operation: Any) -> bool:
 
 
 def divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:
-    """The quotient, cut off towards zero, and what is left, which has the dividend's sign."""
+    """Returns the quotient, truncated towards zero, and the remainder, which has the dividend's sign."""
     from openvino import opset13
 
     none = _number(divisor, 0)
@@ -75,7 +75,7 @@ def divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:
 
 
 def _below_zero(numbers: Any) -> Any:
-    """The numbers' negative amounts: the least integer has no positive one."""
+    """Returns the negated magnitudes: the magnitude of the least integer does not fit into 32 bits."""
     from openvino import opset13
 
     return opset13.minimum(numbers, opset13.negative(numbers))
@@ -88,7 +88,7 @@ def _number(like: Any, number: int) -> Any:
 
 
 def may_be_large(operation: Any) -> bool:
-    """Whether more than constants, sizes and places along an axis tell what an operation reads."""
+    """Whether the inputs of an operation depend on more than constants, sizes and places along an axis."""
     waiting, seen = [inner.get_source_output() for inner in operation.inputs()], set()
     while waiting:
         port = waiting.pop()

@@ -22,7 +22,7 @@ FITTING = {"i16": ("boolean", "i8", "u8", "i16"), "u16": ("boolean", "u8", "u16"
 
 
 def keep_width(conversion: Any) -> bool:
-    """Lets a conversion drop the higher bits; names stay.
+    """Makes a conversion drop the higher bits, or keep the value of unsigned integers as floats; names stay.
 
     Args:
         conversion: A ``Convert`` of an ``openvino.Model``.

@@ -1,4 +1,4 @@
-"""Constants of two operations in a row, which OpenVINO joins, kept apart where the result would be another one.
+"""Keeps constants of two consecutive operations apart where OpenVINO would join them and change the result.
 
 OpenVINO 2026.4 makes, of constants ``c`` and ``d``,
 
@@ -19,10 +19,10 @@ import numpy as np
 
 _FLOAT32 = np.finfo(np.float32)
 LEAST = 2.0**12
-"""A product of scale and constant that counts: half of its last place is 0.0002, of results that are mostly about 1."""
+"""A product of scale and constant counts from here on: half its last place is 0.0002, of results mostly about 1."""
 SUMS, PRODUCTS = ("Add", "Subtract"), ("Divide", "Multiply")
 KINDS = (*SUMS, *PRODUCTS)
-"""What is joined with the operation ahead of it where the other operands of both are constants."""
+"""Operations that OpenVINO joins with the operation ahead of them where both have a constant operand."""
 
 
 def keep_apart(operation: Any) -> bool:
@@ -45,12 +45,12 @@ def keep_apart(operation: Any) -> bool:
 
 
 def is_amplified_by(reader: Any) -> bool:
-    """Whether the last places of both terms of a difference from a constant are told from the reader's result."""
+    """Whether a reader's constant would be joined with that of a sum, so that last places are lost in its result."""
     return _amplified_input(reader) is not None
 
 
 def _amplified_input(operation: Any) -> int | None:
-    """Which input is a difference whose constant is so large where it is joined that last places are lost."""
+    """Returns the index of an input that is a sum whose joined constant would be :data:`LEAST` or more, or None."""
     for place, joined, constant in _joined(operation, SUMS):
         scale = 1.0 if operation.get_type_name() in SUMS else np.abs(joined).max()
         return place if scale * np.abs(constant).max() >= LEAST else None
@@ -58,7 +58,7 @@ def _amplified_input(operation: Any) -> int | None:
 
 
 def _overflowing_input(operation: Any) -> int | None:
-    """Which input of a product is another one where both constants together leave the range of float32."""
+    """Returns the index of a product's input that is a product, if their joined constant leaves float32; else None."""
     if operation.get_type_name() in PRODUCTS:
         for place, joined, constant in _joined(operation, PRODUCTS):
             factors = [numbers[numbers != 0] for numbers in (np.abs(joined), np.abs(constant))]
@@ -70,7 +70,7 @@ def _overflowing_input(operation: Any) -> int | None:
 
 
 def _joined(operation: Any, kinds: Sequence[str]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """An operation and the one ahead of it, both with a constant: the input, and the factors or terms of both."""
+    """Yields each input from an operation that has a constant like this one: its index, and the constants of both."""
     kind = operation.get_type_name()
     if kind not in KINDS or operation.get_element_type().get_type_name() != "f32":
         return
@@ -86,7 +86,7 @@ def _joined(operation: Any, kinds: Sequence[str]) -> Iterator[tuple[int, np.ndar
 
 
 def _term(operation: Any, place: int) -> np.ndarray | None:
-    """The constant that an operation adds or multiplies with: of a quotient, the factor."""
+    """Returns the constant that an operation adds or multiplies by (the reciprocal of a divisor), or None."""
     numbers = _numbers(operation, place)
     if numbers is None or operation.get_type_name() != "Divide":
         return numbers

@@ -1,8 +1,8 @@
-"""NaN that stands for a missing value, kept where OpenVINO's CPU plugin computes a number of it.
+"""Keeps NaN, as the mark of a missing value, where OpenVINO's CPU plugin would make a number of it.
 
-Its kernels of some operations make a limit, zero or infinity of NaN (seen in OpenVINO 2026.4). That matters where a
-network looks for NaN: the operations are put right between an input and an ``IsNaN`` or a comparison, such as one of a
-tree, as long as every element is treated alone. Other networks stay as they are.
+Its kernels of some operations turn NaN into a limit, zero or infinity (seen in OpenVINO 2026.4). That matters where a
+network tests for NaN: operations between an input and an ``IsNaN`` or a comparison, such as one of a tree, are
+corrected, as long as every operation on the way is elementwise or moves elements. Other networks stay unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from edgekit_openvino.exact.replacing import put_behind
 
 LOSES = frozenset({"Clamp", "Exp", "HardSigmoid", "HSigmoid", "Maximum", "Minimum", "Relu"})
-"""Operations that make a number of NaN."""
+"""Operations that the plugin computes as a number for NaN."""
 MOVES = frozenset(
     {"Broadcast", "Concat", "Gather", "GatherElements", "GatherND", "Pad", "Reshape", "Select", "Slice", "Split"}
     | {"Squeeze", "StridedSlice", "Tile", "Transpose", "Unsqueeze", "VariadicSplit"}
@@ -28,7 +28,7 @@ _HANDS_ON = LOSES | MOVES | KEEPS
 
 
 def keep_missing_values(network: Any) -> None:
-    """Lets operations of an ``openvino.Model`` hand NaN on from its inputs to what looks for it; names stay."""
+    """Makes operations of an ``openvino.Model`` pass NaN on from its inputs to what tests for NaN; names stay."""
     from_inputs = _reached(network.get_parameters(), _readers)
     looking = [operation for operation in network.get_ordered_ops() if operation.get_type_name() in LOOKS]
     to_what_looks = _reached(looking, _sources)
@@ -38,7 +38,7 @@ def keep_missing_values(network: Any) -> None:
 
 
 def _reached(starts: Iterable[Any], neighbours: Any) -> set[str]:
-    """The names of operations that hand numbers on, as far as they follow one another from the first ones."""
+    """Returns the names of operations that pass floats on and that ``starts`` reach through such operations alone."""
     waiting, seen = list(starts), set()
     while waiting:
         for node in neighbours(waiting.pop()):
@@ -58,7 +58,7 @@ def _sources(node: Any) -> list[Any]:
 
 
 def _keep(operation: Any) -> None:
-    """Chooses an operand in place of the result where it is NaN."""
+    """Replaces the result by an operand where this operand is NaN."""
     count = 2 if operation.get_type_name() in ("Maximum", "Minimum") else 1
     for operand in operation.input_values()[:count]:
         if operand.get_node().get_type_name() != "Constant":

@@ -1,9 +1,9 @@
-"""Branches that give open sizes get memory of their own.
+"""Gives outputs of an If that have open sizes memory of their own.
 
-OpenVINO's CPU plugin has what an If gives share memory with other tensors. Where these grow, at the first inference of
-a larger size, the If goes on writing into what they had before, and what follows reads something else (seen in OpenVINO
-2026.4.1, beside a Softmax times constants). What a loop gives is found anew in each inference, so that such an If gets
-a loop of one step around it. What the network itself gives has memory of its own, unless it is converted.
+In OpenVINO's CPU plugin the outputs of an If share memory with other tensors. When these grow, at the first inference
+of a larger size, the If goes on writing into their former memory, and its readers read other memory (seen in OpenVINO
+2026.4.1, beside a Softmax times constants). The plugin looks up the memory of a loop's outputs in each inference, so
+such an If is put into a loop of one step. Outputs of the network have memory of their own, unless they are converted.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from edgekit_openvino.exact.replacing import hand_over
 
 _BODIES = ("Loop", "TensorIterator")
 _GIVEN_AS_COMPUTED = {"f32", "i32", "i8", "u8"}
-"""Types that the plugin computes in and gives; it converts others at the end."""
+"""Types that the plugin gives as it computes them; it converts outputs of other types at the end."""
 
 
 def keep_open_branches_apart(network: Any, *, is_body: bool = False) -> int:
-    """Puts a loop of one step around each If of which something but an output reads a tensor of an open size, in place.
+    """Puts each If whose output of open size is read by more than unconverted network outputs into a loop, in place.
 
     Args:
         network: The ``openvino.Model``.
-        is_body: Whether it is a part of another one, whose results are converted by nothing.
+        is_body: Whether the network is a branch or a body of another one, so that its results are not converted.
 
     Returns:
-        How many there were, those in bodies among them.
+        The number of Ifs that were put into a loop, those in bodies included.
     """
     found = 0
     for operation in network.get_ordered_ops():
@@ -68,7 +68,7 @@ def _put_into_a_loop(choice: Any) -> None:
 
 
 def _copied(choice: Any, parameters: list[Any]) -> list[Any]:
-    """The outputs of an If of the same branches that is fed the parameters."""
+    """Returns the outputs of a new If with the same branches that reads ``parameters``."""
     from openvino import opset13
 
     copy = opset13.if_op(parameters[0])

@@ -1,8 +1,8 @@
 """TopK on OpenVINO: the first of equal numbers comes first, as ONNX defines.
 
-The plugin's own way to keep their order (``stable``) compares each number with all that are kept: 1000 of 8400 take up
-to a thousand times as long (OpenVINO 2026.4). Here the places of equal floating-point numbers are sorted once more, but
-where only a run tells how many there are.
+The plugin's own way to keep their order (``stable``) compares each number with all that are kept: keeping 1000 of 8400
+takes up to a thousand times as long (OpenVINO 2026.4). Here the places of equal floating-point numbers are sorted
+afterwards, unless their number is known at run time only.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 from edgekit_openvino.exact.replacing import hand_over
 
 FEWEST_SORTED = 6
-"""Fewer than this many the plugin itself keeps in order, in the same time."""
+"""Fewer kept numbers than this are left to the plugin's own ``stable``, which takes the same time."""
 LARGEST_KEY = np.iinfo(np.int32).max
 _PLACES = 1
 
 
 def keep_the_order_of_equals(greatest: Any) -> None:
-    """Lets the first of equal numbers come first in an operation TopK whose values are sorted; names stay.
+    """Makes the first of equal numbers come first in a TopK whose values are sorted; names stay.
 
-    One that is kept of several is sorted: the frontend says of Hardmax that it is not, and the plugin takes any.
+    A TopK that keeps one number is marked as sorted: the frontend marks Hardmax's unsorted, and the plugin takes any.
     """
     length, kept = _sizes(greatest)
     if kept == 1:
@@ -37,7 +37,7 @@ def keep_the_order_of_equals(greatest: Any) -> None:
 
 
 def _sizes(greatest: Any) -> tuple[int | None, int | None]:
-    """How many numbers there are along the axis, and how many of them are kept; None for what only a run tells."""
+    """Returns how many numbers lie along the axis, and how many of them are kept; None for a number that is open."""
     axis = int(greatest.get_attributes()["axis"])
     shapes = greatest.get_input_partial_shape(0), greatest.get_output_partial_shape(0)
     if any(shape.rank.is_dynamic for shape in shapes):
@@ -47,9 +47,9 @@ def _sizes(greatest: Any) -> tuple[int | None, int | None]:
 
 
 def _sort_places_of_equals(greatest: Any, length: int, kept: int) -> None:
-    """Puts sorted places in the place of those that the operation tells.
+    """Replaces the places that a TopK gives by places that are sorted among equal values.
 
-    Integers throughout, as places do not fit into the 16 bits in which a device may compute floating-point numbers.
+    All in integers, since places do not fit into the 16 bits in which a device may compute floating-point numbers.
     """
     from openvino import opset13
 
@@ -89,7 +89,7 @@ class _Along:
         return opset13.constant(np.arange(count, dtype=np.int32).reshape(sizes))
 
     def part(self, value: Any, start: int, stop: int) -> Any:
-        """What lies between two places."""
+        """The elements from ``start`` to before ``stop``."""
         from openvino import opset13
 
         start_stop_step_axis = [opset13.constant(np.array([one], np.int64)) for one in (start, stop, 1, self.axis)]
@@ -102,21 +102,21 @@ class _Along:
         return opset13.cum_sum(value, opset13.constant(np.array(self.axis, np.int64)))
 
     def least(self, value: Any, count: int) -> Any:
-        """The least of integers that all differ, or of which equal ones need not be told apart: values and places."""
+        """The ``count`` least integers, values and places; for integers that differ, or equal ones in any order."""
         from openvino import opset13
 
         kept = opset13.constant(np.array(count, np.int32))
         return opset13.topk(value, kept, self.axis, "min", "value", index_element_type="i32")
 
     def at(self, value: Any, places: Any) -> Any:
-        """What lies at places."""
+        """The elements at the given places."""
         from openvino import opset13
 
         return opset13.gather_elements(value, places, self.axis)
 
 
 def _sorted_within_equals(along: _Along, values: Any, places: Any, length: int, kept: int) -> Any:
-    """The places with those of equal values in order: sorted by the number of the value, then by place."""
+    """Returns the places, those of equal values in order: sorted by the rank of the value, then by place."""
     from openvino import opset13
 
     differs = opset13.not_equal(along.part(values, 1, kept), along.part(values, 0, kept - 1))
@@ -128,7 +128,7 @@ def _sorted_within_equals(along: _Along, values: Any, places: Any, length: int, 
 
 
 def _first_of_the_least(along: _Along, value: Any, values: Any, places: Any, length: int, kept: int) -> Any:
-    """The places, with the first ones of the last value where it stands at more places than are kept."""
+    """Returns the places, with the first ones for the last kept value, which may occur more often than it is kept."""
     from openvino import opset13
 
     last = along.part(values, kept - 1, kept)

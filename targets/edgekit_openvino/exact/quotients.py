@@ -1,8 +1,8 @@
-"""Quotients that OpenVINO rounds twice, rounded once where that can be told from the results.
+"""Quotients that OpenVINO rounds twice, rounded once where the difference shows in the results.
 
-The CPU plugin multiplies by the reciprocal, so that 41 divided by 41 is the number next to 1, and its Floor 0 (seen in
-OpenVINO 2026.4; ``ConvertDivide`` among its transformations, whose mark for exceptions no file can carry). One unit in
-the last place is no matter elsewhere.
+The CPU plugin multiplies by the reciprocal, so that 41 divided by 41 is the float next to 1, and its Floor 0 (seen in
+OpenVINO 2026.4; the transformation is ``ConvertDivide``, and its mark for exceptions cannot be stored in a file).
+Elsewhere one unit in the last place does not matter.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from edgekit_openvino.exact.joined_constants import is_amplified_by
 from edgekit_openvino.exact.replacing import hand_over
 
 CUTS = ("Floor", "Ceiling", "Convert")
-"""What makes another whole number of what lies next to one; Convert where it makes integers."""
+"""Operations that may give another integer for a float next to an integer; Convert only where it makes integers."""
 PASSES_ON = frozenset({"Add", "Divide", "Multiply", "Negative", "Reshape", "Select", "Subtract", "Unsqueeze"})
 """Operations whose results differ in the last place where an operand does."""
 STATES_SIZES = "ShapeOf"
 SPLIT = np.float32(2**12 + 1)
-"""What parts a float32 in two halves of 12 bits (Dekker, A Floating-Point Technique for Extending the Available
+"""Splits a float32 into two halves of 12 bits (Dekker, A Floating-Point Technique for Extending the Available
 Precision, 1971), whose products are exact."""
 
 
 def keep_quotient(division: Any) -> bool:
-    """Makes a number divided by itself 1, and rounds others once that are cut off or amplified; names stay.
+    """Makes a number divided by itself 1, and rounds quotients that are truncated or amplified once; names stay.
 
     Args:
         division: A ``Divide`` of an ``openvino.Model``.
@@ -41,7 +41,7 @@ def keep_quotient(division: Any) -> bool:
     result = division.output(0)
     readers = result.get_target_inputs()
     if dividend == divisor:
-        # not a number: of zero, and of what is not finite
+        # the quotient is NaN for zero, and for numbers that are not finite
         right = opset13.select(opset13.is_nan(result), result, opset13.constant(np.float32(1))).output(0)
     elif _is_told(division) and _follows_from_data(division):
         right = _rounded_once(dividend, divisor, result)
@@ -52,7 +52,7 @@ def keep_quotient(division: Any) -> bool:
 
 
 def _rounded_once(dividend: Any, divisor: Any, quotient: Any) -> Any:
-    """A quotient with what is left of the dividend divided as well; as it was where that overflows."""
+    """Returns the quotient plus the quotient of its remainder, or the quotient alone where that overflows."""
     from openvino import opset13
 
     (high, low), (divisor_high, divisor_low) = _halves(quotient), _halves(divisor)
@@ -72,7 +72,7 @@ def _halves(numbers: Any) -> tuple[Any, Any]:
 
 
 def _is_told(division: Any) -> bool:
-    """Whether results tell how a quotient is rounded: it is cut off, or what follows from it is amplified."""
+    """Whether a quotient's rounding shows in the results: it is truncated, or numbers made of it are amplified."""
     waiting, seen = [division], set()
     while waiting:
         each = waiting.pop()
@@ -91,7 +91,7 @@ def _cuts(reader: Any) -> bool:
 
 
 def _follows_from_data(operation: Any) -> bool:
-    """Whether more than constants and sizes tell a value: OpenVINO divides sizes right."""
+    """Whether a value depends on more than constants and sizes: OpenVINO divides sizes right."""
     waiting, seen = [operation], set()
     while waiting:
         each = waiting.pop()

@@ -7,13 +7,13 @@ from typing import Any
 
 
 def hand_over(old: Any, new: Any, readers: Collection[Any] | None = None) -> None:
-    """Has inputs that read a value read another one, which gets its names.
+    """Redirects inputs that read a value to another value, which gets the names of the first.
 
     Args:
         old: The output of an operation.
         new: The output of another one.
-        readers: Which inputs; None takes all that read the old value. Where the new value is made of the old one, those
-            that read it before.
+        readers: The inputs to redirect; None redirects all that read the old value. If the new value is made of the old
+            one, these are the inputs that read the old value before.
     """
     moved = old.get_target_inputs() if readers is None else readers
     names = old.get_tensor().get_names()
@@ -24,20 +24,20 @@ def hand_over(old: Any, new: Any, readers: Collection[Any] | None = None) -> Non
 
 
 def put_in_place_of(operation: Any, by: Any) -> None:
-    """Has all that read an operation's one value read another's, which gets its names and must not depend on it."""
+    """Redirects readers of an operation's one value to that of ``by``, which gets its names and must not read it."""
     hand_over(operation.output(0), by.output(0))
     by.set_friendly_name(operation.get_friendly_name())
 
 
 def put_behind(operation: Any, make: Callable[[Any], Any]) -> Any:
-    """Has all that read an operation's one value read what is made of it, which gets its names.
+    """Redirects readers of an operation's only value to what ``make`` makes of it, which gets its names.
 
     Args:
         operation: The operation.
-        make: What makes the other operation of the value.
+        make: Returns the new operation for the value.
 
     Returns:
-        The other operation.
+        The new operation.
     """
     value = operation.output(0)
     readers = value.get_target_inputs()

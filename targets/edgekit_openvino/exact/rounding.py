@@ -1,10 +1,10 @@
-"""Quantization as ONNX defines it and no more, for models that OpenVINO's CPU plugin gets wrong or makes coarser.
+"""Quantization exactly as ONNX defines it, for models that OpenVINO's CPU plugin computes wrong or less precisely.
 
-The plugin computes a network in integers where it finds FakeQuantize in it, which QuantizeLinear becomes, and sums them
-in 16 bits on processors without VNNI (OpenVINO 2026.4). Without one it computes in floats what ONNX defines. Where
-weights are stored as integers and widened, it quantizes what they are multiplied with while it runs
+The plugin computes a network in integers if it has FakeQuantize, which QuantizeLinear becomes, and sums them up in 16
+bits on processors without VNNI (OpenVINO 2026.4). Without FakeQuantize it computes in floats what ONNX defines. Where
+weights are stored as integers and widened, the plugin quantizes activations at run time
 (``DYNAMIC_QUANTIZATION_GROUP_SIZE``, 32 by default): a sentence encoder computes twice as fast, at 31 dB in place of
-115. A network can tell it not to.
+115. A network can turn this off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from edgekit_openvino.networks import operations_of
 
 OP_TYPE = "QuantizeLinear"
 STORED = ("i8", "u8", "i4", "u4")
-"""Element types of weights with which the plugin quantizes activations by itself."""
+"""Element types of weights for which the plugin quantizes activations at run time."""
 
 
 class WrittenOut(Rewrite):
@@ -37,7 +37,7 @@ class WrittenOut(Rewrite):
     versions: ClassVar[range] = range(10, 1000)
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Numbers of the float type between, integers behind."""
+        """Rounds and clips in the float type, and casts the result to integers."""
         x, scale = node.inputs[:2]
         zero_point = node.inputs[2] if len(node.inputs) > 2 else None
         if x is None or scale is None or scale.shape is None or scale.dtype is None:
@@ -78,7 +78,7 @@ class OthersWrittenOut(WrittenOut):
 
 
 def with_rounding_written_out(model: Model) -> Model:
-    """The model without operators that quantize, as far as they can be written out; the same where it has none."""
+    """Returns the model with operators that quantize written out, as far as possible; the same model if it has none."""
     for among, rewrites in ((_multiplies, [QuantizedProduct()]), (_quantizes, [WrittenOut(), OthersWrittenOut()])):
         names = _names(model, among)
         if names:
@@ -103,9 +103,9 @@ def _quantizes(node: ir.Node) -> bool:
 
 
 def drop_integer_detours(network: Any) -> None:
-    """Drops 8-bit integers between what rounds and what widens again, in an ``openvino.Model`` that is simplified.
+    """Drops conversions of rounded floats to 8-bit integers and back, in an ``openvino.Model`` that is simplified.
 
-    What :class:`WrittenOut` gives has whole numbers within the integers' limits as floats already. Without the two
+    What :class:`WrittenOut` computes before its cast are whole numbers within the integers' limits. Without the two
     conversions the plugin computes an activation in one pass: a MobileNetV2 takes half the time.
     """
     for operation in network.get_ordered_ops():
@@ -146,14 +146,14 @@ def stores_integers(network: Any) -> bool:
 
 
 def leaves_activations_here() -> bool:
-    """Whether the plugin computes with activations as they are on this processor, without being told to.
+    """Whether the plugin does not quantize activations on this processor anyway, without being told so.
 
-    It has no kernels that quantize them on processors without VNNI. What such a processor has judged is a bundle that
-    computes so; elsewhere it would not, unless it is told.
+    It has no kernels that quantize activations on processors without VNNI. A bundle that was judged on such a processor
+    was judged with unquantized activations; elsewhere the plugin would quantize them, unless the bundle turns it off.
     """
     return own_set() in WITHOUT_VNNI
 
 
 def keep_activations(network: Any) -> None:
-    """Has the plugin compute with activations as they are, wherever the converted ``openvino.Model`` is loaded."""
+    """Keeps the plugin from quantizing activations at run time, wherever the converted ``openvino.Model`` is loaded."""
     network.set_rt_info("0", ["runtime_options", "DYNAMIC_QUANTIZATION_GROUP_SIZE"])

@@ -1,8 +1,8 @@
-"""Transposed sequences that something else reads beside a recurrent operation.
+"""Transposed sequences that a recurrent operation and something else read.
 
-The CPU plugin (2026.4) gives a recurrent operation the tensor as it was before the Transpose of the first two axes, and
-tells the operation so. It makes Transposes of one tensor one, and whatever else reads that then reads numbers that are
-not transposed: a second recurrent operation, a Concat, an output.
+The CPU plugin (2026.4) fuses a Transpose of the first two axes into the recurrent operation, which then reads what
+is not transposed. It merges Transposes of one tensor, and whatever else reads the merged one then reads numbers
+that are not transposed: a second recurrent operation, a Concat, an output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def part_transposes(network: Any) -> None:
 
 
 def _root(value: Any) -> Any:
-    """What a value is transposed of; None where it is not, as where one Transpose takes back what another one does."""
+    """Returns the tensor that a value is the Transpose of; None if it is none, as where two Transposes cancel out."""
     is_transposed = False
     while _swaps_first_axes(value.get_node()):
         value, is_transposed = value.get_node().input_value(0), not is_transposed
@@ -36,14 +36,14 @@ def _root(value: Any) -> Any:
 
 
 def _transposed(root: Any) -> list[Any]:
-    """The operations that give the root transposed: one Transpose of it, or three."""
+    """Returns the operations that give the root transposed: those at the end of one Transpose of it, or three."""
     found = [reader.get_node() for reader in root.get_target_inputs() if _swaps_first_axes(reader.get_node())]
     back = [reader.get_node() for node in found for reader in node.output(0).get_target_inputs()]
     return [*found, *(node for each in back if _swaps_first_axes(each) for node in _transposed(each.output(0)))]
 
 
 def _is_own(reader: Any, operation: Any) -> bool:
-    """Whether it is what the operation reads, or takes the Transpose back."""
+    """Whether a reader is the first input of the operation, or a Transpose that undoes the first one."""
     node = reader.get_node()
     is_first = reader.get_index() == 0 and node.get_name() == operation.get_name()
     return bool(is_first) or _swaps_first_axes(node)
@@ -59,7 +59,7 @@ def _swaps_first_axes(node: Any) -> bool:
 
 
 def _in_four_axes(source: Any) -> Any:
-    """The source with its first axes swapped; an axis in front of them would be taken for a shuffle of channels."""
+    """Returns the source with its first axes swapped; an axis added in front would look like a shuffle of channels."""
     from openvino import opset13
 
     last = opset13.constant(np.array([3], np.int64))

@@ -1,9 +1,9 @@
-"""What a loop hands its body, in memory of its own: parts of sequences, and states that are read in another shape.
+"""Gives what a loop passes to its body memory of its own: parts of sequences, and states read in another shape.
 
-The CPU plugin (2026.4) removes and adds axes in place, and computes in place what is made of them, up to the next
-state: a sum of a part and the state, or the part itself. It then writes the next part, or another state, into the same
-memory before it hands that state on: a running sum, a delay or a recurrent layer step by step gives other numbers from
-the second step on.
+The CPU plugin (2026.4) removes and adds axes in place, and computes from the result in place, up to the next state: a
+sum of a part and the state, or the part itself. It then writes the next part, or another state, into the same memory
+before it passes the next state on: a running sum, a delay or a recurrent layer written as a loop gives wrong numbers
+from the second step on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_NUMBERS = ("dynamic", "string")
 
 
 def copy_slices(loop: Any) -> None:
-    """Has a body with states read copies of parts of sequences, and of states where it reads them in another shape."""
+    """Makes a body with states read copies of parts of sequences, and of states that it reads in another shape."""
     parameters, descriptions = loop.get_function().get_parameters(), loop.get_input_descriptions()
     states = [each for each in descriptions if hasattr(each, "body_value_index")]
     parts = [each for each in descriptions if hasattr(each, "stride")]
@@ -30,7 +30,7 @@ def copy_slices(loop: Any) -> None:
 
 
 def _read_copy(value: Any, readers: set[Any]) -> None:
-    """A maximum with itself is what OpenVINO neither removes nor computes in the memory of an input of the body."""
+    """Makes readers read a maximum of the value with itself, which OpenVINO neither removes nor computes in place."""
     from openvino import opset13
 
     kind = value.get_element_type()

@@ -1,8 +1,8 @@
 """Slopes of PRelu that OpenVINO 2026.4 takes along another axis than ONNX.
 
-A list of slopes stands along the second axis where it is as long as that, whatever the last one's length; ONNX has it
-along the last. Slopes along the second axis of three or more are taken along the last by the layer that multiplies
-matrices, which computes what follows it, too: other numbers where both are as long, a refusal to load where not.
+OpenVINO applies a list of slopes along the second axis if their lengths are equal, whatever the last axis's length;
+ONNX applies it along the last. A matrix product that the plugin fuses with the PRelu applies slopes of the second of
+three or more axes along the last: wrong numbers if both axes have the same length, a refusal to load if not.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ KIND = "PRelu"
 CHANNELS = 1
 """The axis that slopes of convolutional networks stand along."""
 LEAST_AXES = 3
-"""Of so many axes the second one is not the last."""
+"""The least number of axes of which the second is not the last."""
 NEW_SLOPES = 7
-"""From this version of the standard operators on slopes broadcast as NumPy does; before, a list was one of channels."""
+"""From this version of the standard operators on, slopes broadcast as in NumPy; before, a list was one per channel."""
 
 
 def keep_slopes(prelu: Any, opset: int) -> bool:
@@ -31,7 +31,7 @@ def keep_slopes(prelu: Any, opset: int) -> bool:
         opset: The version of the standard operators that the ONNX model imports.
 
     Returns:
-        Whether there was something to do.
+        Whether the operation was changed.
     """
     rank, slopes = prelu.get_input_partial_shape(0).rank, prelu.get_input_partial_shape(1)
     if rank.is_dynamic or rank.get_length() < LEAST_AXES or slopes.is_dynamic:
@@ -56,7 +56,7 @@ def _stand_along_the_last(prelu: Any, rank: int) -> None:
 
 
 def _written_out(prelu: Any) -> None:
-    """Makes a choice of it, which the layer before leaves to an operation of its own."""
+    """Replaces a PRelu by a choice, which the plugin does not fuse with the layer before."""
     from openvino import opset13
 
     value, slopes = prelu.input_value(0), prelu.input_value(1)
@@ -65,7 +65,7 @@ def _written_out(prelu: Any) -> None:
 
 
 def _ends_a_product(operation: Any) -> bool:
-    """Whether what goes in is a product of matrices, be it with other numbers or functions of one number behind it."""
+    """Whether the input comes from a matrix product, directly or through elementwise operations."""
     waiting, seen = [operation.input_value(0).get_node()], set()
     while waiting:
         node = waiting.pop()

@@ -1,7 +1,7 @@
-"""Reductions of one of three axes, which OpenVINO's CPU plugin (2026.4) fuses with what follows along another axis.
+"""Reductions of one of three axes, which OpenVINO's CPU plugin (2026.4) fuses with what follows along a wrong axis.
 
-It adds or multiplies constants along another axis of what is left than they stand along. Where it reduces a tensor of
-two axes, the two that stay merged, it does not.
+The fused kernel adds or multiplies constants along a wrong axis of the result. It does not if the tensor has two axes,
+so the two axes that stay are merged for the reduction.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from edgekit_openvino.exact.replacing import hand_over, put_behind
 
 KINDS = ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 AXES = 3
-"""How many axes a tensor has whose reduction the plugin fuses wrong."""
+"""The number of axes of a tensor whose reduction the plugin fuses wrong."""
 
 
 def keep_axes_of_floats(reduction: Any, constants: Collection[str], *, is_quantized: bool) -> None:
-    """Lets what follows a reduction of floats stand along the axes that it stands along; names stay.
+    """Makes constants behind a reduction of floats apply along their own axes; names stay.
 
     Args:
         reduction: One of :data:`KINDS`.
-        constants: The names of the operations that nothing but constants goes into.
-        is_quantized: Whether the network rounds to integers: what is moved behind the reduction is fused with it, too.
+        constants: The names of the operations that depend on constants alone.
+        is_quantized: Whether the network rounds to integers: what is then moved behind the reduction is fused, too.
     """
     is_real = reduction.get_element_type().is_real()
     if is_real and _is_fused(reduction, constants, is_quantized=is_quantized):
@@ -37,15 +37,15 @@ def keep_axes_of_floats(reduction: Any, constants: Collection[str], *, is_quanti
 
 
 def keep_axes_of_integers(reduction: Any, constants: Collection[str], *, is_quantized: bool) -> bool:
-    """Reduces integers in float32 where it would be fused wrong; names stay.
+    """Reduces integers in float32 where the reduction would be fused wrong; names stay.
 
     Args:
         reduction: One of :data:`KINDS`.
-        constants: The names of the operations that nothing but constants goes into.
+        constants: The names of the operations that depend on constants alone.
         is_quantized: Whether the network rounds to integers.
 
     Returns:
-        Whether it does so now.
+        Whether the reduction was changed.
     """
     if not reduction.get_element_type().is_integral():
         return False
@@ -62,7 +62,7 @@ def _is_fused(reduction: Any, constants: Collection[str], *, is_quantized: bool)
 
 
 def _is_fused_wrong(reduction: Any) -> bool:
-    """Whether it reduces the first or the last of three axes, of integers any, in a batch that may be more than one."""
+    """Whether it reduces the first or last of three axes, or any one of integers, and the first size may not be 1."""
     shape = reduction.get_input_partial_shape(0)
     if shape.rank.is_dynamic or len(shape) != AXES:
         return False
@@ -75,7 +75,7 @@ def _is_fused_wrong(reduction: Any) -> bool:
 
 
 def _one_axis(reduction: Any) -> int | None:
-    """The axis that three are reduced along, a constant or, of a global pool, a range of one; None of several."""
+    """Returns the axis that is reduced, a constant or, of a global pool, a range of one; None if there are several."""
     axes = reduction.input_value(1).get_node()
     if axes.get_output_partial_shape(0).is_dynamic or list(axes.get_output_shape(0)) not in ([], [1]):
         return None
@@ -84,9 +84,9 @@ def _one_axis(reduction: Any) -> int | None:
 
 
 def _meets_constants(operation: Any, constants: Collection[str]) -> bool:
-    """Whether constants, to floats of several numbers, are added to what it gives, or the like; the plugin fuses it.
+    """Whether operations with constants (with several numbers, for floats) follow, which the plugin fuses.
 
-    Where it rounds to integers behind a maximum, it moves what is multiplied and added ahead of that behind it.
+    Where it rounds to integers behind a maximum, the plugin moves factors and terms ahead of the maximum behind it.
     """
     is_integral = operation.get_element_type().is_integral()
     waiting, seen = list(operation.outputs()), set()
@@ -106,7 +106,7 @@ def _meets_constants(operation: Any, constants: Collection[str]) -> bool:
 
 
 def _reduce_with_two_axes(reduction: Any) -> None:
-    """Makes one axis of the two that stay, for as long as it reduces."""
+    """Merges the two axes that stay into one for the reduction, and splits them again behind it."""
     from openvino import opset13
 
     value, result = reduction.input_value(0), reduction.output(0)
@@ -136,7 +136,7 @@ def _reduce_in_floats(reduction: Any) -> None:
 
 
 def _merged(value: Any, axis: int) -> Any:
-    """The sizes of a tensor of three axes with the two merged that are not the given one."""
+    """Returns the sizes of a tensor of three axes, with the two axes other than ``axis`` merged into one."""
     from openvino import opset13
 
     zero, sizes = opset13.constant(np.array(0, np.int64)), opset13.shape_of(value)

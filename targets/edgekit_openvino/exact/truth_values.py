@@ -1,8 +1,8 @@
-"""Truth values of floats, and of what an operation gives beside its first output, as ONNX's Cast defines them.
+"""Conversions to boolean of floats, and of outputs other than an operation's first, as ONNX's Cast defines them.
 
-The CPU plugin (OpenVINO 2026.4) takes the operation's first output for a ``Convert`` to boolean, whichever one it
-reads: the first part of a ``Split``; it does not load the network behind others, such as ``TopK``. Of NaN it makes
-false, which Cast makes true.
+For a ``Convert`` to boolean, the CPU plugin (OpenVINO 2026.4) reads the first output of the operation ahead, whichever
+output the ``Convert`` reads: the first part of a ``Split``; behind others, such as ``TopK``, it does not load the
+network. It converts NaN to false, which Cast converts to true.
 """
 
 from __future__ import annotations

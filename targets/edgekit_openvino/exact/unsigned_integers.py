@@ -1,9 +1,9 @@
 """Unsigned integers of 32 bits, which OpenVINO's CPU plugin takes for signed ones, compared and divided as unsigned.
 
-4294967295 is less than 0 to it, and its half is 0 (seen in OpenVINO 2026.4). Less 2 to the power of 31, unsigned
-integers are signed ones in the same order. A quotient is that of half the dividend, doubled, and one more where so much
-is left (Warren, Hacker's Delight, 2nd edition, section 9-3). Sums, products and bitwise operations are those of signed
-integers.
+For the plugin 4294967295 is less than 0, and half of it is 0 (seen in OpenVINO 2026.4). Unsigned integers minus 2 to
+the power of 31 are signed integers in the same order. A quotient is twice that of half the dividend, plus one if the
+remainder is at least the divisor (Warren, Hacker's Delight, 2nd edition, section 9-3). Sums, products and bitwise
+operations are those of signed integers.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _unordered(ordered: Any) -> Any:
 
 
 def _divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:
-    """The quotient and what is left, as signed integers of the same bits."""
+    """Returns the quotient and the remainder, as signed integers of the same bits."""
     from openvino import opset13
 
     none, one, two = map(_number, (0, 1, 2))
@@ -110,7 +110,7 @@ def _divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:
 
 
 def _is_at_least(one: Any, other: Any) -> Any:
-    """1 where the unsigned integer of some bits is as great as another, 0 elsewhere."""
+    """Returns 1 where ``one`` is at least ``other``, both read as unsigned integers, and 0 elsewhere."""
     from openvino import opset13
 
     first, second = (opset13.add(each, _number(LIMITS.min)) for each in (one, other))

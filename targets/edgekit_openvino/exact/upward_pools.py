@@ -1,7 +1,7 @@
-"""Pools of open sizes that OpenVINO 2026.4 rounds up to a window more than ONNX has.
+"""Pools of open sizes that are rounded up, to which OpenVINO 2026.4 gives one window more than ONNX.
 
-Its frontend makes a ``MaxPool`` of them that counts a window which begins in the padding behind; from operator set 14
-on OpenVINO has a rounding that leaves it out, as ONNX does. Pools of known sizes are rewritten before.
+Its frontend makes a ``MaxPool`` of them that counts a window which begins in the padding at the end; from operator set
+14 on OpenVINO has a rounding that leaves this window out, as ONNX does. Pools of known sizes are rewritten before.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Networks of integers, and weights of few bits, that OpenVINO computes otherwise than ONNX defines them."""
+"""Corrects networks of integers, and weights of few bits, that OpenVINO computes otherwise than ONNX defines them."""

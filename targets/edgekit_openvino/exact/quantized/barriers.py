@@ -1,4 +1,4 @@
-"""What OpenVINO's passes over quantized networks move nothing across, and what they look at."""
+"""A barrier that OpenVINO's passes over quantized networks move nothing across, and what these passes look at."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ROUNDING = "FakeQuantize"
 
 
 def barrier(value: Any) -> Any:
-    """A choice between a value and itself: what stands on one side of it is not joined with what is on the other."""
+    """Returns a choice between a value and itself: OpenVINO joins no operation ahead of it with one behind it."""
     from openvino import opset13
 
     return opset13.select(opset13.is_nan(value), value, value)

@@ -20,7 +20,7 @@ def round_apart(reduction: Any, constants: Collection[str]) -> bool:
 
     Args:
         reduction: An operation of a network that is quantized.
-        constants: The names of the operations that nothing but constants goes into.
+        constants: The names of the operations that depend on constants alone.
 
     Returns:
         Whether it was changed.

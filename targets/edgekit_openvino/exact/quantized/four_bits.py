@@ -1,8 +1,8 @@
 """Weights of 4 bits that OpenVINO's CPU plugin multiplies wrong.
 
-Its kernel of a matrix product reads such weights wrong where an odd number of products makes each sum, 9 or more with
-AVX2 and 17 with AVX-512, and the other operand has more than four rows (OpenVINO 2026.4.1): 5 to 30 dB, without a word.
-In 8 bits the same integers are read right.
+Its kernel of a matrix product reads such weights wrong if each sum has an odd number of products, 9 or more with AVX2
+and 17 or more with AVX-512, and the other operand has more than four rows (OpenVINO 2026.4.1): results have 5 to 30 dB,
+and no error is reported. The same integers in 8 bits are read right.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from edgekit_openvino.exact.replacing import put_in_place_of
 
 PRODUCT = "MatMul"
 ON_THE_WAY = frozenset({"Convert", "Multiply", "Reshape", "Subtract", "Transpose"})
-"""Operations between integers as they are stored and the float weights that they stand for."""
+"""Operations between the stored integers and the float weights that they represent."""
 SIGNED, UNSIGNED = "i4", "u4"
 SIGN = 8
-"""The bit that makes 4 of them negative."""
+"""The sign bit of a 4-bit integer."""
 
 
 def store_in_8_bits_where_misread(network: Any) -> list[str]:
-    """Stores the integers of such weights in 8 bits, in place.
+    """Stores 4-bit weights that the plugin would read wrong in 8 bits, in place.
 
     Args:
         network: The ``openvino.Model``.
@@ -54,7 +54,7 @@ def _sums_an_odd_number(product: Any) -> bool:
 
 
 def _constants_of_4_bits(value: Any) -> Iterator[Any]:
-    """Those that a product's weights are made of: integers and zero points."""
+    """Yields the 4-bit constants that a product's weights are made of: integers and zero points."""
     node = value.get_node()
     if node.get_type_name() == "Constant" and node.get_element_type().get_type_name() in (SIGNED, UNSIGNED):
         yield node

@@ -1,8 +1,8 @@
 """Batches of open size that are merged with their channels: OpenVINO would lose which number is for which channel.
 
-Its low-precision transformations (2026.4) move what channels are multiplied and added with behind a ``Reshape`` of a
-quantized network, and repeat it along another axis where a batch of open size is merged with the channels. They leave
-what stands behind a choice where it is.
+Its low-precision transformations (2026.4) move factors and terms of channels behind a ``Reshape`` of a quantized
+network, and repeat them along a wrong axis where a batch of open size is merged with the channels. They move nothing
+across a choice between a value and itself.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from edgekit_openvino.exact.quantized.barriers import ROUNDING, barrier
 CHANNELS = 1
 PER_CHANNEL = frozenset({"Add", "Divide", ROUNDING, "Multiply", "Subtract"})
 CONVOLUTIONS = frozenset({"Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"})
-"""Whose weights may be quantized with a scale for each channel."""
+"""Operations whose weights may be quantized with a scale for each channel."""
 MOVES_CHANNELS = frozenset({"MatMul", "Reshape", "Transpose"})
 
 
 def keep_channels_apart(network: Any, constants: Collection[str]) -> None:
-    """Puts a choice ahead of where a batch of open size is merged with channels, in place.
+    """Puts a choice ahead of each Reshape that merges a batch of open size with channels, in place.
 
     Args:
         network: An ``openvino.Model`` that is quantized.
-        constants: The names of the operations that nothing but constants goes into.
+        constants: The names of the operations that depend on constants alone.
     """
     for operation in network.get_ordered_ops():
         if operation.get_type_name() == "Reshape" and _merges_batch(operation) and has_channels(operation, constants):
@@ -34,7 +34,7 @@ def keep_channels_apart(network: Any, constants: Collection[str]) -> None:
 
 
 def _merges_batch(reshape: Any) -> bool:
-    """Whether the first axis has an open size, and may be merged with others or parted."""
+    """Whether the first axis has an open size, and the Reshape may merge it with others or split it."""
     before, behind = reshape.get_input_partial_shape(0), reshape.get_output_partial_shape(0)
     if before.rank.is_dynamic or len(before) <= CHANNELS or before[0].is_static:
         return False
@@ -48,7 +48,7 @@ def _merges_batch(reshape: Any) -> bool:
 
 
 def has_channels(operation: Any, constants: Collection[str]) -> bool:
-    """Whether what it reads has different numbers for each channel, as far as they stand along the same axis."""
+    """Whether an operation's input was computed with numbers for each channel that still lie along the same axis."""
     waiting, seen = [operation.input_value(0).get_node()], set()
     while waiting:
         each = waiting.pop()

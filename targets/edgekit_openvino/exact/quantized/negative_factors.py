@@ -1,8 +1,8 @@
 """Channels that are multiplied by negative numbers and then rounded to integers.
 
-OpenVINO (2026.4) divides the limits of a ``FakeQuantize`` by what channels are multiplied with, so that the least is
-above the greatest where that is negative. The kernel for sizes that are open, and the one of an average with the
-rounding in it, cut what lies between them then. They leave what stands behind a choice as it is.
+OpenVINO (2026.4) divides the limits of a ``FakeQuantize`` by the factors of the channels, so that the lower limit is
+above the upper one where a factor is negative. The kernel for open sizes, and the kernel of an average that includes
+the rounding, then clip the numbers between the two. OpenVINO divides by no factor that is ahead of a choice.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from edgekit_openvino.exact.replacing import put_behind
 
 AVERAGE = "AvgPool"
 NORMALIZATION = "BatchNormInference"
-"""Multiplies by its second input; what it adds to that comes of the third and the fourth."""
+"""Multiplies by its second input; the term that it adds depends on the third and the fourth input."""
 FACTORS = frozenset({"Divide", "Multiply", NORMALIZATION})
 PASSED = frozenset(
     {AVERAGE, "Clamp", "Concat", "MaxPool", "Maximum", "Minimum", "Negative", "Pad", "Reshape", "Slice", "Split"}
     | {"Broadcast", "Squeeze", "StridedSlice", "Tile", "Transpose", "Unsqueeze", "VariadicSplit"}
 )
-"""Operations that a rounding is moved ahead of, or a factor behind, or that are dropped."""
+"""Operations that OpenVINO moves a rounding ahead of, or a factor behind, or that it drops."""
 
 
 def keep_negative_factors(network: Any, constants: Collection[str]) -> None:
-    """Puts a choice behind factors that turn signs ahead of roundings, in place; names stay.
+    """Puts a choice behind factors that change signs ahead of roundings, in place; names stay.
 
     Args:
         network: An ``openvino.Model``.
-        constants: The names of the operations that nothing but constants goes into.
+        constants: The names of the operations that depend on constants alone.
     """
     kept: set[str] = set()
     for rounding in network.get_ordered_ops():
@@ -44,9 +44,9 @@ def keep_negative_factors(network: Any, constants: Collection[str]) -> None:
 
 
 def _factors(rounding: Any, constants: Collection[str]) -> list[Any]:
-    """The multiplications by several numbers ahead of a rounding some of which are negative, or turned later.
+    """Returns multiplications by several numbers ahead of a rounding, if these, or later ones, may change signs.
 
-    Of known sizes only those beside an average.
+    If the sizes are known, an average has to lie ahead of the rounding as well; otherwise the list is empty.
     """
     found, seen, kinds = [], set(), set()
     waiting = [(rounding.input_value(0).get_node(), False)]
@@ -69,7 +69,7 @@ def _factors(rounding: Any, constants: Collection[str]) -> list[Any]:
 
 
 def _numbers(kind: str, constants: Sequence[Any]) -> Sequence[Any]:
-    """What a factor multiplies with; nothing of a normalization that adds something, and of other operations."""
+    """Returns the constants that a factor multiplies by; none for a normalization that adds a term, and for others."""
     if kind not in FACTORS:
         return []
     if kind != NORMALIZATION:

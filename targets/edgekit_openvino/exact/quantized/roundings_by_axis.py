@@ -1,8 +1,8 @@
-"""Quantization with a scale for each place along another axis than that of channels.
+"""Quantization with a scale for each place along an axis other than that of the channels.
 
-OpenVINO's CPU plugin (2026.4) lets a convolution round as well what follows it, and takes the limits along the
-channels, whatever axis they stand along, where there are as many; ahead of other layers it does not load them.
-Written out as ONNX defines it such a rounding is right everywhere.
+OpenVINO's CPU plugin (2026.4) fuses a rounding into the convolution before it, and applies the limits along the
+channels, whatever their axis, if there are as many; ahead of other layers it does not load such a rounding. Written
+out as ONNX defines it, the rounding is right everywhere.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ CHANNELS = 1
 
 
 def write_out(rounding: Any, constants: Collection[str]) -> bool:
-    """Puts arithmetic in the place of a rounding with limits along another axis than the channels'; names stay.
+    """Replaces a rounding with limits along an axis other than the channels' by arithmetic; names stay.
 
     Args:
         rounding: The ``FakeQuantize``.
-        constants: The names of the operations that nothing but constants goes into; weights are rounded before.
+        constants: The names of the operations that depend on constants alone; weights are rounded before.
 
     Returns:
         Whether it was replaced.

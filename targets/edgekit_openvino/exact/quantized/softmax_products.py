@@ -1,8 +1,8 @@
 """Products behind a Softmax of a product, whose weights are stored as integers.
 
-OpenVINO's CPU plugin takes such a pair for attention and makes one kernel of it. Where the first one multiplies
-integers, that kernel is wrong: numbers of 1e30 where what the second one is fed is not rounded, and others at times
-where it is (OpenVINO 2026.4.1). With weights of the second one that are stored as floats it is right.
+OpenVINO's CPU plugin treats two such products as attention and makes one kernel of them. If the first product
+multiplies integers, the kernel is wrong: it gives 1e30 if the input of the second product is not rounded, and wrong
+numbers at times if it is (OpenVINO 2026.4.1). If the second product's weights are stored as floats, it is right.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from edgekit_openvino.loadable.stored_weights import WIDENING, computed_constant
 
 SOFTMAX = "Softmax"
 PASSING = frozenset({"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
-"""What the plugin leaves out, or has in its kernel of attention."""
+"""Operations that the plugin leaves out, or computes in its kernel of attention."""
 
 
 def widen_behind_softmax(network: Any) -> list[str]:
-    """Stores the weights of such products as floats, in place.
+    """Stores the integer weights of products behind a Softmax of a product as floats, in place.
 
     Args:
         network: The ``openvino.Model``.
@@ -47,7 +47,7 @@ def _stored_as_integers(node: Any) -> bool:
 
 
 def _is_behind(value: Any, kind: str, *before: str) -> bool:
-    """Whether what treats each number alone leads from an operation of a kind to a value, and to it from others."""
+    """Whether elementwise operations lead to a value from an operation of ``kind``, and to that from ``before``."""
     waiting, seen = [value.get_node()], set()
     while waiting:
         node = waiting.pop()
