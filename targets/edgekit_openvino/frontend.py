@@ -40,27 +40,27 @@ from edgekit_openvino.report import gaps_in, last_line
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a model became."""
+    """A model that was converted to OpenVINO."""
 
     network: Any
     """The ``openvino.Model``."""
     expanded: tuple[str, ...] = ()
     """Operators that were replaced by their definitions first, since OpenVINO does not convert them right."""
     widened: tuple[str, ...] = ()
-    """Convolutions whose stored weights are floats, since OpenVINO would not load them."""
+    """Convolutions whose weights are stored as floats, since OpenVINO does not load them as integers."""
     integer_products: tuple[str, ...] = ()
     """Products of integers that are computed in floats, with weights that stay stored in 8 bits."""
 
 
 def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
-    """What computes in OpenVINO what the ONNX model computes.
+    """Converts an ONNX model to an OpenVINO network that computes the same.
 
     Its inputs and outputs are the ONNX model's, in the same order and under the same names; an input that nothing uses
     stays.
 
     Args:
         model: The ONNX model.
-        compare_shapes: Whether shapes inside are held against the ONNX standard's; not needed where outputs will be.
+        compare_shapes: Whether inner shapes are compared with the ONNX standard's; not needed if outputs will be.
 
     Raises:
         edgekit.errors.UnsupportedOpsError: OpenVINO cannot convert some operators; all of them are listed.
@@ -81,11 +81,11 @@ def convert_model(model: Model, *, compare_shapes: bool = True) -> Conversion:
 
 
 def read_by_openvino(model: Model) -> Conversion | None:
-    """What OpenVINO makes of the ONNX file by itself; None where it refuses or misreads it.
+    """Returns what OpenVINO makes of the ONNX file without corrections, or None if it refuses or misreads the file.
 
     Its optimizations can make other numbers of this network than of the one that
     :mod:`edgekit_openvino.exact.corrections` changed: a maximum that is followed by the Select that keeps it infinite
-    was right, and the bare one wrong.
+    was right, and the maximum without the Select was wrong.
     """
     if border_gaps(model) or misread_nodes(model):
         return None
@@ -152,7 +152,7 @@ def _set_bounds(network: Any, model: Model) -> None:
 
 
 def _read_right(model: Model, *, compare_shapes: bool) -> Any:
-    """What the frontend makes of the model, if it is what the model says."""
+    """Returns the frontend's network for the model; raises if a node is refused, misread or has a wrong shape."""
     gaps = [*border_gaps(model), *misread_nodes(model), *refused_nodes(model)]
     try:
         converted = _read(_without(model, {gap.node for gap in gaps}) if gaps else model)
@@ -165,10 +165,10 @@ def _read_right(model: Model, *, compare_shapes: bool) -> Any:
 
 
 def _without(model: Model, names: Collection[str]) -> Model:
-    """The model with inputs in the place of what some nodes compute.
+    """Returns the model without the named nodes, with new inputs in the place of their outputs.
 
-    What OpenVINO makes of a node that it misreads has another shape than what follows expects: the frontend refuses
-    nodes that are in order, and has crashed behind them.
+    The outputs of a node that OpenVINO misreads have other shapes than their readers expect: the frontend then refuses
+    readers that are in order, and has crashed at them.
     """
     graph_model = model.graph_model.clone()
     graph = graph_model.graph
@@ -184,14 +184,14 @@ def _without(model: Model, names: Collection[str]) -> Model:
 
 
 def _read(model: Model) -> Any:
-    """What the frontend makes of the model, put right."""
+    """Returns the frontend's network for the model, with corrections."""
     network = _read_plainly(model)
     put_back_empty_constants(network, model)
     return corrected(network, model.opset)
 
 
 def _read_plainly(model: Model) -> Any:
-    """What the frontend makes of the model."""
+    """Returns the frontend's network for the model, without corrections."""
     from edgekit_openvino.loadable.own_nodes import core
 
     with tempfile.TemporaryDirectory() as folder:
@@ -248,9 +248,9 @@ def _used_values(graph: ir.Graph) -> set[str | None]:
 
 
 def _results(converted: Any) -> list[Any]:
-    """The outputs, changed so that no two of them, and none and an input, are the same value.
+    """Returns the outputs, with a copy for each that would be the same value as an input or an output before it.
 
-    A value has one set of names, so it cannot be called by both.
+    A value has one set of names, so it cannot have the names of both.
     """
     from openvino import opset13, opset16
 

@@ -39,8 +39,8 @@ SOURCE_PLACE = re.compile(r"failed at \S+:\d+:?$|^Exception from \S+:\d+:?$")
 def gaps_in(report: str, model: ir.Model) -> list[OpGap]:
     """The nodes that the frontend could not convert, in graph order; none where the report is about something else.
 
-    Of the nodes whose conversion failed the frontend tells one per operator. One that lacks the type of what another
-    of them would have made is left out.
+    Of the nodes whose conversion failed the frontend names one per operator. A node that failed only because an output
+    of another failed node has no type is left out.
     """
     missing = set(_operators(NO_RULE, report))
     failed = {operator: _failure(operator, report) for operator in _operators(RULE_FAILED, report)}
@@ -74,13 +74,13 @@ def gaps_in(report: str, model: ir.Model) -> list[OpGap]:
 
 
 def operation_named(report: str) -> str | None:
-    """The operation that a plugin's report is about, by the name that it has from its ONNX node; None of others."""
+    """Returns the name, from the ONNX node, of the operation that a plugin's report is about; None if it names none."""
     match = FRIENDLY_NAME.search(report) or COMPILED_NAME.search(report)
     return None if match is None else match.group("name").strip()
 
 
 def ranks_hint(report: str) -> str | None:
-    """What to do about a plugin's report of an operation of no known number of dimensions; None of other reports."""
+    """Returns what to do about an operation whose number of dimensions is not known; None for other reports."""
     if DYNAMIC_RANK not in report:
         return None
     name = operation_named(report)

@@ -23,7 +23,7 @@ class CompiledRunner:
     Args:
         path: The IR's ``.xml`` file.
         threads: Threads that the plugin may use.
-        settings: What apps set; without :data:`SETTINGS` the plugin chooses the precision.
+        settings: The plugin's settings, as an app sets them; without :data:`SETTINGS` the plugin chooses the precision.
 
     Raises:
         edgekit.errors.InputError: The file is not a model that OpenVINO can read.
@@ -38,7 +38,7 @@ class CompiledRunner:
         config = {**settings, **_on_threads(threads)}
         try:
             model = core.read_model(path)
-            # Not the ports: an output that is an input too cannot bear its name, and compiling adds names.
+            # Not the ports' names: an output that is also an input cannot have its own, and compiling adds names.
             self._inputs = [node.get_friendly_name() for node in model.get_parameters()]
             self._outputs = [node.get_friendly_name() for node in model.get_results()]
             self._double_inputs = {
@@ -71,7 +71,7 @@ class CompiledRunner:
         return f"OpenVINO {version}, CPU, {precision}, {threads}"
 
     def by_default(self) -> CompiledRunner | None:
-        """What executes the model in the precision that the plugin chooses; None where that is float32 here."""
+        """Returns a runner of the model in the precision that the plugin chooses, or None if that is float32 here."""
         chosen = new_core().get_property("CPU", "INFERENCE_PRECISION_HINT").to_string()
         same = chosen == SETTINGS["INFERENCE_PRECISION_HINT"]
         return None if same else CompiledRunner(self._path, threads=self._threads, settings={})
@@ -98,7 +98,7 @@ class CompiledRunner:
             }
 
     def intermediates(self, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> Arrays:
-        """Values inside the model by the names of its tensors, from a model that has them as outputs too.
+        """Returns inner values by the names of their tensors, from a copy of the model that has them as outputs, too.
 
         Raises:
             edgekit.errors.InputError: A name, shape or dtype is not the model's, or OpenVINO cannot show the values.
@@ -143,7 +143,7 @@ class CompiledRunner:
             if array.dtype == np.float64 and name in self._double_inputs:
                 array = array.astype(np.float32)
             _feed(request, position, array, held)
-        if self._is_dynamic:  # on one thread infer() hides failures at a size, and leaves the results before
+        if self._is_dynamic:  # on one thread infer() hides a failure at some size, and keeps the previous results
             request.start_async()
             request.wait()
         else:
@@ -151,14 +151,14 @@ class CompiledRunner:
 
 
 def _feed(request: Any, position: int, array: np.ndarray, held: dict[int, np.ndarray]) -> None:
-    """Gives a request an input: copied into the tensor that it has, where that is of the array's shape and type.
+    """Sets an input of a request: copies into the tensor that the request has, if its shape and type are the array's.
 
-    Every new tensor has the plugin connect its memory anew, which may take longer than a small model.
+    The plugin has to connect the memory of every new tensor, which may take longer than the inference of a small model.
 
     Args:
         request: An inference request.
-        position: The input's.
-        array: What it is to hold.
+        position: The position of the input.
+        array: The numbers that the input is to hold.
         held: The memory of the tensors that the request has, by position.
     """
     import openvino
@@ -179,10 +179,10 @@ def _on_threads(threads: int) -> dict[str, Any]:
 
 
 def _exchange_doubles_as_floats(model: Any) -> set[int]:
-    """Makes doubles at the borders float32, which the plugin computes in; exchanging doubles, it makes infinite finite.
+    """Makes inputs and outputs of doubles float32, as the plugin computes; of infinite doubles it makes finite ones.
 
     Returns:
-        The places of the outputs that were doubles.
+        The positions of the outputs that were doubles.
     """
     from openvino import Type, opset13
 

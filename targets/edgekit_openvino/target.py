@@ -50,7 +50,7 @@ class OpenVINOTarget(Target):
         return bool(profile.options["device"] == "CPU")
 
     def takes_free_dimensions(self, profile: Profile) -> bool:
-        """As open ones."""
+        """Whether the plugin takes open dimensions."""
         return self.takes_open_dimensions(profile)
 
     def takes_batches(self, profile: Profile) -> bool:
@@ -60,17 +60,17 @@ class OpenVINOTarget(Target):
     def float_precisions(self, profile: Profile) -> Sequence[str]:
         """Weights in half precision take half the space, and few models are slower with them.
 
-        The CPU plugin widens them once; in a loop, such as an LSTM with peepholes becomes, at every step.
+        The CPU plugin widens them once, but at every step in a loop (which an LSTM with peepholes is converted to).
         """
         return ("float16", "float32")
 
     def held_to(self, instruction_set: str) -> Mapping[str, str] | None:
-        """OneDNN's own switch, which the CPU plugin's kernels go by."""
+        """OneDNN's own switch, which decides about the CPU plugin's kernels; None for an unknown instruction set."""
         name = ONEDNN_NAMES.get(instruction_set)
         return None if name is None else {"ONEDNN_MAX_CPU_ISA": name}
 
     def load(self, main: Path, profile: Profile, *, threads: int = 1) -> Runner:
-        """What executes the IR with this machine's CPU plugin in float32, whatever the profile."""
+        """Returns a runner of the IR on this machine's CPU plugin in float32, whatever the profile."""
         from edgekit_openvino.runner import CompiledRunner
 
         return CompiledRunner(main, threads=threads)

@@ -1,1 +1,1 @@
-"""OpenVINO's Intermediate Representation as a file: topology, weights and what it says of itself."""
+"""OpenVINO's Intermediate Representation as a file: topology, weights and metadata."""

@@ -13,9 +13,9 @@ import numpy as np
 
 
 def fold_biases(network: Any) -> None:
-    """Replaces 32-bit integer constants that are widened to float32 and scaled by floats, in an ``openvino.Model``.
+    """Folds 32-bit integer constants that are widened to float32 and scaled into floats, in an ``openvino.Model``.
 
-    A scale that is larger than what it scales leaves them as they are: the result would take more room.
+    Constants whose scale has more elements stay unchanged: the result would take more room.
     """
     from openvino import opset13
 
@@ -38,7 +38,7 @@ def fold_biases(network: Any) -> None:
 
 
 def _widened(value: Any) -> np.ndarray | None:
-    """The integers of a constant that a Convert makes floats of."""
+    """Returns the integers of an int32 constant that a Convert widens, or None for other values."""
     converts = value.get_node().get_type_name() == "Convert"
     return _constant(value.get_node().input_value(0), "i32") if converts else None
 

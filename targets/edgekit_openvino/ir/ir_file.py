@@ -34,18 +34,18 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "Gather": {"batch_dims": "0"},
     "MatMul": {"transpose_a": "false", "transpose_b": "false"},
 }
-"""What OpenVINO's specification of operations says that attributes are where a file does not tell them, by type."""
+"""Default values of attributes by type of operation, from OpenVINO's specification of operations."""
 WITH_BODIES = ("If", "Loop", "TensorIterator")
 COUNTED_NAME = re.compile(r"\w+_\d+(\.\d+)?")
 SMALL_CONSTANT = 64
-"""In bytes; one of this size takes less room than what the topology says of it."""
+"""In bytes; a constant of at most this size takes less room than its entries in the topology."""
 OPERATION_BYTES = 400
-"""About what the topology says of one operation and its edges."""
+"""The approximate number of bytes of the topology's entries for one operation and its edges."""
 WIDENS = "decompression_0"
 """The mark of an operation that OpenVINO's compression to float16 put behind a constant."""
 WORTH_HALVING = 450
-"""In bytes; a constant of which float16 saves less stays in float32: what the topology says of the operation that
-widens it again, and of the edges, takes more."""
+"""In bytes; a constant of which float16 saves less stays in float32: the topology's entries for the operation that
+widens it again, and for its edges, take more."""
 
 COMPARES = frozenset({"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"})
 
@@ -54,7 +54,7 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
     """Write an ``openvino.Model`` as ``topology`` (``.xml``) and a ``.bin`` file of the same name beside it.
 
     Args:
-        converted: What the ONNX model became.
+        converted: The network that the ONNX model was converted to.
         model: The ONNX model, whose names the operations keep.
         topology: The ``.xml`` file.
         half_weights: Store float32 weights as float16; OpenVINO widens them again where it computes in float32.
@@ -80,12 +80,12 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
 
 
 def _without_repetitions(topology: bytes) -> bytes:
-    """The same without indentation, and without what the file tells a second time, or need not tell.
+    """Returns the topology without indentation, repetitions and default values of attributes.
 
     The type and shape of an input are those of an output, the shape of a constant is among its attributes, and
-    attributes have defaults. Together they are a third of what OpenVINO writes. Its reader takes the identity alone of
-    an input; Netron looks the rest up as well, but for operators that have a body. Names with control characters,
-    which XML 1.0 cannot hold, OpenVINO writes and reads all the same: such a file is left as it is.
+    attributes have defaults. Together they are a third of what OpenVINO writes. Its reader uses only the id of an
+    input; Netron looks up the rest, too, except for operators that have a body. OpenVINO writes and reads names with
+    control characters, which XML 1.0 cannot hold: a file with such names is left unchanged.
     """
     try:
         root = ElementTree.fromstring(topology)
@@ -107,7 +107,7 @@ def _without_repetitions(topology: bytes) -> bytes:
 
 
 def _drop_known_attributes(layer: ElementTree.Element) -> None:
-    """Take from a layer the attributes that are what they are by default, and the shape of a constant's output."""
+    """Remove from a layer the attributes that have their default values, and the shape of a constant's output."""
     kind, data = layer.get("type", ""), layer.find("data")
     if data is None:
         return
@@ -138,8 +138,8 @@ def _fused(converted: Any) -> Any:
 def _halved(converted: Any) -> Any:
     """The model with its float32 constants in float16, where that is worth it, behind operations that widen them.
 
-    OpenVINO halves all of them, or none; the small ones and what numbers are compared with are put back: a threshold
-    that is rounded sends a number that lies beside it the other way.
+    OpenVINO halves all constants, or none; small ones, and those that numbers are compared with, are put back: a
+    rounded threshold may change the decision about a number next to it.
     """
     from openvino._offline_transformations import compress_model_transformation
 
@@ -151,7 +151,7 @@ def _halved(converted: Any) -> Any:
 
 
 def _put_back(given: Any, halved: Any) -> None:
-    """Let a network have the constants back of which float16 saves nothing, or changes decisions."""
+    """Restore the float32 constants of a network for which float16 saves no room, or may change decisions."""
     from openvino import opset13
 
     constants = [each for each in given.get_ops() if each.get_type_name() == "Constant"]
@@ -181,7 +181,7 @@ def _is_compared(numbers: Any) -> bool:
 
 
 def _expected_bytes(converted: Any) -> int:
-    """About how large the files will be, with the bodies of loops and branches."""
+    """Returns the approximate size of the files in bytes, with the bodies of loops and branches."""
     operations = converted.get_ops()
     total = OPERATION_BYTES * len(operations)
     for operation in operations:
@@ -196,7 +196,7 @@ def _expected_bytes(converted: Any) -> int:
 
 
 def _share_small_constants(converted: Any) -> None:
-    """Let equal constants be one: a quantized model has the same few limits again and again."""
+    """Merge small equal constants into one: a quantized model has the same few limits again and again."""
     first: dict[tuple[str, tuple[int, ...], bytes, int], Any] = {}
     for operation in converted.get_ordered_ops():
         if operation.get_type_name() != "Constant" or operation.get_byte_size() > SMALL_CONSTANT:
@@ -210,10 +210,10 @@ def _share_small_constants(converted: Any) -> None:
 
 
 def _limit_apart(reader: Any) -> int:
-    """Which limit of a rounding to another range an input is, 0 where it is none.
+    """Returns the index of an input that is a limit of a rounding to another range; 0 for all other inputs.
 
-    Where such a rounding to integers, behind a product, has the same constant as its least input and output,
-    OpenVINO's low-precision transformations compute it wrong (OpenVINO 2026.4); what other roundings share is right.
+    If such a rounding to integers, behind a product, has one constant as both its lower limits (input and output),
+    OpenVINO's low-precision transformations compute it wrong (OpenVINO 2026.4); other roundings may share limits.
     """
     rounding, place = reader.get_node(), int(reader.get_index())
     if rounding.get_type_name() != "FakeQuantize" or place == 0:
@@ -227,7 +227,7 @@ def _limit_apart(reader: Any) -> int:
 
 
 def _name_anew(converted: Any, model: Model) -> None:
-    """Give inputs and outputs the ONNX model's names, and number what OpenVINO named by a counter of the process."""
+    """Give inputs and outputs the ONNX model's names, and renumber those that OpenVINO numbered itself."""
     nodes = list(model.graph.all_nodes())
     given = {node.name for node in nodes} | {value.name for node in nodes for value in node.outputs}
     given |= set(model.graph.initializers) | {value.name for value in model.graph.inputs}

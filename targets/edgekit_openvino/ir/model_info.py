@@ -1,7 +1,7 @@
-"""What the IR says of itself in ``rt_info``: what OpenVINO's Model API configures itself by, and the file's metadata.
+"""The IR's ``rt_info``: the settings by which OpenVINO's Model API configures itself, and the file's metadata.
 
 The keys under ``model_info`` are those of Model API's wrappers (openvino-model-api 0.4, ``parameters`` of its classes).
-It feeds pictures as OpenCV reads them: channels in the order blue, green, red.
+Model API feeds pictures as OpenCV reads them: channels in the order blue, green, red.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edgekit.target import BuildOptions
 MODEL_INFO = "model_info"
 METADATA = "metadata"
 CLASSIFICATION, YOLO, SSD = "Classification", "YOLOv8", "SSD"
-"""Names of wrappers. YOLOv8's reads what YOLO11 and YOLOv5u give too: boxes in columns, a score a class behind each."""
+"""Names of wrappers. YOLOv8's also reads outputs of YOLO11 and YOLOv5u: a column per box, then a score per class."""
 CORNERS = 4
 SSD_COLUMNS = 7
 RESIZES = {"none": "standard", "stretch": "standard", "crop": "crop", "pad": "fit_to_window_letterbox"}
@@ -50,7 +50,7 @@ def describe(network: Any, model: Model, options: BuildOptions) -> None:
 
 
 def model_info(model: Model, image: ImagePreprocessing | None, labels: tuple[str, ...]) -> Mapping[str, str]:
-    """What Model API reads, by key; empty where nothing is known.
+    """Returns the settings that Model API reads, by key; empty if nothing is known.
 
     Args:
         model: The ONNX model.
@@ -69,7 +69,7 @@ def model_info(model: Model, image: ImagePreprocessing | None, labels: tuple[str
 
 
 def _kind(outputs: tuple[ValueSpec, ...], labels: tuple[str, ...], task: str | None) -> str | None:
-    """The wrapper that reads such outputs; None where none does, or it is not known what they tell."""
+    """Returns the wrapper that reads such outputs, or None if none does or the meaning of the outputs is not known."""
     shapes = [[size for size in output.shape or () if isinstance(size, int)] for output in outputs]
     if len(outputs) != 1 or len(shapes[0]) != len(outputs[0].shape or ()) or outputs[0].dtype != "float32":
         return None

@@ -1,8 +1,8 @@
-"""Roundings of vectors that are scaled first, each element by its own factor, as smoothing has it ahead of a product.
+"""Roundings of vectors that are scaled first, each element by its own factor, as smoothing does ahead of a product.
 
-OpenVINO's hardware-independent passes put the factors into the limits of the ``FakeQuantize`` behind them. Of two
-dimensions, behind a Concat of reductions (a pooling by mean and maximum), the CPU plugin's low-precision
-transformations compute such a rounding wrong (OpenVINO 2026.4): a network of 33 dB had 4 dB. Where the factors stay a
+OpenVINO's hardware-independent passes put the factors into the limits of the ``FakeQuantize`` behind them. If a tensor
+of two dimensions comes from a Concat of reductions (a pooling by mean and maximum), the CPU plugin's low-precision
+transformations compute such a rounding wrong (OpenVINO 2026.4): a network of 33 dB had 4 dB. If the factors stay a
 ``Multiply``, it is right.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from edgekit_openvino.networks import operations_of
 
 SAME_LIMIT = 1e-5
-"""As a share of the range: limits over factors differ by float32's rounding alone."""
+"""As a share of the range: scaled limits that differ by at most this much are equal but for float32's rounding."""
 
 
 def scale_ahead_of_roundings(network: Any) -> list[str]:
@@ -32,7 +32,7 @@ def scale_ahead_of_roundings(network: Any) -> list[str]:
 
 
 def _scaled_ahead(rounding: Any) -> bool:
-    """Puts a product and a rounding with single limits in the place of a rounding; False where that is another."""
+    """Replaces a rounding by a product and a rounding with single limits; returns False if it is of another kind."""
     from openvino import opset13
 
     rank = rounding.input_value(0).get_partial_shape().rank

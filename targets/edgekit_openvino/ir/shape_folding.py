@@ -1,7 +1,7 @@
 """Computes what a network computes from fixed shapes, before it is written.
 
-OpenVINO does so each time it loads a network. Its own folding, which runs before one is written, folds large
-constants as well, and is left out where they would grow; what is computed from shapes is small wherever it stands.
+OpenVINO does so each time it loads a network. Its own folding, which runs before a network is written, folds large
+constants as well, and is left out where they would grow; results that are computed from shapes are always small.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 MOST_ELEMENTS = 64
-"""The largest tensor that is taken, and made: shapes, and what is sliced and gathered from them, are smaller."""
+"""Elements of the largest tensor that is read or made: shapes, and what is sliced or gathered of them, are smaller."""
 OF_SHAPES = frozenset(
     (
         *("ShapeOf", "Gather", "Slice", "StridedSlice", "Concat", "Reshape", "Squeeze", "Unsqueeze", "Transpose"),
@@ -20,13 +20,13 @@ OF_SHAPES = frozenset(
         *("Select", "Convert", "Broadcast", "Range", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin"),
     )
 )
-"""The operations that shapes are computed with. Others may draw numbers, or have bodies that do not end."""
+"""The operations that shapes are computed with. Others may draw random numbers, or have bodies that do not end."""
 DIVISIONS = ("Divide", "Mod", "FloorMod")
-"""Integers by zero end the process."""
+"""Operations that end the process if they divide integers by zero."""
 
 
 def fold_shapes(network: Any) -> None:
-    """Replaces operations that give a few integers known now by constants, in an ``openvino.Model``."""
+    """Replaces operations whose results are a few known integers by constants, in an ``openvino.Model``."""
     from openvino import opset13
 
     for operation in network.get_ordered_ops():
@@ -42,7 +42,7 @@ def fold_shapes(network: Any) -> None:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether a value is a few whole numbers, each in bytes of its own."""
+    """Whether a value is at most :data:`MOST_ELEMENTS` integers of 8 bits or more."""
     dtype = value.get_element_type()
     known = value.get_partial_shape().is_static and dtype.is_integral() and dtype.bitwidth >= 8
     return bool(known) and int(np.prod(list(value.get_shape()))) <= MOST_ELEMENTS
@@ -56,7 +56,7 @@ def _shape_of(operation: Any) -> np.ndarray | None:
 
 
 def _evaluated(operation: Any) -> np.ndarray | None:
-    """What an operation on small constants gives; None where it has others, or OpenVINO cannot compute it by itself."""
+    """Returns what an operation on small constants gives; None for other inputs, or if OpenVINO cannot compute it."""
     import openvino
 
     values = [operation.input_value(place) for place in range(operation.get_input_size())]

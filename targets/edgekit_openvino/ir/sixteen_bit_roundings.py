@@ -1,9 +1,9 @@
-"""Roundings to 16 bits, which OpenVINO takes away before it executes a network.
+"""Roundings to 16 bits, which OpenVINO removes before it executes a network.
 
 The plugins' low-precision transformations strip each ``FakeQuantize`` of 65536 levels (OpenVINO 2026.4), whatever
-``LP_TRANSFORMS_MODE`` says, as if none of them met its limits. A quantizer leaves the Relu out ahead of a rounding that
-begins at zero: what is less than zero then passes. Behind an input of the network the plugin fails at it ("FQ stripping
-failed"). A rounding of one level more stays.
+``LP_TRANSFORMS_MODE`` says, as if no number were beyond its limits. A quantizer leaves out the Relu ahead of a rounding
+that begins at zero: negative numbers then pass. At such a rounding behind an input of the network the plugin fails ("FQ
+stripping failed"). A rounding with one level more stays.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from edgekit_openvino.networks import operations_of
 
 STRIPPED = 65536
-"""How many levels a rounding has that is taken away."""
+"""The number of levels of a rounding that OpenVINO removes."""
 
 
 def keep_sixteen_bit_roundings(network: Any) -> list[str]:
-    """Gives roundings to 16 bits a level that nothing reaches, in place.
+    """Gives roundings to 16 bits a further level, which no number reaches, in place.
 
     Args:
         network: The ``openvino.Model``.
@@ -36,7 +36,7 @@ def keep_sixteen_bit_roundings(network: Any) -> list[str]:
 
 
 def _kept(rounding: Any) -> bool:
-    """Puts a rounding with one level more in the place of one; False where its limits are computed."""
+    """Replaces a rounding by one with one level more; returns False if its limits are computed at run time."""
     from openvino import opset13
 
     limits = [value.get_node() for value in rounding.input_values()[1:]]

@@ -1,1 +1,1 @@
-"""What OpenVINO refuses, or ends the process by, in a form that it loads."""
+"""Rewrites operations that OpenVINO refuses, or that crash it, in a form that it loads."""

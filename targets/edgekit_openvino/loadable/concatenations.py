@@ -1,8 +1,8 @@
 """Rounds what is concatenated ahead of the Concat, where OpenVINO's CPU plugin would end the process.
 
 Compiling ends with a segmentation fault where two FakeQuantize follow a Concat one after the other, with nothing but
-arithmetic with constants between them (seen in OpenVINO 2026.4.1): the second one stands behind a normalization, say,
-which is folded into it. Rounding goes by elements, so that it gives the same ahead of the Concat.
+arithmetic with constants between them (seen in OpenVINO 2026.4.1): for example, the second one follows a normalization,
+which is folded into it. Rounding is elementwise, so that it gives the same result ahead of the Concat.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _is_one(output: Any) -> bool:
 
 
 def _readers(node: Any) -> Iterator[Any]:
-    """What reads the result of a node, past arithmetic with constants."""
+    """Yields the nodes that read the result of a node, directly or through arithmetic with constants."""
     waiting = [node]
     while waiting:
         for port in waiting.pop().output(0).get_target_inputs():
@@ -67,7 +67,7 @@ def _readers(node: Any) -> Iterator[Any]:
 
 
 def _is_constant(node: Any) -> bool:
-    """Whether nothing but constants make its result."""
+    """Whether the result of a node depends on constants alone."""
     inputs = [port.get_source_output().get_node() for port in node.inputs()]
     return all(map(_is_constant, inputs)) if inputs else bool(node.get_type_name() == "Constant")
 

@@ -26,7 +26,7 @@ EXCHANGED = frozenset(
         ir.DataType.UINT64,
     }
 )
-"""What NumPy and OpenVINO can hand each other."""
+"""Element types that NumPy and OpenVINO can exchange."""
 
 UNKNOWN_TO_OPENVINO = frozenset(
     {ir.DataType.FLOAT8E4M3FNUZ, ir.DataType.FLOAT8E5M2FNUZ, ir.DataType.INT2, ir.DataType.UINT2}
@@ -55,7 +55,7 @@ def inner_gaps(model: Model, reason: str) -> list[OpGap]:
 
     Args:
         model: A model that OpenVINO cannot convert.
-        reason: What it says of that.
+        reason: OpenVINO's message about it.
     """
     return [
         OpGap(op_type=op_name(node), node=node_name(node), reason=f"OpenVINO cannot convert it: {reason}")

@@ -11,15 +11,15 @@ import onnx_ir as ir
 from edgekit.model import Model
 
 _BODIES = {"If": 2, "Loop": 1, "TensorIterator": 1}
-"""How many networks of its own an operation has."""
+"""By type of operation the number of networks within it: branches or bodies."""
 
 
 def put_back_empty_constants(network: Any, model: Model) -> None:
     """Gives constants of the ONNX model that have no elements their shape again, in place, in branches and bodies too.
 
-    The frontend (OpenVINO 2026.4) reads such a tensor as a scalar. What operators take so, such as the region of a
-    Resize, it has looked at by then; what is left is returned, or joined with others. A branch of optimum's decoders
-    returns ``[0, 4, 1, 16]`` in place of what does not change, and the plugin refuses branches of two ranks.
+    The frontend (OpenVINO 2026.4) reads such a tensor as a scalar. It has already used those that configure operators,
+    such as the region of a Resize; the remaining ones are returned, or concatenated with others. A branch of optimum's
+    decoders returns ``[0, 4, 1, 16]`` for a value that does not change, and the plugin refuses branches of two ranks.
 
     Args:
         network: The ``openvino.Model`` that the frontend made of the model.
@@ -35,7 +35,7 @@ def put_back_empty_constants(network: Any, model: Model) -> None:
 
 
 def _put_back(network: Any, empty: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether there was one in the network, or in those within it."""
+    """Restores shapes in the network and in those within it; returns whether there was a constant without elements."""
     from openvino import opset13
 
     found = False

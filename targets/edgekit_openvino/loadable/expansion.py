@@ -17,13 +17,14 @@ def expanded(model: Model, op_types: Collection[str]) -> Model | None:
     """The model with every node of these operators replaced by what the standard defines it as.
 
     Returns:
-        None where the standard defines none of them by others, or where types that a definition goes by are not known.
+        The model; None if the standard defines none of the operators by others, if the weights are too large for one
+        protobuf message, or if types that a definition depends on are not known.
     """
     schemas = {op_type: schema for op_type in op_types if (schema := _definition(op_type, model.opset)) is not None}
     if not schemas or model.weight_bytes >= PROTOBUF_LIMIT:
         return None
     try:
-        # Some definitions go by the types of what they stand for.
+        # Some definitions depend on the types of the inputs of the node that they replace.
         typed = onnx.shape_inference.infer_shapes(ir.to_proto(_with_defaults(model.graph_model, schemas)))
         proto = inline_selected_functions(
             typed, [("", op_type) for op_type in sorted(schemas)], inline_schema_functions=True
@@ -34,7 +35,7 @@ def expanded(model: Model, op_types: Collection[str]) -> Model | None:
 
 
 def _definition(op_type: str, opset: int) -> Any:
-    """The schema of a standard operator that the standard defines by others, for all numbers; None for all else."""
+    """Returns an operator's schema if the standard defines it by others in a way right for all numbers; else None."""
     if op_type in OVERFLOWING:
         return None
     try:
@@ -45,7 +46,7 @@ def _definition(op_type: str, opset: int) -> Any:
 
 
 def _with_defaults(model: ir.Model, schemas: dict[str, Any]) -> ir.Model:
-    """A copy in which the operators have all their attributes: the inliner forgets those that are left to default."""
+    """Returns a copy in which the operators state all attributes: the inliner ignores those left to their defaults."""
     copy = model.clone()
     for node in copy.graph.all_nodes():
         schema = schemas.get(node.op_type) if node.domain == "" else None

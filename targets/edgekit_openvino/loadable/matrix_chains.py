@@ -1,12 +1,12 @@
 """Ends chains of matrix products where OpenVINO's CPU plugin would end the process, or compute zeros.
 
-The plugin makes one kernel of products of matrices that follow each other, with what treats each number alone between
-and behind them. Compiling ends with a segmentation fault where such an operation behind the last product reads another
-number that an operation of that kind computes (seen in OpenVINO 2026.4.1): ``h + mlp(h)`` behind ``h = Relu(x)``,
-``mlp(x) - x``, a gate; for one row on one thread, for several rows on more.
+The plugin makes one kernel of products of matrices that follow each other, with the elementwise operations between
+and behind them. Compiling ends with a segmentation fault if an elementwise operation behind the last product reads
+a further tensor that such an operation computes (seen in OpenVINO 2026.4.1): ``h + mlp(h)`` behind ``h = Relu(x)``,
+``mlp(x) - x``, a gate; for one row on one thread, for several rows on several threads.
 Where products of integers follow each other, the kernel gives zeros, or 1e9, on processors with VNNI or AMX: mostly
-where nothing is added to the first, and with a bias where a further factor follows it, be it one scale for all or one
-a channel. Chains hold tensors of up to two axes, so that a third one ends them.
+where nothing is added to the first, and with a bias where a further factor follows it, either one scale for all or one
+per channel. Chains hold tensors of at most two axes, so that a third axis ends them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from typing import Any
 
 MOST_AXES = 2
-"""How many axes tensors of a chain have at most."""
+"""The largest number of axes of a tensor in a chain."""
 PRODUCT = "MatMul"
 ROUNDS = "FakeQuantize"
 LEAST_PRODUCTS = 2
-"""Products of matrices from which on the plugin makes one kernel of them."""
+"""The least number of consecutive matrix products of which the plugin makes one kernel."""
 JOINS = frozenset(
     {
         "Add",
@@ -41,7 +41,7 @@ JOINS = frozenset(
         "Subtract",
     }
 )
-"""Operations on several tensors that treat each number alone; the shapes of all are broadcast as NumPy does."""
+"""Elementwise operations on several tensors, whose shapes are broadcast as in NumPy."""
 UNARY = frozenset(
     {
         "Abs",
@@ -75,13 +75,13 @@ UNARY = frozenset(
         "Tanh",
     }
 )
-"""Further ones that may stand in a chain."""
+"""Further operations that may be part of a chain."""
 REWRITTEN = frozenset({"Divide", "Subtract"})
-"""The plugin changes the second operand of these (its reciprocal, its negative), be it an input of the model."""
+"""Operations whose second operand the plugin replaces (by its reciprocal, its negative), even an input of the model."""
 
 
 def end_chains(network: Any) -> list[str]:
-    """Gives operations where chains have to end a further axis, in place; values and their names stay.
+    """Adds an axis to the operations at which chains have to end, in place; values and their names stay.
 
     Args:
         network: The ``openvino.Model``.
@@ -99,18 +99,18 @@ def end_chains(network: Any) -> list[str]:
         for each, ports in [(operation, chained)] * joins + [(each, each.inputs()[:1]) for each in roundings]:
             if _has_known_axes(each):
                 found.setdefault(each.get_name(), (each, ports))
-    for operation, ports in found.values():  # not before all are found: what is put between would hide those behind
+    for operation, ports in found.values():  # after all are found, since operations put between would hide later ones
         _give_an_axis(operation, ports)
     network.validate_nodes_and_infer_types()
     return [operation.get_friendly_name() for operation, _ in found.values()]
 
 
 def _chain_length(operation: Any, lengths: Mapping[str, int]) -> int:
-    """How many products of matrices, one behind the other, lead to what an operation gives; 0 where it is in no chain.
+    """Returns how many consecutive matrix products lead to the result of an operation; 0 if it is in no chain.
 
     Args:
         operation: The operation.
-        lengths: Those of the operations before it, by their names.
+        lengths: The chain lengths of the operations before it, by their names.
     """
     axes = operation.output(0).get_partial_shape().rank if operation.get_output_size() else None
     if axes is None or axes.is_dynamic or axes.get_length() > MOST_AXES:
@@ -128,7 +128,7 @@ def _length_before(port: Any, lengths: Mapping[str, int]) -> int:
 
 
 def _roundings_before(product: Any, lengths: Mapping[str, int]) -> list[Any]:
-    """What rounds numbers to integers between a product and those before it in its chain."""
+    """Returns the operations that round to integers between a product and the products before it in its chain."""
     found, seen = [], set()
     waiting = [product.inputs()[0]]
     while waiting:
@@ -144,7 +144,7 @@ def _roundings_before(product: Any, lengths: Mapping[str, int]) -> list[Any]:
 
 
 def _reads_computed(operation: Any, chained: list[Any]) -> bool:
-    """Whether it reads something beside the end of a chain that is neither a constant nor an input as it is."""
+    """Whether an operation reads, besides the end of a chain, a value that is neither stored nor an unchanged input."""
     stored = {"Constant"} if operation.get_type_name() in REWRITTEN else {"Constant", "Parameter", "ReadValue"}
     computed = {
         port.get_index()
@@ -155,7 +155,7 @@ def _reads_computed(operation: Any, chained: list[Any]) -> bool:
 
 
 def _widened(node: Any) -> Any:
-    """The constant that an operation widens, such as the zero point of a rounding, in its place."""
+    """Returns the constant that a Convert widens, such as a rounding's zero point; any other node itself."""
     source = node.input_value(0).get_node() if node.get_type_name() == "Convert" else node
     return source if source.get_type_name() == "Constant" else node
 
@@ -165,7 +165,7 @@ def _has_known_axes(operation: Any) -> bool:
 
 
 def _give_an_axis(operation: Any, chained: list[Any]) -> None:
-    """Lets it compute with one axis more in front, unless the other tensors have one anyway."""
+    """Makes an operation compute with a further axis in front; drops it behind, unless the result had it before."""
     from openvino import opset13
 
     front = opset13.constant(0)

@@ -1,4 +1,4 @@
-"""ONNX operators that OpenVINO computes, and its ONNX frontend does not know."""
+"""ONNX operators that OpenVINO computes, but that its ONNX frontend does not know."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def core() -> Any:
-    """An ``openvino.Core`` whose frontend knows them."""
+    """Returns an ``openvino.Core`` whose ONNX frontend knows the operators of this module."""
     import openvino
     from openvino.frontend.onnx import ConversionExtension
 
@@ -18,7 +18,7 @@ def core() -> Any:
 
 
 def deformable_convolution(node: Any) -> list[Any]:
-    """ONNX's ``DeformConv``: samples outside the image count as zeros beside those inside, as everywhere in ONNX.
+    """Converts ONNX's ``DeformConv``: interpolation takes samples outside the image as zeros, as everywhere in ONNX.
 
     Args:
         node: The frontend's ``NodeContext``: data [N, C, H, W], weights, offsets, and perhaps bias [outputs] and mask.

@@ -1,7 +1,7 @@
-"""Outputs of the model that bodies of bodies read, under another name inside.
+"""Gives outputs of the model that bodies within bodies read another name inside the model.
 
-OpenVINO's frontend takes a value that a branch, or a loop's body, reads from around it for a result of the body where
-it has the name of one of the model's outputs (seen in 2026.4.1): "then_results.size() == else_results.size()".
+If a branch, or a loop's body, reads an outer value that has the name of one of the model's outputs, OpenVINO's frontend
+treats it as a result of the body (seen in 2026.4.1): "then_results.size() == else_results.size()".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ INSIDE = "edgekit/inside/"
 
 
 def named_apart(model: Model) -> Model:
-    """The model with outputs that are copies of what bodies of bodies read; the model itself where none do."""
+    """Returns the model with outputs that are copies of what bodies within bodies read, or itself if there are none."""
     if not _read_deep_inside(model.graph):
         return model
     graph_model = model.graph_model.clone()

@@ -1,4 +1,4 @@
-"""What OpenVINO's ONNX frontend refuses, of which it tells one node at a time: all of them at once.
+"""Finds all nodes at once that OpenVINO's ONNX frontend refuses; the frontend itself reports one node at a time.
 
 Found on OpenVINO 2026.4; the tests show for each entry that it is still so.
 """

@@ -1,6 +1,6 @@
 """Single numbers that several operations of a chain of matrix products read, which OpenVINO's CPU plugin refuses.
 
-Where operators that treat each number alone follow two products of matrices in one kernel (see
+Where elementwise operators follow two products of matrices in one kernel (see
 :mod:`edgekit_openvino.loadable.matrix_chains`) and read one constant of the shape 1×1, compiling ends with "All
 consumers of a Scalar expression are expected to have the same loop IDs" (OpenVINO 2026.4.1). A constant for each
 compiles, and so does one with fewer axes.
@@ -14,7 +14,7 @@ from edgekit_openvino.loadable.matrix_chains import JOINS, MOST_AXES
 
 
 def part_shared_numbers(network: Any) -> None:
-    """Gives each of such operations a constant of its own, in place.
+    """Gives each operation that reads a shared constant of the shape 1×1 a constant of its own, in place.
 
     Args:
         network: The ``openvino.Model``.

@@ -8,14 +8,14 @@ from typing import Any
 from edgekit_openvino.cores import new_core
 
 WIDENING = ("Convert", "Multiply", "Subtract", "Reshape")
-"""Operations between integers as they are stored and the float weights that they stand for."""
+"""Operations between the stored integers and the float weights that they represent."""
 
 
 def widen_where_not_loadable(network: Any) -> list[str]:
-    """Stores weights as floats, in place, where the plugin stumbles over integers.
+    """Stores weights as floats, in place, where the plugin fails to compile integers.
 
-    The plugin makes matrix products of 1×1 convolutions with stored weights, and asks for the only output of what gives
-    their input (``ConvertWeightCompressedConv1x1ToMatmul``, OpenVINO 2025.3 to 2026.4). A Split, a TopK and others have
+    The plugin turns 1×1 convolutions with stored weights into matrix products, and asks for the only output of the node
+    before them (``ConvertWeightCompressedConv1x1ToMatmul``, OpenVINO 2025.3 to 2026.4). A Split, a TopK and others have
     several; then the whole model does not compile: "Default output not supported".
 
     Args:
@@ -44,7 +44,7 @@ def _stumbles(operation: Any) -> bool:
 
 
 def computed_constant(value: Any) -> Any:
-    """What an output that depends on constants alone computes, as a constant of its name."""
+    """Returns the value of an output that depends on constants alone, as a constant with the name of its operation."""
     import openvino
     from openvino import opset13
 

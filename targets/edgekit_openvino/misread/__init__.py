@@ -1,4 +1,4 @@
-"""What OpenVINO's ONNX frontend converts into something else without a word, so that it has to be refused.
+"""Nodes that OpenVINO's ONNX frontend converts into something else without an error, so that they are refused.
 
 Found with the ONNX standard's own test cases on OpenVINO 2026.4; the tests show for each entry that it is still so.
 """

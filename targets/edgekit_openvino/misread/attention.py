@@ -15,7 +15,7 @@ def _windowed(node: ir.Node, _: int) -> bool:
 
 
 def _causal_with_past_and_more(node: ir.Node, _: int) -> bool:
-    """Whether a causal mask stands beside a past, and beside another mask or more new keys than queries, or fewer."""
+    """Whether a causal mask comes with a past, and with another mask or a number of new keys unlike that of queries."""
     if node.attributes.get_int("is_causal", 0) != 1 or not has_input(node, 4):
         return False
     queries, keys = (None if value is None or value.shape is None else value.shape[-2] for value in node.inputs[:2])

@@ -9,7 +9,7 @@ from typing import Any
 def with_branches(network: Any) -> Iterator[Any]:
     """The operations of an ``openvino.Model`` and of all branches in it; two branches may name different values alike.
 
-    Those of loops are left out: what a body scans has an axis more in OpenVINO.
+    Operations in loops are left out: a value that a body scans has one axis more in OpenVINO.
     """
     for operation in network.get_ops():
         yield operation

@@ -1,4 +1,4 @@
-"""What several kinds of operators are asked about, to tell whether OpenVINO converts them right."""
+"""Conditions for several kinds of operators, to tell whether OpenVINO converts them right."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def rank_of(value: ir.Value | None) -> int | None:
 
 
 def always(_: ir.Node, __: int) -> bool:
-    """That all nodes of an operator are of the kind."""
+    """The condition that every node of an operator meets."""
     return True
 
 
 def is_set(attribute: str) -> Callable[[ir.Node, int], bool]:
-    """Whether a node has an attribute that is 1."""
+    """Returns the condition that the attribute of a node is 1."""
     return lambda node, _: node.attributes.get_int(attribute, 0) == 1
 
 
 def mode_is(mode: str) -> Callable[[ir.Node, int], bool]:
-    """Whether a node's attribute ``mode`` is this one."""
+    """Returns the condition that the attribute ``mode`` of a node is the given one."""
     return lambda node, _: node.attributes.get_string("mode", "") == mode

@@ -15,7 +15,7 @@ WHOLE = (
     *("Concat", "Expand", "Gather", "GatherElements", "GatherND", "OneHot", "Pad", "ScatterElements", "ScatterND"),
     *("Tile", "Where"),
 )
-"""Operators that give other integers where a constant is cut off at the greatest of 32 bits."""
+"""Operators that give other integers if a constant is clamped to the range of 32 bits."""
 ON_QUANTIZED = (*QuantizedElementwise.op_types, *QuantizedChoice.op_types)
 
 
@@ -30,7 +30,7 @@ def _saturates(node: ir.Node, _: int) -> bool:
 
 
 def _has_no_opposite(node: ir.Node, _: int) -> bool:
-    """Whether the least integer of 8 bits may be negated, which is itself."""
+    """Whether the least signed integer of 8 bits may be negated; in 8 bits its negative is itself."""
     value = node.inputs[0]
     return value is not None and value.dtype == ir.DataType.INT8
 
@@ -55,9 +55,9 @@ def _is_narrow(node: ir.Node, _: int = 0) -> bool:
 
 
 def _reaches_beyond_32_bits(node: ir.Node, _: int) -> bool:
-    """Whether a constant leaves the range of 32 bits with a sign; the ends of 64 bits stand for infinity.
+    """Whether a constant leaves the range of signed 32-bit integers; the ends of 64 bits stand for infinity.
 
-    Of a limit counts what lies on the side where it decides.
+    For Max and Min only constants on the side where they decide count.
     """
     numbers = [constant_input(node, place) for place in range(len(node.inputs))]
     below, above = node.op_type != "Max", node.op_type != "Min"

@@ -35,9 +35,9 @@ def _gathers_nothing(node: ir.Node, _: int) -> bool:
 
 
 def _gathers_of_a_part(node: ir.Node, _: int) -> bool:
-    """Whether indices may be fewer than the data along another axis than their own: open sizes are not the same.
+    """Whether indices may be fewer than the data along an axis other than ``axis``: open sizes that are not the same.
 
-    Names that the model's inputs do not have come of shape inference, and may mean the same size.
+    Names of sizes that the model's inputs do not have come from shape inference, and may mean the same size.
     """
     data, indices = ([] if value is None or value.shape is None else list(value.shape) for value in node.inputs[:2])
     if not data or len(data) != len(indices):
@@ -68,7 +68,7 @@ def _splits_an_open_size(node: ir.Node, opset: int) -> bool:
 
 
 def _gives_a_mask(node: ir.Node, opset: int) -> bool:
-    """Whether the mask of a dropout is read that earlier versions leave zero."""
+    """Whether the mask of a dropout is read in an earlier version of Dropout, where the mask is zero."""
     read = len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output())
     return opset < MASK_KEEPS and bool(read)
 

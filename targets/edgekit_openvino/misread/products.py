@@ -9,7 +9,7 @@ from edgekit.rewrites.quantized_operators import MICROSOFT
 from edgekit_openvino.misread.conditions import rank_of
 
 SEVERAL = 2
-"""So many axes, or factors, are several."""
+"""The least number of axes, or of factors, that counts as several."""
 
 
 def _multiplies_along_unnamed_axes(node: ir.Node, _: int) -> bool:
@@ -44,9 +44,9 @@ def _rows_come_first(node: ir.Node, _: int) -> bool:
 
 
 def _multiplies_with_several(node: ir.Node, _: int) -> bool:
-    """Whether the second operand are several constant matrices [n, k, m], and the first has open sizes and n may be 1.
+    """Whether the second operand is n > 1 constant matrices [n, k, m], and the first has open sizes and no batch of n.
 
-    Its fully connected layer then counts on the batch of the first operand alone; with four dimensions it does not.
+    OpenVINO's fully connected layer then uses the batch of the first operand alone; with four dimensions it does not.
     """
     x, weights = node.inputs
     rank = rank_of(x)

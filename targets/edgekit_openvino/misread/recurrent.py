@@ -10,9 +10,9 @@ from edgekit.operators.departures import Departure, static_sizes
 from edgekit_openvino.misread.conditions import is_set
 
 ACTIVATIONS = ("relu", "sigmoid", "tanh")
-"""Of recurrent layers, in small letters."""
+"""The activations of OpenVINO's recurrent layers, in lower case."""
 _KEEPING = ("Cast", "Expand", "Identity", "Reshape", "Squeeze", "Tile", "Unsqueeze")
-"""Operators whose elements are all ones of their first input."""
+"""Operators all of whose output elements are elements of their first input."""
 
 
 def _has_batch_first(node: ir.Node, _: int) -> bool:
@@ -42,7 +42,7 @@ def _has_lengths_of_open_sizes(node: ir.Node, _: int) -> bool:
 
 
 def _is_the_number_of_steps(lengths: ir.Value | None, sequences: ir.Value | None) -> bool:
-    """Whether all elements are the size of the first axis, which some exporters write for each sequence."""
+    """Whether all lengths are the size of the sequences' first axis, which some exporters write for each sequence."""
     if lengths is None or sequences is None:
         return False
     size = size_of(lengths)

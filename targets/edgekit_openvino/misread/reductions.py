@@ -13,17 +13,17 @@ from edgekit_openvino.misread.conditions import always, rank_of
 AXES_FORGOTTEN = range(13, 18)
 """Opsets in which two reductions have their axes as an attribute, and OpenVINO looks for an input."""
 SEVERAL_AXES = range(11, 13)
-"""Opsets in which Softmax is over all axes from one on, and OpenVINO takes that one alone."""
+"""Opsets in which Softmax is over all axes from its attribute ``axis`` on, and OpenVINO takes that axis alone."""
 
 
 def _may_reduce_no_axis(node: ir.Node, _: int) -> bool:
-    """Whether a reduction without axes leaves all of them, so that only what it does to each element is left."""
+    """Whether a reduction may have no axes and then reduces none, so that it only transforms each element."""
     axes = constant_input(node, 1) if has_input(node, 1) else np.zeros(0)
     return node.attributes.get_int("noop_with_empty_axes", 0) == 1 and (axes is None or not axes.size)
 
 
 def _spans_several_axes(node: ir.Node, opset: int) -> bool:
-    """Whether a softmax is over all axes from one on that is not the last, as it is below opset 13."""
+    """Whether a softmax is over several axes: all from ``axis`` on, where that is not the last, as below opset 13."""
     axis, rank = node.attributes.get_int("axis", 1), rank_of(node.inputs[0])
     return opset in SEVERAL_AXES and axis != -1 and (rank is None or axis % rank != rank - 1)
 

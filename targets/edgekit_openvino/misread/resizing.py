@@ -11,7 +11,7 @@ from edgekit_openvino.misread.conditions import is_set
 
 
 def _repeats_by_the_rounded_size(node: ir.Node, _: int) -> bool:
-    """Whether nearest elements are asked for by factors that give no whole sizes, or may give none."""
+    """Whether nearest elements are taken by factors that do not give whole sizes, or may not."""
     factors, shape = constant_input(node, 1), node.inputs[0].shape if node.inputs[0] is not None else None
     if node.attributes.get_string("mode", "nearest") != "nearest":
         return False
@@ -32,7 +32,7 @@ def _aligns_corners_by_broken_scales(node: ir.Node, _: int) -> bool:
 
 
 def _takes_elements_beside_corners(node: ir.Node, _: int) -> bool:
-    """Whether the nearest element is sought from the corners; the scale is rounded before it is multiplied with."""
+    """Whether nearest elements are taken with aligned corners; OpenVINO rounds the scale before it multiplies by it."""
     attributes = node.attributes
     aligned = attributes.get_string("coordinate_transformation_mode", "half_pixel") == "align_corners"
     return aligned and attributes.get_string("mode", "nearest") == "nearest"

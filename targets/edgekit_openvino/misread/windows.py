@@ -9,7 +9,7 @@ from edgekit.operators.departures import Departure, equal_channels, static_sizes
 from edgekit_openvino.misread.conditions import mode_is
 
 LANES = 16
-"""Channels that its kernel for averages takes at a time on AVX-512, and 8 on AVX2."""
+"""Channels that the plugin's kernel for averages computes at a time on AVX-512; on AVX2 it computes 8."""
 KEEPS_ELEMENTS = frozenset(
     {"Clip", "Concat", "Identity", "MaxPool", "Relu", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 )
@@ -25,9 +25,9 @@ def _rounds_sizes_up(node: ir.Node, _: int) -> bool:
 
 
 def _counts_other_padding(node: ir.Node, _: int) -> bool:
-    """Whether padding counts in an average, and sizes are rounded up, or what is padded is quantized around a number.
+    """Whether padding counts in an average, and a last window reaches beyond it, or a quantized tensor is padded.
 
-    The plugin divides by elements that are not there, and in integers it pads with 0 and not with the zero point.
+    The plugin counts elements that do not exist, and in integers it pads with 0 instead of the zero point.
     """
     pads = node.attributes.get_ints("pads", ())
     if node.attributes.get_int("count_include_pad", 0) != 1 or not any(pads):
@@ -56,8 +56,8 @@ def _last_windows(node: ir.Node) -> tuple[np.ndarray, np.ndarray, np.ndarray] | 
     """Places of the last window along each axis if sizes are rounded up; None where sizes are open.
 
     Returns:
-        Where it begins, where the padding behind does, and whether the window reaches beyond that; counted from the
-        padding's beginning.
+        Where the window begins, where the padding behind begins, and whether the window reaches beyond the padding;
+        counted from the padding's beginning.
     """
     x, kernel = node.inputs[0], np.array(node.attributes["kernel_shape"].as_ints())
     sizes = [] if x is None or x.shape is None else list(x.shape)[2:]
@@ -72,7 +72,7 @@ def _last_windows(node: ir.Node) -> tuple[np.ndarray, np.ndarray, np.ndarray] | 
 
 
 def _is_quantized(value: ir.Value | None) -> bool:
-    """Whether a tensor, or one that it has its elements of, was quantized."""
+    """Whether a tensor, or one that its elements come from, was quantized."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -85,7 +85,7 @@ def _is_quantized(value: ir.Value | None) -> bool:
 
 
 def _pads_an_output_shape_behind(node: ir.Node, _: int) -> bool:
-    """Whether an output shape is given, and what is padded more stands behind."""
+    """Whether an output shape is given, and the larger part of the padding is at the end."""
     return "output_shape" in node.attributes and node.attributes.get_string("auto_pad", "NOTSET") == "SAME_UPPER"
 
 
@@ -95,13 +95,13 @@ def _cuts_groups_to_a_shape(node: ir.Node, _: int) -> bool:
 
 
 def _pads_where_sizes_are_open(node: ir.Node, _: int) -> bool:
-    """Whether the pads follow from a shape, and a size is open, be it the batch's alone."""
+    """Whether the pads follow from a shape, and a size is open, even if only the batch's."""
     is_same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
     return (is_same or "output_shape" in node.attributes) and static_sizes(node.inputs[0]) is None
 
 
 def _averages_equal_channels(node: ir.Node, _: int) -> bool:
-    """Whether channels of the same numbers are averaged, some of them behind the last whole vector of its kernel."""
+    """Whether equal channels are averaged whose number is no multiple of :data:`LANES`, the kernel's vector length."""
     return equal_channels(node.inputs[0]) % LANES > 0
 
 

@@ -26,7 +26,7 @@ def fuse_hard_sigmoids(network: Any) -> int:
         network: An ``openvino.Model``.
 
     Returns:
-        How many HardSigmoids are written otherwise.
+        The number of HardSigmoids that were replaced.
     """
     from openvino import opset5
 
@@ -60,7 +60,7 @@ def _is_of_a_sixth(operation: Any) -> bool:
 
 
 def _is_product_of(operation: Any, data: Any, gate: Any) -> bool:
-    """Whether it multiplies the two, and nothing of another shape."""
+    """Whether an operation is the product of exactly ``data`` and ``gate``."""
     if operation.get_type_name() != "Multiply":
         return False
     first, second = operation.input_value(0), operation.input_value(1)

@@ -1,8 +1,8 @@
 """Products of 8-bit integers (MatMulInteger), whose weights the CPU plugin would widen to four bytes each.
 
-The frontend makes a product of int32 of MatMulInteger. The plugin computes it in float32, with weights that it has
-widened: a product of few rows waits for its weights to be read. Between a scale and a product of floats it keeps them
-in 8 bits as they are loaded, and widens them as it multiplies.
+The frontend converts MatMulInteger to a product of int32. The plugin computes it in float32, with weights that it has
+widened: a product of few rows waits for its weights to be read. Weights with a scale, in a product of floats, the
+plugin keeps in 8 bits in memory, and widens them as it multiplies.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from edgekit_openvino.networks import operations_of
 
 STORED = ("i8", "u8")
 SCALE = np.float32(2.0**-7)
-"""What weights are multiplied with, and sums divided by: the plugin looks for a scale, and a power of two is exact."""
+"""Weights are multiplied, and sums divided, by this: the plugin looks for a scale, and a power of two is exact."""
 
 
 def keep_weights_of_integer_products(network: Any) -> list[str]:
-    """Makes products of floats of those of int32 whose weights are constants of 8 bits, in place.
+    """Turns products of int32 whose weights are constants of 8 bits into products of floats, in place.
 
-    Sums are those that the plugin computes anyway: it has no product of int32.
+    The sums are those that the plugin computes anyway, since it has no product of int32.
 
     Args:
         network: The ``openvino.Model``.
@@ -38,7 +38,7 @@ def keep_weights_of_integer_products(network: Any) -> list[str]:
 
 
 def _multiplied_in_floats(product: Any) -> bool:
-    """Puts a product of floats in the place of one of int32; False where its weights are no constants of 8 bits."""
+    """Replaces a product of int32 by one of floats; returns False if the weights are not constants of 8 bits."""
     from openvino import opset13
 
     stored, zero_point = _integers(product.input_value(1))
@@ -65,7 +65,7 @@ def _multiplied_in_floats(product: Any) -> bool:
 
 
 def _integers(factor: Any) -> tuple[Any, Any]:
-    """A factor of a product of int32 before it was widened, and the zero point that was taken from it, or None."""
+    """Returns a factor of a product of int32 before it was widened, and the zero point subtracted from it, or None."""
     node = factor.get_node()
     if node.get_type_name() != "Subtract":
         return _narrow(factor), None
@@ -93,7 +93,7 @@ def _as_floats(integers: Any, zero_point: Any) -> Any:
 
 
 def _replace(node: Any, by: Any) -> None:
-    """Lets what reads a node read another one, whose output has the names of the first."""
+    """Redirects readers of a node to another node, whose output also gets the names of the first."""
     by.output(0).get_tensor().add_names(node.output(0).get_names())
     for port in node.output(0).get_target_inputs():
         port.replace_source_output(by.output(0))

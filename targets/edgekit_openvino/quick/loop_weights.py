@@ -9,17 +9,17 @@ from edgekit_openvino.loadable.stored_weights import WIDENING
 from edgekit_openvino.networks import LOOPS, networks_in
 
 LARGE = 2**17
-"""From how many numbers on a matrix product in a body is faster with integers than with the floats that they stand for:
+"""Elements of weights from which on a matrix product in a body is faster with the integers than with their floats:
 one row times 256 x 768 takes 0.6 of the time, 128 x 384 the same time, and 32 x 96 takes 1.25 times as long."""
 
 
 def widen_ahead_of_loops(network: Any) -> None:
-    """Move what makes floats of stored weights out of the bodies of loops, in place.
+    """Move the widening of stored weights to floats out of the bodies of loops, in place.
 
-    OpenVINO's CPU plugin (2026.4) folds it, or does it once, in the main graph; in a body it does it in every round: an
-    LSTM with peepholes takes 1.4 times as long with weights in 8 bits. Bodies that quantize activations are left as
-    they are: integers are multiplied there. So are large matrices with a scale an output, which products read as
-    integers.
+    In the main graph OpenVINO's CPU plugin (2026.4) folds the widening, or does it once; in a body it does it in every
+    round: an LSTM with peepholes takes 1.4 times as long with weights in 8 bits. Bodies that quantize activations are
+    left unchanged, since integers are multiplied there. So are large matrices with one scale per output, which products
+    read as integers.
 
     Args:
         network: The ``openvino.Model``.
@@ -37,7 +37,7 @@ def widen_ahead_of_loops(network: Any) -> None:
 
 
 def _move_out(operation: Any, loop: Any, body: Any) -> None:
-    """Give a body what an operation on constants computes as an input that is the same in all rounds."""
+    """Give a body the result of an operation on constants as an input that is the same in all rounds."""
     from openvino import opset13
 
     given = opset13.parameter(operation.output(0).get_shape(), operation.get_output_element_type(0))
@@ -46,12 +46,12 @@ def _move_out(operation: Any, loop: Any, body: Any) -> None:
         reader.replace_source_output(given.output(0))
     body.add_parameters([given])
     loop.set_invariant_input(given, operation.output(0))
-    # a replaced input, unlike a new one, lets the network that the loop is in find its operations anew
+    # replacing an input, unlike adding one, makes the network that the loop is in look up its operations again
     loop.input(loop.get_input_size() - 1).replace_source_output(operation.output(0))
 
 
 def _is_read_as_integers(operation: Any) -> bool:
-    """Whether it makes floats of a large matrix in 8 bits, for matrix products alone."""
+    """Whether an operation widens a large matrix of 8 bits that only matrix products read."""
     if operation.get_type_name() != "Multiply" or operation.input_value(0).get_node().get_type_name() != "Convert":
         return False
     shape = operation.output(0).get_shape()

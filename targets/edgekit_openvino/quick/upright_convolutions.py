@@ -1,8 +1,8 @@
-"""Convolutions along the height of tensors of width 1: along their width they take half the time and less.
+"""Convolutions along the height of tensors of width 1: along the width they take at most half the time.
 
-OpenVINO's CPU plugin (2026.4) blocks a convolution over its output's width, of which there is one then. Where it goes
-in steps of one it finds a way; in larger ones it takes twice as long (3 numbers in steps of 2), and 8 times for the
-first layer of CREPE, 512 numbers in steps of 4. Both forms give the same numbers.
+OpenVINO's CPU plugin (2026.4) blocks a convolution over its output's width, which is 1 then. With a stride of 1 it
+finds a way around this; with larger strides it takes twice as long (a kernel of 3, a stride of 2), and 8 times as
+long for the first layer of CREPE (a kernel of 512, a stride of 4). Both forms give the same numbers.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _AXES = 4
 
 
 def lay_down_convolutions(network: Any) -> int:
-    """Exchanges height and width of such convolutions and back behind them, in place; values keep names and shapes.
+    """Swaps height and width of upright convolutions, and back behind them, in place; values keep names and shapes.
 
-    Those that multiply integers are left as they are: the plugin finds them by what stands right ahead of them.
+    Those that multiply integers stay unchanged: the plugin recognizes them by the operation directly ahead of them.
 
     Args:
         network: The ``openvino.Model``.
 
     Returns:
-        How many there were.
+        The number of convolutions that were changed.
     """
     upright = [convolution for convolution in operations_of(network, "Convolution") if _is_upright(convolution)]
     for convolution in upright:
@@ -37,7 +37,7 @@ def lay_down_convolutions(network: Any) -> int:
 
 
 def _is_upright(convolution: Any) -> bool:
-    """Whether it goes in steps of two or more along the height of a tensor of width 1, and computes in floats."""
+    """Whether it has a stride of 2 or more along the height of a tensor of width 1, and computes in floats."""
     data, weights = convolution.input_value(0), convolution.input_value(1)
     sizes = data.get_partial_shape()
     if not sizes.rank.is_static or len(sizes) != _AXES or sizes[3] != 1 or weights.get_partial_shape().is_dynamic:
@@ -54,7 +54,7 @@ def _is_upright(convolution: Any) -> bool:
 
 
 def _is_of_integers(value: Any) -> bool:
-    """Whether integers stand for the numbers, scaled or not."""
+    """Whether a value comes from a Convert or a FakeQuantize, scaled or not."""
     operation = value.get_node()
     while operation.get_type_name() in ("Multiply", "Subtract"):
         operation = operation.input_value(0).get_node()
