@@ -38,7 +38,7 @@ HELD = {
     "BRANCH_GT": [FALSE, FALSE, TRUE],
     "BRANCH_EQ": [FALSE, TRUE, FALSE],
 }
-"""The leaves of the numbers."""
+"""By mode the leaves that the numbers in :data:`FEATURE` reach, except the missing one."""
 
 
 def model(node: onnx.NodeProto, kind: int, rows: int, columns: int, ml: int = 3) -> onnx.ModelProto:

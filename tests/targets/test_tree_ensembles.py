@@ -36,7 +36,7 @@ def nodes_of(tree: int, thresholds: np.ndarray) -> dict[str, list[Any]]:
 
 @pytest.fixture
 def thresholds() -> np.ndarray:
-    """Large and small ones, of which float16 makes others."""
+    """Large and small thresholds that float16 changes."""
     rng = np.random.default_rng(3)
     return (rng.standard_normal(500) * np.resize([1, 3000, 1e-3], 500)).astype(np.float32)
 
@@ -121,7 +121,7 @@ def test_a_target_that_no_leaf_has_a_weight_for(
 
 
 def test_a_sum_of_single_trees(tmp_path: Path, thresholds: np.ndarray, x: np.ndarray) -> None:
-    """A device that lacks trees gets them together: some twenty nodes in place of twenty for each."""
+    """A device that lacks trees gets all trees in one set of nodes: some twenty nodes in place of twenty per tree."""
     made = []
     for tree in range(TREES):
         leaves = list(range(INNER, NODES))

@@ -1,4 +1,4 @@
-"""What integers that were calibrated on few samples keep of outputs for others."""
+"""How accurate models that were calibrated on few samples are on other samples."""
 
 from __future__ import annotations
 

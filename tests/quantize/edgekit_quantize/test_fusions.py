@@ -124,7 +124,7 @@ def _compiled(model: ir.Model, folder: Path) -> Counter[tuple[str, str]]:
 
 
 def _fused_layers(model: ir.Model, folder: Path) -> list[str]:
-    """The layers of the model that each node computes which OpenVINO executes."""
+    """For each node that OpenVINO executes, the layers of the model that it computes."""
     return [info["originalLayersNames"].astype(str) for info in _executed(model, folder)]
 
 

@@ -204,7 +204,7 @@ def test_few_samples_are_told_in_the_record(cnn: Model) -> None:
 
 
 class _Alike(Drawn):
-    """The same numbers in every sample."""
+    """Samples that all hold the same numbers."""
 
     def __iter__(self) -> Iterator[Sample]:
         first = next(super().__iter__())
@@ -224,7 +224,7 @@ def test_a_range_that_may_be_too_narrow_is_told_where_the_model_has_ranges(
 
 
 class _WithOne(Drawn):
-    """Those of :class:`Drawn`, and one that reaches a thousand times as far."""
+    """The samples of :class:`Drawn`, and one whose numbers are a thousand times as large."""
 
     def __iter__(self) -> Iterator[Sample]:
         for sample in super().__iter__():
@@ -433,7 +433,7 @@ def test_candidates_are_timed_beside_the_float_model_in_the_form_that_ships(
     PostTrainingQuantizer().quantize(asked)
 
     in_float = [operators for operators in opened if "QuantizeLinear" not in operators]
-    assert len(in_float) == 1  # what showed that no answer changes is what is timed
+    assert len(in_float) == 1  # the file that showed that no answer changes is the one that is timed
     assert all("HardSwish" in operators for operators in in_float)
     assert not any("HardSigmoid" in operators for operators in in_float)
 

@@ -1,4 +1,4 @@
-"""Integers for Qualcomm's NPU, by what its compiler takes of them."""
+"""Integers for Qualcomm's NPU, judged by what its compiler accepts."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_matrix_that_is_no_whole_number_of_blocks_gets_what_the_target_takes(
 
 
 SHARES = {"int8-weights": 0.32, "int8-dynamic": 0.32, "int4-weights": 0.23, "float16": 0.53}
-"""What is left of the weights' bytes: 8, 4 and 16 of 32 bits, and scales; the int4 scheme gives convolutions 8 bits."""
+"""The share of the weights' bytes that is left: 8, 4 and 16 of 32 bits, and scales; int4 gives convolutions 8 bits."""
 
 
 @pytest.mark.parametrize(("profile", "scheme"), [pair for pair in TAKEN if pair[0] in {"onnxruntime", "intel-cpu"}])
@@ -171,7 +171,7 @@ class Drawn:
 def test_a_bias_does_not_keep_the_runtime_from_multiplying_in_blocks(
     parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], tmp_path: Path, batch: int, smallest: bool
 ) -> None:
-    """ONNX Runtime makes a Gemm of a product and what is added to it, and floats of a Gemm's matrix in every run."""
+    """ONNX Runtime fuses a product and its bias into a Gemm, whose matrix it converts to floats in every run."""
     import onnxruntime
 
     rng = np.random.default_rng(5)

@@ -127,7 +127,7 @@ def test_a_grid_is_higher_than_wide(mode: str, padding: str, tmp_path: Path) -> 
 
 
 def agree(model: onnx.ModelProto, folder: Path, **given: np.ndarray) -> None:
-    """Asserts that Apple's runtime computes what ONNX Runtime does, of numbers where none are given."""
+    """Asserts that Apple's runtime computes what ONNX Runtime does, on random numbers where none are given."""
     inputs = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in model.graph.input}
     feeds = {name: RANDOM.standard_normal(shape).astype(np.float32) for name, shape in inputs.items()} | given
     package = edgekit_coreai.convert(model, folder / "model.aimodel", precision="float32")

@@ -34,7 +34,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def samples(tmp_path: Path) -> Path:
-    """One number of each, always another, is 300 times as large as the others: 8 bits hold it and no other."""
+    """In each sample another number is 300 times as large as the others: with 8 bits the others are lost."""
     folder = tmp_path / "samples"
     folder.mkdir()
     rng = np.random.default_rng(4)

@@ -30,7 +30,7 @@ CHECK = Path(__file__).parents[3] / "targets/edgekit_coreml/assets/check.py"
 def test_pictures_are_those_that_the_golden_data_were_made_from(
     shape: str, color: str, mean: tuple[float, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = Path(edgekit.__file__).parent / "device_check"  # what is in it lies beside the check in a bundle
+    folder = Path(edgekit.__file__).parent / "device_check"  # in a bundle its files lie next to the check
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
     as_picture = runpy.run_path(str(CHECK), run_name="check")["as_picture"]

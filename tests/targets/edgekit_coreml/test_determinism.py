@@ -34,7 +34,7 @@ def package_of(folder: Path, case: tuple[str, str, str]) -> Path:
 
 
 def convert(cases: list[tuple[str, str, str]], sources: dict[str, Path], folder: Path, hash_seed: int) -> None:
-    """Converts one after another, in a process of its own."""
+    """Converts the models one after another in a separate process."""
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "OMP_NUM_THREADS": "1"}
     orders = [(str(sources[case[0]]), str(package_of(folder, case)), *case[1:]) for case in cases]
     command = [sys.executable, "-c", CONVERT, json.dumps(orders)]

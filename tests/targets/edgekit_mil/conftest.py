@@ -116,7 +116,7 @@ def agrees(tmp_path: Path) -> Callable[..., None]:
     """Asserts that a node converted computes what an independent implementation does; see ``lower``.
 
     ``against`` is ``onnxruntime`` (default) or ``reference``, onnx's own implementation; further keywords are
-    attributes, but for the tolerances ``rtol`` and ``atol``; ``named`` are attributes of the same names as parameters.
+    attributes, except the tolerances ``rtol`` and ``atol``; ``named`` holds attributes that are named like parameters.
     """
 
     def check(

@@ -1,4 +1,4 @@
-"""What programs that choose boxes are compared by while precisions are tried."""
+"""The values by which programs that choose boxes are compared while precisions are tried."""
 
 from __future__ import annotations
 

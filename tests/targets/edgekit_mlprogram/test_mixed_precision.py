@@ -233,7 +233,7 @@ def test_examples_decide_where_there_are_any(tmp_path: Path) -> None:
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str] | None]:
-    """What stays in float32 in each program that is written, None where none is named; nothing was chosen before."""
+    """What stays in float32 in each program that is written (None where none is named), with no earlier choices."""
     found: list[frozenset[str] | None] = []
     write = conversion_module._write
 
@@ -323,7 +323,7 @@ unlike (float[1, 512] x) => (float[1, 1] y) <float[1] offset = {-0.25}, float[1]
     y = Exp(scaled)
 }
 """
-"""Of numbers whose mean is 0, y is 1; of those from 0 to 1 it is about exp(12), which float16 does not hold."""
+"""For numbers whose mean is 0, y is 1; for numbers from 0 to 1 it is about exp(12), which float16 does not hold."""
 
 
 def test_inputs_of_several_kinds_decide(tmp_path: Path) -> None:
@@ -393,7 +393,7 @@ def test_sizes_that_were_kept_on_fewer_examples_alone_are_not_looked_for_again(
 
 
 def test_noise_is_held_against_the_quietest_outputs() -> None:
-    """A sum that may come to nothing: its noise is what it is, so the quiet inputs tell how much of it can be borne."""
+    """A sum that may cancel to nothing, while its noise stays: the quiet inputs decide how much noise is acceptable."""
 
     class Sum:
         def __init__(self, noise: float) -> None:

@@ -13,7 +13,7 @@ from edgekit.errors import InputError, UnsupportedOpsError
 
 
 def parsed(body: str, opset: int = 18) -> onnx.ModelProto:
-    """A model in onnx's textual form."""
+    """Returns the model of a text in ONNX's textual syntax."""
     return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}, "my.domain" : 1]>\n{body}')
 
 

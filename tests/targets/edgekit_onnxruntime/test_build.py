@@ -17,7 +17,7 @@ TARGET = ONNXRuntimeTarget()
 
 
 def many_operators() -> onnx.ModelProto:
-    """Operators enough for a table of them to come out in another order each time."""
+    """A model with so many operators that ONNX Runtime writes its table of them in another order each time."""
     return onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["" : 18]> g (float[2, 8] x) => (float[8, 2] y, int64[2] k)'
         " <float[8, 8] w = {" + ", ".join(map(str, range(64))) + "}> {\n"

@@ -268,7 +268,7 @@ needs_qnn = pytest.mark.skipif(not qnn.is_installed(), reason="onnxruntime-qnn i
 
 @needs_qnn
 def test_the_npus_compiler_takes_a_convolution_in_its_own_layout() -> None:
-    """ONNX Runtime gives it another form there, without a name."""
+    """ONNX Runtime gives the convolution another form for the NPU, without a name."""
     found = verdicts(CONVOLUTION, "android-qnn")
     assert [(verdict.support, verdict.evidence, verdict.unit) for verdict in found] == [
         (Support.SUPPORTED, Evidence.COMPILED, "NPU"),
@@ -330,7 +330,7 @@ def test_a_provider_that_can_be_had_here_is_asked_before_its_table(
 
 @needs_qnn
 def test_a_compiler_that_fails_leaves_all_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ONNX Runtime goes on without it, and puts every node on the CPU."""
+    """ONNX Runtime goes on without the compiler, and puts every node on the CPU."""
     device = replace(check.devices()["android-qnn"], simulator={"backend_path": "/no/such/library.so"})
     monkeypatch.setattr(check, "devices", lambda: {"android-qnn": device})
     found = verdicts(PLAIN, "android-qnn")
@@ -339,7 +339,7 @@ def test_a_compiler_that_fails_leaves_all_unknown(monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_is_known_of_nodes_for_which_a_compiler_gives_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not asked for parts of the model then, each of which may take as long."""
+    """The compiler is then not asked about parts of the model, each of which may take as long."""
     asked = []
 
     def silent(model: Model, *_: object) -> Assignment:

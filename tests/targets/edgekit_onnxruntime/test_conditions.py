@@ -13,7 +13,7 @@ ANY_SHAPE = Table("a page", "1", "2026-01-02", fixed_shapes=False, operators={})
 
 
 def unmet(body: str, operator: Operator, opset: int = 17) -> list[Unmet]:
-    """What the last node of a graph fails."""
+    """Returns the conditions that the last node of a graph fails."""
     proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> g {body}')
     *_, node = infer_shapes(Model(ir.from_proto(proto))).graph
     return list(unmet_conditions(node, operator, ANY_SHAPE, opset))

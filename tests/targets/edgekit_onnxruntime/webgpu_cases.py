@@ -73,7 +73,7 @@ RIGHT = {
         ' { y = Resize<mode = "linear">(x, "", s) }'
     ),
 }
-"""Models like them that are computed right."""
+"""Models similar to those in :data:`WRONG` that are computed right."""
 
 STOPPING = {
     "Indices": (
@@ -94,4 +94,4 @@ STOPPING = {
         "has no kernel for float64, int16 and uint16",
     ),
 }
-"""Models at which it stops, each with what is said of the node."""
+"""Models at which the provider stops, each with the reason that is given for the node."""

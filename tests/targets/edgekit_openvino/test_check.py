@@ -108,7 +108,7 @@ def test_a_node_that_keeps_the_plugin_from_compiling_is_named() -> None:
 
 
 def test_the_branches_of_a_refused_node_are_told_apart() -> None:
-    """An open size decides: the plugin takes no node behind it, either."""
+    """An open size decides which branch is taken: the plugin takes no node behind it, either."""
     body = """(float[N, 3] x) => (float y) <int64 one = {1}, int64 zero = {0}, int64[1] first = {0}> {
         s = Shape (x) d = Gather (s, zero) c = Equal (d, one)
         [fork] h = If (c) <

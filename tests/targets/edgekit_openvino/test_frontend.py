@@ -121,7 +121,7 @@ def test_a_graph_that_contradicts_itself_is_told_as_such() -> None:
 
 
 def refused(body: str, opset: int, **initializers: np.ndarray) -> list[str]:
-    """The nodes for which a model is refused."""
+    """Returns the nodes because of which a model is refused."""
     proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]> g {body}')
     proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in initializers.items())
     with pytest.raises(UnsupportedOpsError) as caught:

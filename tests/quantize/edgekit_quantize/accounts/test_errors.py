@@ -22,7 +22,7 @@ g (float[8, 4] x) => (float[8, 3] y) { y = MatMul(x, w) }"""
 def test_errors_are_those_of_the_layer_s_output_but_for_their_mean(
     parse: Callable[..., ir.Model], rng: np.random.Generator
 ) -> None:
-    """The mean of the weights' error moves into the bias, so that of inputs about 5 their deviation counts."""
+    """The mean of the weights' error moves into the bias, so that for inputs about 5 only their deviation counts."""
     weights = rng.normal(size=(4, 3)).astype(np.float32)
     rows = rng.normal(5, [0.1, 0.2, 0.3, 0.4], (4000, 4)).astype(np.float32)
     model = parse(TEXT.replace("float[8", "float[N"), w=weights)

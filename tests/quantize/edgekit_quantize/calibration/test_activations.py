@@ -36,7 +36,7 @@ def test_of_channels_that_nobody_saw_the_largest_is_taken() -> None:
 
 
 def _told(count: int, limits: tuple[float, float], factors: list[float] | None = None) -> TensorStatistics:
-    """Of two channels, each of which reaches 2 and -1 in as many samples."""
+    """Statistics of two channels, each of which reaches 2 and -1 in the same number of samples."""
     tensor = TensorStatistics(Histogram(count), {-1: ChannelStatistics()}, limits=limits)
     tensor.smoothing = None if factors is None else Smoothing(np.array(factors, np.float32), -1)
     for _ in range(count // 2):

@@ -54,7 +54,7 @@ def test_zeros_alone_have_no_width() -> None:
 
 def test_of_large_arrays_the_extremes_stay_exact() -> None:
     numbers = np.zeros(10 * MOST_OF_ARRAY, np.float32)
-    numbers[1], numbers[3] = -7.0, 9.0  # between the places that are counted
+    numbers[1], numbers[3] = -7.0, 9.0  # between the elements that are counted
     histogram = Histogram()
     histogram.update(numbers)
 

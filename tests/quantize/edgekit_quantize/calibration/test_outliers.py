@@ -1,4 +1,4 @@
-"""Which samples are no such data as the others."""
+"""Which samples are outliers, unlike the other data."""
 
 from __future__ import annotations
 

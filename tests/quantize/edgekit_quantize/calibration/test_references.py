@@ -45,7 +45,7 @@ def _little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (50, 50, True, range(10)),  # 4,000 bytes in all
         (100, 100, False, range(0, 10, 2)),  # twice as many
-        (200, 1, True, range(0, 10, 2)),  # outputs alone have room, but of so many no more than five are read again
+        (200, 1, True, range(0, 10, 2)),  # outputs alone have room, but no more than five samples are read again
         (200, 1, False, range(0, 10, 3)),
         (1, 330, True, range(0, 10, 4)),  # reading again is no help
         (1, 600, True, range(0, 10, 4)),  # three have 7,212 bytes

@@ -64,7 +64,7 @@ def test_answers_are_in_the_order_of_the_model_s_outputs() -> None:
 
 
 def test_an_output_that_is_a_constant_is_an_answer_of_every_sample() -> None:
-    """Detectors give their anchors beside what they find; no node computes them."""
+    """Detectors give their anchors in addition to what they find; no node computes the anchors."""
     text = (
         '<ir_version: 9, opset_import: ["": 17]> g (float[1, 3] x) => (float[1, 3] y, float[2] anchors)'
         " <float[2] anchors = {5, 7}> { y = Neg(x) }"
@@ -87,7 +87,7 @@ MASKED = """<ir_version: 9, opset_import: ["": 17]> g (float[1, 2, 2] x) => (flo
 
 @pytest.mark.parametrize("text", [PADDED, MASKED], ids=["around a MaxPool", "before a Softmax"])
 def test_infinity_that_the_graph_itself_writes_is_no_surprise(text: str) -> None:
-    """That of a logarithm of 0 is one, and so is NaN."""
+    """The infinity of a logarithm of 0 is a surprise, and so is NaN."""
     model = ir.from_proto(onnx.parser.parse_model(text))
     shape = model.graph.inputs[0].shape
     assert shape is not None

@@ -1,4 +1,4 @@
-"""Multiplications and additions of constants are moved only where the ranks of what is left stay."""
+"""Multiplications and additions of constants are moved only where the ranks of the remaining values stay."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _run(
     outputs: str,
     body: str,
 ) -> int:
-    """How many Expands are left of a model that computes the same."""
+    """Prepares a model, asserts that it computes the same, and returns how many Expands are left."""
     model = parse(HEAD.format(outputs=outputs) + body)
     feeds = {
         "mask": rng.integers(0, 2, (2, 5, 1)).astype(np.float32),

@@ -1,4 +1,4 @@
-"""Stored weights rounded adaptively, where storing them is all that is done to a model."""
+"""Stored weights rounded adaptively in models that are changed by nothing but storing weights."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_choice_of_the_nearest_integers_is_kept(rng: np.random.Generator) -> N
 
 
 def _rounded(rng: np.random.Generator) -> tuple[dict[str, np.ndarray], list[tuple[int, int]], int]:
-    """What is chosen for both layers, what was told on the way, and how often the samples were read."""
+    """Returns what is chosen for both layers, what was reported meanwhile, and how often the samples were read."""
     model = _model(rng)
     calibrated = Settings(layers={"Conv": "weights", "MatMul": "weights"})
     told: list[tuple[int, int]] = []
@@ -141,7 +141,7 @@ def test_moments_of_a_layer_are_given_up_once_it_is_rounded(monkeypatch: pytest.
     held: list[int] = []
 
     class Watched(Moments):
-        """Known to the test for as long as somebody holds it."""
+        """Moments that the test knows of as long as somebody holds them."""
 
         def __init__(self, size: int) -> None:
             super().__init__(size)

@@ -93,7 +93,7 @@ def test_less_is_lost_than_by_the_nearest_integers(
 def test_a_node_that_runs_backwards_is_rounded_like_one_that_runs_forwards_over_what_is_turned_round(
     rng: np.random.Generator,
 ) -> None:
-    """The state before a step is then that of the step behind it; those of the two steps are unlike."""
+    """The state before a step is then the state of the step after it; the states of the two steps differ."""
     forwards = _recurrent("LSTM", 2, "", 1, rng)
     proto = Model(forwards).proto()
     proto.graph.node[0].attribute.append(onnx.helper.make_attribute("direction", "reverse"))

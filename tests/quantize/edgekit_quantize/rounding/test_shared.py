@@ -84,7 +84,7 @@ def test_a_layer_is_rounded_once_whichever_others_are_in_float(parse: Parse, rng
 
 
 def test_settings_that_are_gone_are_not_taken_for_others(parse: Parse, rng: np.random.Generator) -> None:
-    """Python gives the identity of an object that is gone to one that comes."""
+    """Python may give the identity of a deleted object to a new object."""
     model, tensors = made(parse, rng)
     rounding = SharedRounding(model, tensors, samples, lambda done, total: None)
     for mode, names in (("input", {"first", "second"}), ("weights", {"first, stored", "second, stored"})) * 2:

@@ -76,7 +76,7 @@ class Unsteady(Slow):
 
 @dataclass
 class CostsAsTold:
-    """What layers cost, as a test tells."""
+    """The costs of layers, as a test sets them."""
 
     of_integers: Mapping[str, LayerNoise]
     of_stored: StoredCosts
@@ -89,7 +89,7 @@ class CostsAsTold:
 
 
 class Clock:
-    """Goes on when a runner computes, and at no other time."""
+    """A clock that advances only while a runner computes."""
 
     seconds = 0.0
 

@@ -1,4 +1,4 @@
-"""What candidates lose of the outputs beside the first, on answers that are counted by hand."""
+"""What candidates lose of outputs other than the first, on answers that are counted by hand."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def faces(parse: Callable[..., ir.Model], rng: np.random.Generator) -> Model:
 
 
 def rows_of(classes: int, *, labelled: bool = False) -> list[Reference]:
-    """A thousand samples of two heads: classes that go round, and other ones that do."""
+    """A thousand samples of two heads, whose classes go round: by one from sample to sample, and by three."""
     eye = 4 * np.eye(classes, dtype=np.float32) - 1
     outputs = [{"bass": eye[n % classes][None], "root": eye[n * 3 % classes][None]} for n in range(1000)]
     return [Reference({"x": np.int64(n)}, each, n % classes if labelled else None) for n, each in enumerate(outputs)]

@@ -14,7 +14,7 @@ NOISES = {"heavy": LayerNoise(10, 99), "light": LayerNoise(30, 1), "middling": L
     [
         (1.0, [], 1.0),
         (0.5, ["light"], 0.5),
-        (0.4, ["light", "middling"], 1 / 6),  # for half of the heavy one's work
+        (0.4, ["light", "middling"], 1 / 6),  # for half of the heavy layer's work
         (0.0, ["heavy", "light", "middling"], 0.0),
     ],
 )
@@ -45,7 +45,7 @@ def test_whether_much_work_is_spared(aims: tuple[float, float], much: bool) -> N
     ("share", "in_float"),
     [
         (0.0, []),
-        (0.25, ["small"]),  # 24 are left: less than half of the 49
+        (0.25, ["small"]),  # 24 units of work are left: less than half of the 49
         (0.26, ["small", "middling"]),
         (1.0, ["small", "middling", "large"]),
     ],

@@ -33,7 +33,7 @@ from tests.quantize.edgekit_quantize.search.slow_runners import CLOCK, FLOAT_S, 
 )
 def test_of_stored_weights_those_in_front_become_float_as_many_as_can_do(error: float, counts: list[int]) -> None:
     tried: list[tuple[list[str], bool]] = []
-    layers = [f"layer {number}" for number in range(20)]  # the one of the largest error first
+    layers = [f"layer {number}" for number in range(20)]  # the layer of the largest error first
 
     outcome = chosen(
         {"near": Slow(FLOAT_S / 4, error)},
@@ -53,7 +53,7 @@ def test_weights_stay_stored_where_the_device_does_not_hold_the_budget_in_float(
 
     @dataclass
     class InHalf(Slow):
-        """Loses something with all layers in float too."""
+        """A runner that loses something even with all layers in float."""
 
         def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             self.error = of_float if len(kept[-1]) == 20 else 0.14
@@ -112,7 +112,7 @@ SPREAD = {
     "smaller": LayerNoise(18, 10),
     "smallest": LayerNoise(14, 10),
 }
-"""What a large layer adds, three small ones add for less work."""
+"""Noise of layers: three small layers add as much as one large layer, and take less work."""
 
 
 def test_the_cheapest_layers_are_tried_first_where_that_spares_much_work() -> None:
@@ -132,7 +132,7 @@ def test_one_form_that_is_computed_wrong_is_not_the_end() -> None:
 
     @dataclass
     class ByLayers(Slow):
-        """Is right with the large layer in float alone."""
+        """A runner that is right only if the large layer is in float."""
 
         def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             self.error = 0.05 if "large" in kept[-1] else 0.9 if kept[-1] else 0.14
@@ -205,7 +205,7 @@ def test_fewer_layers_go_back_where_far_less_is_lost_than_may_be(with_one: float
 
     @dataclass
     class ByLayers(Slow):
-        """Loses next to nothing with two layers in float."""
+        """A runner that loses next to nothing with two layers in float."""
 
         def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             self.error = {0: 0.14, 1: with_one if "a" in kept[-1] else 0.05}.get(len(kept[-1]), 0.02)
@@ -223,7 +223,7 @@ def test_fewer_layers_go_back_where_far_less_is_lost_than_may_be(with_one: float
 
 
 def test_what_is_open_is_closed_before_weights_are_rounded_adaptively(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both take memory: runtimes hold the weights once more."""
+    """Open runtimes and rounding both take memory: runtimes hold the weights once more."""
     steps: list[str] = []
 
     def noted(of: type, method: str) -> None:
@@ -253,7 +253,7 @@ def test_a_near_miss_whose_weights_are_rounded_adaptively_is_as_quick_as_it_was(
 
     @dataclass
     class Quicker(Slow):
-        """Takes half the time and loses nothing once its weights are rounded adaptively."""
+        """A runner that takes half the time and loses nothing once its weights are rounded adaptively."""
 
         def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             if adaptive and adaptive[-1]:
@@ -331,7 +331,7 @@ def test_layers_in_float_go_with_weights_rounded_to_nearest_where_adaptive_round
 
     @dataclass
     class Rounded(Slow):
-        """Loses more with weights rounded adaptively."""
+        """A runner that loses more if its weights are rounded adaptively."""
 
         def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             self.error = 0.19 if adaptively[-1] else 0.14
@@ -372,7 +372,7 @@ def test_of_near_misses_that_are_about_as_fast_the_nearest_is_tried_with_more_ca
 
 @dataclass
 class Decides(Slow):
-    """Takes the other one of two classes, by more or less."""
+    """A runner that chooses the other of two classes, by a larger or smaller margin."""
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         CLOCK.seconds += self.seconds

@@ -61,7 +61,7 @@ def _choices(x: np.ndarray, noise: float) -> np.ndarray:
 
 
 def _samples(noise: float) -> list[Reference]:
-    """Sixteen whose choices do not change: as a search among many candidates finds them."""
+    """Sixteen samples whose choices do not change, as a search among many candidates finds them."""
     rng = np.random.default_rng(6)
     found = (rng.normal(size=(1, WIDTH)).astype(np.float32) for _ in range(10_000))
     same = (x for x in found if np.array_equal(_choices(x, 0), _choices(x, noise)))
@@ -96,7 +96,7 @@ def test_a_loop_keeps_what_its_steps_keep_in_a_row() -> None:
 
 
 def test_a_change_counts_from_where_it_is() -> None:
-    """One of 16 samples goes another way: what it chooses behind that says nothing of the noise."""
+    """One of 16 samples goes another way: the choices that it makes after this say nothing about the noise."""
     samples = _samples(0.02)
     rng = np.random.default_rng(7)
     found = (rng.normal(size=(1, WIDTH)).astype(np.float32) for _ in range(10_000))

@@ -33,7 +33,7 @@ def weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def rounded(array: np.ndarray, low: float, high: float) -> np.ndarray:
-    """In 256 steps between the extremes, zero among them."""
+    """Numbers rounded to 256 steps between the extremes, zero among the steps."""
     low, high = min(low, 0.0), max(high, 0.0)
     scale = np.float32((high - low) / 255)
     zero = np.rint(-low / scale)
@@ -106,7 +106,7 @@ def test_parts_of_a_model_tell_what_the_whole_model_does(
     assert [*whole] == [*in_parts] == [f"n{number}" for number in range(8)]
     assert in_parts == pytest.approx(whole, rel=1e-3)
     assert min(whole.values()) > 0
-    assert executed[1] > executed[2] > executed[-1]  # behind the whole model, parts that are ever shorter
+    assert executed[1] > executed[2] > executed[-1]  # after the whole model, parts that get shorter and shorter
     assert len(executed) > output_noise.MOST_PARTS - 1
     assert told == [(number + 1, 8) for number in range(8)]
 

@@ -29,7 +29,7 @@ SAMPLES = 10
 
 @dataclass
 class WrongFrom(Slow):
-    """Decides for another class from a sample on, or ends there."""
+    """A runner that decides for another class from a given sample on, or fails there."""
 
     first: int = SAMPLES
     ends: bool = False

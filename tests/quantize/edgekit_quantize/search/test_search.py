@@ -116,7 +116,7 @@ def test_trees_are_left_in_float_as_they_have_no_weights() -> None:
 
 
 DISTURBED_ONCE, DISTURBED_LONG = 40, 170
-"""Runs at ten times the latency: more than the first timing takes, and more than all before half precision is tried."""
+"""Numbers of runs at ten times the latency: more than the first timing, and more than all until float16 is tried."""
 
 
 def test_a_near_miss_that_was_brought_into_the_budget_while_the_machine_was_busy_is_timed_again() -> None:
@@ -353,7 +353,7 @@ def test_who_waits_is_told_what_the_nearest_candidate_loses_of_another_head() ->
 
 
 class SlowOnLong(Slow):
-    """Takes half as long again on more than four numbers."""
+    """A runner that takes 1.5 times as long on more than four numbers."""
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         CLOCK.seconds += self.seconds / 2 if feeds["x"].size > 4 else 0
@@ -372,7 +372,7 @@ def test_candidates_are_timed_on_samples_of_several_sizes() -> None:
 
 
 def rescued(near: Slow) -> Callable[[Collection[str], bool], None]:
-    """What is done to a near miss as it is written: rounding its weights adaptively leaves no error."""
+    """Replaces what happens to a near miss while it is written: adaptive rounding of its weights leaves no error."""
 
     def written(keep_float: Collection[str], adaptive: bool) -> None:
         near.error = 0.0 if adaptive else near.error

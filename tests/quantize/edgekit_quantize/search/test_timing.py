@@ -9,7 +9,7 @@ from edgekit_quantize.search.timing import FEWEST_ROUNDS, ROUNDS, SETTLED_ROUNDS
 
 
 class Clock:
-    """Goes on by what calls take, and at no other time."""
+    """A clock that advances only by the time that calls take."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -36,7 +36,7 @@ def test_a_quick_run_stands_for_a_model_and_slow_ones_for_the_machine() -> None:
 
 
 def _turns(clock: Clock) -> list[str]:
-    """Whose turn it was, without the runs before anything counts."""
+    """Returns which model ran in each turn, without the warm-up runs."""
     assert clock.begun[:2] == ["a", "b"]
     return [name for name, before in zip(clock.begun[2:], clock.begun[1:], strict=False) if name != before]
 

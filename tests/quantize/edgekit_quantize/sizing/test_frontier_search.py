@@ -204,7 +204,7 @@ def test_what_does_not_hold_gives_way_to_a_larger_one(ask: Ask) -> None:
 
 
 def _built(model: Model) -> Opened:
-    """Stands for a target whose files have 1000 bytes beside the weights, as large as the graph's are."""
+    """Stands in for a target whose files have 1000 bytes besides the weights, which are as large as the graph's."""
     return Opened(SessionRunner(model.graph_model), bytes=1000 + model.weight_bytes)
 
 

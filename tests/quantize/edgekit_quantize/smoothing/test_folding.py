@@ -105,7 +105,7 @@ def test_factors_are_taken_up(parse: Parse, execute: Execute, rng: np.random.Gen
     shape = [int(size) for size in model.graph.inputs[0].shape or ()]
     feeds = {"x": rng.normal(size=shape).astype(np.float32)}
     np.testing.assert_allclose(execute(folded, feeds)[0], execute(model, feeds)[0], atol=1e-5)
-    # what holds other numbers is not called as it was
+    # a value with other numbers does not keep its name
     named = {value.name for node in folded.graph for value in node.outputs}
     assert not named & {"v", "g"} - ({"g"} if "Tile" in FOLDED[name][1] else set())
 
@@ -128,7 +128,7 @@ NETWORK = """<ir_version: 8, opset_import: ["" : 17]> net (float[1, 10] x) => (f
 def test_layers_of_one_row_compute_with_integers_on_openvino(
     parse: Parse, rng: np.random.Generator, tmp_path: Path, threads: int
 ) -> None:
-    """Multiplied by factors on their way, they are wrong on one thread."""
+    """If their inputs were multiplied by factors in between, OpenVINO would compute them wrong on one thread."""
     import openvino
 
     sizes = [(32, 10), (16, 32), (1, 16)]

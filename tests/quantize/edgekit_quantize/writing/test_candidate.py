@@ -24,7 +24,7 @@ def test_the_mean_error_of_stored_weights_is_taken_off_where_another_layer_has_i
 ) -> None:
     weights = {name: rng.normal(size=(40, 30)).astype(np.float32) for name in "vw"}
     model = parse(TEXT, **weights, b=np.zeros(30, np.float32))
-    data = {"x": rng.uniform(1, 3, (1, 40)).astype(np.float32)}  # of one sample the mean is all there is
+    data = {"x": rng.uniform(1, 3, (1, 40)).astype(np.float32)}  # with one sample there is nothing but the mean
     smoothing = {"x": Smoothing(np.geomspace(0.1, 10, 40).astype(np.float32), -1)}
     tensors = calibrate(model, {"x": [-1]}, [(data, None)], 1, None, smoothing).tensors
 

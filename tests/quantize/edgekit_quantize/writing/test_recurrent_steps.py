@@ -24,7 +24,7 @@ Parse = Callable[..., ir.Model]
 
 
 def layer(parse: Parse, rng: np.random.Generator, kind: str, direction: str, attributes: str = "") -> ir.Model:
-    """A recurrent layer that reads its first states, and gives all and the last ones."""
+    """A recurrent layer that reads initial states, and gives all states as well as the last ones."""
     ways, rows = DIRECTIONS[direction], GATES[kind] * SIZE
     state = f"float[{ways}, {BATCH}, {SIZE}]"
     cell = kind == "LSTM"

@@ -33,10 +33,10 @@ class Swift:
     """Swift's commands: the system's, or those below :data:`ROOT`."""
 
     scratch: Path
-    """A folder that they see."""
+    """A folder that Swift's commands see."""
     prefix: Sequence[str]
     programs: str
-    """Where they are, as PATH has it."""
+    """The value of PATH with which Swift's commands are found."""
 
     stubs = HERE / "package" / "Stubs"
     sample_apps = HERE.parents[3] / "sample_apps"

@@ -178,7 +178,7 @@ def test_masks_of_quotients_and_bounds_that_float16_reaches_keep_nothing_in_floa
 
 @pytest.mark.parametrize("constant", [1e-6, np.array([1e-9, 1, 1, 1])])
 def test_constants_that_float16_has_keep_nothing_in_float32(constant: float | np.ndarray) -> None:
-    """Nor does a bias of which one number is tiny."""
+    """Nor does a bias in which one number is tiny keep anything in float32."""
     with Function({"x": mb.placeholder(shape=(4,))}, ct.target.iOS18) as function:
         x = function.inputs["x"]
         function.set_outputs([mb.real_div(x=x, y=mb.add(x=x, y=np.float32(constant)))])

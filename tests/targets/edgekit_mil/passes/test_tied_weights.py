@@ -31,7 +31,7 @@ def language_model(rng):
 
 @pytest.fixture
 def converted(tmp_path, rng):
-    """Converts, runs beside ONNX Runtime, and gives the weight file's bytes and the operations by name."""
+    """Converts, compares with ONNX Runtime, and returns the weight file's bytes and the operations by name."""
 
     def convert(model, **options):
         package = edgekit_coreml.convert(model, tmp_path / "m", **options)

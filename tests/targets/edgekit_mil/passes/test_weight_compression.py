@@ -61,7 +61,7 @@ def size(package: Path) -> int:
 
 
 SQNR = {"palette8": 35, "palette6": 23, "palette4": 11, "int4-weights": 11}
-"""In dB: 6.02 a bit less 4.35 for normally distributed weights, less 6 for four layers' noise, less 3 for chance."""
+"""In dB: 6.02 per bit, minus 4.35 for normally distributed weights, 6 for four layers' noise, and 3 for chance."""
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def parsed(graph: str, **initializers: np.ndarray) -> onnx.ModelProto:
 
 
 def agrees_step_by_step(model: onnx.ModelProto, states: dict[str, str], folder: Path, precision: str) -> None:
-    """The states kept by the program are those that ONNX Runtime is handed from one run to the next."""
+    """Asserts that the program's states are those that are passed to ONNX Runtime from one run to the next."""
     package = edgekit_coreml.convert(model, folder / "m", precision=precision, states=states)
     runner = edgekit_coreml.load(package)
     state = runner.make_state()

@@ -45,7 +45,7 @@ def model(graph: str) -> onnx.ModelProto:
 
 
 def browsers() -> set[int]:
-    """The Chromium processes that this process started, and those that they did."""
+    """The Chromium processes that this process started, and the processes that those started."""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -156,7 +156,7 @@ def test_exit_codes(
     temporary: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of a build that there is not, of a missing library, and of a browser without WebGPU."""
+    """The exit codes for an unknown build, for a missing library, and for a browser without WebGPU."""
     without = f'exec {chromium_program} "$@" --disable-gpu --disable-software-rasterizer'
     monkeypatch.setenv(CHROMIUM_VARIABLE, str(script(tmp_path, without)))
     if options[1] == "browser:wasm":

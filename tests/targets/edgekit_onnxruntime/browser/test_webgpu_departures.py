@@ -34,7 +34,7 @@ def in_browser(bundle: Bundle, x: np.ndarray) -> np.ndarray:
 
 
 def error(proto: onnx.ModelProto, bundle: Bundle, shape: tuple[int, ...]) -> float:
-    """How far the browser is from the CPU provider, as a share of the largest number."""
+    """The largest difference between the browser and the CPU provider, as a share of the largest number."""
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     expected = np.asarray(session.run(["y"], {"x": x})[0])

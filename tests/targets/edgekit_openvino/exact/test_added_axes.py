@@ -14,7 +14,7 @@ X = np.random.default_rng(3).uniform(0.5, 2, (3, 7)).astype(np.float32)
 
 
 def model(body: str, number: tuple[int, ...], axes: int) -> onnx.ModelProto:
-    """One whose output has so many axes; ``c`` is one number."""
+    """A model whose output has the given number of axes; ``c`` is one number."""
     sizes = ", ".join("abcd"[:axes])
     proto = onnx.parser.parse_model(
         f'<ir_version: 8, opset_import: ["" : 17]>\ng (float[3, 7] x) => (float[{sizes}] y) '
@@ -40,7 +40,7 @@ def test_one_number_of_more_axes_adds_them(
     proto = model(body, number, len(shape))
     right = expected(proto, {"x": X})
     assert right.shape == shape
-    assert as_read(proto, {"x": X}, tmp_path).shape != shape  # still
+    assert as_read(proto, {"x": X}, tmp_path).shape != shape  # OpenVINO is still wrong
     got = converted(proto, {"x": X}, tmp_path)
     assert got.shape == shape
     np.testing.assert_allclose(got, right, rtol=1e-5)

@@ -19,7 +19,7 @@ def parsed(body: str, opset: int = 18) -> onnx.ModelProto:
 
 
 def as_read(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], folder) -> list[np.ndarray]:
-    """What OpenVINO's own frontend and its CPU plugin make of a model."""
+    """Returns what OpenVINO computes of a model that its own frontend reads, without EdgeKit's corrections."""
     onnx.save(proto, folder / "plain.onnx")
     compiled = openvino.Core().compile_model(folder / "plain.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     return list(compiled(list(feeds.values())).values())
@@ -34,7 +34,7 @@ def test_reductions_of_nothing_but_infinite_numbers(tmp_path, op_type, extreme):
     proto = parsed(f"(float[2, 3] x) => (float[2, 1] y) <int64[1] a = {{1}}> {{ y = {op_type}(x, a) }}")
     feeds = {"x": np.array([[extreme] * 3, [1, extreme, 2]], np.float32)}
     expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]
-    assert np.isfinite(as_read(proto, feeds, tmp_path)[0][0, 0])  # still: the number next to the infinite one
+    assert np.isfinite(as_read(proto, feeds, tmp_path)[0][0, 0])  # OpenVINO still gives a finite number
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], expected)
 
 
@@ -52,7 +52,7 @@ def test_comparisons_with_nan_are_false(tmp_path, op_type, second):
     with_nan = np.isnan(feeds["a"] + feeds["b"])
     expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]
     assert not expected[with_nan].any()
-    assert as_read(proto, feeds, tmp_path)[0][with_nan].all()  # still: they are true
+    assert as_read(proto, feeds, tmp_path)[0][with_nan].all()  # OpenVINO still gives true
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], expected)
 
 
@@ -64,7 +64,7 @@ def test_boxes_that_overlap_by_just_the_threshold_stay(tmp_path):
     )
     boxes = np.array([[[0, 0, 2, 2], [0, 0, 1, 2], [0, 0, 1.5, 2]]], np.float32)  # overlap with the first: 1/2 and 3/4
     feeds = {"boxes": boxes, "scores": np.array([[[0.9, 0.8, 0.7]]], np.float32)}
-    assert len(as_read(proto, feeds, tmp_path)[0]) == 1  # still: the second is dropped
+    assert len(as_read(proto, feeds, tmp_path)[0]) == 1  # OpenVINO still drops the second
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], [[0, 0, 0], [0, 0, 1]])
 
 
@@ -113,7 +113,7 @@ def test_deformable_convolution(tmp_path, inputs, attributes):
 def test_doubles_keep_infinite_numbers(tmp_path):
     proto = parsed("(double[4] x) => (double[4] y, float[4] z) { y = Neg(x) z = Cast <to = 1> (x) }")
     feeds = {"x": np.array([np.inf, -np.inf, np.nan, 1.5])}
-    assert np.isfinite(as_read(proto, feeds, tmp_path)[0][0])  # still: the greatest float32
+    assert np.isfinite(as_read(proto, feeds, tmp_path)[0][0])  # OpenVINO still gives the greatest float32
     y, z = converted(proto, feeds, tmp_path)
     assert (y.dtype, z.dtype) == (np.float64, np.float32)
     np.testing.assert_array_equal(y, -feeds["x"])
@@ -154,7 +154,7 @@ def test_constants_behind_a_reduction_of_three_axes(tmp_path, body):
     proto = parsed(body)
     feeds = {"x": np.random.default_rng(7).standard_normal((4, 3, 5)).astype(np.float32)}
     expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]
-    assert np.abs(as_read(proto, feeds, tmp_path)[0] - expected).max() > 0.1  # still: along another axis
+    assert np.abs(as_read(proto, feeds, tmp_path)[0] - expected).max() > 0.1  # OpenVINO still uses a wrong axis
     np.testing.assert_allclose(converted(proto, feeds, tmp_path)[0], expected, rtol=1e-5, atol=1e-6)
 
 
@@ -188,7 +188,7 @@ def test_constants_behind_a_reduction_of_three_axes_of_open_sizes(tmp_path, size
         expected = x.sum(axis=axis, keepdims=bool(keepdims)) / 2 - added
         differences.append(np.abs(plain([x])[0] - expected).max(initial=0))
         np.testing.assert_allclose(runner.run({"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
-    assert max(differences) > 0.1  # still: along another axis
+    assert max(differences) > 0.1  # OpenVINO still uses a wrong axis
 
 
 @pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1"])
@@ -196,7 +196,7 @@ def test_constants_behind_a_reduction_of_three_axes_of_open_sizes(tmp_path, size
 @pytest.mark.parametrize("behind", ["Add (s, k)", "Mul (s, k)", "Sub (k, s)"])
 @pytest.mark.parametrize("kind", [6, 7], ids=["int32", "int64"])
 def test_constants_behind_a_reduction_of_small_integers_of_three_axes(tmp_path, op_type, keepdims, behind, kind):
-    """How many marks a mask has, less one."""
+    """The number of ones in a mask, minus one."""
     name, sizes = {6: "int32", 7: "int64"}[kind], "1, 1, 1" if keepdims else "1, 1"
     proto = parsed(
         f"(uint8[2, 40, 3] x) => ({name}[] y) <{name}[{sizes}] k = {{7}}, int64[1] a = {{1}}>"
@@ -209,12 +209,12 @@ def test_constants_behind_a_reduction_of_small_integers_of_three_axes(tmp_path, 
     if op_type == "ReduceMean":
         reduced //= 40
     expected = {"Add": reduced + 7, "Mul": reduced * 7, "Sub": 7 - reduced}[behind[:3]]
-    assert not np.array_equal(as_read(proto, {"x": x}, tmp_path)[0].reshape(2, 3), expected)  # still
+    assert not np.array_equal(as_read(proto, {"x": x}, tmp_path)[0].reshape(2, 3), expected)  # OpenVINO is still wrong
     np.testing.assert_array_equal(converted(proto, {"x": x}, tmp_path)[0].reshape(2, 3), expected)
 
 
 def test_a_reduction_that_meets_no_constants_is_left_as_it_is(tmp_path):
-    """OpenVINO makes one operation of a written-out normalization, which a Reshape would keep it from."""
+    """OpenVINO fuses a written-out normalization into one operation, which a Reshape would prevent."""
     proto = parsed(
         "(float[N, 3, 5] x) => (float[N, 3, 5] y) <float[5] g = {1, 2, 3, 4, 5}, int64[1] a = {-1}, float e = {0.1}> {"
         " m = ReduceMean (x, a) d = Sub (x, m) q = Mul (d, d) v = ReduceMean (q, a)"
@@ -251,7 +251,7 @@ def test_quotients_of_8_bits_in_a_branch_are_cut_off(tmp_path, dtype):
         f" else_branch = e () => ({dtype}[4] k) {{ k = Identity(x) }}> }}"
     )
     feeds = {"c": np.array(True), "x": np.array([7, 5, 3, 100], dtype), "d": np.array([2, 7, 5, 3], dtype)}
-    assert as_read(proto, feeds, tmp_path)[0].tolist() != [3, 0, 0, 33]  # still: it rounds them
+    assert as_read(proto, feeds, tmp_path)[0].tolist() != [3, 0, 0, 33]  # OpenVINO still rounds them
     assert converted(proto, feeds, tmp_path)[0].tolist() == [3, 0, 0, 33]
 
 
@@ -263,7 +263,7 @@ def test_a_pool_in_a_branch_that_is_rounded_up(tmp_path):
         " else_branch = e () => (float[1, 1, 1, 1] g) { g = GlobalAveragePool(x) }> }"
     )
     feeds = {"c": np.array(True), "x": np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)}
-    assert as_read(proto, feeds, tmp_path)[0].shape == (1, 1, 2, 2)  # still: a window that begins behind counts
+    assert as_read(proto, feeds, tmp_path)[0].shape == (1, 1, 2, 2)  # OpenVINO still has the window behind
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], [[[[0]]]])
 
 

@@ -70,7 +70,7 @@ ONE_NUMBER_AT_FIRST = {
         u = ReduceSum <keepdims = 0> (x)""",
     "sizes": "n = Unsqueeze (s, zero) v = Concat <axis = 0> (n, n) u = ReduceSum <keepdims = 0> (s)",
 }
-"""What a step does with a state that is one number at first; of the last one it reads the sizes."""
+"""What a step does with a state that is one number at first; in the last case it reads the state's sizes."""
 
 
 @pytest.mark.parametrize("given", ONE_NUMBER_AT_FIRST)

@@ -34,7 +34,7 @@ def model(body: str, rows: int | str) -> onnx.ModelProto:
 def test_behind_arithmetic(body: str, tmp_path: Path) -> None:
     right = expected(model(body, "N"), {"x": X})
     assert right.any()
-    assert (as_read(model(body, "N"), {"x": X}, tmp_path) != right).any()  # still
+    assert (as_read(model(body, "N"), {"x": X}, tmp_path) != right).any()  # OpenVINO is still wrong
     for rows in ("N", 2):
         np.testing.assert_array_equal(converted(model(body, rows), {"x": X}, tmp_path), right)
 

@@ -14,7 +14,7 @@ import edgekit_openvino
 
 RANDOM = np.random.default_rng(4)
 SECONDS = (1.6e9 + RANDOM.normal(0, 1e4, (40, 2))).astype(np.float32)
-"""Of some hours in 2020; float32 tells 128 of them apart."""
+"""Times in seconds within some hours of 2020; neighboring float32 numbers are 128 apart there."""
 RATIOS = RANDOM.uniform(5, 6, (400, 2)).astype(np.float32)
 
 
@@ -27,7 +27,7 @@ def parsed(inner: str) -> onnx.ModelProto:
 
 
 def by_onnxruntime_and_openvino(proto: onnx.ModelProto, x: np.ndarray, folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """What ONNX Runtime computes node by node, and what OpenVINO makes of the file by itself."""
+    """Returns what ONNX Runtime computes node by node, and what OpenVINO computes of the file without corrections."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     expected = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, {"x": x})[0]
@@ -50,7 +50,7 @@ def by_onnxruntime_and_openvino(proto: onnx.ModelProto, x: np.ndarray, folder: P
 def test_differences_that_are_amplified(tmp_path: Path, inner: str, x: np.ndarray) -> None:
     proto = parsed(inner)
     expected, plain = by_onnxruntime_and_openvino(proto, x, tmp_path)
-    assert np.abs(plain - expected).max() > 1e-3  # still
+    assert np.abs(plain - expected).max() > 1e-3  # OpenVINO is still wrong
     path = edgekit_openvino.convert(proto, tmp_path / "model")
     np.testing.assert_allclose(edgekit_openvino.load(path).run({"x": x})["y"], expected, rtol=3e-7)
 
@@ -78,7 +78,7 @@ def test_constants_behind_a_mask_of_attention(tmp_path: Path, inner: str, x: np.
     )
     expected, plain = by_onnxruntime_and_openvino(proto, x, tmp_path)
     assert np.abs(expected[0]).max() < 0.5
-    assert np.abs(plain - expected).max() > 1e-3  # still
+    assert np.abs(plain - expected).max() > 1e-3  # OpenVINO is still wrong
     path = edgekit_openvino.convert(proto, tmp_path / "model")
     np.testing.assert_allclose(edgekit_openvino.load(path).run({"x": x})["y"], expected, rtol=3e-7)
 
@@ -99,7 +99,7 @@ def test_factors_whose_product_is_beyond_the_range_of_floats(tmp_path: Path, inn
         f" {{ {inner} }}"
     )
     expected, plain = by_onnxruntime_and_openvino(proto, x, tmp_path)
-    assert not np.allclose(plain, expected, atol=0)  # still
+    assert not np.allclose(plain, expected, atol=0)  # OpenVINO is still wrong
     path = edgekit_openvino.convert(proto, tmp_path / "model")
     np.testing.assert_allclose(edgekit_openvino.load(path).run({"x": x})["y"], expected, rtol=1e-5)
 

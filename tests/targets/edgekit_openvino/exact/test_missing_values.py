@@ -30,7 +30,7 @@ IMPUTED = "n = IsNaN(f) five = Constant<value = float {5.0}>() y = Where(n, five
 
 
 def files(folder: Path, body: str) -> tuple[onnx.ModelProto, Path]:
-    """A graph of x [2, 4] and c [], and what OpenVINO loads."""
+    """Returns a graph of x [2, 4] and c [], and the file that OpenVINO loads."""
     proto = onnx.parser.parse_model(
         f'<ir_version: 9, opset_import: ["" : 18]> g (float[2, 4] x, float c) => (float[2, 4] y) {{ {body} }}'
     )

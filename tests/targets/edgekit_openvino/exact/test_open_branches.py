@@ -19,7 +19,7 @@ SIZES = [(3, 3), (5, 5), (2, 2), (6, 1), (8, 7)]
 
 
 def model_of(body: str, dtype: str) -> onnx.ModelProto:
-    """``c`` chooses; ``x`` is of the type, and ``f`` as long and as wide."""
+    """A model in which ``c`` chooses the branch; ``x`` has the given type, and the first two sizes of ``f``."""
     return onnx.parser.parse_model(
         f'<ir_version: 9, opset_import: ["" : 18]> g (float[N, M, 4] f, {dtype}[N, M] x, bool c) => '
         f"({dtype}[A, B] y, float[N, M, 4] h) <float[4] w = {{0.9, 0.7, -0.1, -0.5}}> "

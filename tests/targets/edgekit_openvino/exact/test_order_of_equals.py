@@ -27,7 +27,7 @@ def model_of(shape: str, axis: int, kept: int, largest: int = 1, kind: str = "fl
 
 
 def levels(shape: tuple[int, ...], count: int) -> np.ndarray:
-    """Numbers of so many levels, as an INT8 model gives them."""
+    """Numbers of a given number of levels, as an INT8 model gives them."""
     return (np.random.default_rng(count).integers(0, count, shape) / np.float32(count)).astype(np.float32)
 
 
@@ -161,4 +161,4 @@ def test_the_first_of_equal_numbers_is_the_one_of_hardmax(axis: int, opset: int,
         wrong += int((plain != right.reshape(x.shape)).sum())
         found = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run({"x": x})
         np.testing.assert_array_equal(found["y"], right.reshape(x.shape))
-    assert wrong or opset > 11 or axis == 2  # still
+    assert wrong or opset > 11 or axis == 2  # OpenVINO is still wrong

@@ -24,7 +24,7 @@ def test_a_number_divided_by_itself_is_one(tmp_path: Path, size: str) -> None:
     proto = parsed(f"(float[{size}] x) => (float[{size}] y) {{ y = Div(x, x) }}")
     feeds = {"x": np.array([*NUMBERS, 0, -0.0, np.inf, -np.inf, np.nan, 3e38, -1e-30], np.float32)}
     plain = as_read(proto, feeds, tmp_path)
-    assert (plain[: len(NUMBERS)] != 1).any()  # still
+    assert (plain[: len(NUMBERS)] != 1).any()  # OpenVINO is still wrong
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path), expected(proto, feeds))
 
 
@@ -38,7 +38,7 @@ def test_quotients_that_are_cut_off(tmp_path: Path, cut: str, size: str) -> None
     divisors = RANDOM.uniform(0.1, 9, 2000).astype(np.float32)
     feeds = {"a": np.concatenate([first * second, others]), "b": np.concatenate([second, divisors])}
     reference = expected(proto, feeds)
-    assert (as_read(proto, feeds, tmp_path) != reference).sum() > 100  # still
+    assert (as_read(proto, feeds, tmp_path) != reference).sum() > 100  # OpenVINO is still wrong
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path), reference)
 
 
@@ -46,7 +46,7 @@ def test_quotients_by_constants_that_are_cut_off(tmp_path: Path) -> None:
     proto = parsed("(float[n] x) => (float[n] y) <float c = {41}> { q = Div(x, c) y = Floor(q) }")
     feeds = {"x": np.arange(-1000, 1000).astype(np.float32) * 41}
     reference = expected(proto, feeds)
-    assert (as_read(proto, feeds, tmp_path) != reference).sum() > 100  # still
+    assert (as_read(proto, feeds, tmp_path) != reference).sum() > 100  # OpenVINO is still wrong
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path), reference)
 
 

@@ -40,7 +40,7 @@ def model(call: str, kind: str, batch: str = "2", steps: str = "5") -> onnx.Mode
 
 
 def check(proto: onnx.ModelProto, path: object) -> bool:
-    """Compares with ONNX's reference; whether OpenVINO alone is right, too."""
+    """Compares with ONNX's reference; returns whether OpenVINO without corrections is right, too."""
     feeds = {"x": np.random.default_rng(1).standard_normal((STEPS, BATCH, WIDTH)).astype(np.float32)}
     expected = dict(zip(["a", "z"], ReferenceEvaluator(proto).run(["a", "z"], feeds), strict=True))
     got = edgekit_openvino.load(edgekit_openvino.convert(proto, path)).run(feeds)

@@ -54,7 +54,7 @@ def model_of(graph: str) -> onnx.ModelProto:
 
 
 def check(model: onnx.ModelProto, path: Path) -> bool:
-    """Compares with ONNX Runtime; whether OpenVINO alone is right, too."""
+    """Compares with ONNX Runtime; returns whether OpenVINO without corrections is right, too."""
     rng = np.random.default_rng(1)
     feeds = {
         value.name: rng.uniform(-1, 1, [dim.dim_value for dim in value.type.tensor_type.shape.dim]).astype(np.float32)

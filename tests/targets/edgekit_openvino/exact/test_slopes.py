@@ -16,7 +16,7 @@ RANDOM = np.random.default_rng(3)
 
 
 def model(body: str, x: tuple[int, ...], slopes: tuple[int, ...]) -> onnx.ModelProto:
-    """One whose input and output are of a shape; ``w`` has as many rows as the last axis."""
+    """A model whose input and output have the given shape; ``w`` has as many rows as the last axis."""
     sizes = ", ".join(map(str, x))
     proto = onnx.parser.parse_model(
         f'<ir_version: 8, opset_import: ["" : 16]>\ng (float[{sizes}] x) => (float[{sizes}] y) {{ {body} }}'
@@ -43,7 +43,7 @@ def test_slopes_stand_along_the_axis_that_onnx_has_them_along(
     proto = model(body, x, slopes)
     feeds = {"x": RANDOM.normal(size=x).astype(np.float32)}
     right = expected(proto, feeds)
-    assert np.abs(as_read(proto, feeds, tmp_path) - right).max() > 0.01  # still
+    assert np.abs(as_read(proto, feeds, tmp_path) - right).max() > 0.01  # OpenVINO is still wrong
     np.testing.assert_allclose(converted(proto, feeds, tmp_path), right, rtol=1e-5, atol=1e-5)
 
 
@@ -51,7 +51,7 @@ def test_slopes_of_another_number_than_a_product_has_columns_are_loaded(tmp_path
     proto = model("p = MatMul(x, w)  y = PRelu(p, s)", (1, 10, 4, 8), (10, 1, 1))
     feeds = {"x": RANDOM.normal(size=(1, 10, 4, 8)).astype(np.float32)}
     with pytest.raises(RuntimeError, match="data size: 10 OC: 8"):
-        as_read(proto, feeds, tmp_path)  # still
+        as_read(proto, feeds, tmp_path)  # OpenVINO still refuses it
     np.testing.assert_allclose(converted(proto, feeds, tmp_path), expected(proto, feeds), rtol=1e-5, atol=1e-5)
 
 

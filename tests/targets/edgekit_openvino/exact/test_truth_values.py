@@ -24,7 +24,7 @@ def test_the_second_part_of_a_split(kind: str, size: str, tmp_path: Path) -> Non
     proto = parsed(f"({kind}[{size}, 4] x) => (bool[{size}, 2] y) {{ {halves}  y = Cast <to = 9> (b) }}", 12)
     feeds = {"x": PARTS.astype("float32" if kind == "float" else kind)}
     right = PARTS[:, 2:] != 0
-    assert not np.array_equal(as_read(proto, feeds, tmp_path), right)  # still: of the first part
+    assert not np.array_equal(as_read(proto, feeds, tmp_path), right)  # OpenVINO still reads the first part
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path), right)
 
 
@@ -36,7 +36,7 @@ def test_the_places_of_the_greatest(size: str, tmp_path: Path) -> None:
     )
     feeds = {"x": PARTS.astype(np.float32)}
     with pytest.raises(RuntimeError, match="Default output not supported"):
-        as_read(proto, feeds, tmp_path)  # still
+        as_read(proto, feeds, tmp_path)  # OpenVINO still refuses it
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path), [[False, True], [False, True]])
 
 
@@ -46,5 +46,5 @@ def test_missing_and_small_numbers_are_true(kind: str, dtype: type, tmp_path: Pa
     feeds = {"x": np.array([np.nan, 0, -0.0, 1, -0.25, np.inf, -np.inf, 1e-6], dtype)}
     right = np.array([True, False, False, True, True, True, True, True])
     np.testing.assert_array_equal(expected(proto, feeds), right)
-    assert not as_read(proto, feeds, tmp_path)[0]  # still
+    assert not as_read(proto, feeds, tmp_path)[0]  # OpenVINO is still wrong
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path), right)

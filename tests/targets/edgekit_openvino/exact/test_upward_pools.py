@@ -35,7 +35,7 @@ def numbers(length: int) -> dict[str, np.ndarray]:
 def test_known_sizes(settings: str, length: int, opset: int, tmp_path: Path) -> None:
     proto, feeds = model(settings, length, opset=opset), numbers(length)
     right = expected(proto, feeds)
-    assert as_read(proto, feeds, tmp_path).shape[-1] == right.shape[-1] + 1  # still
+    assert as_read(proto, feeds, tmp_path).shape[-1] == right.shape[-1] + 1  # OpenVINO is still wrong
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path), right)
 
 
@@ -44,7 +44,7 @@ def test_open_sizes(settings: str, length: int, tmp_path: Path) -> None:
     proto = model(settings, "L")
     assert (
         as_read(proto, numbers(length), tmp_path).shape[-1] == expected(proto, numbers(length)).shape[-1] + 1
-    )  # still
+    )  # OpenVINO is still wrong
     for size in range(length - 3, length + 3):
         np.testing.assert_array_equal(converted(proto, numbers(size), tmp_path), expected(proto, numbers(size)))
 
@@ -65,5 +65,5 @@ def test_a_window_larger_than_the_image(operator: str, tmp_path: Path) -> None:
     """As in EfficientNet of the transformers library, whose pool is as wide as its channels are many."""
     proto, feeds = model("kernel_shape = [40], strides = [40]", 7, operator, opset=19), numbers(7)
     with pytest.raises(Exception, match="larger than the data shape"):
-        as_read(proto, feeds, tmp_path)  # still
+        as_read(proto, feeds, tmp_path)  # OpenVINO still refuses it
     np.testing.assert_allclose(converted(proto, feeds, tmp_path), expected(proto, feeds), rtol=1e-5)

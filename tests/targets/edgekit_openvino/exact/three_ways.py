@@ -19,7 +19,7 @@ def expected(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray
 
 
 def as_read(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path) -> np.ndarray:
-    """What OpenVINO's own frontend and its CPU plugin make of a model."""
+    """Returns what OpenVINO computes of a model that its own frontend reads, without EdgeKit's corrections."""
     onnx.save(proto, folder / "plain.onnx")
     compiled = openvino.Core().compile_model(folder / "plain.onnx", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     return next(iter(compiled(feeds).values()))

@@ -113,7 +113,7 @@ THREE = f"""{INTEGERS} k = Relu (p) {INTEGERS_BEHIND.replace("y =", "o =")}
 
 @pytest.mark.parametrize("zero", [np.uint8(0), np.uint8(3), np.int8(0)])
 def test_three_products_of_integers_in_a_row(tmp_path: Path, zero: np.generic) -> None:
-    """The second and the third make a kernel of their own where only the first is held apart."""
+    """If only the first product is kept apart, OpenVINO makes one kernel of the second and the third."""
     proto = onnx.load(model(THREE, tmp_path, 2))
     held = integer_weights(zero) | {"h": np.float32(2.0)}
     proto.graph.initializer.extend(onnx.numpy_helper.from_array(np.asarray(each), name) for name, each in held.items())
@@ -157,7 +157,7 @@ def test_openvino_still_ends_the_process_without_that(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(own_set() in WITHOUT_VNNI, reason="this processor has no VNNI")
 def test_openvino_still_multiplies_chains_of_integers_wrong(tmp_path: Path) -> None:
-    """On one thread; where this fails, OpenVINO has mended it."""
+    """On one thread; if this fails, OpenVINO has fixed it."""
     path = integer_model("k = Relu (p)", tmp_path, np.uint8(0), 1)
     feeds = {"x": np.abs(np.random.default_rng(2).standard_normal((1, 64))).astype(np.float32)}
     (expected,) = ReferenceEvaluator(str(path)).run(None, feeds)

@@ -46,7 +46,7 @@ def of_blocks(size: int, block: int) -> onnx.ModelProto:
 def test_blocks_that_are_not_whole(tmp_path: Path, size: int, block: int) -> None:
     proto = of_blocks(size, block)
     onnx.save(proto, tmp_path / "plain.onnx")
-    with pytest.raises(RuntimeError, match="cannot be divided by block_size"):  # still
+    with pytest.raises(RuntimeError, match="cannot be divided by block_size"):  # OpenVINO still refuses it
         openvino.Core().read_model(tmp_path / "plain.onnx")
     with pytest.raises(UnsupportedOpsError) as refusal:
         convert_model(Model(ir.from_proto(proto)))

@@ -44,7 +44,7 @@ def test_perceptrons_load(between: str, shapes: list[tuple[int, ...]], precision
 
 
 def test_openvino_still_refuses_them(tmp_path: Path) -> None:
-    """Where this fails, OpenVINO has mended it."""
+    """If this fails, OpenVINO has fixed it."""
     onnx.save(perceptron("Add", [(1, 1)]), tmp_path / "m.onnx")
     with pytest.raises(RuntimeError, match="Scalar expression"):
         openvino.Core().compile_model(tmp_path / "m.onnx", "CPU", {**SETTINGS, "INFERENCE_NUM_THREADS": 1})

@@ -190,7 +190,7 @@ def near(one: np.ndarray, other: np.ndarray) -> bool:
 
 @pytest.mark.parametrize(("body", "opset", "feeds"), [*REFUSED.values(), *EXPANDED.values()], ids=[*REFUSED, *EXPANDED])
 def test_openvino_still_gets_it_wrong(body: str, opset: int, feeds: Arrays) -> None:
-    """Where this fails, OpenVINO has learned it, and the entry can go."""
+    """If this fails, OpenVINO has learned it, and the entry can be removed."""
     model = parsed(body, opset)
     assert not near(as_openvino_reads_it(model, feeds), right(model, feeds))
 
@@ -352,7 +352,7 @@ def test_a_transposed_convolution_of_an_output_shape(shape: str, tmp_path: Path)
 
 @pytest.mark.parametrize(("group", "padding"), [(1, "NOTSET"), (2, "NOTSET"), (2, "SAME_LOWER")])
 def test_a_transposed_convolution_in_groups_of_an_output_shape(group: int, padding: str, tmp_path: Path) -> None:
-    """Half of what is cut off stands before: OpenVINO cuts off groups behind."""
+    """Half of what is cut off is at the beginning, but OpenVINO cuts off groups at the end alone."""
     call = f'ConvTranspose <strides = [3], output_shape = [9], group = {group}, auto_pad = "{padding}"> (x, w)'
     model = parsed(f"(float[1, 2, 4] x) => (float[1, {2 * group}, 9] y) {{ y = {call} }}", 11)
     model.graph.initializer.append(onnx.numpy_helper.from_array(floats(2, 2, 3), "w"))

@@ -157,7 +157,7 @@ def test_they_are_put_right(body: str, opset: int, feeds: Arrays, tmp_path: Path
 
 
 def test_padding_of_a_quantized_average_is_a_zero(tmp_path: Path) -> None:
-    """Not the integer 0, which stands for another number."""
+    """It is the number 0, not the integer 0, which represents another number."""
     body = """(float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) <float s = {0.05}, uint8 z = {60}> {
         q = QuantizeLinear (x, s, z) d = DequantizeLinear (q, s, z) r = MaxPool <kernel_shape = [1, 1]> (d)
         p = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], count_include_pad = 1> (r)
@@ -289,7 +289,7 @@ def test_a_slice_backwards_without_an_end(end: int, tmp_path: Path) -> None:
 
 
 def test_indices_for_a_part_of_the_data(tmp_path: Path) -> None:
-    """ONNX allows fewer indices than data along the other axes; OpenVINO refuses them."""
+    """ONNX allows fewer indices than elements of the data along the other axes; OpenVINO refuses fewer indices."""
     body = "(float[3, 4, 2] x, int64[2, 3, 1] i) => (float[2, 3, 1] y) { y = GatherElements <axis = 0> (x, i) }"
     model = parsed(body, 13)
     feeds = {"x": floats(3, 4, 2), "i": RANDOM.integers(-3, 3, (2, 3, 1))}

@@ -63,7 +63,7 @@ def model_of(graph: str, body: str, width: int = WIDTH) -> onnx.ModelProto:
 
 
 def converted(model: onnx.ModelProto, folder: Path, precision: str = "float32", width: int = WIDTH) -> Path:
-    """Its IR, which computes what ONNX Runtime does."""
+    """Returns the IR of a model after asserting that it computes what ONNX Runtime does."""
     file = edgekit_openvino.convert(model, folder / "model", precision=precision)
     rng = np.random.default_rng(1)
     shapes = {"first": (1, width), "x": (ROUNDS, 1, width)}

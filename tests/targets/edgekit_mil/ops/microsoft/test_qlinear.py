@@ -6,7 +6,7 @@ import pytest
 from edgekit.errors import UnsupportedOpsError
 
 SCALE, RESULT_SCALE = np.float32(0.0313157), np.float32(0.0471239)
-"""Of no simple ratio, so that no result is halfway between two levels."""
+"""Their ratio is not simple, so that no result is halfway between two levels."""
 
 
 def levels(rng, *shape, dtype=np.uint8):

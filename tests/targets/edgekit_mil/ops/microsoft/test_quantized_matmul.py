@@ -72,7 +72,7 @@ def test_zero_points_that_are_floats(agrees, rng, bits, k):
 
 @pytest.mark.parametrize("zeros", [False, True])
 def test_columns_that_name_their_blocks(agrees, rng, zeros):
-    """As GPTQ writes them that orders columns by what they do."""
+    """As GPTQ writes them when it orders columns by their activations."""
     inputs = [
         rng.standard_normal((3, 64), dtype=np.float32),
         levels(rng, np.uint8, 6, 2, 16),

@@ -27,7 +27,7 @@ def assert_agrees(
     counted: bool = False,
     **options: Any,
 ):
-    """One conversion computes for all feeds what ONNX Runtime does; ``counted``: after what ``simplify`` does of it."""
+    """Asserts that one conversion agrees with ONNX Runtime on all feeds; ``counted`` applies ``count_turns`` first."""
     given = onnx.parser.parse_model(text) if isinstance(text, str) else text
     model = onnx.shape_inference.infer_shapes(given)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])

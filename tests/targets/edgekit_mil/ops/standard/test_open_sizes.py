@@ -133,7 +133,7 @@ def test_bits_of_any_number_of_integers(tmp_path, operator, kind):
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
 @pytest.mark.parametrize("places", ["a", "c", "d"])
 def test_shifts_of_any_number_of_integers(tmp_path, places, direction):
-    """ONNX Runtime shifts by fewer places than there are bits alone."""
+    """ONNX Runtime only shifts by fewer places than there are bits."""
     text = f"""(uint8[3, N] x, uint8[N] a) => (uint8[3, N] y) <uint8 c = {{3}}, uint8[3, 1] d = {{0, 1, 7}}>
         {{ y = BitShift <direction = "{direction}"> (x, {places}) }}"""
     feeds = [

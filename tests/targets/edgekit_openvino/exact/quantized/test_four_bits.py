@@ -80,7 +80,7 @@ def test_names_stay(tmp_path: Path) -> None:
 
 
 def test_openvino_still_multiplies_them_wrong(tmp_path: Path) -> None:
-    """Where this fails, OpenVINO has mended it."""
+    """If this fails, OpenVINO has fixed it."""
     onnx.save(model("MatMul", "INT4", 33), tmp_path / "m.onnx")
     x = np.random.default_rng(1).standard_normal((ROWS, 33)).astype(np.float32)
     config = {**SETTINGS, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}

@@ -15,7 +15,7 @@ STEP = 0.02
 
 
 def model(sizes: str, body: str) -> onnx.ModelProto:
-    """One that quantizes what ``body`` makes of ``x``, ``h``, in steps of 0.02."""
+    """A model that quantizes ``h``, which ``body`` computes from ``x``, in steps of 0.02."""
     rank = sizes.count(",") + 1
     ones = ", 1" * (rank - 2)
     return onnx.parser.parse_model(
@@ -28,7 +28,7 @@ def model(sizes: str, body: str) -> onnx.ModelProto:
 
 
 def differences(got: np.ndarray, right: np.ndarray) -> tuple[float, float]:
-    """The greatest, and the share of those that are no rounding of another tie."""
+    """The greatest difference, and the share of differences that are not just a tie rounded the other way."""
     apart = np.abs(got - right)
     return float(apart.max()), float((apart > STEP / 2).mean())
 
@@ -49,7 +49,7 @@ def test_open_sizes(body: str, sizes: str, tmp_path: Path) -> None:
     feeds = {"x": np.random.default_rng(0).normal(size=(3, 4, 5, 2)[: sizes.count(",") + 1]).astype(np.float32)}
     proto = model(sizes, body)
     right = expected(proto, feeds)
-    assert differences(as_read(proto, feeds, tmp_path), right)[0] > 1  # still
+    assert differences(as_read(proto, feeds, tmp_path), right)[0] > 1  # OpenVINO is still wrong
     greatest, share = differences(converted(proto, feeds, tmp_path), right)
     assert greatest < 1.5 * STEP
     assert share < 0.04
@@ -61,7 +61,7 @@ def test_beside_an_average(order: str, sizes: str, tmp_path: Path) -> None:
     feeds = {"x": np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)}
     proto = model(sizes, order.format("AveragePool <kernel_shape = [2]>"))
     right = expected(proto, feeds)
-    assert differences(as_read(proto, feeds, tmp_path), right)[0] > 1  # still
+    assert differences(as_read(proto, feeds, tmp_path), right)[0] > 1  # OpenVINO is still wrong
     greatest, share = differences(converted(proto, feeds, tmp_path), right)
     assert greatest < 1.5 * STEP
     assert share < 0.04
@@ -82,7 +82,7 @@ def test_channels_that_are_shuffled_and_repeated(tmp_path: Path) -> None:
     repeated = "u = Constant <value_ints = [1, 1, 1, 1]> ()  h = Tile (k, u)"
     proto = model("N, 4, 5, 2", f"m = Mul (x, v)  {shuffled}  {repeated}")
     right = expected(proto, feeds)
-    assert differences(as_read(proto, feeds, tmp_path), right)[0] > 1  # still
+    assert differences(as_read(proto, feeds, tmp_path), right)[0] > 1  # OpenVINO is still wrong
     greatest, share = differences(converted(proto, feeds, tmp_path), right)
     assert greatest < 1.5 * STEP
     assert share < 0.04

@@ -15,7 +15,7 @@ SCALES = np.array([0.0064, 0.0058, 0.0125], np.float32)
 
 
 def model(layer: str, shape: tuple[int, ...], axis: int, dtype: str = "float") -> onnx.ModelProto:
-    """One whose layer gives ``c``, which is quantized along an axis of three."""
+    """A model whose layer gives ``c``, which is quantized along one of three axes."""
     sizes = ", ".join(map(str, shape))
     proto = onnx.parser.parse_model(
         f'<ir_version: 8, opset_import: ["" : 19]>\ng ({dtype}[{sizes}] x) => ({dtype}[{sizes}] y) '
@@ -36,7 +36,7 @@ def test_behind_a_convolution_with_as_many_channels(tmp_path: Path) -> None:
             proto = model(layer, shape, axis)
             feeds = {"x": RANDOM.normal(size=shape).astype(np.float32)}
             right = expected(proto, feeds)
-            assert np.abs(as_read(proto, feeds, tmp_path) - right).max() > 0.1  # still
+            assert np.abs(as_read(proto, feeds, tmp_path) - right).max() > 0.1  # OpenVINO is still wrong
             np.testing.assert_allclose(converted(proto, feeds, tmp_path), right, atol=1e-6)
 
 
@@ -44,7 +44,7 @@ def test_behind_a_pool(tmp_path: Path) -> None:
     proto = model("c = AveragePool <kernel_shape = [1]> (x)", (2, 3, 3), 2)
     feeds = {"x": RANDOM.normal(size=(2, 3, 3)).astype(np.float32)}
     with pytest.raises(RuntimeError, match="non per-tensor quantization for axis"):
-        as_read(proto, feeds, tmp_path)  # still
+        as_read(proto, feeds, tmp_path)  # OpenVINO still refuses it
     np.testing.assert_allclose(converted(proto, feeds, tmp_path), expected(proto, feeds), atol=1e-6)
 
 

@@ -73,7 +73,7 @@ def test_only_such_are_widened(between: str, widened: int, tmp_path: Path) -> No
 
 @pytest.mark.skipif(own_set() in WITHOUT_VNNI, reason="this processor has no VNNI")
 def test_openvino_still_computes_them_wrong(tmp_path: Path) -> None:
-    """Where this fails, OpenVINO has mended it."""
+    """If this fails, OpenVINO has fixed it."""
     proto = model(BETWEEN["Softmax"], np.uint8(0), (4, 64))
     onnx.save(proto, tmp_path / "m.onnx")
     (expected,) = ReferenceEvaluator(proto).run(None, fed((4, 64)))
