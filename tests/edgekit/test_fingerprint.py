@@ -41,7 +41,7 @@ def test_data_go_by_their_path_inside(tmp_path: Path) -> None:
 
 
 def test_packages_that_bring_plugins_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of every kind, though the list of what is installed is read once."""
+    """Packages with plugins of every kind count, though the list of installed packages is read once."""
     for kind in ("targets", "devices", "quantizers", "rewrites", "witnesses"):
         folder = tmp_path / f"acme_{kind}-1.5.dist-info"
         folder.mkdir()

@@ -202,7 +202,7 @@ def test_words_are_texts_or_their_numbers() -> None:
 
 
 def test_a_sample_that_was_packaged_with_is_taken(tmp_path: Path, onnx_model: Callable[..., Any]) -> None:
-    """It may hold the state that the built model keeps, what the framework computed, and a label."""
+    """A sample may hold the state that the built model keeps, what the framework computed, and a label."""
     import onnx
 
     (tmp_path / "samples").mkdir()
@@ -250,7 +250,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory, onnx_model: Callable[..., 
 
 @pytest.mark.parametrize("sample", [[[0.5, 1]], [[256, 0]], [[-1, 0]], [["7", "8"]], [[float("nan"), 1]], [[None, 1]]])
 def test_numbers_that_the_inputs_type_does_not_hold(sample: Any, numbers: LoadedBundle) -> None:
-    """They were cut off or wrapped, or NumPy's own error came out."""
+    """Such numbers were clipped or wrapped, or NumPy's own error was raised."""
     with pytest.raises(InputError, match="cannot be made an array of the input's type") as refused:
         numbers(sample)
     assert refused.value.expected == "x: uint8 1×2"

@@ -133,7 +133,7 @@ def test_two_runs_differ_in_their_times_alone(tmp_path: Path, sample_apps: Path)
 
 @pytest.mark.parametrize("target", ["onnxruntime", "intel-cpu", "ios18"])
 def test_a_choice_that_went_by_times_is_repeated(target: str, tmp_path: Path, sample_apps: Path) -> None:
-    """A bundle made like another one ships the same bytes; its manifest may tell otherwise how others fared in time."""
+    """A bundle made like another ships the same bytes; its manifest may hold other times of the other candidates."""
     digits = sample_apps / "digits"
     first = edgekit.package(
         digits / "digits_torchscript.onnx",

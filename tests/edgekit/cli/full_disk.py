@@ -11,6 +11,6 @@ class FullDisk(io.StringIO):
     """A stream that takes nothing, as ``/dev/full`` does."""
 
     def write(self, text: str, /) -> int:
-        """Raises what the system raises."""
+        """Raises the error that the system raises for a full disk."""
         del text
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

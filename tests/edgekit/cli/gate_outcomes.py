@@ -1,4 +1,4 @@
-"""What tests of `edgekit gate` read of its answer and of a bundle."""
+"""Readers of the answer of `edgekit gate`, and of a bundle, for its tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def size_of(bundle: Path) -> str:
-    """As the tables write it."""
+    """The size of a bundle as the tables write it."""
     size = json.loads((bundle / "manifest.json").read_text())["size"]["bytes"]
     return f"{size / 1000:.4g} kB"
 

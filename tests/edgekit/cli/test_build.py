@@ -52,7 +52,7 @@ def project(tmp_path: Path, onnx_file: Callable[..., Path], monkeypatch: pytest.
 def built_once(
     made_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory, onnx_model: Callable[..., Any]
 ) -> Path:
-    """The folder of the same project, built."""
+    """The folder of the project of :func:`project`, built."""
 
     def make(folder: Path) -> None:
         unfinished = tmp_path_factory.mktemp("built")
@@ -66,7 +66,7 @@ def built_once(
 
 @pytest.fixture
 def built(built_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The project file of a copy of it that a test may change."""
+    """The project file of a copy of the built project that a test may change."""
     shutil.copytree(built_once, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "edgekit.toml"
@@ -122,7 +122,7 @@ def test_bundles_are_built_side_by_side(edgekit: RunEdgeKit, project: Path) -> N
     lines = finished.err.splitlines()
     first_end = next(number for number, line in enumerate(lines) if " done after " in line)
     begun = [lines.index(f"{name}: load") for name in ("first", "second")]
-    assert max(begun) < first_end  # both were at work at a time
+    assert max(begun) < first_end  # both processes worked at the same time
 
 
 def test_what_is_up_to_date_is_skipped(edgekit: RunEdgeKit, built: Path) -> None:
@@ -308,7 +308,7 @@ def test_some_bundles_by_their_names(edgekit: RunEdgeKit, built: Path) -> None:
 def test_bundles_go_into_another_folder_where_that_is_asked_for(
     edgekit: RunEdgeKit, project: Path, tmp_path: Path
 ) -> None:
-    """A checkout may be read-only; the project file said where bundles go, and nothing else could."""
+    """A checkout may be read-only; before, nothing but the project file could say where bundles go."""
     out = tmp_path / "out here"
     finished = edgekit("build", "--output-dir", out, "--json")
     assert [one["bundle"] for one in finished.json["bundles"]] == [str(out / "first"), str(out / "second")]
@@ -459,7 +459,7 @@ def workers(folder: Path) -> list[int]:
 
 
 def left(folder: Path) -> list[str]:
-    """What lies where the second bundle goes."""
+    """The names of the files in the folder where the second bundle is written."""
     return sorted(path.name for path in (folder / "elsewhere").iterdir()) if (folder / "elsewhere").exists() else []
 
 

@@ -10,7 +10,7 @@ import pytest
 
 
 def _asked(words: str, shell: str = "bash") -> subprocess.CompletedProcess[str]:
-    """What the script that bash runs gets: the last word is not complete."""
+    """Returns the completions that the script run by bash gets; the last word is incomplete."""
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1), "_EDGEKIT_COMPLETE": f"complete_{shell}"}
     command = [sys.executable, "-m", "edgekit"]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | asked, timeout=60, check=False)

@@ -331,7 +331,7 @@ def test_a_project_without_budgets_judges_nothing(edgekit: RunEdgeKit, bundle: P
 def test_a_bundle_that_ended_the_process_fails_alone(
     edgekit: RunEdgeKit, bundle: Path, exp_bundles: Path, project: WriteProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command is done anew then, and knows what ended it."""
+    """The command is then repeated, and knows what ended the process."""
     project('[budget]\nsize = "10 kB"\n')
     ended = {f"judge {bundle}": "makes no progress (expected: a sign of it within 20 s)"}
     monkeypatch.setattr(supervision, "_crashed", ended)

@@ -149,7 +149,7 @@ def test_a_bundle_is_called_as_its_folder_or_as_asked(
 
 
 class TestBadInput:
-    """Each ends with its exit code and one text, and leaves nothing behind."""
+    """Each bad input ends the command with its exit code and one message, and leaves nothing behind."""
 
     @pytest.fixture
     def refused(self, edgekit: RunEdgeKit, tmp_path: Path, onnx_file: Callable[..., Path]) -> Callable[..., str]:

@@ -119,7 +119,7 @@ def test_people_are_told_how_fast_it_is_where_the_target_runs_here(
     )
     (row,) = (
         line for line in timed.splitlines() if line.startswith("weights  ")
-    )  # of the candidates, of which it is one
+    )  # the table of candidates lists this form, too
     assert f" {speed} " in row
     assert "speed: " not in untimed
 

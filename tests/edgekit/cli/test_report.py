@@ -11,7 +11,7 @@ VOID = {"meta", "input", "wbr"}
 
 
 class Page(HTMLParser):
-    """Reads a page, and sees that every element is closed and nothing comes from elsewhere."""
+    """Reads a page, and asserts that every element is closed and nothing is loaded from elsewhere."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -137,6 +137,6 @@ def test_a_report_tells_which_bundle_is_which(
 
 
 def row(cells: list[str], label: str) -> list[str]:
-    """What stands in the first row of that label: A's, B's, and how they relate. Empty cells have no data."""
+    """Returns the cells of the first row with a label: A's, B's, and how they relate. Empty cells have no data."""
     start = cells.index(label) + 1
     return cells[start : start + 3]

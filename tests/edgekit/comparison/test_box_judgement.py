@@ -32,11 +32,11 @@ NOISY = OutputAccuracy("output0", 3, False, 9.0, 42.0, 40.0, 0, 41.0, None, 1.0,
 
 
 def beside_itself(samples: int, weaken: float = 1.0, **changed: Any) -> Accuracy:
-    """What an INT8 build of a detector is judged as whose numbers have 5 dB, with three objects in each sample.
+    """The judgement of an INT8 build of a detector whose numbers have 5 dB, with three objects in each sample.
 
     Args:
-        samples: How many.
-        weaken: What the build's scores of the second and third class are multiplied by.
+        samples: The number of samples.
+        weaken: The factor of the build's scores of the second and third class.
         changed: See :func:`dense`.
     """
     answers = [yolo8(*dense(np.random.default_rng(seed))) for seed in range(samples)]
@@ -80,7 +80,7 @@ def test_few_boxes_judge_where_all_of_them_are_kept() -> None:
 
 
 def of_first_class(form: Form, classes: int | None = None) -> MeaningAccuracy:
-    """What a detector of three classes is judged as on samples that show the first one alone."""
+    """The judgement of a detector of three classes on samples that show the first class alone."""
     corners, scores = dense(np.random.default_rng(0))
     scores[:, 1:] = 0.01
     answer = form(corners, scores)

@@ -17,7 +17,7 @@ SETTINGS = {"PRECISION": "full", "MODE": "exact"}
 
 @dataclass
 class Times:
-    """Multiplies by a factor; without its settings by another one."""
+    """A runner that multiplies by a factor, and without its settings by another factor."""
 
     factor: float
     by_itself: float | None = None
@@ -53,7 +53,7 @@ class Some:
         (0.999, 0.5, ("6.0 dB", "60.0 dB")),
         (1.0, 0.95, None),  # 26 dB
         (0.5, 0.6, None),  # no better with the settings
-        (1.0, None, None),  # the runtime does the same by itself
+        (1.0, None, None),  # the runtime computes the same without the settings
     ],
 )
 def test_what_is_lost_without_the_settings(
@@ -71,7 +71,7 @@ def test_nothing_is_asked_of_a_build_without_settings() -> None:
 
 @dataclass
 class Longer(Times):
-    """Gives one number more by itself, as a loop that ends on a decision may."""
+    """A runner that without its settings gives one number more, as a loop that ends on a decision may."""
 
     def by_default(self) -> Times | None:
         other = Times(self.factor)

@@ -94,7 +94,7 @@ class Wrong:
 def test_where_an_answer_begins_may_be_anywhere(
     onnx_file: Callable[..., Path], tmp_path: Path, tail: str, judged: tuple[str, ...]
 ) -> None:
-    """One number a position: of logits the largest counts; yes or no is told at each."""
+    """One number per position: of logits only the largest counts; yes or no counts at each position."""
     graph = TAGGER.replace(f"float[1, {LENGTH}, 3] tags, float[1, 3] whole", f"float[1, {LENGTH}] y").replace(
         "whole = Squeeze (mean, one)",
         f"first = Gather <axis = 2> (tags, zero) column_of = Identity (first) rows = Squeeze (column_of, two) {tail}",
@@ -138,7 +138,7 @@ def test_what_is_no_padding(onnx_file: Callable[..., Path], tmp_path: Path, grap
 
 @pytest.mark.parametrize("wrong", ["padding", "words"])
 def test_padding_neither_blames_nor_excuses(onnx_file: Callable[..., Path], tmp_path: Path, wrong: str) -> None:
-    """Three of sixteen positions count: wrong ones among them are few of all, and those of padding are none."""
+    """Three of 16 positions count: errors there are few of all 16, and errors in the padding do not count."""
     model, counts = loaded(onnx_file(TAGGER)), [3] * 8
     data, original = samples(tmp_path / "data", model, counts), Reference(model)
 

@@ -45,7 +45,7 @@ def exported(module: Any, path: Path) -> Path:
 
 
 def with_a_fault(path: Path) -> Path:
-    """The export with a weight that is not the module's."""
+    """The exported model with one weight that differs from the module's."""
     proto = onnx.load(path)
     bias = next(tensor for tensor in proto.graph.initializer if list(tensor.dims) == [5])
     bias.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(bias) + 1, bias.name))

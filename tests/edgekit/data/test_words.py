@@ -37,7 +37,7 @@ def encoder(x: str, y: str, words: list[str]) -> onnx.NodeProto:
 
 
 def columns(path: Path) -> Path:
-    """A table of texts, each column with categories of its own; ONNX Runtime refuses others."""
+    """A table of texts, each column with its own categories; ONNX Runtime refuses other texts."""
     nodes = [
         helper.make_node("Gather", ["x", "first"], ["colour"], axis=1),
         helper.make_node("Gather", ["x", "second"], ["size"], axis=1),

@@ -117,7 +117,7 @@ def test_a_build_that_is_too_far_from_the_original_is_what_a_device_is_held_agai
 
 
 def found_passes(record: dict[str, Any], folder: Path, answers: Callable[[list[np.ndarray]], list[np.ndarray]]) -> bool:
-    """Whether the check passes a device that gives such answers in place of the right ones, of every output."""
+    """Whether the check passes a device that gives the wrong answers for every output in place of the right ones."""
     passed = []
     for place, output in enumerate(record["outputs"]):
         tally = OutputTally(output["name"], output["floor_db"], output["max_mismatch"])

@@ -42,6 +42,6 @@ def test_outputs_of_other_shapes_belong_to_no_other_sample() -> None:
 def test_the_least_that_wrong_integers_have_wrong() -> None:
     assert mismatch_of_wrong([np.array([0, 0, 0, 1])]) == 0.25  # zeros
     assert mismatch_of_wrong([np.array([3, 3, 2, 2, 3])]) == 0.4  # all of them 3
-    assert mismatch_of_wrong([np.array([1, 2, 3, 4]), np.array([1, 2, 3, 5])]) == 0.25  # the other's
+    assert mismatch_of_wrong([np.array([1, 2, 3, 4]), np.array([1, 2, 3, 5])]) == 0.25  # the other sample's
     assert mismatch_of_wrong([np.array([0]), np.array([0])]) is None
     assert mismatch_of_wrong([np.array(["a", "b"]), np.array(["a", "c"])]) == 0.5

@@ -43,7 +43,7 @@ g (float[1, {INPUTS}, 4, 4] x) => (float[1, {OUTPUTS}, 4, 4] y) {{
 
 
 class Large:
-    """Samples that are near the largest activation throughout, but for a corner."""
+    """Samples that are near the largest activation everywhere except in a corner."""
 
     has_labels = False
 
@@ -84,7 +84,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def unlimited(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Lets this processor have what a test says."""
+    """Makes this processor appear to have the instruction set that a test says."""
 
     def have(flags: str) -> None:
         monkeypatch.setattr(instruction_sets, "processor_flags", lambda: frozenset(flags.split()))

@@ -23,7 +23,7 @@ with with_own_check(read_bundle(Path(sys.argv[1]))) as ours:
 
 
 def test_what_a_program_that_was_killed_left_is_removed_by_the_next(packaged_digits: Path, tmp_path: Path) -> None:
-    """A command has one folder for all its temporary files; a program that imports EdgeKit had none that is swept."""
+    """A command has one folder for its temporary files, which is swept; a program that imports EdgeKit had none."""
     command = [sys.executable, "-c", OPEN, str(packaged_digits)]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as killed:

@@ -35,7 +35,7 @@ def bundle(onnx_model: Callable[..., onnx.ModelProto], tmp_path: Path) -> Bundle
 
 
 def recorded(bundle: Bundle, change: Callable[[np.ndarray], np.ndarray] = lambda array: array) -> dict[str, Any]:
-    """What a device writes that computes the golden outputs, or something else."""
+    """Returns the results of a device that computes the golden outputs, or something else."""
     samples = [
         {
             "milliseconds": 1.5,

@@ -62,7 +62,7 @@ class SshServer:
         return f"ssh://{getpass.getuser()}@127.0.0.1:{port or self.port}?{urlencode(given)}"
 
     def client_config(self, name: str, **options: object) -> Path:
-        """A configuration of the client in which some options are others."""
+        """Writes a configuration of the client in which some options are replaced."""
         known = {
             "IdentityFile": self.keys / "client",
             "IdentitiesOnly": "yes",
@@ -77,7 +77,7 @@ class SshServer:
         return path
 
     def sessions(self) -> list[int]:
-        """The server's processes, one or two a connection, and what they have started."""
+        """The server's processes, one or two per connection, and the processes that they have started."""
         return descendants(self.process.pid)
 
 
@@ -151,10 +151,10 @@ def accepts(port: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Waits for what comes about in other processes.
+    """Waits until a condition that depends on other processes holds.
 
     Raises:
-        AssertionError: It does not.
+        AssertionError: The condition does not hold in time.
     """
     deadline = time.monotonic() + seconds
     while not condition():
@@ -295,7 +295,7 @@ def test_what_a_login_shell_prints_is_passed_over(onnxruntime_bundle: Bundle, ss
 
 
 class CutOff:
-    """A port in front of the server's; the first connections through it are cut after so many bytes."""
+    """A port in front of the server's; the first connections through it are cut after a given number of bytes."""
 
     def __init__(self, port: int, limits: list[int]) -> None:
         self._target = port

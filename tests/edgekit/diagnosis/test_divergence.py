@@ -1,4 +1,4 @@
-"""Where a device begins to compute something else, found in models that were spoilt at a known place."""
+"""Where a device begins to compute something else, found in models that were changed at a known place."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def weights() -> dict[str, np.ndarray]:
 
 @pytest.fixture
 def packaged(onnx_model: Callable[..., onnx.ModelProto], tmp_path: Path) -> Packaged:
-    """Packages the model for a target, in float32; tells where the bundle lies."""
+    """Packages the model for a target in float32, and returns the bundle's folder."""
 
     def make(target: str) -> Path:
         onnx.save(onnx_model(GRAPH, **weights()), tmp_path / "model.onnx")
@@ -138,7 +138,7 @@ class CheckDevice(Device):
     """A device that runs the bundle's own check, whose runtime shows nothing but outputs.
 
     Args:
-        weight: One that it reads wrongly.
+        weight: A weight that the device reads wrongly.
     """
 
     def __init__(self, weight: np.ndarray | None = None) -> None:

@@ -237,7 +237,7 @@ def test_a_small_model_is_tried_on_every_kind_of_input_and_a_large_one_on_three(
 
 
 def test_both_branches_of_a_large_change_are_executed(model: Callable[..., Model], monkeypatch) -> None:
-    """The first three kinds of inputs, which are all that large ones get, draw no for this name."""
+    """The first three kinds of drawn inputs, the only ones for large changes, are false for an input of this name."""
     monkeypatch.setattr("edgekit.execution.equivalence.BATTERY_MACS", 0)
     monkeypatch.setattr("edgekit.execution.local_proof.HEAVY_ELEMENTS", 1)
     graph = """g (float[4] x, bool flag) => (float[4] y) {

@@ -1,4 +1,4 @@
-"""Faults as rewrites make them, put in by hand: the proof has to find every one, and nothing wrong where there is none.
+"""Faults as rewrites make them, put in by hand: the proof has to find each, and find none where there is none.
 
 Most of them do not show on normal inputs of the whole model, or only a little.
 """

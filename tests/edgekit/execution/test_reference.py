@@ -1,4 +1,4 @@
-"""Opening graphs of many nodes, and what is told of those that do not run."""
+"""Opening graphs of many nodes, and errors about graphs that do not run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgekit.model import Model
 
 
 def doubled(times: int) -> onnx.ModelProto:
-    """The input, added to itself and halved so many times."""
+    """A model that adds the input to itself and halves it, the given number of times."""
     nodes = [
         node
         for time in range(times)

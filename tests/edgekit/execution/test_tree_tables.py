@@ -17,7 +17,7 @@ from edgekit.stages.simplify import Simplify
 
 FEATURES, DEPTH, TREES, ROWS = 6, 3, 5, 40
 COLUMNS = np.array([4, 0, 5, 2])
-"""What trees that pick columns read of the six."""
+"""The indices of those of six columns that trees which pick columns read."""
 
 Values = dict[str, object]
 
@@ -103,7 +103,7 @@ def run(proto: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
 
 @pytest.fixture
 def tabulated() -> Callable[[onnx.ModelProto], list[str]]:
-    """Changes a model, holds it against the one before on thresholds and between, and gives its operators."""
+    """Changes a model, compares it with the original at thresholds and between them, and returns its operators."""
 
     def change(proto: onnx.ModelProto) -> list[str]:
         model = ir.from_proto(proto)

@@ -232,7 +232,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill_as_a_native_library_does(path: Path) -> None:
-    """Writes until the disk is full, and tells of it in other words than the operating system's."""
+    """Writes until the disk is full, and raises an error with other words than the operating system's."""
     try:
         with path.open("wb", buffering=0) as file:
             while True:
@@ -282,7 +282,7 @@ def test_what_a_killed_process_left_is_removed_and_what_is_being_written_is_not(
     assert killed.returncode == -signal.SIGKILL
     (abandoned,) = names(tmp_path)
     assert abandoned.startswith(".edgekit-")
-    with atomic_file(tmp_path / "other.bin") as path:  # whoever writes next to it removes it
+    with atomic_file(tmp_path / "other.bin") as path:  # the next writer to a neighboring file removes it
         assert names(tmp_path) == [path.parent.name] != [abandoned]
         remove_abandoned(tmp_path)
         path.write_text("whole")

@@ -35,7 +35,7 @@ OnnxFile = Callable[..., Path]
 
 
 class Told(Progress):
-    """Keeps what it is warned of."""
+    """A progress that keeps the warnings."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
@@ -62,7 +62,7 @@ def test_every_candidate_of_the_quantizer_is_told_of(perceptron: Path, data: Pat
 
 
 class Ruined(Quantizer):
-    """Gives what cannot be built, then what computes something else, then nothing."""
+    """A quantizer that gives a model that cannot be built, then one that computes something else, then none."""
 
     contract_version = 1
     name = "ruined"
@@ -183,7 +183,7 @@ def test_a_quantizer_that_fails_leaves_a_float_model(
 
 
 class WithoutRoom(Quantizer):
-    """Finds the disk full."""
+    """A quantizer that finds the disk full."""
 
     contract_version = 1
     name = "without-room"

@@ -61,7 +61,7 @@ def built(model: Model, tmp_path: Path) -> Artifact:
         ((SLOWER, AS_FAST, SLOWER), True),
         ((SLOWER, AS_FAST, AS_FAST), False),
         ((AS_FAST, SLOWER, AS_FAST), False),
-        ((AS_FAST,) * (LOOKS - 1), False),  # one more look could not make it slower more often than not
+        ((AS_FAST,) * (LOOKS - 1), False),  # one more measurement could not make it slower in more than half of them
         ((BARELY_SLOWER,) * (LOOKS - 1), False),
         ((NOT_CLEAR,) * (LOOKS - 1), False),
         ((SLOWER, CLEARLY_FASTER), False),
@@ -150,7 +150,7 @@ def test_both_are_timed_in_processes_of_their_own(
     low, high = form._ratio(built, built, next(iter(samples)).feeds) or (0, 0)
 
     assert len(asked) >= 2
-    assert all(name.startswith("OpenVINO") and ", on " in name for name in asked)  # as a check of its own says
+    assert all(name.startswith("OpenVINO") and ", on " in name for name in asked)  # as a separate check says
     assert 0.5 < (low * high) ** 0.5 < 2
 
 

@@ -1,4 +1,4 @@
-"""Weights in half precision, where what has integers is turned down when the bundle is packaged."""
+"""Weights in half precision, where forms with integers are rejected when the bundle is packaged."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ SLOWER, FASTER = (1.2, 1.3), (0.6, 0.7)
 
 @pytest.fixture(autouse=True)
 def search_goes_by_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the times of so small a model are, the search hands on what holds the budget."""
+    """Makes the search pass on forms that hold the budget, whatever the times of such a small model are."""
     monkeypatch.setattr("edgekit_quantize.search.bench.NOISE", 1.0)
 
 
@@ -33,7 +33,7 @@ def types_of(model: Path) -> set[int]:
 
 
 def timed(integers: Interval, half: Interval) -> Callable[..., Interval]:
-    """In place of timing: how many times as long forms with integers, and in half precision, take as float."""
+    """Replaces timing: the times of forms with integers and in half precision, as multiples of the float form's."""
 
     def ratio(_: FloatForm, built: Artifact, of_float: Artifact, feeds: Mapping[str, np.ndarray]) -> Interval:
         assert types_of(of_float.main) == {onnx.TensorProto.FLOAT}

@@ -26,7 +26,7 @@ PIXELS = ImagePreprocessing(scale=1 / 255, mean=(0.1307,), std=(0.3081,), resize
 
 
 class Told(Progress):
-    """Keeps what it is told."""
+    """A progress that keeps what it is told."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []

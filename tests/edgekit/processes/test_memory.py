@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not resident(), reason="this system does not tel
 
 
 class Node:
-    """Refers to itself, as nodes of a graph do by way of their values."""
+    """An object that refers to itself, as nodes of a graph do through their values."""
 
     def __init__(self, size: int) -> None:
         self.itself = self
@@ -23,7 +23,7 @@ class Node:
 
 @pytest.fixture
 def no_search() -> Iterator[None]:
-    """Python does not search by itself, and what was free before is gone."""
+    """Turns off Python's own search for cycles, and frees what was unused before."""
     gc.collect()
     gc.disable()
     free_unused()

@@ -169,7 +169,7 @@ def test_what_a_started_process_works_counts_and_ends_with_the_stage(tmp_path: P
     assert finished.stderr.startswith("error: stage compile: makes no progress\n")
     state = Path("/proc", (tmp_path / "number").read_text(), "stat")
     end = time.monotonic() + 20
-    while time.monotonic() < end:  # who is ended stays in the list until the system takes note of it
+    while time.monotonic() < end:  # an ended process stays in the list until the system removes it
         try:
             if state.read_text().rpartition(")")[2].split()[0] == "Z":
                 return

@@ -51,7 +51,7 @@ def test_jobs_tell_of_themselves_and_one_that_fails_does_not_end_the_others() ->
 
 
 class Interrupted(Board):
-    """Is interrupted when the last process has ended."""
+    """A board that is interrupted when the last process has ended."""
 
     def __init__(self) -> None:
         self.ended: list[int] = []
@@ -136,7 +136,7 @@ def started(folder: Path, *jobs: str) -> subprocess.Popen[str]:
 
 
 def writer_of(folder: Path) -> int:
-    """The process that writes, once it does."""
+    """Waits for the process that writes, and returns it."""
     for _ in range(1200):
         if (folder / "pid").is_file() and (folder / "pid").read_text():
             return int((folder / "pid").read_text())

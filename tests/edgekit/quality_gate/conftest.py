@@ -14,7 +14,7 @@ from edgekit.quality_gate.verdict import Outcome, Verdict
 
 @pytest.fixture
 def judged() -> Callable[..., list[Judged]]:
-    """One bundle of each kind: it passes, it fails, its latency is not clear, it cannot be judged, nothing is asked."""
+    """Five bundles: one passes, one fails, one's latency is unclear, one cannot be judged, and one has no budget."""
 
     def make(inconclusive: Inconclusive = Inconclusive.WARN) -> list[Judged]:
         size = Verdict("size", "at most 200 kB", "83.14 kB", Outcome.KEPT)

@@ -11,7 +11,7 @@ from edgekit.quality_gate.measuring import Limit, Ratio, Round, measure_ratio, s
 
 
 def spinning(seconds: float) -> Callable[[], None]:
-    """Something that takes so much processor time."""
+    """Returns a function that takes the given processor time."""
 
     def spin() -> None:
         end = time.thread_time() + seconds
@@ -22,7 +22,7 @@ def spinning(seconds: float) -> Callable[[], None]:
 
 
 def opening(run: Callable[[], None], opened: list[int] | None = None) -> Callable[[], Callable[[], None]]:
-    """What opens it, and counts how often."""
+    """Returns a function that opens ``run`` as a session, and counts in ``opened`` how often it is called."""
 
     def opens() -> Callable[[], None]:
         if opened is not None:
@@ -53,7 +53,7 @@ def test_it_ends_as_soon_as_the_answer_is_clear() -> None:
     found = measure_ratio(opening(spinning(600e-6), opened), opening(spinning(200e-6)), limit.settled_by, seconds=30)
     assert limit.broken_by(found)
     assert not limit.kept_by(found)
-    assert 14 <= found.rounds <= found.pairs  # before that nothing at all is proven
+    assert 14 <= found.rounds <= found.pairs  # nothing can be proven with fewer
     assert len(opened) == found.rounds  # each of them in a session of its own
 
 

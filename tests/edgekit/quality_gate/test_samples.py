@@ -28,7 +28,7 @@ def recorded(digits: Path, tmp_path: Path) -> Path:
 
 
 def spoil(folder: Path) -> None:
-    """Halves the recorded outputs, as an export without the last factor of two would be seen."""
+    """Halves the recorded outputs, as if the export lacked the last factor of two."""
     for file in folder.iterdir():
         with np.load(file) as arrays:
             spoiled = {name: arrays[name] * (0.5 if name.startswith("output:") else 1) for name in arrays.files}

@@ -11,7 +11,7 @@ from edgekit.reporting.judgement import Weight, judge
 
 @pytest.fixture
 def manifest(bundle: Path) -> dict[str, Any]:
-    """Of a bundle that nothing speaks against."""
+    """The manifest of a bundle without problems."""
     found: dict[str, Any] = dict(read_bundle(bundle).manifest)
     found["latency"].update(ratio=0.5, ratio_interval=[0.49, 0.51])
     for stage in found["stages"]:

@@ -44,7 +44,7 @@ def run() -> Callable[..., list[np.ndarray]]:
 
 @pytest.fixture
 def assert_rewritten() -> Check:
-    """Refuses all nodes of some operators, and holds what the rewrites give against ONNX Runtime's own kernels."""
+    """Refuses all nodes of some operators, and compares the rewrites' results with ONNX Runtime's own kernels."""
 
     def check(
         proto: onnx.ModelProto,
@@ -84,7 +84,7 @@ def assert_rewritten() -> Check:
 
 @pytest.fixture
 def assert_left_alone() -> Callable[[onnx.ModelProto, str, Mapping[str, int | str], str], None]:
-    """Changes attributes of the one node of an operator, and holds that no rewrite takes it, for a reason."""
+    """Changes attributes of the only node of an operator; asserts that no rewrite takes the node, and the reason."""
 
     def check(proto: onnx.ModelProto, op_type: str, changes: Mapping[str, int | str], why: str) -> None:
         (node,) = (node for node in proto.graph.node if node.op_type == op_type)

@@ -19,7 +19,7 @@ WRONG, INAPPLICABLE = "n5", ("n2", "n9", "n11")
 
 
 class Softsign(Rewrite):
-    """x / (1 + |x|); wrong for the node that is called so, and not there for others."""
+    """x / (1 + |x|), but wrong for the node named ``wrong``, and inapplicable to the nodes in ``inapplicable``."""
 
     name: ClassVar[str] = "softsign as division"
     op_types: ClassVar[Sequence[str]] = ("Softsign",)
@@ -44,7 +44,7 @@ def rewrite_all(
 ) -> Callable[[Rewrite], tuple[Rewritten, list[tuple[int, int]]]]:
     """Rewrites 16 nodes.
 
-    Gives what became of them, and by proof how many were still to be replaced in the earlier and in the later form.
+    Returns the result, and for each proof how many nodes were still to be replaced in the earlier and the later form.
     """
     proofs: list[tuple[int, int]] = []
     original = Proof.difference

@@ -25,7 +25,7 @@ def model(equation: str, shapes: list[list[int | str]]) -> onnx.ModelProto:
 
 
 def named(model_of, proto: onnx.ModelProto):
-    """What the rewrite makes of the node: the new equation, or why it leaves it."""
+    """Returns the equation that the rewrite gives the node, or the reason why it leaves the node unchanged."""
 
     def refusals(candidate):
         return {node_name(node) for node in candidate.graph if "..." in node.attributes.get_string("equation", "")}

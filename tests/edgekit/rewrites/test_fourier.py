@@ -94,7 +94,7 @@ def test_a_prime_transform_and_a_small_one_stay_one_table(length, shape) -> None
 
 
 def is_refused(node: ir.Node) -> bool:
-    """As a runtime has it that takes whole transforms along axis 1 only."""
+    """Refuses transforms as a runtime does that takes only whole transforms along axis 1."""
     if node.op_type != "DFT":
         return False
     axis = ir.convenience.get_const_tensor(node.inputs[2]) if len(node.inputs) > 2 else None

@@ -404,7 +404,7 @@ HALVED = """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 2, H, W] x) => 
 
 
 def stated(text: str, name: str, *shape: int | str) -> Model:
-    """A graph whose file says so of a value inside."""
+    """A graph whose file states a shape for an inner value."""
     proto = onnx.parser.parse_model(text)
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
     return Model(onnx_ir.from_proto(proto))

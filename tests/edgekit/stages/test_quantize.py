@@ -35,7 +35,7 @@ def quantized(model: Model, scheme: str, **rest: float) -> Quantized:
 
 
 class Recording(Quantizer):
-    """Does what a test says, and keeps what it was asked."""
+    """A quantizer that does what a test says, and keeps the requests."""
 
     contract_version = 1
     name = "recording"

@@ -13,7 +13,7 @@ from edgekit.stages import Stage, StageResult
 
 
 class Careful(Stage[Model]):
-    """Wants an operator, promises to keep the node count, and does what its test says."""
+    """A stage that requires an operator, promises to keep the number of nodes, and does what its test says."""
 
     name: ClassVar[str] = "careful"
 

@@ -51,7 +51,7 @@ def test_a_true_build(verified: Callable[..., Verified], onnx_file: Callable[...
 def test_a_build_that_ends_the_process(
     verified: Callable[..., Verified], onnx_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command is done anew then, and knows what ended it."""
+    """The command is then repeated, and knows what ended the process."""
 
     model = onnx_file(ORIGINAL, c=np.array(2, np.float32))
     tried = f"onnxruntime, float32: {topology_digest(Model(ir.load(model), model))}"

@@ -170,7 +170,7 @@ def test_a_wrong_conversion_is_refused(onnx_model: OnnxModel, fault: str) -> Non
 
 
 LONG = 60
-"""Steps after which the logistic map has nothing left of its start but the rounding of whoever computes it."""
+"""Steps after which the logistic map's result depends on rounding alone, and no longer on its start."""
 
 
 def nothing_to_find(step: str) -> str:
@@ -252,7 +252,7 @@ def test_what_stands_for_zeros_may_be_rounding_where_the_operator_has_a_bound(
 
 
 def unsteady(step: str) -> str:
-    """As many steps as leave some 14 dB of the start."""
+    """So many steps of the logistic map that two executions agree to some 14 dB."""
     steps = " ".join(f"n{n} = Sub (one, s{n}) {step.format(n=n, next=n + 1)}" for n in range(20))
     return f"""g (float[1, 64] x) => (float[64, 1] y) {{
         s0 = Sigmoid (x)

@@ -61,7 +61,7 @@ def test_integers_are_no_states() -> None:
 
 @pytest.fixture
 def stream(tmp_path: Path) -> Path:
-    """A step a sample, with the states that the original has."""
+    """Samples that are one step each, with the original's states."""
     rng, state = np.random.default_rng(0), np.zeros((1, 4), np.float32)
     (tmp_path / "samples").mkdir()
     for step in range(40):

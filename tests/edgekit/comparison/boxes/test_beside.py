@@ -87,7 +87,7 @@ def rows_of_a_detector(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray
 
 
 def judged(columns: Any, change: Any) -> MeaningAccuracy:
-    """Of a detector with more columns behind its boxes, on eight samples; the boxes of both models are the same."""
+    """Judges a detector with more columns behind its boxes, on eight samples; both models' boxes are equal."""
     answers: list[tuple[Arrays, Arrays]] = []
     for seed in range(8):
         corners, scores = rows_of_a_detector(np.random.default_rng(seed))

@@ -75,7 +75,7 @@ def test_a_detector_that_finds_nothing_in_mirrored_pictures_tells_no_order() -> 
 
 
 class Cells(Blobs):
-    """The same on two grids: the cells in a rectangle tell how far its sides are away, the finer grid of the one."""
+    """Detects on two grids: cells within a rectangle give the distances to its sides, each grid for its own class."""
 
     def __init__(self, *, origin: float, bins: int) -> None:
         super().__init__(y_first=False, shares=False, channels_last=False)
@@ -96,7 +96,7 @@ class Cells(Blobs):
         return outputs
 
     def told(self, distances: np.ndarray) -> np.ndarray:
-        """Distances, or logarithms of the shares of the two whole numbers beside each."""
+        """Returns the distances, or for each distance the logarithms of the shares of the two nearest integers."""
         if self.bins == 1:
             return distances
         shares = np.maximum(1 - np.abs(distances[:, :, np.newaxis] - np.arange(self.bins)), 1e-9)

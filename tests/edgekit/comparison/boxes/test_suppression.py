@@ -27,7 +27,7 @@ def rng() -> np.random.Generator:
 
 
 def model_of(outputs: Arrays, tmp_path_factory: pytest.TempPathFactory, names: int = 0) -> Model:
-    """Gives what it is fed under the names of the outputs."""
+    """Returns a model that gives its inputs under the names of the outputs."""
     from dataclasses import replace
 
     helper = onnx.helper

@@ -20,10 +20,10 @@ RIGHT = {(0, 0): 8, (3, 3): 8}
         ({**RIGHT, (1, 2): 8, (2, 1): 7, (2, 2): 1}, [1, 2]),
         ({(0, 1): 3, (1, 2): 3, (2, 0): 3}, [0, 1, 2]),
         ({**RIGHT, (1, 2): 8, (2, 2): 8}, []),  # a model that is bad at class 1
-        ({**RIGHT, (1, 2): 5, (1, 1): 3, (2, 1): 8}, []),  # 63% are a confusion
+        ({**RIGHT, (1, 2): 5, (1, 1): 3, (2, 1): 8}, []),  # only 63% of class 1 are confused
         ({**RIGHT, (1, 2): 2, (2, 1): 2}, []),  # too few
         ({**RIGHT, (1, None): 8, (2, 1): 8}, []),
-        ({(0, 1): 3, (1, 2): 3, (2, 1): 3}, [1, 2]),  # class 0 is answered as one of the circle
+        ({(0, 1): 3, (1, 2): 3, (2, 1): 3}, [1, 2]),  # class 0 is answered as one of the two exchanged classes
     ],
 )
 def test_labels_that_are_answered_as_each_other(answers: dict[tuple[int, int | None], int], told: list[int]) -> None:

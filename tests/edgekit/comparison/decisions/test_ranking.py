@@ -38,7 +38,7 @@ def test_one_class_alone_and_what_is_no_number_rank_nothing() -> None:
 
 
 class Answers:
-    """Executes a model that hands its input on, or turns it round."""
+    """A runner whose probability is 0.5 plus the input times a factor, whose sign reverses the order."""
 
     executed_by = "it"
 

@@ -66,7 +66,7 @@ SAID = [
 def test_samples_of_one_answer_prove_nothing_of_others(
     decision: Decision, answer: list[float], other: list[float], count: int, said: str | None, missing: str | None
 ) -> None:
-    """A network that says so whatever it is given has all decisions right, at any SQNR."""
+    """A network that gives this answer whatever its input has all decisions right, at any SQNR."""
     accuracy = compared([(answer, answer)] * count, decision)
     text = f"the original's output 'y' says {said} in all of the samples, which prove nothing of {missing}"
     assert remarks_on(accuracy) == ([] if said is None else [f"{text}: give samples with other answers too"])

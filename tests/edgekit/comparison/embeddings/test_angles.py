@@ -53,7 +53,7 @@ def angles(wanted: np.ndarray, got: np.ndarray) -> Angles:
 
 
 def noisy(wanted: np.ndarray, cosine: float) -> np.ndarray:
-    """Vectors of the same length at a given angle to each of these, in directions of their own."""
+    """Unit vectors, each at a given cosine to one of the wanted vectors, in random directions from it."""
     noise = np.random.default_rng(9).standard_normal(wanted.shape)
     noise -= (noise * wanted).sum(axis=1, keepdims=True) * wanted
     noise /= np.linalg.norm(noise, axis=1, keepdims=True)
@@ -97,7 +97,7 @@ def test_the_mean_vector_is_no_embedding_however_near_its_cosine(shared: float) 
 def test_vectors_that_are_turned_permuted_or_of_another_length_are_others() -> None:
     wanted = vectors()
     assert abs(angles(wanted, np.roll(wanted, 1, axis=1)).rank or 0) < 0.3
-    assert abs(angles(wanted, -wanted).rank or 0) > 0.99  # the order is turned round
+    assert abs(angles(wanted, -wanted).rank or 0) > 0.99  # the order is reversed
     assert angles(wanted, -wanted).agreement < 0
     twice = angles(wanted, 2 * wanted)
     assert twice.rank == pytest.approx(1)

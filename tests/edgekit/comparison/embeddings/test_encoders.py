@@ -78,7 +78,7 @@ def encoder(body: str, output: str = "y", width: int = WIDTH) -> Model:
 
 
 def found(model: Model) -> tuple[str, ...]:
-    """What is recognised, of what ONNX Runtime computes of two samples."""
+    """Returns which outputs are recognized as embeddings, from what ONNX Runtime computes for two samples."""
     rng = np.random.default_rng(1)
     feeds = {spec.name: rng.standard_normal((2, 6)).astype(np.float32) for spec in model.inputs}
     return embeddings_of(model.graph, [Reference(model).run(feeds)])

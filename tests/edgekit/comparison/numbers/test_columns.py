@@ -93,7 +93,7 @@ def test_what_varies_around_a_large_number(rng: np.random.Generator, width: int,
 
 def test_classes_and_shares_are_no_quantities(rng: np.random.Generator) -> None:
     scores = rng.normal(size=(40, 3))
-    assert centred(scores, scores + 0.1) is None  # the largest entry is now this one, now that
+    assert centred(scores, scores + 0.1) is None  # which entry is the largest varies
     shares = rng.random((40, 1))
     assert centred(shares, shares + 0.1) is None
     assert centred(300 + scores[:15, :1], 300 + scores[:15, :1]) is None  # too few to tell

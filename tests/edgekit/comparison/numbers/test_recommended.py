@@ -27,7 +27,7 @@ def top(logits: np.ndarray) -> Arrays:
 
 @pytest.fixture
 def logits() -> np.ndarray:
-    """Products of vectors, of which many of the largest are nearly the same; all of them are below zero."""
+    """Products of vectors, of which many of the largest are nearly equal; all are below zero."""
     return np.random.default_rng(0).normal(size=(SAMPLES, ITEMS)).astype(np.float32) - 8
 
 

@@ -51,7 +51,7 @@ def collecting(onnx_model: Callable[..., onnx.ModelProto]) -> Callable[..., onnx
 def collected(proto: onnx.ModelProto) -> onnx.ModelProto:
     model = ir.from_proto(proto)
     assert collect_sequences(model)
-    ShapeInferencePass(strict_mode=False)(model)  # what one loop makes known of its rows lets others collect theirs
+    ShapeInferencePass(strict_mode=False)(model)  # once the rows of one loop are known, others can collect theirs
     collect_sequences(model)
     return ir.to_proto(model)
 

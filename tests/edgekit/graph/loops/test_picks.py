@@ -36,7 +36,7 @@ def computed(model: onnx.ModelProto, first: int, turns: int) -> np.ndarray:
 
 
 def changed(given: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
-    """The model with what is picked, and the operators that are in the loop then."""
+    """Returns the model with the picks changed, and the operators that are then in the loop."""
     model = ir.from_proto(given)
     (loop,) = [node for node in model.graph if node.op_type == "Loop"]
     before = loop.attributes["body"].as_graph()

@@ -21,7 +21,7 @@ def completed(
     device: Holds = Holds.ONE,
     count: int = 3,
 ) -> tuple[list[Shape], list[str]]:
-    """The inputs' shapes with the default sizes put in, and what is said of them."""
+    """Returns the inputs' shapes with the default sizes put in, and the remarks about them."""
     inputs = [ValueSpec(f"x{number}", "float32", shape) for number, shape in enumerate(shapes)]
     ranges = {
         name: tuple(SizeRange(*size) if isinstance(size, tuple) else SizeRange(size, size) for size in sizes)

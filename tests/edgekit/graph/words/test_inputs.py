@@ -44,7 +44,7 @@ def _run(model: Model, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def _holds(model: Model, **texts: list[Any]) -> Model:
-    """Checks that ONNX Runtime computes of the numbers what it computes of the texts; gives the changed model."""
+    """Asserts that ONNX Runtime computes the same from numbers as from texts; returns the changed model."""
     found = with_word_inputs(model)
     assert not found.obstacles
     assert {spec.dtype for spec in found.model.inputs} == {"int64"}

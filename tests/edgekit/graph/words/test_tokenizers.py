@@ -69,7 +69,7 @@ def run(model: Model, array: np.ndarray) -> list[np.ndarray]:
 
 
 def holds(model: Model, texts: list[Any]) -> Model:
-    """Checks that ONNX Runtime computes of the words what it computes of the texts; gives the changed model."""
+    """Asserts that ONNX Runtime computes the same from words as from texts; returns the changed model."""
     found = with_word_inputs(model)
     assert not found.obstacles
     array = np.array(texts, object)

@@ -24,7 +24,7 @@ REGIONS = {
 KNOWN, OPEN = "1,2,9,11", "N,2,H,W"
 CONSTANT = "kept, wanted"
 HALVED = "kept, halves"
-"""Of the last two axes of the input, at run time."""
+"""Sizes that are half of the input's last two sizes, at run time."""
 
 
 def floats(*shape):
