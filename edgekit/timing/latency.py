@@ -115,8 +115,8 @@ def _drawn(turns: int) -> np.ndarray | None:
 def _medians(turns: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """Returns the median time of each resample, equal to :func:`numpy.median` of its times.
 
-    A quick model has 100,000 times, and so has a resample, whose times are therefore not copied. How many of them are at
-    most a given time follows from the sorted turns, each counted as often as it was drawn; bisection finds the median.
+    A quick model has 100,000 times, and so has a resample, whose times are therefore not copied. How many of them are
+    at most a given time follows from the sorted turns, each counted as often as it was drawn; bisection gives the rest.
     """
     times, ordered = np.unique(turns), np.sort(turns, axis=1)
     half = turns.size // 2

@@ -20,7 +20,7 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"ModuleNotFoundError: {error}: `{sys.executable} -m pip install numpy openvino` installs it")
 
-sys.dont_write_bytecode = True  # a folder __pycache__ does not belong into the bundle
+sys.dont_write_bytecode = True  # a folder __pycache__ does not belong in the bundle
 from check_service import MeasureThroughput, OpenModel  # type: ignore[import-not-found]  # noqa: E402  # lies beside this file in a bundle
 from golden_check import BUNDLE, main  # type: ignore[import-not-found]  # noqa: E402  # likewise
 

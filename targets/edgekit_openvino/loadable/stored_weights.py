@@ -8,14 +8,14 @@ from typing import Any
 from edgekit_openvino.cores import new_core
 
 WIDENING = ("Convert", "Multiply", "Subtract", "Reshape")
-"""Operations between the stored integers and the float weights that they represent."""
+"""Operations between integers as they are stored and the float weights that they stand for."""
 
 
 def widen_where_not_loadable(network: Any) -> list[str]:
-    """Stores weights as floats, in place, where the plugin fails to compile integers.
+    """Stores weights as floats, in place, where the plugin stumbles over integers.
 
-    The plugin turns 1×1 convolutions with stored weights into matrix products, and asks for the only output of the node
-    before them (``ConvertWeightCompressedConv1x1ToMatmul``, OpenVINO 2025.3 to 2026.4). A Split, a TopK and others have
+    The plugin makes matrix products of 1×1 convolutions with stored weights, and asks for the only output of what gives
+    their input (``ConvertWeightCompressedConv1x1ToMatmul``, OpenVINO 2025.3 to 2026.4). A Split, a TopK and others have
     several; then the whole model does not compile: "Default output not supported".
 
     Args:

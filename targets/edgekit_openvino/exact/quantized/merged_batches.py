@@ -1,8 +1,8 @@
 """Batches of open size that are merged with their channels: OpenVINO would lose which number is for which channel.
 
-Its low-precision transformations (2026.4) move factors and terms of channels behind a ``Reshape`` of a quantized
-network, and repeat them along a wrong axis where a batch of open size is merged with the channels. They move nothing
-across a choice between a value and itself.
+Its low-precision transformations (2026.4) move what channels are multiplied and added with behind a ``Reshape`` of a
+quantized network, and repeat it along another axis where a batch of open size is merged with the channels. They leave
+what stands behind a choice where it is.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from edgekit_openvino.exact.quantized.barriers import ROUNDING, barrier
 CHANNELS = 1
 PER_CHANNEL = frozenset({"Add", "Divide", ROUNDING, "Multiply", "Subtract"})
 CONVOLUTIONS = frozenset({"Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"})
-"""Operations whose weights may be quantized with a scale for each channel."""
+"""Whose weights may be quantized with a scale for each channel."""
 MOVES_CHANNELS = frozenset({"MatMul", "Reshape", "Transpose"})
 
 
 def keep_channels_apart(network: Any, constants: Collection[str]) -> None:
-    """Puts a choice ahead of each Reshape that merges a batch of open size with channels, in place.
+    """Puts a choice ahead of where a batch of open size is merged with channels, in place.
 
     Args:
         network: An ``openvino.Model`` that is quantized.
