@@ -58,7 +58,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
 
 
 def _with_shapes(model: Model) -> Model:
-    """Returns the model with the shapes of what nodes compute, or the model unchanged if its shapes contradict."""
+    """Returns the model with inferred shapes of inner values, or unchanged if its shapes contradict each other."""
     from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
 
     try:
