@@ -146,7 +146,7 @@ def stores_integers(network: Any) -> bool:
 
 
 def leaves_activations_here() -> bool:
-    """Whether the plugin does not quantize activations on this processor anyway, without being told so.
+    """Whether the plugin leaves activations unquantized on this processor even if nothing tells it to.
 
     It has no kernels that quantize activations on processors without VNNI. A bundle that was judged on such a processor
     was judged with unquantized activations; elsewhere the plugin would quantize them, unless the bundle turns it off.
