@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ Shown = TypeVar("Shown")
 
 SECONDS_BETWEEN_LINES = 5.0
 """Least time between two lines of plain output about steps inside a stage."""
+SECONDS_OF_SILENCE = 10.0
+"""Time without a step, or since the last line, after which plain output repeats what a stage is working on."""
 SECONDS_BEFORE_ESTIMATE = 1.0
 """How long steps are watched before the remaining time is shown."""
 MOST_SECONDS = 100
@@ -52,15 +55,20 @@ class Pace:
         if what != self._what or done < self._marks[-1][0]:
             self._what, self._marks = what, []
         self._marks.append((done, now))
-        if not total and not done:
-            return what
-        count = f"{done}/{total}" if total else str(done)
+        reached = counted(what, done, total)
         first, start = self._marks[0]
         if not total or done == first or now - start < SECONDS_BEFORE_ESTIMATE:
-            return f"{what} {count}"
+            return reached
         middle, since = next(mark for mark in reversed(self._marks) if mark[0] <= (first + done) / 2)
         left = (now - since) / (done - middle) * (total - done)
-        return f"{what} {count}, " + (f"{left:.0f} s left" if left < MOST_SECONDS else f"{left / 60:.0f} min left")
+        return f"{reached}, " + (f"{left:.0f} s left" if left < MOST_SECONDS else f"{left / 60:.0f} min left")
+
+
+def counted(what: str, done: int, total: int) -> str:
+    """A step and how far it is, ``calibrating 48/512``; what is one long step is named alone."""
+    if not total:
+        return f"{what} {done}" if done else what
+    return f"{what} {done}/{total}"
 
 
 class PlainProgress(Progress):
@@ -70,17 +78,28 @@ class PlainProgress(Progress):
         self._stream = stream
         self._last_line = 0.0
         self._pace = Pace()
+        self._step = ""
+        self._lock = threading.RLock()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Prints the stage's name at its start, and the time that it took at its end."""
+        self._step = ""
         start = self._print(name)
-        yield
+        ended = threading.Event()
+        reminder = threading.Thread(target=self._remind, args=(name, start, ended), daemon=True)
+        reminder.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            reminder.join()
         self._print(f"{name}: {time.monotonic() - start:.1f} s")
 
     def step(self, what: str, done: int, total: int) -> None:
         """Prints the step if the last line was printed long enough ago."""
         text = self._pace.text(what, done, total)
+        self._step = counted(what, done, total)
         if time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._print(f"  {text}")
 
@@ -88,10 +107,23 @@ class PlainProgress(Progress):
         """Prints the warning."""
         self._print(f"warning: {text}")
 
+    def _remind(self, stage: str, start: float, ended: threading.Event) -> None:
+        """Says what the stage is at whenever nothing was printed for a while: one step may be long."""
+        wait = SECONDS_OF_SILENCE
+        while not ended.wait(wait):
+            with self._lock:
+                now = time.monotonic()
+                wait = self._last_line + SECONDS_OF_SILENCE - now
+                if wait <= 0:
+                    step = f": {self._step}" if self._step else ""
+                    self._print(f"  {stage}, {now - start:.0f} s so far{step}")
+                    wait = SECONDS_OF_SILENCE
+
     def _print(self, line: str) -> float:
-        print(line, file=self._stream, flush=True)
-        self._last_line = time.monotonic()
-        return self._last_line
+        with self._lock:
+            print(line, file=self._stream, flush=True)
+            self._last_line = time.monotonic()
+            return self._last_line
 
 
 class LiveProgress(Progress):

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import re
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -43,6 +45,37 @@ def test_steps_of_long_stages_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         progress.step("calibrating", 3, 10)
         progress.step("searching", 7, 0)
     assert stream.getvalue().splitlines()[1:3] == ["  calibrating 3/10", "  searching 7"]
+
+
+def test_a_long_step_is_told_again_where_nothing_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "SECONDS_OF_SILENCE", 0.01)
+    said = threading.Event()
+
+    class Listened(io.StringIO):
+        def write(self, text: str) -> int:
+            if "so far: rounding 3/23" in text:
+                said.set()
+            return super().write(text)
+
+    stream = Listened()
+    progress = PlainProgress(stream)
+    with progress.stage("quantize"):
+        progress.step("rounding", 3, 23)  # sooner than SECONDS_BETWEEN_LINES after the stage's name: not printed itself
+        assert said.wait(30)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "quantize"
+    assert re.fullmatch(r"quantize: \d+\.\d s", lines[-1])
+    assert all(re.fullmatch(r"  quantize, \d+ s so far(: rounding 3/23)?", line) for line in lines[1:-1])
+
+
+def test_a_stage_that_failed_is_told_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "SECONDS_OF_SILENCE", 0.01)
+    stream = io.StringIO()
+    with pytest.raises(ValueError, match="lost"), PlainProgress(stream).stage("build"):
+        raise ValueError("lost")
+    told = stream.getvalue()
+    time.sleep(0.1)
+    assert stream.getvalue() == told
 
 
 def test_the_time_that_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
