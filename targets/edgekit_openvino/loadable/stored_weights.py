@@ -1,7 +1,8 @@
-"""Weights that are stored as integers where OpenVINO's CPU plugin cannot load them."""
+"""Weights that are stored as integers where OpenVINO's CPU plugin cannot load them, or computes something else."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -9,14 +10,23 @@ from edgekit_openvino.cores import new_core
 
 WIDENING = ("Convert", "Multiply", "Subtract", "Reshape")
 """Operations between integers as they are stored and the float weights that they stand for."""
+CHANNELS_FIRST = [0, 3, 1, 2]
+CHANNELS_LAST = [0, 2, 3, 1]
+"""The transposes that the plugin takes those beside a convolution for."""
+TAKEN_IN = ("Transpose", "Reshape", "Squeeze", "Unsqueeze")
+"""Operations that the plugin takes into the product, if they stand beside a convolution."""
+PASSED_OVER = ("Add", "Convert")
+"""Operations that may stand between a convolution and one of :data:`TAKEN_IN`."""
 
 
 def widen_where_not_loadable(network: Any) -> list[str]:
     """Stores weights as floats, in place, where the plugin stumbles over integers.
 
-    The plugin makes matrix products of 1×1 convolutions with stored weights, and asks for the only output of what gives
-    their input (``ConvertWeightCompressedConv1x1ToMatmul``, OpenVINO 2025.3 to 2026.4). A Split, a TopK and others have
-    several; then the whole model does not compile: "Default output not supported".
+    The plugin makes matrix products of 1×1 convolutions with stored weights
+    (``ConvertWeightCompressedConv1x1ToMatmul``, OpenVINO 2025.3 to 2026.4). It asks for the only output of what gives
+    their input: a Split, a TopK and others have several, and the whole model does not compile ("Default output not
+    supported"). Beside a transpose or a reshape it drops strides and pads, and takes every transpose for the one
+    between channels that stand first and last: shapes or, where sizes are equal, numbers are wrong.
 
     Args:
         network: The ``openvino.Model``.
@@ -32,7 +42,7 @@ def widen_where_not_loadable(network: Any) -> list[str]:
 
 
 def _stumbles(operation: Any) -> bool:
-    if operation.get_type_name() != "Convolution" or len(operation.input_value(0).get_node().outputs()) == 1:
+    if operation.get_type_name() != "Convolution":
         return False
     weights = operation.input_value(1)
     if not weights.get_partial_shape().is_static or prod(list(weights.get_shape())[2:]) != 1:
@@ -40,7 +50,41 @@ def _stumbles(operation: Any) -> bool:
     source = weights.get_node()
     while source.get_type_name() in WIDENING:
         source = source.input_value(0).get_node()
-    return source.get_type_name() == "Constant" and bool(source.get_element_type().is_integral())
+    if source.get_type_name() != "Constant" or not source.get_element_type().is_integral():
+        return False
+    given, readers = operation.input_value(0).get_node(), [*_readers(operation)]
+    return (
+        len(given.outputs()) != 1
+        or _reorders(given, CHANNELS_FIRST)
+        or any(_reorders(reader, CHANNELS_LAST) for reader in readers)
+        or (_moves(operation) and any(each.get_type_name() in TAKEN_IN for each in (given, *readers)))
+    )
+
+
+def _moves(convolution: Any) -> bool:
+    """Whether it leaves places out, or adds some."""
+    attributes = convolution.get_attributes()
+    return any(step != 1 for step in attributes["strides"]) or any(
+        pad != 0 for side in ("pads_begin", "pads_end") for pad in attributes[side]
+    )
+
+
+def _reorders(operation: Any, expected: list[int]) -> bool:
+    """Whether it is a transpose in another order."""
+    if operation.get_type_name() != "Transpose":
+        return False
+    order = operation.input_value(1).get_node()
+    return order.get_type_name() != "Constant" or list(order.get_data()) != expected
+
+
+def _readers(operation: Any) -> Iterator[Any]:
+    """What reads its result, directly or behind the addition of a bias."""
+    for output in operation.outputs():
+        for reader in output.get_target_inputs():
+            node = reader.get_node()
+            yield node
+            if node.get_type_name() in PASSED_OVER:
+                yield from _readers(node)
 
 
 def computed_constant(value: Any) -> Any:
