@@ -54,8 +54,9 @@ class SlowerError(NotWorthItError):
 class FloatForm:
     """The float model as the target builds it: another form has to be smaller than it, and not slower.
 
-    With the precision ``auto``, sizes are compared with the float model in half precision, and latencies with the float
-    model in single precision, which is faster where a runtime widens half weights as it computes.
+    With the precision ``auto``, sizes are compared with the float model in half precision and in single precision, and
+    latencies with the float model in single precision, which is faster where a runtime widens half weights as it
+    computes.
 
     Args:
         model: The float model.
@@ -84,10 +85,14 @@ class FloatForm:
             NotWorthItError: The other form is as large as the float model, or hardly smaller.
         """
         size = loaded_bytes(built.artifact)
-        precision, share = (FLOAT32, 1) if in_half else (self._smallest, 2)
+        precisions, share = ([FLOAT32], 1) if in_half else ([*dict.fromkeys((self._smallest, self._fastest))], 2)
         of_weights = int(sum(map(_bytes_without_zeros, self._model.tensors())) / share)
         if is_smaller(size, of_weights, multiplies_integers=not in_half):
             return  # the float weights alone are larger, even if their zeros take no bytes
+        for precision in precisions:  # of a tiny model half precision is larger, since more nodes describe it
+            self._require_smaller_than(precision, size, in_half=in_half)
+
+    def _require_smaller_than(self, precision: str, size: int, *, in_half: bool) -> None:
         with self._built(precision, draft=False) as artifact:  # a draft may be larger than what ships
             of_float = loaded_bytes(artifact)
         if not is_smaller(size, of_float, multiplies_integers=not in_half):

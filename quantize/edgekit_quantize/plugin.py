@@ -227,9 +227,10 @@ def _no_smaller(request: QuantizationRequest, written: Written, record: Mapping[
     if request.scheme not in {*STORED, HALF}:
         return None
     before, after = request.model.weight_bytes, request.model.with_graph(written.model).weight_bytes
-    if after < before:
+    if after < before and not written.is_float:
         return None
-    reason = f"{request.scheme} makes its weights no smaller: {after} bytes, {before} as they came"
+    found = f"{after} bytes, {before} as they came" if after >= before else "all of them stay float"
+    reason = f"{request.scheme} makes its weights no smaller: {found}"
     warnings = [*record["warnings"], f"left as it is: {reason}"]
     return QuantizationResult(request.model, {**record, "scheme": "none", "reason": reason, "warnings": warnings})
 

@@ -174,7 +174,10 @@ class Bench:
             if isinstance(score, CandidateError):
                 self.failures[candidate[0]] = score.message
                 continue
-            trial = Trial(*candidate, score, size=model.weight_bytes, float_size=self.float_model.weight_bytes)
+            of_float = self.float_model.weight_bytes
+            # what its preparation alone left out is no saving of quantization's
+            size = of_float if candidate[2].is_float else model.weight_bytes
+            trial = Trial(*candidate, score, size=size, float_size=of_float)
             trials.append(trial)
             if not isinstance(runner, CandidateError | None) and score.drop <= max_drop:
                 timed.append((trial, runner))

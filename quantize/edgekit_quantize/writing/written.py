@@ -42,6 +42,11 @@ class Written:
         return [account.layer for account in self.accounts if account.done in {STORED, HALF}]
 
     @property
+    def is_float(self) -> bool:
+        """Whether everything stayed as it was, as where all weights are few: only the graph was prepared."""
+        return not self.quantized and not self.stored
+
+    @property
     def kept_float(self) -> dict[str, str]:
         """The names of the layers that stay float, and why."""
         return {account.layer: account.how for account in self.accounts if account.done == FLOAT}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from edgekit.registry import find_profile
 from edgekit.stages.build import Build, Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.load import Load
-from edgekit.target import Artifact, BuildOptions
+from edgekit.target import Artifact, BuildOptions, Profile, Target
 from edgekit.timing.latency import Interval
 from edgekit.units import bytes_texts
 
@@ -181,6 +181,33 @@ def test_what_saves_nothing_beside_sparse_weights_in_half_precision_is_not_worth
     built = build(stored)
     assert isinstance(built, Built)
     with nullcontext() if worth_it else pytest.raises(NotWorthItError, match="is no smaller than the float model"):
+        FloatForm(model, target, profile, BuildOptions()).require_smaller(built)
+
+
+class NotesInHalf:
+    """The target that it wraps, whose file in half precision notes what stays in single, as OpenVINO's may."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+    def build(self, model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
+        built = self._target.build(model, profile, folder, options)
+        if options.precision == "float16":
+            built.main.write_text(built.main.read_text() + f"<!-- {'notes ' * 20} -->")
+        return built
+
+
+def test_what_is_smaller_than_half_precision_alone_is_not_worth_it(onnx_file: OnnxFile, tmp_path: Path) -> None:
+    few = np.arange(1, 5, dtype=np.float32) / 7
+    model = Load()(onnx_file("f (float[1, 4] x) => (float[1, 4] y) { y = Mul (x, w) }", w=few)).model
+    target, profile = find_profile("intel-cpu")
+    target = cast(Target, NotesInHalf(target))
+    built = Build(target, profile, BuildOptions(precision="float32"), tmp_path, quantized=False)(model)
+    assert isinstance(built, Built)
+    with pytest.raises(NotWorthItError, match="is no smaller than the float model"):
         FloatForm(model, target, profile, BuildOptions()).require_smaller(built)
 
 

@@ -183,13 +183,18 @@ def test_the_same_samples_give_the_same_model(cnn: Model) -> None:
     assert first.SerializeToString() == second.SerializeToString()
 
 
-def test_weights_alone_need_no_samples(cnn: Model, execute: Callable[..., list[np.ndarray]]) -> None:
-    result = PostTrainingQuantizer().quantize(_request(cnn, scheme="int8-weights", samples=None))
+def test_weights_alone_need_no_samples(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, execute: Callable[..., list[np.ndarray]]
+) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1, 32] x) => (float[1, 32] y) { y = MatMul(x, w) }"""
+    model = Model(parse(text, w=rng.normal(size=(32, 32)).astype(np.float32)))
+    result = PostTrainingQuantizer().quantize(_request(model, scheme="int8-weights", samples=None))
 
-    feeds = next(iter(Drawn())).feeds
-    expected, found = (execute(model.graph_model, feeds)[0] for model in (cnn, result.model))
+    feeds = {"x": rng.normal(size=(1, 32)).astype(np.float32)}
+    expected, found = (execute(each.graph_model, feeds)[0] for each in (model, result.model))
     np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
     assert not result.record["quantized"]
+    assert len(result.record["stored"]) == 1
 
 
 def test_activations_need_samples(cnn: Model) -> None:

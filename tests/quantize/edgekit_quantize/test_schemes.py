@@ -422,6 +422,37 @@ def test_where_no_weight_is_stored_smaller_the_model_is_left_as_it_is(
     assert [layer["done"] for layer in result.record["layers"]] in (["float"], [])
 
 
+BY_A_ZERO_BIAS = """<ir_version: 8, opset_import: ["" : 17]> g (float[1, 16] x) => (float[1, 8] y) {
+  p = Mul(x, ones)  y = Gemm(p, w, zeros)
+}"""
+"""Preparation leaves out the factor and the bias, as of what sklearn's exporter writes; the weights are few."""
+
+
+@pytest.mark.parametrize("samples", [None, Rows()], ids=["without samples", "with samples"])
+def test_what_preparation_leaves_out_is_no_saving_of_stored_weights(
+    samples: Rows | None, parse: Callable[..., ir.Model], rng: np.random.Generator
+) -> None:
+    w, ones, zeros = rng.normal(size=(16, 8)), np.ones(16, np.float32), np.zeros((1, 8), np.float32)
+    model = Model(parse(BY_A_ZERO_BIAS, w=w.astype(np.float32), ones=ones, zeros=zeros))
+    result = PostTrainingQuantizer().quantize(QuantizationRequest(model, "int8-weights", samples))
+    assert result.model is model
+    assert result.record["reason"] == "int8-weights makes its weights no smaller: all of them stay float"
+
+
+def test_a_candidate_that_stores_nothing_is_not_smaller_by_what_preparation_leaves_out(
+    parse: Callable[..., ir.Model], rng: np.random.Generator
+) -> None:
+    w, ones, zeros = rng.normal(size=(16, 8)), np.ones(16, np.float32), np.zeros((1, 8), np.float32)
+    model = Model(parse(BY_A_ZERO_BIAS, w=w.astype(np.float32), ones=ones, zeros=zeros))
+    given = {"candidates": [{"name": "weights only", "layers": {}}]}
+    result = PostTrainingQuantizer().quantize(QuantizationRequest(model, "auto", Rows(), placement=given))
+    (trial,) = result.record["curve"]
+    bytes_of_all = 4 * (16 * 8 + 16 + 8)
+    assert (trial["weight_bytes"], trial["float_weight_bytes"]) == (bytes_of_all, bytes_of_all)
+    assert result.record["scheme"] == "none"
+    assert result.record["reason"].endswith("no smaller than float")
+
+
 def test_weights_of_half_precision_are_no_smaller_in_it(
     parse: Callable[..., ir.Model], rng: np.random.Generator
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from edgekit.model import Model
 from edgekit.quantizer import CandidateError
+from edgekit_quantize.accounts.account import INTEGERS, LayerAccount
 from edgekit_quantize.calibration import references
 from edgekit_quantize.calibration.references import Feeds, Reference, References
 from edgekit_quantize.search import left_out
@@ -25,6 +26,7 @@ from edgekit_quantize.writing.written import Written
 from tests.quantize.edgekit_quantize.search.slow_runners import CLOCK, FLOAT_SIZE, CostsAsTold, Slow, model_of
 
 SAMPLES = 10
+ITS_LAYER = LayerAccount("layer", "Conv", INTEGERS, "")
 
 
 @dataclass
@@ -69,7 +71,7 @@ def _chosen(fast: WrongFrom, metric: str, max_drop: float = 0.3) -> Outcome:
     bench = Bench(judge, Model(model_of(FLOAT_SIZE)), Slow(2e-3, 0), left_out, clock=CLOCK)
     search = Search(
         bench,
-        lambda of, keep_float, adaptive: Written([*models.values()][of.block], []),
+        lambda of, keep_float, adaptive: Written([*models.values()][of.block], [ITS_LAYER]),
         CostsAsTold({}, StoredCosts({}, {})),
         max_drop,
         auto=True,
