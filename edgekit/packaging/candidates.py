@@ -38,7 +38,7 @@ from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.stages.quantize import NONE, Quantize, Quantized
 from edgekit.stages.verify import Verified
-from edgekit.units import bytes_texts
+from edgekit.units import bytes_text, bytes_texts
 
 STORED_INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 FLOAT = "float"
@@ -46,6 +46,8 @@ FLOAT = "float"
 _MEASURED = ("curve", "failed")
 COUNTED = {"accuracy": "labels", "agreement": "decisions"}
 """What a metric counts, for metrics whose name does not say it."""
+SHARED_OF = {"explained": "the signal"}
+"""What a metric is a share of, for metrics whose name does not say it."""
 
 
 class Fate(StrEnum):
@@ -139,7 +141,8 @@ def _of_trial(trial: Mapping[str, Any], max_drop: float | None, given: str) -> t
     has_integers = trial.get("integer_layers") != 0
     if float_size is not None and not is_smaller(size, float_size, multiplies_integers=has_integers):
         hardly = "hardly" if size < float_size else "no"
-        return Fate.REFUSED, f"{hardly} smaller than {given}: {', not '.join(bytes_texts(size, float_size))}"
+        sizes = f"{bytes_text(size)} each" if size == float_size else ", not ".join(bytes_texts(size, float_size))
+        return Fate.REFUSED, f"{hardly} smaller than {given}: {sizes}"
     latency, of_float = trial.get("latency_ms"), trial.get("float_latency_ms")
     if trial.get("is_slower", bool(latency and of_float and latency > of_float * SAME_SPEED)):
         return Fate.REFUSED, f"slower than {given}"  # by how much is a measurement
@@ -162,7 +165,7 @@ def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
             )
         return f"{loss_text(lost)} of the {what} of output {head!r} lost, {loss_text(allowed)} is allowed"
     if count is None:
-        return f"{loss_text(trial['drop'])} of {metric} lost, {loss_text(max_drop)} is allowed"
+        return f"{loss_text(trial['drop'])} of {SHARED_OF.get(metric, metric)} lost, {loss_text(max_drop)} is allowed"
     counted = COUNTED.get(metric, metric)
     lost = trial["drop"] * count
     if abs(lost - round(lost)) > _COUNTED_TO:

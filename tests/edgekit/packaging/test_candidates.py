@@ -379,6 +379,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     curve.append({"candidate": "of trees", **slow, "weight_bytes": 0, "float_weight_bytes": 0})
     lost = "class 3 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)"
     curve.append({"candidate": "of classes", **trial, "value": 0.0, "drop": 0.95, "count": 60, "lost_class": lost})
+    curve.append({"candidate": "of a signal", **trial, "metric": "explained"})
     few = {**trial, "metric": "agreement", "value": 0.984, "drop": 0.016, "count": 32}
     curve += [{"candidate": "of few", **few}, {"candidate": "counted", **few, "drop": 0.0625}]
     told.measured({"max_drop": 0.01, "curve": curve})
@@ -395,18 +396,26 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
         ("of a decoder", "refused", f"5.00% of the runs {another_way} its choice 'a', 1.00% is allowed"),
         ("of trees", "refused", "no weights that could be stored in fewer bits"),
         ("of classes", "refused", lost),
+        ("of a signal", "refused", "5.00% of the signal lost, 1.00% is allowed"),
         ("of few", "refused", "1.60% of 32 decisions lost, 1.00% is allowed"),
         ("counted", "refused", "2 of 32 decisions lost (the budget 1 % allows 0)"),
     ]
     assert rows[0]["sqnr_db"] == 20.0
 
 
-def test_sizes_that_differ_in_a_few_bytes_are_told_in_bytes() -> None:
-    told = Fates("the model as it came")
+@pytest.mark.parametrize(
+    ("size", "of_float", "told"),
+    [
+        (4_521_300, 4_521_004, "4,521,300 B, not 4,521,004 B"),  # a few bytes apart: in bytes
+        (396, 396, "396 B each"),
+    ],
+)
+def test_why_a_candidate_is_no_smaller_is_told_in_sizes(size: int, of_float: int, told: str) -> None:
+    fates = Fates("the model as it came")
     trial = {"candidate": "a", "metric": "accuracy", "value": 1.0, "float_value": 1.0, "drop": 0.0, "sqnr_db": 20.0}
-    told.measured({"curve": [{**trial, "weight_bytes": 4_521_300, "float_weight_bytes": 4_521_004}]})
-    (row,) = told.as_record()
-    assert row["reason"] == "no smaller than the model as it came: 4,521,300 B, not 4,521,004 B"
+    fates.measured({"curve": [{**trial, "weight_bytes": size, "float_weight_bytes": of_float}]})
+    (row,) = fates.as_record()
+    assert row["reason"] == f"no smaller than the model as it came: {told}"
 
 
 def test_a_floor_may_be_asked_for_and_what_misses_it_accepted(perceptron: Path, data: Path) -> None:
