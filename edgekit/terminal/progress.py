@@ -65,7 +65,7 @@ class Pace:
 
 
 def counted(what: str, done: int, total: int) -> str:
-    """A step and how far it is, ``calibrating 48/512``; what is one long step is named alone."""
+    """A step and how many are done, as in ``calibrating 48/512``; without a total, the count or the name alone."""
     if not total:
         return f"{what} {done}" if done else what
     return f"{what} {done}/{total}"
