@@ -188,7 +188,7 @@ class Model:
             for node in graph:
                 for attribute in node.attributes.values():
                     if attribute.type == ir.AttributeType.TENSOR and not attribute.is_ref():
-                        yield attribute.value  # as_tensor() asks of every method whether it has it
+                        yield attribute.value  # as_tensor() checks a protocol, method by method
 
     @property
     def weight_bytes(self) -> int:

@@ -131,7 +131,7 @@ class Execute:
         tried = f"{self.profile.name} with {threads} threads: {form}"
         with _told_of_candidate("loaded"), guarded(tried):
             runner = self.target.load(artifact.main, self.profile, threads=threads)
-        told = None if self.profile.runs_here else self.options.progress  # what is timed does nothing beside
+        told = None if self.profile.runs_here else self.options.progress  # reports would add to the measured times
         return _CandidateRunner(runner, tried, told)
 
     def _held(
@@ -152,7 +152,7 @@ class _CandidateRunner:
     """The name of what may crash this process when it runs for the first time; None after that, and for a runner in
     another process."""
     progress: Step | None = None
-    """Told of every run: a stand-in for a device takes its time."""
+    """Told of every run: a stand-in for a device may take seconds for one."""
     _runs: int = 0
 
     @property

@@ -307,7 +307,7 @@ def choose(
 
 @dataclass(frozen=True)
 class _Search:
-    """Ways to find what has to stay in float32; ``ranges`` are what :func:`study` tells, in the order of execution."""
+    """Ways to find what has to stay in float32; ``ranges`` are those of :func:`study`, in the order of execution."""
 
     runner: _Told
     """Executes the float32 program."""

@@ -71,7 +71,7 @@ class OperationRange:
 
 @dataclass(frozen=True)
 class Studied:
-    """What a float32 program does on examples."""
+    """The ranges and outputs of a float32 program on examples."""
 
     ranges: dict[str, OperationRange]
     """The range of each operation, by its name, in the order of execution."""

@@ -175,7 +175,7 @@ class Bench:
                 self.failures[candidate[0]] = score.message
                 continue
             of_float = self.float_model.weight_bytes
-            # what its preparation alone left out is no saving of quantization's
+            # bytes saved by the preparation of the graph are no saving of quantization
             size = of_float if candidate[2].is_float else model.weight_bytes
             trial = Trial(*candidate, score, size=size, float_size=of_float)
             trials.append(trial)

@@ -43,7 +43,7 @@ class Written:
 
     @property
     def is_float(self) -> bool:
-        """Whether everything stayed as it was, as where all weights are few: only the graph was prepared."""
+        """Whether no weight was quantized, for example because all tensors are small: only the graph was prepared."""
         return not self.quantized and not self.stored
 
     @property

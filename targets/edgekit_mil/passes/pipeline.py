@@ -55,7 +55,7 @@ NORMALIZATIONS = frozenset({"instance_norm", "l2_norm", "layer_norm"})
 
 
 def optimize(program: Program, half: OperationFilter | None) -> None:
-    """Run the passes over a program, in place; it is validated after the last.
+    """Run the passes over a program, in place, and validate it once at the end.
 
     Args:
         program: The program as lowered, in float32.

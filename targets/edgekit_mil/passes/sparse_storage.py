@@ -30,7 +30,7 @@ def store_sparse(program: Program, target_name: str) -> None:
     for function in program.functions.values():
         _replace(function, target)
     run(program, "common::dead_code_elimination")
-    program.validate()  # of what the passes before made, too
+    program.validate()  # the passes before this one, too
 
 
 @block_context_manager  # type: ignore[untyped-decorator]  # coremltools has no types

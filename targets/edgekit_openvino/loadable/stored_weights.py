@@ -1,4 +1,4 @@
-"""Weights that are stored as integers where OpenVINO's CPU plugin cannot load them, or computes something else."""
+"""Weights stored as integers that OpenVINO's CPU plugin cannot load, or with which it computes something else."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ WIDENING = ("Convert", "Multiply", "Subtract", "Reshape")
 """Operations between integers as they are stored and the float weights that they stand for."""
 CHANNELS_FIRST = [0, 3, 1, 2]
 CHANNELS_LAST = [0, 2, 3, 1]
-"""The transposes that the plugin takes those beside a convolution for."""
+"""The two transposes that the plugin assumes next to a convolution, whatever their order is."""
 TAKEN_IN = ("Transpose", "Reshape", "Squeeze", "Unsqueeze")
-"""Operations that the plugin takes into the product, if they stand beside a convolution."""
+"""Operations next to a convolution that the plugin merges into the product."""
 PASSED_OVER = ("Add", "Convert")
 """Operations that may stand between a convolution and one of :data:`TAKEN_IN`."""
 
@@ -23,10 +23,10 @@ def widen_where_not_loadable(network: Any) -> list[str]:
     """Stores weights as floats, in place, where the plugin stumbles over integers.
 
     The plugin makes matrix products of 1×1 convolutions with stored weights
-    (``ConvertWeightCompressedConv1x1ToMatmul``, OpenVINO 2025.3 to 2026.4). It asks for the only output of what gives
-    their input: a Split, a TopK and others have several, and the whole model does not compile ("Default output not
-    supported"). Beside a transpose or a reshape it drops strides and pads, and takes every transpose for the one
-    between channels that stand first and last: shapes or, where sizes are equal, numbers are wrong.
+    (``ConvertWeightCompressedConv1x1ToMatmul``, OpenVINO 2025.3 to 2026.4). It expects a single output of the operation
+    that gives their input: a Split, a TopK and others have several, and the whole model does not compile ("Default
+    output not supported"). Next to a transpose or a reshape it drops strides and pads, and it assumes that every
+    transpose moves the channels between the second and the last axis: shapes or, if sizes are equal, numbers are wrong.
 
     Args:
         network: The ``openvino.Model``.
@@ -62,7 +62,7 @@ def _stumbles(operation: Any) -> bool:
 
 
 def _moves(convolution: Any) -> bool:
-    """Whether it leaves places out, or adds some."""
+    """Whether a convolution has strides or pads."""
     attributes = convolution.get_attributes()
     return any(step != 1 for step in attributes["strides"]) or any(
         pad != 0 for side in ("pads_begin", "pads_end") for pad in attributes[side]
@@ -70,7 +70,7 @@ def _moves(convolution: Any) -> bool:
 
 
 def _reorders(operation: Any, expected: list[int]) -> bool:
-    """Whether it is a transpose in another order."""
+    """Whether an operation is a transpose in another order than the expected one, or in a computed one."""
     if operation.get_type_name() != "Transpose":
         return False
     order = operation.input_value(1).get_node()
@@ -78,7 +78,7 @@ def _reorders(operation: Any, expected: list[int]) -> bool:
 
 
 def _readers(operation: Any) -> Iterator[Any]:
-    """What reads its result, directly or behind the addition of a bias."""
+    """Yields the operations that read an operation's result, directly or after the addition of a bias."""
     for output in operation.outputs():
         for reader in output.get_target_inputs():
             node = reader.get_node()
