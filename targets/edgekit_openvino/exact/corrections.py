@@ -33,6 +33,8 @@ from edgekit_openvino.exact.quantized.negative_factors import keep_negative_fact
 from edgekit_openvino.exact.quantized.padding_numbers import KIND as PADDING
 from edgekit_openvino.exact.quantized.padding_numbers import choose_padding
 from edgekit_openvino.exact.quantized.roundings_by_axis import write_out
+from edgekit_openvino.exact.quantized.transposed_convolutions import KINDS as TRANSPOSED_CONVOLUTIONS
+from edgekit_openvino.exact.quantized.transposed_convolutions import keep_transposed_convolution
 from edgekit_openvino.exact.quotients import keep_quotient
 from edgekit_openvino.exact.replacing import hand_over, put_behind, put_in_place_of
 from edgekit_openvino.exact.shared_transposes import part_transposes
@@ -263,6 +265,12 @@ def _choose_padding(padding: Any, surroundings: _Surroundings) -> bool:
     return surroundings.is_quantized and choose_padding(padding)
 
 
+def _keep_transposed(operation: Any, surroundings: _Surroundings) -> bool:
+    if surroundings.is_quantized:
+        keep_transposed_convolution(operation, surroundings.constants)
+    return False
+
+
 _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     (MOVED, _keeping(add_axes_behind)),
     (REDUCTIONS, _keep_axes),
@@ -283,6 +291,7 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     ({ROUNDING}, _write_out),
     ({MAX_POOL}, _keeping(leave_windows_out)),
     ({PADDING}, _choose_padding),
+    (TRANSPOSED_CONVOLUTIONS, _keep_transposed),
     ({"TopK"}, _keeping(keep_the_order_of_equals)),
     ({"Select"}, _keeping(keep_integer_choice)),
     ({"Unique"}, _keeping(keep_distinct)),

@@ -1,7 +1,7 @@
-"""Reductions that drop an axis, and are rounded to integers behind numbers for each place along another one.
+"""Reductions that drop an axis, are rounded to integers, and meet numbers for each place along another axis.
 
 OpenVINO's CPU plugin (2026.4) makes one operation of them, and takes what stands along the axis that is the channels'
-now for what it was before.
+now for what it was before: with such numbers ahead of the rounding or behind it, and of a normalization.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 from edgekit_openvino.exact.quantized.barriers import ROUNDING, barrier, has_several
 from edgekit_openvino.exact.replacing import put_behind
 
-ARITHMETIC = frozenset({"Add", "Divide", "Multiply", "Subtract"})
+NORMALIZATION = "BatchNormInference"
+WIDENING = "Convert"
+ARITHMETIC = frozenset({"Add", "Divide", "Multiply", NORMALIZATION, "Subtract"})
 
 
 def round_apart(reduction: Any, constants: Collection[str]) -> bool:
@@ -33,16 +35,19 @@ def round_apart(reduction: Any, constants: Collection[str]) -> bool:
 
 
 def _is_rounded(reduction: Any, constants: Collection[str]) -> bool:
-    """Whether it is rounded behind nothing but arithmetic with constants, of which some hold several numbers."""
-    waiting = [(reduction, False)]
+    """Whether nothing but arithmetic with constants and roundings follow, one of each, with several numbers in some."""
+    waiting = [(reduction, False, False)]
     while waiting:
-        each, is_met = waiting.pop()
+        each, meets_several, is_rounded = waiting.pop()
         for reader in (port.get_node() for port in each.output(0).get_target_inputs()):
+            kind = reader.get_type_name()
             numbers = [port.get_source_output() for port in reader.inputs()]
             numbers = [number for number in numbers if number.get_node().get_name() in constants]
-            now = is_met or any(has_several(number.get_partial_shape()) for number in numbers)
-            if reader.get_type_name() == ROUNDING and now:
+            if kind != WIDENING and not (numbers and (kind == ROUNDING or kind in ARITHMETIC)):
+                continue
+            several = meets_several or any(has_several(number.get_partial_shape()) for number in numbers)
+            rounded = is_rounded or kind == ROUNDING
+            if several and rounded:
                 return True
-            if reader.get_type_name() in ARITHMETIC and numbers:
-                waiting.append((reader, now))
+            waiting.append((reader, several, rounded))
     return False

@@ -73,4 +73,4 @@ def _stands_along_channels(constant: Any, operation: Any) -> bool:
     if shape.rank.is_dynamic or rank.is_dynamic:
         return True
     place = CHANNELS + len(shape) - rank.get_length()
-    return bool(place >= 0 and shape[place] != 1)
+    return bool(0 <= place < len(shape) and shape[place] != 1)

@@ -49,6 +49,21 @@ def test_open_sizes(between: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, expected(proto, numbers(size)), atol=1e-6)
 
 
+@pytest.mark.parametrize("batch", [1, 3, "N"])
+@pytest.mark.parametrize("number", ["", ", v"])
+def test_one_channel_that_becomes_several(number: str, batch: int | str, tmp_path: Path) -> None:
+    """Such as what shifts a sequence of one step: OpenVINO pads with the integer 0, whatever the zero point."""
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 19]>\ng (float[{batch}, 1, 4] x) => (float[a, b, c] y)'
+        " <float s = {0.017}, uint8 z = {128}, int64[6] p = {0, 1, 0, 0, 1, 0}, float v = {0}>"
+        f" {{ {QUANTIZED}  y = Pad (d, p{number}) }}"
+    )
+    feeds = {"x": np.random.default_rng(3).normal(size=(3 if batch == "N" else batch, 1, 4)).astype(np.float32)}
+    right = expected(proto, feeds)
+    assert np.abs(as_read(proto, feeds, tmp_path) - right).max() > 1  # still
+    np.testing.assert_allclose(converted(proto, feeds, tmp_path), right, atol=1e-6)
+
+
 def test_networks_that_are_not_quantized_pad_at_once(tmp_path: Path) -> None:
     import edgekit_openvino
 

@@ -68,3 +68,32 @@ def test_an_average_behind_numbers_for_each_channel(tmp_path: Path) -> None:
     right = expected(proto, feeds)
     assert np.abs(as_read(proto, feeds, tmp_path) - right).max() > 0.05  # still
     np.testing.assert_allclose(converted(proto, feeds, tmp_path), right, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", ["4, 3, 5", "N, 3, 5"])
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "q = QuantizeLinear (r, s, z)  d = DequantizeLinear (q, s, z)  y = Add (d, w)",
+        "n = BatchNormalization (r, w, w, w, w)  q = QuantizeLinear (n, s, z)  y = DequantizeLinear (q, s, z)",
+    ],
+)
+def test_an_axis_that_is_dropped_ahead_of_a_rounding(behind: str, sizes: str, tmp_path: Path) -> None:
+    """With numbers for each place along another axis behind the rounding, or in a normalization ahead of it."""
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 18]>\ng (float[{sizes}] x) => (float[a, b] y) <float s = {{0.03}},'
+        " uint8 z = {100}, int64[1] k = {1}, float[5] w = {0.4, 0.3, 1.6, 0.7, 1.8}>"
+        f" {{ r = ReduceSum <keepdims = 0> (x, k)  {behind} }}"
+    )
+    feeds = {"x": RANDOM.normal(size=(4, 3, 5)).astype(np.float32)}
+    np.testing.assert_allclose(converted(proto, feeds, tmp_path), expected(proto, feeds), atol=0.0301)  # one step
+
+
+def test_a_scalar_that_is_quantized_meets_a_reduction(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]>\ng (float[N, 5, 4] x) => (float[a, b, c] y) <float s = {0.02},'
+        " uint8 z = {100}, uint8 v = {130}, int64[1] k = {2}> { w = DequantizeLinear (v, s, z)  p = Add (w, x)"
+        "  q = QuantizeLinear (p, s, z)  d = DequantizeLinear (q, s, z)  y = ReduceMean (d, k) }"
+    )
+    feeds = {"x": RANDOM.normal(size=(3, 5, 4)).astype(np.float32)}
+    np.testing.assert_allclose(converted(proto, feeds, tmp_path), expected(proto, feeds), atol=0.0201)
