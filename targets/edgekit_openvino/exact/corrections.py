@@ -33,6 +33,7 @@ from edgekit_openvino.exact.quantized.negative_factors import keep_negative_fact
 from edgekit_openvino.exact.quantized.padding_numbers import KIND as PADDING
 from edgekit_openvino.exact.quantized.padding_numbers import choose_padding
 from edgekit_openvino.exact.quantized.roundings_by_axis import write_out
+from edgekit_openvino.exact.quantized.slopes_at_one_place import keep_slopes_at_one_place
 from edgekit_openvino.exact.quantized.transposed_convolutions import KINDS as TRANSPOSED_CONVOLUTIONS
 from edgekit_openvino.exact.quantized.transposed_convolutions import keep_transposed_convolution
 from edgekit_openvino.exact.quotients import keep_quotient
@@ -254,6 +255,8 @@ def _store_operands(product: Any, surroundings: _Surroundings) -> bool:
 
 def _keep_slopes(activation: Any, surroundings: _Surroundings) -> bool:
     keep_slopes(activation, surroundings.opset)
+    if surroundings.is_quantized:
+        keep_slopes_at_one_place(activation)
     return False
 
 
