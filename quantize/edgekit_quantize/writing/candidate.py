@@ -45,6 +45,7 @@ from edgekit_quantize.writing.bias_apart import set_bias_apart
 from edgekit_quantize.writing.dynamic import DynamicWriter
 from edgekit_quantize.writing.dynamic_lstm import quantize_lstms
 from edgekit_quantize.writing.float16 import halve_weights
+from edgekit_quantize.writing.products_apart import set_products_apart
 from edgekit_quantize.writing.qdq import QDQWriter
 from edgekit_quantize.writing.recurrent_steps import StepProduct, write_steps
 from edgekit_quantize.writing.stored import BLOCKED_OPSET, StoredWeights
@@ -141,6 +142,9 @@ class _Writer:
             self._step_by_step(node)
         self._recurrent()
         fold_factors(self._qdq.divisions, self._qdq.names)
+        if self._settings.products_apart:
+            tensors = self._plan.tensors
+            set_products_apart([(tensors[name], node) for name, node in self._qdq.quantized], self._qdq.names)
         told = {account.layer for account in self.accounts}
         for layer in every_layer:
             if layer.name not in told:

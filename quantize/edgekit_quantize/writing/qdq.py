@@ -35,6 +35,12 @@ class QDQWriter:
         self._weights: dict[tuple[str, int | None, ir.Graph], ir.Value] = {}
         self._integers: dict[tuple[str, int | None], list[ir.Value]] = {}
 
+    @property
+    def quantized(self) -> list[tuple[str, ir.Node]]:
+        """The tensors that have become integers with one scale, by name, with the nodes that make these of them."""
+        pairs = ((name, quantize) for (name, _), (quantize, _) in self._pairs.items())
+        return [(name, node) for name, node in pairs if node.inputs[1] is not None and not node.inputs[1].shape]
+
     def activation(
         self,
         value: ir.Value,
