@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,3 +54,23 @@ def test_others_are_left_as_they_are(sizes: str, to: str, tmp_path: Path) -> Non
     path = edgekit_openvino.convert(proto, tmp_path / "plain")
     assert 'type="Select"' not in path.read_text()
     np.testing.assert_allclose(edgekit_openvino.load(path).run(feeds)["y"], expected(proto, feeds), atol=0.0171)
+
+
+@pytest.mark.parametrize("batch", [2, "N"])
+def test_one_token_that_is_parted_into_heads(batch: int | str, tmp_path: Path) -> None:
+    """OpenVINO divides by zero and ends the process: in one of its own."""
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 19]>\ng (float[{batch}, 1, 8] x) => (float[a, b, c, d] y)'
+        " <float s = {0.017}, uint8 z = {128}, int64[4] r = {-1, 1, 4, 2}>"
+        " { i = QuantizeLinear (x, s, z)  e = DequantizeLinear (i, s, z)  v = DequantizeLinear (w, s, z)"
+        "  h = Add (v, e)  k = Reshape (h, r)"
+        "  q = QuantizeLinear (k, s, z)  y = DequantizeLinear (q, s, z) }"
+    )
+    added = RANDOM.integers(60, 190, 8).astype(np.uint8)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(added, "w"))
+    onnx.save(proto, tmp_path / "plain.onnx")
+    code = f"import openvino; openvino.Core().compile_model({str(tmp_path / 'plain.onnx')!r}, 'CPU')"
+    if batch == 2:
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode < 0  # still
+    feeds = numbers(2, 1, 8)
+    np.testing.assert_allclose(converted(proto, feeds, tmp_path), expected(proto, feeds), atol=0.0171)  # one step
