@@ -76,6 +76,8 @@ UNARY = frozenset(
     }
 )
 """Further operations that may be part of a chain."""
+WIDENING = frozenset({"Convert", "Multiply", "Subtract"})
+"""Operations that turn stored integers into floats."""
 REWRITTEN = frozenset({"Divide", "Subtract"})
 """Operations whose second operand the plugin replaces (by its reciprocal, its negative), even an input of the model."""
 
@@ -155,8 +157,15 @@ def _reads_computed(operation: Any, chained: list[Any]) -> bool:
 
 
 def _widened(node: Any) -> Any:
-    """Returns the constant that a Convert widens, such as a rounding's zero point; any other node itself."""
-    source = node.input_value(0).get_node() if node.get_type_name() == "Convert" else node
+    """Returns the constant that operations widen and scale, such as a rounding's zero point; any other node itself.
+
+    A quantized bias is such a constant: with an added axis it ends the process, because OpenVINO moves it past the axis.
+    """
+    source = node
+    while source.get_type_name() in WIDENING and all(
+        _widened(other.get_node()).get_type_name() == "Constant" for other in source.input_values()[1:]
+    ):
+        source = source.input_value(0).get_node()
     return source if source.get_type_name() == "Constant" else node
 
 

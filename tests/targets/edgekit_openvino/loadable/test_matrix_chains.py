@@ -125,6 +125,25 @@ def test_three_products_of_integers_in_a_row(tmp_path: Path, zero: np.generic) -
     np.testing.assert_allclose(found, expected, atol=0.01 * float(np.abs(expected).max()))
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_quantized_bias_behind_products_of_integers(tmp_path: Path, rows: int) -> None:
+    """As ONNX Runtime's quantizer writes it. It is a constant, and the Add behind the chain stays as it is."""
+    between = f"k = Relu (p) {INTEGERS_BEHIND.replace('y =', 'o =')}"
+    added = "u = QuantizeLinear (o, h, z) e = DequantizeLinear (u, h, z) d = DequantizeLinear (i3, s, z) y = Add (e, d)"
+    proto = onnx.load(model(f"{INTEGERS} {between} {added}", tmp_path, rows))
+    held = integer_weights(np.uint8(3)) | {"h": np.float32(2.0), "i3": RANDOM.integers(0, 90, 64).astype(np.uint8)}
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(np.asarray(each), name) for name, each in held.items())
+    feeds = {"x": np.abs(np.random.default_rng(2).standard_normal((rows, 64))).astype(np.float32)}
+    (expected,) = ReferenceEvaluator(proto).run(None, feeds)
+
+    built = edgekit_openvino.convert(proto, tmp_path / "built")
+    code = f"import edgekit_openvino; edgekit_openvino.load({str(built)!r})"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    found = edgekit_openvino.load(built).run(feeds)["y"]
+    np.testing.assert_allclose(found, expected, atol=2.01)  # one step
+
+
 def test_each_rounding_between_products_is_changed_once(tmp_path: Path) -> None:
     network = openvino.Core().read_model(integer_model("k = Relu (p)", tmp_path, np.uint8(0), 1))
     assert len(end_chains(network)) == 1
