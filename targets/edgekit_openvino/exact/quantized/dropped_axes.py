@@ -1,7 +1,8 @@
 """Reductions that drop an axis, are rounded to integers, and meet numbers for each place along another axis.
 
 OpenVINO's CPU plugin (2026.4) makes one operation of them, and takes what stands along the axis that is the channels'
-now for what it was before: with such numbers ahead of the rounding or behind it, and of a normalization.
+now for what it was before: with such numbers ahead of the reduction, whence it moves them behind it, ahead of the
+rounding or behind that, and of a normalization.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Collection
 from typing import Any
 
 from edgekit_openvino.exact.quantized.barriers import ROUNDING, barrier, has_several
+from edgekit_openvino.exact.quantized.merged_batches import follows_several
 from edgekit_openvino.exact.replacing import put_behind
 
 NORMALIZATION = "BatchNormInference"
@@ -35,8 +37,8 @@ def round_apart(reduction: Any, constants: Collection[str]) -> bool:
 
 
 def _is_rounded(reduction: Any, constants: Collection[str]) -> bool:
-    """Whether nothing but arithmetic with constants and roundings follow, one of each, with several numbers in some."""
-    waiting = [(reduction, False, False)]
+    """Whether nothing but arithmetic with constants and roundings follow, with several numbers there or ahead of it."""
+    waiting = [(reduction, follows_several(reduction, constants), False)]
     while waiting:
         each, meets_several, is_rounded = waiting.pop()
         for reader in (port.get_node() for port in each.output(0).get_target_inputs()):

@@ -34,7 +34,7 @@ def keep_channels_apart(network: Any, constants: Collection[str]) -> None:
         if operation.get_type_name() != "Reshape":
             continue
         is_merged = _merges_batch(operation) and has_channels(operation, constants)
-        if is_merged or (_has_one_channel(operation) and _follows_several(operation, constants)):
+        if is_merged or (_has_one_channel(operation) and follows_several(operation, constants)):
             operation.input(0).replace_source_output(barrier(operation.input_value(0)).output(0))
 
 
@@ -59,9 +59,9 @@ def _has_one_channel(reshape: Any) -> bool:
     return bool(shape[CHANNELS].is_static and shape[CHANNELS].get_length() == 1)
 
 
-def _follows_several(reshape: Any, constants: Collection[str]) -> bool:
+def follows_several(operation: Any, constants: Collection[str]) -> bool:
     """Whether it reads what was computed with several constant numbers at once."""
-    node = reshape.input_value(0).get_node()
+    node = operation.input_value(0).get_node()
     while node.get_type_name() in ARITHMETIC:
         sources = [port.get_source_output() for port in node.inputs()]
         if any(

@@ -89,6 +89,20 @@ def test_an_axis_that_is_dropped_ahead_of_a_rounding(behind: str, sizes: str, tm
     np.testing.assert_allclose(converted(proto, feeds, tmp_path), expected(proto, feeds), atol=0.0301)  # one step
 
 
+@pytest.mark.parametrize("sizes", ["2, 10, 5", "N, 10, 5"])
+def test_an_axis_that_is_dropped_behind_numbers_along_another_one(sizes: str, tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 18]>\ng (float[{sizes}] x) => (float[a, b] y) <float s = {{0.01}},'
+        " uint8 z = {120}, int64[1] k = {1}, float[5] w = {0.4, -0.3, 0.6, 0.1, -0.8}> { q = QuantizeLinear (x, s, z)"
+        "  d = DequantizeLinear (q, s, z)  m = Add (d, w)  r = ReduceMean <keepdims = 0> (m, k)"
+        "  p = QuantizeLinear (r, s, z)  y = DequantizeLinear (p, s, z) }"
+    )
+    feeds = {"x": RANDOM.normal(size=(2, 10, 5)).astype(np.float32)}
+    right = expected(proto, feeds)
+    assert np.abs(as_read(proto, feeds, tmp_path) - right).max() > 0.05  # still
+    np.testing.assert_allclose(converted(proto, feeds, tmp_path), right, atol=0.0101)  # one step
+
+
 def test_a_scalar_that_is_quantized_meets_a_reduction(tmp_path: Path) -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 18]>\ng (float[N, 5, 4] x) => (float[a, b, c] y) <float s = {0.02},'
