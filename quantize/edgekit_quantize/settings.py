@@ -110,8 +110,8 @@ class Settings:
     """Whether the Add behind a MatMul that is quantized, or stored in blocks, is written in a form that the runtime
     does not fuse with the MatMul into a Gemm, for which it only has a float kernel."""
     products_apart: bool = False
-    """Whether activations between two matrix products are rounded with a third axis, for runtimes that fuse both products
-    into a kernel that computes them wrongly (:mod:`edgekit_quantize.writing.products_apart`)."""
+    """Whether activations between two matrix products are rounded with a third axis, for runtimes that fuse both
+    products into a kernel that computes them wrongly (:mod:`edgekit_quantize.writing.products_apart`)."""
     fewest_channels: int = 0
     """Convolutions stay float if each output has fewer input channels than this, as the first convolution of an image:
     integer kernels leave most of their lanes empty there. Depthwise convolutions that read their outputs stay float

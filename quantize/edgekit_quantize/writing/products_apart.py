@@ -1,4 +1,4 @@
-"""Keeps products of integers that follow each other from becoming one kernel that computes them wrong."""
+"""Keeps consecutive products of integers from being fused into a kernel that computes them wrongly."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ import onnx_ir as ir
 from edgekit_quantize.graph.nodes import Names, add_initializer, home, is_standard
 
 MATRIX_RANK = 2
-"""How many axes tensors have at most that OpenVINO makes such a kernel of."""
+"""Largest rank of the tensors between two products that OpenVINO fuses."""
 PRODUCTS = ("Gemm", "MatMul")
 
 
 def set_products_apart(pairs: Iterable[tuple[ir.Value, ir.Node]], names: Names) -> int:
-    """Round with one axis more in front what comes of a product of matrices and goes into another one, in place.
+    """Adds a leading axis around the rounding of each tensor between two matrix products, in place.
 
-    OpenVINO's CPU plugin makes one kernel of both, which gives zeros, or 1e9, with VNNI or AMX (2026.4), unless a
-    tensor between has a third axis. The numbers are the same. Flatten drops it: ONNX Runtime (1.31) moves a
-    DequantizeLinear behind a Squeeze, and takes signed integers for unsigned ones where it has no zero point.
+    OpenVINO's CPU plugin fuses the two products into a kernel that gives zeros, or 1e9, with VNNI or AMX (2026.4),
+    unless a tensor between them has a third axis. The numbers do not change. Flatten drops the axis, not Squeeze: ONNX
+    Runtime (1.31) moves a DequantizeLinear past a Squeeze, and reads signed integers as unsigned if there is no zero
+    point.
 
     Args:
-        pairs: Tensors, and the QuantizeLinear nodes that make integers of them with one scale.
-        names: Those that are taken in the model.
+        pairs: Tensors, each with the QuantizeLinear node that rounds it with a single scale.
+        names: The names that are used in the model.
 
     Returns:
-        How many are rounded so now.
+        The number of roundings that have the axis now.
     """
     chosen = [node for value, node in pairs if _goes_into_a_product(node) and _comes_of_a_product(value)]
     for node in chosen:
@@ -40,7 +41,7 @@ def _goes_into_a_product(quantize: ir.Node) -> bool:
 
 
 def _comes_of_a_product(value: ir.Value) -> bool:
-    """Whether nothing but tensors of up to two axes, and of as many, stands between the last product and a tensor."""
+    """Whether a value has two axes, and a product computes it through tensors of at most two axes."""
     waiting, seen = [value], set()
     if value.shape is None or len(value.shape) != MATRIX_RANK:
         return False

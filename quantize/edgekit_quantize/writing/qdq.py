@@ -37,7 +37,7 @@ class QDQWriter:
 
     @property
     def quantized(self) -> list[tuple[str, ir.Node]]:
-        """The tensors that have become integers with one scale, by name, with the nodes that make these of them."""
+        """Yields the tensors that are rounded with a single scale, each with its QuantizeLinear node."""
         pairs = ((name, quantize) for (name, _), (quantize, _) in self._pairs.items())
         return [(name, node) for name, node in pairs if node.inputs[1] is not None and not node.inputs[1].shape]
 

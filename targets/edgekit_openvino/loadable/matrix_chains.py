@@ -159,7 +159,7 @@ def _reads_computed(operation: Any, chained: list[Any]) -> bool:
 def _widened(node: Any) -> Any:
     """Returns the constant that operations widen and scale, such as a rounding's zero point; any other node itself.
 
-    A quantized bias is such a constant: with an added axis it ends the process, because OpenVINO moves it past the axis.
+    A quantized bias is such a constant: with an added axis it ends the process, because OpenVINO moves it past that.
     """
     source = node
     while source.get_type_name() in WIDENING and all(

@@ -1,8 +1,8 @@
-"""Reductions that drop an axis, are rounded to integers, and meet numbers for each place along another axis.
+"""Reductions that drop an axis and are rounded to integers, with numbers for each position along another axis nearby.
 
-OpenVINO's CPU plugin (2026.4) makes one operation of them, and takes what stands along the axis that is the channels'
-now for what it was before: with such numbers ahead of the reduction, whence it moves them behind it, ahead of the
-rounding or behind that, and of a normalization.
+OpenVINO's CPU plugin (2026.4) fuses the reduction, the rounding and arithmetic with such numbers, which may stand before
+the reduction, between it and the rounding, after the rounding, or in a normalization. The fused operation applies the
+numbers along the wrong axis: dropping an axis has renumbered the axes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ ARITHMETIC = frozenset({"Add", "Divide", "Multiply", NORMALIZATION, "Subtract"})
 
 
 def round_apart(reduction: Any, constants: Collection[str]) -> bool:
-    """Puts a choice between a reduction that drops axes and a rounding of it; names stay.
+    """Puts a barrier between a reduction that drops axes and the rounding of its result; names stay.
 
     Args:
-        reduction: An operation of a network that is quantized.
+        reduction: A reduction in a quantized network.
         constants: The names of the operations that depend on constants alone.
 
     Returns:
@@ -37,7 +37,7 @@ def round_apart(reduction: Any, constants: Collection[str]) -> bool:
 
 
 def _is_rounded(reduction: Any, constants: Collection[str]) -> bool:
-    """Whether nothing but arithmetic with constants and roundings follow, with several numbers there or ahead of it."""
+    """Whether only arithmetic with constants and roundings follows, with several numbers there or before the reduction."""
     waiting = [(reduction, follows_several(reduction, constants), False)]
     while waiting:
         each, meets_several, is_rounded = waiting.pop()

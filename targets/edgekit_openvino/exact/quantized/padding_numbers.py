@@ -45,7 +45,7 @@ def choose_padding(padding: Any) -> bool:
 
 
 def _may_add_to_one_channel(shape: Any, *lengths: Any) -> bool:
-    """Whether the second axis may have the size 1, and is padded."""
+    """Whether the second axis is padded and its size may be 1."""
     if shape.rank.is_dynamic:
         return True
     if len(shape) <= CHANNELS or (shape[CHANNELS].is_static and shape[CHANNELS].get_length() != 1):

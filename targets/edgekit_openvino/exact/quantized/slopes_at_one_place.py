@@ -1,8 +1,8 @@
-"""Slopes a channel behind convolutions of integers that give each channel one number, in networks of open sizes.
+"""PRelu with one slope per channel after an integer convolution whose output is 1×1, in networks of open sizes.
 
-OpenVINO's CPU plugin (2026.4) makes one operation of a convolution and the PRelu behind it. For a batch of one it takes
-the slopes from elsewhere then where the size of the batch was open and the result is 1×1, on processors with VNNI or
-AMX. It makes none of what stands behind a choice.
+OpenVINO's CPU plugin (2026.4) fuses a convolution and the PRelu after it. If the batch size is open and the output is
+1×1, the fused operation reads wrong slopes for a batch of one, on processors with VNNI or AMX. The plugin fuses nothing
+across a barrier (:mod:`edgekit_openvino.exact.quantized.barriers`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 from edgekit_openvino.exact.quantized.barriers import barrier, has_several
 
 FIRST_PLACE = 2
-"""The first axis behind the batch and the channels."""
+"""The first axis after the batch and the channels."""
 
 
 def keep_slopes_at_one_place(activation: Any) -> None:
-    """Puts a choice ahead of a PRelu of an open size that may have one place, in place; names stay.
+    """Puts a barrier ahead of a PRelu whose input may be 1×1 and has an open size, in place; names stay.
 
     Args:
-        activation: The ``PRelu`` of a network that is quantized.
+        activation: A ``PRelu`` of a quantized network.
     """
     shape, slopes = activation.get_input_partial_shape(0), activation.get_input_partial_shape(1)
     if shape.is_static or not has_several(slopes):

@@ -1,8 +1,8 @@
-"""Transposed convolutions of integers that OpenVINO's CPU plugin computes wrong.
+"""Transposed convolutions of integers that OpenVINO's CPU plugin computes wrongly.
 
-Its kernels (2026.4) leave the zero point of weights out: of unsigned integers, which quantizers store around 128, they
-make positive numbers alone. And where the channels are no multiple of four, the one for AMX computes zeros, or one step
-off, if it also rounds to integers what it gives. It rounds nothing that stands behind a choice.
+Its kernels (2026.4) ignore the zero point of weights: unsigned integers, which quantizers store around 128, all become
+positive numbers. If the number of channels is no multiple of four and the kernel for AMX also rounds its output to
+integers, the output is zero or one step off. A barrier keeps the rounding out of the kernel.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ KINDS = frozenset({"ConvolutionBackpropData", "GroupConvolutionBackpropData"})
 WEIGHTS = 1
 CHANNELS = 1
 AT_ONCE = 4
-"""How many channels the instructions of AMX take at once."""
+"""Number of channels that the instructions of AMX process together."""
 HALF = 128
-"""Between unsigned and signed integers of 8 bits."""
+"""Difference between unsigned and signed 8-bit integers."""
 
 
 def keep_transposed_convolution(operation: Any, constants: Collection[str]) -> None:
-    """Stores weights around zero, and rounds apart where the channels are no multiple of four; names stay.
+    """Stores the weights around zero, and separates the rounding if the channels are no multiple of four; names stay.
 
     Args:
-        operation: One of :data:`KINDS`, of a network that is quantized.
-        constants: The names of the operations that nothing but constants goes into.
+        operation: One of :data:`KINDS` in a quantized network.
+        constants: The names of the operations that depend on constants alone.
     """
     weights = operation.input_value(WEIGHTS)
     if weights.get_node().get_name() in constants:
@@ -43,7 +43,7 @@ def keep_transposed_convolution(operation: Any, constants: Collection[str]) -> N
 
 
 def _differences(node: Any) -> Iterator[Any]:
-    """Where zero points are taken off on the way from integers to weights."""
+    """Yields the Subtract operations that subtract zero points between stored integers and weights."""
     while node.get_type_name() in WIDENING:
         if node.get_type_name() == "Subtract":
             yield node
@@ -51,7 +51,7 @@ def _differences(node: Any) -> Iterator[Any]:
 
 
 def _stores_around_zero(difference: Any) -> bool:
-    """Makes signed integers of unsigned ones around 128, in place, without a zero point; False where there are none."""
+    """Replaces unsigned integers with the zero point 128 by signed ones without one, in place; False for others."""
     from openvino import opset13
 
     stored, zero_point = (_widened(difference.input_value(place).get_node()) for place in (0, 1))
@@ -67,6 +67,6 @@ def _stores_around_zero(difference: Any) -> bool:
 
 
 def _widened(node: Any) -> Any | None:
-    """The constant that an operation widens, or that it is; None of others."""
+    """The constant that an operation is, or that a Convert widens; None if it is neither."""
     source = node.input_value(0).get_node() if node.get_type_name() == "Convert" else node
     return source if source.get_type_name() == "Constant" else None
