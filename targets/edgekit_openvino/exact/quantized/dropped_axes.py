@@ -1,8 +1,8 @@
 """Reductions that drop an axis and are rounded to integers, with numbers for each position along another axis nearby.
 
-OpenVINO's CPU plugin (2026.4) fuses the reduction, the rounding and arithmetic with such numbers, which may stand before
-the reduction, between it and the rounding, after the rounding, or in a normalization. The fused operation applies the
-numbers along the wrong axis: dropping an axis has renumbered the axes.
+OpenVINO's CPU plugin (2026.4) fuses the reduction, the rounding and arithmetic with such numbers, which may stand
+before the reduction, between it and the rounding, after the rounding, or in a normalization. The fused operation
+applies the numbers along the wrong axis: dropping an axis has renumbered the axes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def round_apart(reduction: Any, constants: Collection[str]) -> bool:
 
 
 def _is_rounded(reduction: Any, constants: Collection[str]) -> bool:
-    """Whether only arithmetic with constants and roundings follows, with several numbers there or before the reduction."""
+    """Whether only arithmetic with constants and roundings follows, with several numbers there or ahead of it."""
     waiting = [(reduction, follows_several(reduction, constants), False)]
     while waiting:
         each, meets_several, is_rounded = waiting.pop()
