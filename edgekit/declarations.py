@@ -45,13 +45,13 @@ def _flaws(plugin: Any) -> Iterator[str]:
     if isinstance(plugin, Witness):
         targets = getattr(plugin, "targets", _ABSENT)
         if not isinstance(targets, frozenset):
-            yield f"its targets are no frozenset: {'there are none' if targets is _ABSENT else repr(targets)}"
+            yield f"its targets are not a frozenset: {'there are none' if targets is _ABSENT else repr(targets)}"
 
 
 def _profile_flaws(profile: Profile) -> Iterator[str]:
     for name in (profile.name, *(profile.aliases if isinstance(profile.aliases, tuple) else ())):
         if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-            yield f"a profile has another name than of letters, digits, '.', '_' and '-': {name!r}"
+            yield f"a profile's name may have only letters, digits, '.', '_' and '-': {name!r}"
     called = f"profile {profile.name!r}: its"
     yield from _unlike(f"{called} description", profile.description, str, "text")
     yield from _not_texts(f"{called} options", profile.options)
@@ -60,7 +60,7 @@ def _profile_flaws(profile: Profile) -> Iterator[str]:
     for field in ("aliases", "instruction_sets"):
         given = getattr(profile, field)
         if not isinstance(given, tuple) or not all(isinstance(each, str) for each in given):
-            yield f"{called} {field} are no tuple of texts: {given!r}"
+            yield f"{called} {field} are not a tuple of texts: {given!r}"
 
 
 def _unlike(what: str, given: object, kind: type, noun: str) -> Iterator[str]:
@@ -70,10 +70,10 @@ def _unlike(what: str, given: object, kind: type, noun: str) -> Iterator[str]:
 
 def _not_texts(what: str, given: object) -> Iterator[str]:
     if not isinstance(given, Mapping) or not all(isinstance(text, str) for pair in given.items() for text in pair):
-        yield f"{what} are no mapping of texts: {given!r}"
+        yield f"{what} are not a mapping from texts to texts: {given!r}"
 
 
 def _others(what: str, given: Any, kind: type) -> Iterator[str]:
     for each in given:
         if not isinstance(each, kind):
-            yield f"{what} are no {kind.__module__}.{kind.__name__}: {each!r}"
+            yield f"{what} are not of type {kind.__module__}.{kind.__name__}: {each!r}"

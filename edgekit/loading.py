@@ -392,11 +392,13 @@ class LoadedBundle:
             return
         if spec.dtype != "uint8" and (sample.ndim == 2 or (sample.ndim == 3 and sample.shape[2] in (1, 3, 4))):
             raise InputError(
-                "the array holds the pixels of a picture, of which the preprocessing makes the input",
+                "the array looks like the pixels of a picture, which the preprocessing turns into the input",
                 subject=f"input {spec.name!r}",
                 expected=f"{spec}, or a picture",
                 found=str(ValueSpec(spec.name, sample.dtype.name, sample.shape)),
-                hint="give PIL.Image.fromarray(array), of an array of OpenCV's PIL.Image.fromarray(array[..., ::-1])",
+                hint=(
+                    "give PIL.Image.fromarray(array), or for an array from OpenCV PIL.Image.fromarray(array[..., ::-1])"
+                ),
             )
 
     def _require_sizes(self, arrays: Arrays) -> None:
@@ -422,7 +424,7 @@ class LoadedBundle:
             beyond = array[(array >= feature.rows) | (array < -feature.rows)]
             if beyond.size:
                 raise InputError(
-                    "the model has no row for a number",
+                    "the model's table has no row for this number",
                     subject=f"input {feature.name!r}",
                     expected=f"numbers from 0 to {feature.rows - 1}",
                     found=int(beyond[0]),

@@ -27,7 +27,9 @@ CONTRACT_VERSION = 1
 """Increased whenever existing quantizers have to be changed to work with this file."""
 LEAST_SAVED = 0.05
 """Least share of the float model's weight bytes that a form has to save if it does not multiply integers."""
-TURNED_DOWN = "forms that hold the budget of the search were refused when they were built: the warnings tell why"
+TURNED_DOWN = (
+    "quantized forms held the budget in the search, but were refused when they were built: the warnings say why"
+)
 """Why a model ships in float although quantized forms hold the budget."""
 
 
@@ -201,8 +203,8 @@ class BudgetError(RequirementError):
         super().__init__(
             "no candidate holds the accuracy budget" + "".join(f"\n  {line}" for line in curve_lines(record["curve"])),
             expected=f"at most {max_drop:.2%} lost",
-            hint="allow more with --max-drop, or give more and more typical samples; "
-            "`edgekit quantize --explain` tells what each layer adds",
+            hint="allow more with --max-drop, or give more samples that are like real data; `edgekit quantize "
+            "--explain` shows the error that each layer adds",
         )
         self.record = record
 

@@ -201,7 +201,7 @@ def _names_of(created: Target, entry_point: EntryPoint) -> list[str]:
     strange = [type(profile).__name__ for profile in profiles if not isinstance(profile, Profile)]
     if strange or not profiles:
         raise InternalError(
-            f"its profiles are no edgekit.target.Profile: {strange[0] if strange else 'there is none'}",
+            f"its profiles are not of type edgekit.target.Profile: {strange[0] if strange else 'there is none'}",
             subject=entry_point.value,
         )
     flaw = next((flaw for flaw in map(profile_flaw, profiles) if flaw is not None), None)

@@ -154,7 +154,11 @@ def _executes(bundle: Bundle, name: str, warn: Callable[[str], None] | None) -> 
     executes = held_here(target, profile, name) is not None
     if not executes and warn is not None:
         why = cannot_execute(target, profile, name)
-        reason = "an emulator alone executes it, whose times tell nothing" if why is None else str(why.message)
+        reason = (
+            "only an emulator executes it here, and its times say nothing about the processor"
+            if why is None
+            else str(why.message)
+        )
         warn(f"{bundle.path} with {name} is not measured: {reason}")
     return executes
 

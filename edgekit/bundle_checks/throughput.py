@@ -202,7 +202,7 @@ def _require_rows(outputs: Arrays, batch: int, bundle: Bundle) -> None:
         wanted = (one.shape[0] * batch, *one.shape[1:]) if one.ndim else one.shape
         if found.shape != wanted:
             raise RequirementError(
-                f"the output {name!r} is not that of {batch} samples",
+                f"the output {name!r} does not have the shape for {batch} samples",
                 subject=bundle.path,
                 expected=f"shape {wanted}",
                 found=f"shape {found.shape}",

@@ -128,7 +128,7 @@ def verify_bundle(
     """
     if data is None and model is not None and not layers:
         raise InputError(
-            "the original is of use with data or --layers only", subject="--model", hint="give --data DIR too"
+            "the original is used with --data or --layers only", subject="--model", hint="give --data DIR too"
         )
     where = device or LocalDevice()
     builds = where.builds(bundle)

@@ -71,8 +71,8 @@ InstructionSetsOption = Annotated[
     typer.Option(
         "--isa",
         metavar="NAMES",
-        help="It has to be right with each of these instruction sets: avx2,avx512,vnni,amx,neon. Those that neither "
-        "this processor nor an emulator executes are told.",
+        help="It has to be right with each of these instruction sets: avx2,avx512,vnni,amx,neon. Sets that neither "
+        "this processor nor an emulator can execute are reported as not executed.",
         show_default=False,
     ),
 ]

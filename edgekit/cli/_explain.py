@@ -37,7 +37,7 @@ def print_layers(record: Mapping[str, Any], out: RichConsole) -> None:
         )
         if any(figures):
             lines.append(_aligned(figures))
-    for line in (*lines, _NOTE, "") if layers else ("the quantizer tells nothing of the layers",):
+    for line in (*lines, _NOTE, "") if layers else ("the quantizer reports nothing about the layers",):
         out.print(line, soft_wrap=True)
 
 

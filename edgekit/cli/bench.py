@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 AgainstOption = Annotated[
     Path | None,
-    typer.Option("--against", metavar="BUNDLE", help="A second bundle, measured in turns.", show_default=False),
+    typer.Option(
+        "--against", metavar="BUNDLE", help="A second bundle, measured alternately with the first.", show_default=False
+    ),
 ]
 
 StreamsOption = Annotated[

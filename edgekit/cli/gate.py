@@ -61,7 +61,10 @@ AgainstOption = Annotated[
     typer.Option(
         "--against",
         metavar="PATH",
-        help="An earlier bundle to compare with, measured in turns; or a folder that holds one for each, by its name.",
+        help=(
+            "An earlier bundle to compare with, measured alternately with the new one; or a folder that holds an "
+            "earlier bundle for each, by its name."
+        ),
         show_default=False,
     ),
 ]
@@ -90,8 +93,8 @@ SamplesOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Samples on which each bundle is executed, here or on the device named by --device, and held against the "
-        "outputs recorded with them, the original, or the budget `accuracy` for their labels.",
+        help="Samples on which each bundle is executed, here or on the device named by --device, and compared with "
+        "the outputs recorded with them or the original's; labels are judged by the budget `accuracy`.",
         show_default=False,
     ),
 ]

@@ -24,7 +24,9 @@ TargetsOption = Annotated[
         "--target",
         autocompletion=profile_names,
         metavar="TARGET",
-        help="A device profile, as often as there are some; by default the first one of each target that builds here.",
+        help=(
+            "A device profile; may be given more than once. By default the first one of each target that builds here."
+        ),
         show_default=False,
     ),
 ]

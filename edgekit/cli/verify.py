@@ -109,7 +109,10 @@ def verify(
                 console.show({}, partial(_show_layers, error.divergence))
             raise
     if not found:
-        raise InputError("nothing here executes it with one of the instruction sets", subject=f"--isa {isa}")
+        raise InputError(
+            "neither this processor nor an emulator here executes the bundle with any of these instruction sets",
+            subject=f"--isa {isa}",
+        )
     verification = next(iter(found.values()))
     record = {"bundle": str(bundle), "device": device if results is None else str(results), **verification.as_record()}
     if isa is not None:
@@ -155,7 +158,12 @@ def _show_layers(divergence: Divergence, out: RichConsole) -> None:
     floors = f"{divergence.floor_db:g} dB, {divergence.max_mismatch:.0%} unequal"
     rows = [("reference", divergence.reference), ("floors", floors), ("first diverging", divergence.summary)]
     if divergence.not_shown:
-        rows.append(("not compared", f"{divergence.not_shown} values that the built model does not have, or too large"))
+        rows.append(
+            (
+                "not compared",
+                f"{divergence.not_shown} values that the built model does not have, or that are too large",
+            )
+        )
     show_rows(rows, out)
 
 

@@ -64,8 +64,11 @@ class Evaluation:
             raise InputError(
                 "the evaluation function cannot be found by a name",
                 subject=name or repr(function),
-                expected="a function that stands in a module by itself",
-                hint="write it with def, outside of other functions: other processes and the manifest go by its name",
+                expected="a function at the top level of a module",
+                hint=(
+                    "write it with def, outside of other functions and classes: other processes and the manifest "
+                    "refer to it by name"
+                ),
             )
         return cls(f"{module}:{name}")
 
@@ -116,7 +119,7 @@ class Evaluation:
             raise InputError(
                 "the evaluation function gives 0 for the float model",
                 subject=self.name,
-                expected="another number: what may be lost is a share of it",
+                expected="a number other than 0: the loss is computed as a share of it",
                 found=value,
             )
         return value

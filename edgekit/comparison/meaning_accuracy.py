@@ -95,7 +95,10 @@ class MeaningAccuracy:
         """A remark if boxes pass although they are few (:attr:`keeps_few`); else None."""
         if not self.keeps_few:
             return None
-        return f"{self._few_found}: all of them are kept, which proves little; give samples that show more"
+        return (
+            f"{self._few_found}: the built model finds all of them, but they are too few to rely on; give samples "
+            "that show more"
+        )
 
     @property
     def few_classes(self) -> str | None:
@@ -104,8 +107,8 @@ class MeaningAccuracy:
         if not shown or shown >= ENOUGH_CLASSES or known is None or known < 2 * shown:
             return None
         return (
-            f"the original's {self.kind} on the samples are of {shown} of {known} classes, and prove nothing of the "
-            f"other{'s' if known - shown > 1 else ''}: give samples that show more of them"
+            f"the original's {self.kind} on the samples are of {shown} of {known} classes, which leaves the "
+            f"other{'s' if known - shown > 1 else ''} untested: give samples that show more classes"
         )
 
     @property
@@ -113,8 +116,8 @@ class MeaningAccuracy:
         found = self.of_original or 0
         what = "object" if self.kind == BOXES else "anchor"
         return (
-            f"{found} {what}{' is' if found == 1 else 's are'} found on the samples, fewer than the {FEWEST // 2} that "
-            "tell something"
+            f"{found} {what}{' is' if found == 1 else 's are'} found on the samples, fewer than the {FEWEST // 2} "
+            "that a judgement needs"
         )
 
     def shortfall(self, least_agreement: float) -> str | None:

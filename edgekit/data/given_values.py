@@ -94,7 +94,9 @@ def _shape_hint(array: np.ndarray, spec: ValueSpec, *, missing: bool) -> str | N
     if missing:
         return "the batch dimension is missing: give array[numpy.newaxis]"
     if array.ndim == 0 and spec.shape is not None and spec.takes_shape((1,) * len(spec.shape)):
-        return "numbers of one sample stand in lists, [[number]]; predict() takes tables, a row a sample"
+        return (
+            "give one sample's numbers as nested lists, [[number]]; predict() takes tables with a row for each sample"
+        )
     if array.ndim and len(array) > 1 and any(spec.takes_shape((1, *tail)) for tail in (array.shape[1:], (1,))):
         return f"if these are {len(array)} samples, predict() runs them one after the other"
     return None
@@ -113,7 +115,10 @@ def _converted(value: Any, spec: ValueSpec, subject: str) -> np.ndarray:
         raise _unfit(value, subject, spec)
     if given.dtype == object and any(each is None for each in given.flat):  # NumPy would make NaN or False of None
         raise _unfit(
-            value, subject, spec, hint="None is no number: a missing value, where it takes some, is float('nan')"
+            value,
+            subject,
+            spec,
+            hint="None is not a number: give float('nan') for a missing value, if the input takes missing values",
         )
     try:
         with np.errstate(invalid="ignore"):
@@ -139,11 +144,14 @@ def _checked_texts(value: Any, subject: str, spec: ValueSpec) -> Any:
     strays = [each for each in elements.flat if not isinstance(each, texts)]
     if strays:
         raise InputError(
-            "holds what is no text",
+            "holds a value that is not a text",
             subject=subject,
             expected=str(spec),
             found=_shortened(strays[0]),
-            hint="give texts as the training had them: str(value), bytes.decode(), its text for a missing one",
+            hint=(
+                "give texts as in the training: str(value), bytes.decode(), and for a missing value the text that "
+                "the training used"
+            ),
         )
     return elements
 

@@ -38,8 +38,8 @@ _NAME_BYTES = 1024
 """Most bytes of a name: 256 characters of 4 bytes each, as NumPy stores them."""
 _TABLE_RANK = 2
 ROWS_HINT = (
-    "a file in a folder is one sample; a file of many is given itself, in place of its folder; classes of tokens or "
-    "pixels count by a function of your own (--metric), which reads them elsewhere"
+    "each file in a folder is one sample; give a file of many samples itself, in place of its folder; classes of "
+    "tokens or pixels need a function of your own (--metric), which reads them from elsewhere"
 )
 """A hint for a file that holds an array of all labels, or of all samples."""
 _DIGITS = 18
@@ -85,11 +85,11 @@ def check_class_names(
     if not sizes or None in sizes.values() or len(names) in sizes.values():
         return
     raise InputError(
-        "there are not as many names as classes",
+        "the number of names is not the number of classes",
         subject=file,
         expected="; ".join(f"{size} names, the entries of output {name!r}" for name, size in sizes.items()),
         found=f"{len(names)} names",
-        hint="give a name a line for every class, in the order of the model's output",
+        hint="write one name on each line, for every class, in the order of the model's output",
     )
 
 
@@ -278,11 +278,11 @@ def _from_lines(source: Path, files: Sequence[Path], class_names: Sequence[str])
     lines = _lines(source)
     if len(lines) != len(files):
         raise InputError(
-            "there are not as many labels as samples",
+            "the number of labels is not the number of samples",
             subject=source,
             expected=f"{len(files)} lines",
             found=f"{len(lines)} lines",
-            hint=f"names of classes, as against labels of samples, go elsewhere: {NAMES_HINT}",
+            hint=f"if the lines are names of classes, not labels of samples: {NAMES_HINT}",
         )
     return {
         file: _class_number(line, class_names, f"{source}:{number}")

@@ -129,13 +129,15 @@ def _checked_headers(
         called_otherwise = [name for name in strange if name.casefold() in _CALLED_LABELS]
         if not missing and len(called_otherwise) == 1 and LABEL_ARRAY not in headers:
             hint = (
-                f"if {called_otherwise[0]} is the sample's label, call the array {LABEL_ARRAY!r}; if it is none, leave "
-                "it out"
+                f"if {called_otherwise[0]} is the sample's label, call the array {LABEL_ARRAY!r}; if not, leave it out"
             )
         else:
             hint = names_hint(missing, strange) or "numpy.savez(FILE, **{INPUT: array, …}) names them"
             if not missing:
-                hint += "; what the file has a value for, an initializer, is one only where every sample feeds it"
+                hint += (
+                    "; a value that the model's file holds (an initializer) counts as an input only if every "
+                    "sample has an array for it"
+                )
         raise InputError(
             "the sample's arrays are not named as the model's inputs",
             subject=file,
@@ -184,8 +186,8 @@ def _check_open_dims(file: Path, shapes: Mapping[ValueSpec, tuple[int, ...]], op
         raise two_sizes(
             found,
             file,
-            "where the model takes such samples, its file gives two dimensions one name: export it with a name for "
-            "each, or leave none of them open with --shape",
+            "if the model takes such samples, its file gives one name to two dimensions: export it with a name for "
+            "each, or fix both with --shape",
         )
 
 

@@ -53,7 +53,7 @@ def _runner(model: Any) -> Any:
     if "torch" in frameworks:
         return lambda sample: _run_torch(model, sample)
     raise InputError(
-        "the model is of no framework that can be recorded",
+        "the model is not of a framework whose outputs can be recorded",
         subject=type(model).__qualname__,
         expected="a PyTorch module or a Keras model",
     )

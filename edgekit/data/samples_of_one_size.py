@@ -143,6 +143,6 @@ def _why(places: Sequence[_Place], fixed: Sequence[_Place], sampled: SampledShap
             chosen = "was asked for" if place.asked is not None else f"is the most frequent; {place.flag} keeps another"
             told.setdefault(place.flag, f"{place} has sizes {span}, of which {left.pop()} {chosen}")
         elif 0 in set(found) - left:
-            told.setdefault(place.flag, f"{place} has sizes {span}, and the device takes no empty tensor")
+            told.setdefault(place.flag, f"{place} has sizes {span}, and the device takes no empty tensors (size 0)")
     count = len(sampled.samples) - len(kept)
     return f"{count} of {len(sampled.samples)} samples are left out: {'; '.join(told.values())}"

@@ -108,7 +108,7 @@ class Column:
             if abs(number) > _GREATEST and any(map(str.isdigit, plain)):  # "inf" has no digits
                 raise self._unfit(row, repr(text[:80]), _BEYOND)
             return number
-        comma = "a decimal comma is none: write 3.5 for 3,5" if "," in plain else None
+        comma = "decimal commas are not read: write 3.5 for 3,5" if "," in plain else None
         raise self._unfit(row, repr(text[:80]), comma)
 
     def _number(self, value: Any, row: int) -> Any:
@@ -119,16 +119,16 @@ class Column:
             raise self._unfit(row, "a whole number of more than 308 digits", _BEYOND)
         if isinstance(value, bool | int | float | np.bool_ | np.number):
             return value.item() if isinstance(value, np.generic) else value
-        hint = "make numbers of texts as the training did, with pandas.to_numeric(column) say"
+        hint = "turn texts into numbers as the training did, for example with pandas.to_numeric(column)"
         raise self._unfit(row, repr(value)[:80], hint if isinstance(value, str) else None)
 
     def _texts(self, cells: Cells) -> np.ndarray:
         texts = []
         for row, cell in enumerate(cells if isinstance(cells, list) else cells.ravel()):
             if type(cell).__name__ in _NO_VALUES or cell == "" or cell != cell:
-                raise self._unfit(row, "a missing value", "put the text in its place that the training did")
+                raise self._unfit(row, "a missing value", "fill in the text that the training used for missing values")
             if not isinstance(cell, str):
-                raise self._unfit(row, f"{cell!r}, no text", "give column.astype(str), if the training had texts")
+                raise self._unfit(row, f"{cell!r}, no text", "give column.astype(str), if the training used texts")
             texts.append(str(cell))
         return np.array(texts).reshape(np.shape(cells))
 

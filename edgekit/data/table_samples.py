@@ -149,7 +149,7 @@ def _joined(parts: Sequence[np.ndarray], spec: ValueSpec, table: Table) -> np.nd
     one = (1, *array.shape[1:])
     if not taken.takes_shape(one):
         raise InputError(
-            "a row is no sample of the model",
+            "a row does not fit the model's input",
             subject=table.name,
             expected=str(taken),
             found=str(ValueSpec(spec.name, array.dtype.name, one)),

@@ -81,7 +81,7 @@ def read_table(file: Path) -> Table:
     suffix = file.suffix.casefold()
     if suffix == LINES_SUFFIX:
         raise InputError(
-            "holds a sample a line, and no table",
+            "holds a sample on each line, not a table",
             subject=file,
             expected=", ".join(sorted(SUFFIXES - {LINES_SUFFIX})),
             hint="give the samples one by one",
@@ -119,7 +119,7 @@ def table_of(given: object, name: str) -> Table | None:
         rows, labels = table_of(given[0], name), np.asarray(given[1])
         if rows is None or labels.shape != (len(rows),):
             raise InputError(
-                "is no pair of samples and labels",
+                "is not a pair of samples and labels",
                 subject=name,
                 expected="(X, y), with a label for each row",
                 found=f"({type(given[0]).__name__}, {type(given[1]).__name__} of shape {labels.shape})",
@@ -160,7 +160,7 @@ def _checked(table: Table) -> Table:
             subject=table.name,
             expected=f"{MOST_ROWS} rows at most",
             found=rows,
-            hint="give a part of it, drawn at random: a few thousand rows tell as much",
+            hint="give a part of it, drawn at random: a few thousand rows give the same figures closely enough",
         )
     return table
 

@@ -39,9 +39,9 @@ def scattered_twice(model: Model, examples: Sequence[Mapping[str, np.ndarray]]) 
             lost = _lost_values(node, found)
             if lost and node_name(node) not in warnings:
                 warnings[node_name(node)] = (
-                    f"node {node_name(node)!r} ({node.op_type}) writes several values to one place, "
-                    f"{lost} of a sample's: ONNX leaves open which one stays, and runtimes differ; where a sum is "
-                    "meant, as of PyTorch's index_add, export it with dynamo=True, or as scatter_add"
+                    f"node {node_name(node)!r} ({node.op_type}) writes several values to one place (overwritten in a "
+                    f"sample: {lost}): ONNX leaves open which one stays, and runtimes differ; if a sum is meant, as "
+                    "in PyTorch's index_add, export with dynamo=True, or use scatter_add"
                 )
     return list(warnings.values())
 

@@ -96,7 +96,7 @@ def refuted(testimony: Testimony, subject: object, flaws: Sequence[str]) -> Requ
     """
     where = "" if testimony.parting is None else f"; the two runtimes part at {testimony.parting}"
     return RequirementError(
-        f"the witness computes other outputs than the original, executed by {testimony.executed_by}",
+        f"the witness does not compute the original's outputs, executed by {testimony.executed_by}",
         subject=subject,
         expected="the original model's outputs",
         found="; ".join(flaws) + where,

@@ -47,9 +47,9 @@ def name_known_locales(proto: onnx.ModelProto) -> list[str]:
             node.attribute.remove(named)
         node.attribute.append(make_attribute("locale", other))
         told.append(
-            f"node {node.name or node.output[0]!r} ({_READER}) changes texts by the locale {locale}, which this system "
-            f"does not have: by {other}, which changes letters the same way; a bundle that keeps the node needs that "
-            "on its device"
+            f"node {node.name or node.output[0]!r} ({_READER}) changes texts by the locale {locale}, which this "
+            f"system does not have: {other} is used instead, which changes letters the same way; a bundle that keeps "
+            f"the node needs {other} on its device"
         )
     return told
 

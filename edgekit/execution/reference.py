@@ -189,5 +189,5 @@ def _not_runnable(error: Exception) -> NotRunnableError:
         lacks = f"it changes texts by the locale {locale}, which this system does not have"
         return NotRunnableError(lacks, node, locale)
     if status in _NO_NUMBER:
-        return NotRunnableError("it makes numbers of texts, and one is no number", node)
+        return NotRunnableError("it converts texts to numbers, and one text is not a number", node)
     return NotRunnableError(_NOISE_IN_MESSAGE.sub("", status), node)

@@ -50,7 +50,8 @@ def in_executable_types(model: Model) -> tuple[Model, str | None]:
 
 
 _DOUBLES_TOLD = (
-    "the model computes in double precision what ONNX Runtime executes in float32 alone: all of it is taken in float32"
+    "the model uses double precision for operators that ONNX Runtime executes in float32 only: the whole model is "
+    "converted to float32"
 )
 
 
@@ -62,8 +63,8 @@ def _told(model: Model, changed: Model) -> str:
         told = ", ".join(map(repr, names)) if len(names) <= _MOST_NAMED else f"{len(names)} inputs and outputs"
         also = f", and so {'is' if len(names) == 1 else 'are'} {told}"
     return (
-        f"the model computes in bfloat16, which ONNX Runtime does not execute: it is taken in float32{also}; "
-        "weights keep their values, and what nodes give is not rounded to 8 bits"
+        f"the model computes in bfloat16, which ONNX Runtime does not execute: it is converted to float32{also}; "
+        "weights keep their values, and results of nodes are not rounded to bfloat16's 8 bits"
     )
 
 

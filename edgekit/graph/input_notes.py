@@ -67,7 +67,10 @@ def read_notes(model: Model) -> tuple[Model, list[str]]:
         return model, []
     notes = _parsed(text, model)
     inputs = {spec.name: spec for spec in model.inputs}
-    gone = [f"its metadata ({KEY!r}) tell of input {name!r}, which the model lacks" for name in notes.keys() - inputs]
+    gone = [
+        f"its metadata ({KEY!r}) describe input {name!r}, which the model does not have"
+        for name in notes.keys() - inputs
+    ]
     drawn, vocabularies, tokens = dict(model.drawn), dict(model.vocabularies), dict(model.tokens)
     for name in notes.keys() & inputs:
         _check(notes[name], inputs[name], model)
@@ -112,11 +115,11 @@ def _check(note: object, spec: ValueSpec, model: Model) -> None:
 def _beyond(kind: str, told: Any) -> str | None:
     """Returns why a note cannot be drawn from or written to a file, or None if it is valid."""
     if kind == "drawn" and told["distribution"] != "uniform" and told["second"] < 0:
-        return f"second: {told['second']} is no scale"
+        return f"second: {told['second']} is negative, and a scale is at least 0"
     if kind == "drawn" and told["distribution"] == "uniform" and told["second"] < told["first"]:
         return f"second: {told['second']} is below {told['first']}"
     if kind == "vocabulary" and any("\ud800" <= character <= "\udfff" for word in told for character in word):
-        return "vocabulary: a word that is no text in Unicode"
+        return "vocabulary: a word that is not valid Unicode"
     if kind == "tokens":
         return next((flaw for rule in told if (flaw := TokenRule.from_record(rule).flaw) is not None), None)
     return None
@@ -124,7 +127,7 @@ def _beyond(kind: str, told: Any) -> str | None:
 
 def _unknown(model: Model, found: str) -> InputError:
     return InputError(
-        f"its metadata tell of its inputs what EdgeKit does not write (key {KEY!r})",
+        f"its metadata describe its inputs in a form that EdgeKit does not write (key {KEY!r})",
         subject=model.source or model.name,
         expected='{"INPUT": {"drawn": {…}}} for floats, {"INPUT": {"vocabulary": [WORD, …]}} for integers, with '
         '"tokens": [{…}, …] for those of the words of a text',

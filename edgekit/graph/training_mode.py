@@ -22,11 +22,13 @@ def require_inference(model: Model) -> None:
         return
     normalizing = [node for node in model.graph.all_nodes() if _normalizes_by_the_batch(node)]
     more = f" and {len(dropping) - 1} more" if len(dropping) > 1 else ""
-    beside = f"; {len(normalizing)} BatchNormalization that go by the batch" if normalizing else ""
+    beside = (
+        f"; {len(normalizing)} BatchNormalization that normalize by the batch's own statistics" if normalizing else ""
+    )
     raise InputError(
-        "was exported in training mode: it drops numbers at random",
+        "was exported in training mode: Dropout sets numbers to zero at random",
         subject=model.source,
-        expected="a model that computes the same of the same input",
+        expected="a model that gives the same outputs for the same inputs",
         found=f"Dropout {dropping[0]!r}{more}{beside}",
         hint="export it in evaluation mode: in PyTorch model.eval() first, and no training= in torch.onnx.export",
     )

@@ -18,7 +18,7 @@ def operator_findings(
     rules = {
         Support.UNSUPPORTED: Rule("unsupported-operator", "The target cannot take the node.", Level.ERROR),
         Support.FALLS_BACK: Rule("falls-back", "The node runs on a slower unit of the device.", Level.WARNING),
-        Support.UNKNOWN: Rule("unknown-support", "Nothing is known of the node on the target.", Level.NOTE),
+        Support.UNKNOWN: Rule("unknown-support", "It is not known whether the target takes the node.", Level.NOTE),
     }
     for verdict in verdicts:
         if verdict.support in rules:
@@ -29,7 +29,11 @@ def operator_findings(
                 rules[verdict.support], f"{message} ({reason})" if reason else message, model, verdict.node, facts
             )
     if support.fit is Fit.POOR:
-        rule = Rule("poor-fit", "The accelerator does too little of the work, or in too many parts.", Level.WARNING)
+        rule = Rule(
+            "poor-fit",
+            "The accelerator executes too few of the nodes, or the model is split into too many parts.",
+            Level.WARNING,
+        )
         yield Finding(rule, f"{profile}: {support}", model)
 
 

@@ -83,7 +83,7 @@ def _factors(model: Model) -> Iterator[str]:
         node, factor = max(found, key=lambda pair: pair[1])
         yield (
             f"node {node_name(node)!r}{_one_of(len(found))} multiplies 64-bit integers by {factor}: the device "
-            f"computes in 32 bits, and gives other numbers where what is multiplied is beyond {_GREATEST // factor}"
+            f"computes in 32 bits, and gives other numbers if the other factor is beyond {_GREATEST // factor}"
         )
 
 

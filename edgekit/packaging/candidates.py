@@ -160,8 +160,8 @@ def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
         allowed = max_drop * lost / trial["drop"]
         if kept.get("inside"):
             return (
-                f"{loss_text(lost)} of the runs go another way where the model goes on with its choice {head!r}, "
-                f"{loss_text(allowed)} is allowed"
+                f"{loss_text(lost)} of the runs take another path, since the model continues with its own choice "
+                f"{head!r}; {loss_text(allowed)} is allowed"
             )
         return f"{loss_text(lost)} of the {what} of output {head!r} lost, {loss_text(allowed)} is allowed"
     if count is None:
@@ -241,7 +241,10 @@ class Choice:
         """A warning if the model is not the bundle's; None if it is, or if the bundle's model does not matter."""
         if self.source is None or self.source[1] == sha256(model):
             return None
-        return f"--like names a bundle of another model ({self.source[0]}): what was chosen for that one is repeated"
+        return (
+            f"--like names a bundle of another model ({self.source[0]}): the candidate chosen for that model is "
+            "used for this one, too"
+        )
 
     def first(self, precisions: Sequence[str]) -> Sequence[str]:
         """The precisions in the order in which the float model is tried: the chosen one before the others.
@@ -333,7 +336,10 @@ def first_that_holds(
                 fates.measured_since(before.quantized.record, form.quantized.record)
             as_slow = slow.get(_operations(form)) if slow else None
             if as_slow is not None:
-                fates.told(form.name, Fate.REFUSED, f"as slow as {_quoted(as_slow.name)}, whose operations it has")
+                why_not = (
+                    f"not tried: it has the operations of {_quoted(as_slow.name)}, which is slower than the float model"
+                )
+                fates.told(form.name, Fate.REFUSED, why_not)
                 continue
             warned = fall_back(before, form, f"{_told(before, error)}: {_in_place_of(before, form, error)} instead")
             fates.warned(_name(before, error), warned)

@@ -143,7 +143,7 @@ def fixed_for(
             model = walk.run_stage(fix_values, kept).model if with_values else kept
             fixed = walk.run_stage(fix, model).model
             if holds is not device:
-                walk.warn(f"sizes of dimensions are those of the samples alone: {why}")
+                walk.warn(f"the bundle takes only the sizes that the samples have: {why}")
             return FixedShapes(fixed, device, without)
     return FixedShapes(fixed or walk.run_stage(first, to_try).model, device, left_out)
 
@@ -191,7 +191,7 @@ def require_one_size(model: Model, sampled: SampledShapes, device: Holds) -> Non
             called = "" if dim is None else f" ({dim})"
             least, greatest = found[axis].least, found[axis].greatest
             raise InputError(
-                "the samples have several sizes where the model leaves one free, and the device "
+                "the samples have several sizes in a dimension that the model leaves open, and the device "
                 + ("has to know which" if device is Holds.RANGE else "holds fixed shapes"),
                 subject=f"dimension {axis}{called} of input {spec.name!r}",
                 expected="one size",

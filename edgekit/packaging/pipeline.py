@@ -184,7 +184,7 @@ def require_replaceable(output: Path, chosen_with: str) -> None:
     is_there = os.path.isfile(manifest)  # noqa: PTH113  # False where nothing may be read
     if is_there and lfs.is_pointer(manifest):
         raise InputError(
-            "is a Git LFS pointer, so that nothing tells whether a bundle may be replaced",
+            "is a Git LFS pointer, so it is not known whether the folder is a bundle that may be replaced",
             subject=manifest,
             hint=f"fetch the bundle with {lfs.FETCHING}, or remove the folder",
         )
@@ -193,7 +193,7 @@ def require_replaceable(output: Path, chosen_with: str) -> None:
             read_json(manifest)
         except InputError as error:
             raise InputError(
-                "is damaged, so that nothing tells whether a bundle may be replaced",
+                "is damaged, so it is not known whether the folder is a bundle that may be replaced",
                 subject=manifest,
                 found=error.message,
                 hint=f"remove the folder if it is a bundle, or choose another name with {chosen_with}",

@@ -187,8 +187,8 @@ def _fixed(
     fixed = with_states(fixed, request.states)
     if fed := sorted(request.states.keys() & {name for shapes in sampled.each for name in shapes}):
         walk.warn(
-            f"{', '.join(map(repr, fed))} in the samples {'is' if len(fed) == 1 else 'are'} not used: "
-            "the built model keeps states itself, from zero on"
+            f"{', '.join(map(repr, fed))} in the samples {'is' if len(fed) == 1 else 'are'} not used: the built "
+            "model keeps its states itself, starting from zero"
         )
         left_out |= set(fed)
     return _Fixed(fixed, left_out, other_sizes)
@@ -218,8 +218,8 @@ def _fitting_preprocessing(
             raise
         text = error.message if error.expected is None else f"{error.message} (expected: {error.expected})"
         walk.warn(
-            f"[preprocessing] is left out, for no sample is a picture or a sound: {text}; "
-            "preprocessing = false in the bundle's table says that it has none"
+            f"[preprocessing] is not used, because no sample is a picture or a sound: {text}; preprocessing = false "
+            "in the bundle's table declares that it has none"
         )
         return None
 

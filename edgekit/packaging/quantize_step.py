@@ -142,7 +142,11 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     require_writable(order.output)
     if order.instruction_sets is not None:
         if order.target is None:
-            raise InputError("needs a target whose runtime is held to them", subject="--isa", hint="give --target NAME")
+            raise InputError(
+                "needs a target whose runtime can be restricted to these instruction sets",
+                subject="--isa",
+                hint="give --target NAME",
+            )
         require_executable(order.instruction_sets, *find_profile(order.target))
     reasons = {} if order.target is None else _refused_schemes(order.target)
     require_scheme(
@@ -252,10 +256,10 @@ def _warn_of_sets(walk: Walk, order: QuantizeOrder, record: Mapping[str, Any]) -
     plugin, profile = find_profile(order.target)
     for name in order.instruction_sets or ():
         if order.data is None:
-            walk.warn(f"not judged with {name}: no sample to execute it on; --data names some")
+            walk.warn(f"not judged with {name}: there are no samples to execute it on; give some with --data")
         elif held_here(plugin, profile, name) is None:
             lacking = cannot_execute(plugin, profile, name)
-            emulated = f"an emulator alone executes it here: `edgekit package --isa {name}` verifies the bundle with it"
+            emulated = f"only an emulator executes it here: `edgekit package --isa {name}` verifies the bundle with it"
             walk.warn(f"not judged with {name}: {emulated if lacking is None else lacking.message}")
 
 
@@ -298,7 +302,7 @@ def _fixed_for_samples(
 def _refused_schemes(target: str) -> Mapping[str, str]:
     """The schemes that ``edgekit quantize`` cannot apply for a target, each with the reason."""
     plugin, profile = find_profile(target)
-    why = f"{plugin.name} stores weights so when it builds: `edgekit package` takes it"
+    why = f"{plugin.name} stores weights in this form only when it builds: use `edgekit package` with this scheme"
     return {**refused(plugin, profile), **dict.fromkeys(plugin.weight_schemes(profile), why)}
 
 

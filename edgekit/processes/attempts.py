@@ -59,7 +59,7 @@ class Attempts:
 
 def restart_text(stage: str, signal_of_end: str) -> str:
     """The message to people that work is repeated."""
-    return f"stage {stage}: a form of the model ended the process by {signal_of_end}; starting again without it"
+    return f"stage {stage}: a form of the model ended the process by {signal_of_end}; starting again without that form"
 
 
 def signal_name(number: int) -> str:

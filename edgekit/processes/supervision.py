@@ -251,7 +251,7 @@ class _Supervisor:
         if broken is not None:
             if not self._attempts.stalled(f"{broken.message} (expected: {broken.expected})"):
                 return False
-            text = f"stage {self._told.stage}: {broken.message}; starting again without it"
+            text = f"stage {self._told.stage}: {broken.message}; starting again without the part that was running"
         else:
             name = self._attempts.crashed(code)
             if name is None:

@@ -192,7 +192,9 @@ def _package(request: PackageRequest, progress: Progress) -> None:
             if request.like is None:
                 raise
             # The candidates tried depend on times, and on the instruction sets that the machine executes.
-            progress.warn(f"{error.expected!r}, which shipped before, does not hold the budget now: chosen anew")
+            progress.warn(
+                f"{error.expected!r}, which shipped before, does not hold the budget now: another candidate is chosen"
+            )
             package(replace(request, like=None), progress)
 
 

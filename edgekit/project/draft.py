@@ -235,7 +235,7 @@ def _preprocessing(inputs: Sequence[ValueSpec], files: Sequence[Path], pictures:
     """
     if not files or len(inputs) != 1 or files[0].suffix.lower() == ".npz":
         return
-    yield "# The training decides this, and the files do not tell: change what was not so there."
+    yield "# These values depend on the training, and the files do not state them: change those that differ from it."
     yield "[preprocessing]"
     if files[0].suffix.lower() in wav.SUFFIXES:
         sound = wav.read_wav(files[0])

@@ -49,7 +49,7 @@ def judge_declaration(bundle: Bundle, declared: DeclaredBundle) -> Iterator[Verd
     """
     for what, file in (("model", declared.model), ("labels", declared.labels)):
         if file is not None and not file.is_file():
-            told = f"{file} is not there: nothing tells whether the bundle is made {_OF[what]}"
+            told = f"{file} is not there, so it cannot be checked whether the bundle is made {_OF[what]}"
             yield Verdict(DECLARATION, _LIMIT, told, Outcome.NOT_COMPARED)
     others = [
         *_other_options(bundle, declared),
@@ -89,7 +89,7 @@ def _other_samples(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
             yield f"{place} ({key}) cannot be read: {error.message}"
             continue
         if new not in (None, recorded.get(key)):
-            yield f"{place} ({key}) does not hold the samples that it was made with"
+            yield f"{place} ({key}) does not hold the samples that the bundle was made with"
 
 
 def _other_names(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:

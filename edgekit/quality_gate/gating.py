@@ -275,7 +275,7 @@ def _require_verdicts(judged: Sequence[Judged], order: GateOrder) -> None:
         if asked and order.against is None:
             found = f"only budgets that need an earlier build in {order.config}"
         elif asked:
-            found = f"no bundle of such a name in {order.against}"
+            found = f"no bundle of that name in {order.against}"
         raise InputError(
             "there is nothing to judge the bundle by" if alone else "there is nothing to judge by",
             subject=order.bundles[0] if alone else order.config,

@@ -28,7 +28,7 @@ ACCURACY_FALL = "accuracy fall"
 NO_LABELS = "not measured: the samples had no labels"
 NO_EARLIER_LABELS = "the earlier build has no accuracy: its samples had no labels"
 NEITHER_LABELS = "the samples of neither build had labels"
-NO_UNITS = "not known: the bundle's check of operators does not tell"
+NO_UNITS = "not known: the bundle's check of operators does not record where nodes run"
 
 
 def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:

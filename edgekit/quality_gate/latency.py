@@ -184,6 +184,6 @@ def ratio_text(ratio: Ratio) -> str:
     if ratio.contradictory:
         return f"{ratio.median:.3f}, changing while it was measured, {pairs}"
     if not ratio.lower and not math.isfinite(ratio.upper):
-        return f"{ratio.median:.3f}, too few or too uneven turns for bounds, {pairs}"
+        return f"{ratio.median:.3f}, from too few or too uneven measurements for bounds, {pairs}"
     upper = f"{ratio.upper:.3f}" if math.isfinite(ratio.upper) else "∞"
     return f"{ratio.median:.3f} ({ratio.lower:.3f} – {upper}), {pairs}"

@@ -10,7 +10,7 @@ from edgekit.quality_gate.verdict import Outcome, Verdict
 
 NO_EARLIER = "no earlier build to compare with"
 """How the verdicts begin for which nothing was compared."""
-UPDATING = "--update writes the baseline, and compares with none"
+UPDATING = "--update writes the baseline, and compares with no earlier build"
 
 
 def judge_without_earlier(asked: Budget, *, updating: bool = False, folder: Path | None = None) -> Iterator[Verdict]:

@@ -31,7 +31,7 @@ WARM_UP_RUNS = 3
 TURN_SECONDS = 0.1
 """About how long the runs of one start take, after the first run and the warm-up."""
 STAND_IN = "not measured: a stand-in for the device executes the bundle"
-NOT_TOLD = "not measured: the device does not tell"
+NOT_TOLD = "not measured: the device does not report it"
 
 Text = Callable[[float], str]
 

@@ -88,7 +88,7 @@ def on_the_same_samples(verdict: Verdict, bundle: Bundle, earlier: Earlier) -> V
     if None in digests or digests[0] == digests[1]:
         return verdict
     accepting = f"; {earlier.accepting}" if earlier.accepting else ""
-    told = f"{verdict.found}, on other samples than {earlier.whose}: nothing tells whether it fell{accepting}"
+    told = f"{verdict.found}, on other samples than {earlier.whose}: the two cannot be compared{accepting}"
     return replace(verdict, found=told, outcome=Outcome.INCONCLUSIVE)
 
 

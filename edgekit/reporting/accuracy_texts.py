@@ -74,9 +74,9 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
             texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal{told}")
         elif worst is not None and output["agreement"] is None and (worst["told"] or reduced):
             kept = (
-                f"least kept of what is above a half: map {worst['number']}"
+                f"worst for values above 0.5: map {worst['number']}"
                 if worst.get("is_map")
-                else f"least kept of where one channel is surely the largest: channel {worst['number']}"
+                else f"worst where one channel is clearly the largest: channel {worst['number']}"
             )
             texts.append(f"{output['name']}: {kept}, {least}")
         elif (
@@ -100,7 +100,7 @@ def worst_head_text(accuracy: Mapping[str, Any]) -> str:
         return ""
     worst = min(heads, key=_agreement)
     equal = round(worst["agreement"] * worst["decisions"])
-    return f"the worst of {len(heads)} heads {worst['name']}: {equal} of {worst['decisions']} decisions equal"
+    return f"of {len(heads)} heads, the worst is {worst['name']}: {equal} of {worst['decisions']} decisions equal"
 
 
 def _deciding(accuracy: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -119,8 +119,8 @@ def task_text(accuracy: Mapping[str, Any]) -> str:
     """The shares of the labels that the built model and the original find."""
     task = accuracy["task"]
     auc = task.get("auc")
-    area = "" if auc is None else f"; AUC {auc['built']:.4f}, of the original {auc['reference']:.4f}"
-    return f"{task['built']:.2%} of the labels found, by the original {task['reference']:.2%}{area}"
+    area = "" if auc is None else f"; AUC {auc['built']:.4f}, the original's {auc['reference']:.4f}"
+    return f"{task['built']:.2%} of the labels found, {task['reference']:.2%} by the original{area}"
 
 
 def meaning_text(meaning: Mapping[str, Any]) -> str:
@@ -145,7 +145,7 @@ def _angles_text(angles: Mapping[str, Any]) -> str:
     """Cosines to the original's vectors, and how well the order of neighbors is kept."""
     text = f"cosine {angles['cosine']:.4f}, {angles['worst_cosine']:.4f} on its worst sample"
     if not angles["tells"]:
-        return f"{text}; too few vectors that differ to judge by"
+        return f"{text}; too few different vectors to judge by"
     rank = "" if angles["rank"] is None else f"; rank correlation of cosines {angles['rank']:.4f}"
     lost = f"; {angles['lost']} of {angles['vectors']} vectors lost" if angles["lost"] else ""
     return f"{text}{rank}; {angles['explained']:.2%} of the variance explained{lost}"

@@ -164,7 +164,9 @@ def _rows(boxes: Mapping[str, Any], manifest: Manifest) -> str:
     declared = manifest["preprocessing"]
     if declared is not None and declared["kind"] == "image" and declared["resize"] in ("pad", "crop"):
         border = "without the border" if declared["resize"] == "pad" else "with what was cut off"
-        text += f" A place in the picture is one in the input {border}, divided by the factor of the resizing."
+        text += (
+            f" To get places in the picture, take those in the input {border} and divide them by the resizing factor."
+        )
     return text
 
 

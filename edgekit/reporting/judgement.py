@@ -57,7 +57,7 @@ def _findings(manifest: Manifest) -> Iterator[Finding]:
     elif (interval := unsteady_ratio(manifest["latency"])) is not None:
         yield Finding(
             Weight.CAUTION,
-            f"Its latency was unsteady, {interval}, as beside other work. `edgekit bench` measures it again.",
+            f"Its latency was unsteady, {interval}, as when other programs run. `edgekit bench` measures it again.",
         )
     elif manifest["latency"]["ratio"] > 1:
         yield Finding(Weight.CAUTION, f"It takes {manifest['latency']['ratio']:.2f} times as long as the original.")
@@ -74,10 +74,10 @@ def _accuracy(accuracy: Mapping[str, Any]) -> Iterator[Finding]:
         text = f"It is less accurate than asked ({_floors(accuracy)}) and was taken with --accept: {'; '.join(missed)}."
         yield Finding(Weight.BAD, text)
     else:
-        text = f"It is as accurate as was asked ({_floors(accuracy)}); {worst_output_text(accuracy)}."
+        text = f"It is as accurate as asked ({_floors(accuracy)}); {worst_output_text(accuracy)}."
         yield Finding(Weight.GOOD, text)
     if accuracy["data"]["kind"] == "seeded":
-        text = f"The accuracy was measured on {data_text(accuracy)}: real data can fare otherwise."
+        text = f"The accuracy was measured on {data_text(accuracy)}: the accuracy on real data can differ."
         yield Finding(Weight.CAUTION, text)
 
 
@@ -122,7 +122,7 @@ def _operators(manifest: Manifest) -> Iterator[Finding]:
     texts = {
         "unsupported": (Weight.BAD, "are not supported by the device"),
         "falls back": (Weight.CAUTION, "fall back to another unit of the device"),
-        "unknown": (Weight.CAUTION, "may or may not be supported: nothing is known of them"),
+        "unknown": (Weight.CAUTION, "may or may not be supported: it is not known"),
     }
     for support, (weight, text) in texts.items():
         if counts[support]:
@@ -140,4 +140,4 @@ def _taken(evidence: Counter[str]) -> str:
     else:
         each = ", ".join(f"{count} by {_WITNESSES[kind]}" for kind, count in evidence.most_common())
         text = f"all {total} nodes are taken: {each}"
-    return f"{text}; where they run is decided on the device" if "registry" in evidence else text
+    return f"{text}; the device decides on which unit they run" if "registry" in evidence else text

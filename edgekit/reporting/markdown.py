@@ -21,7 +21,7 @@ def markdown_report(manifest: Manifest) -> str:
     parts = [
         f"# {escaped_markdown(manifest['name'])} for {escaped_markdown(manifest['target']['profile'])}",
         _table(("", ""), [row for row in summary_rows(manifest) if row[0] != _LATENCY]),
-        f"How fast it is stands in `{MEASUREMENTS}`, which alone differs from one packaging to the next.",
+        f"Latencies are in `{MEASUREMENTS}`, the only file that differs when the same model is packaged again.",
         *[f"> **Note:** {escaped_markdown(text)}" for text in warnings(manifest)],
         "## Inputs and outputs",
         _table(tables.FEATURE_HEAD, tables.feature_rows(manifest)),

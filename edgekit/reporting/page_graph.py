@@ -248,7 +248,7 @@ def _nodes(graph: GraphRecord, manifest: Manifest) -> list[dict[str, Any]]:
 
 def _error_text(own: float, carried: float) -> str:
     text = f"SQNR {decibel_text(own)} against the float model"
-    return text if own >= carried else f"{text}; the nodes behind it even it out to {decibel_text(carried)}"
+    return text if own >= carried else f"{text}; later nodes reduce the error, to {decibel_text(carried)}"
 
 
 def _border(kind: str, value: Mapping[str, Any]) -> dict[str, Any]:

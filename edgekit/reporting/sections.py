@@ -68,8 +68,8 @@ def accuracy(manifest: Manifest, graph: GraphRecord | None) -> Section:
             (loss.node, loss.op_type, _capped(loss.before_db), decibel_text(loss.after_db))
             for loss in largest_losses(graph, carried, MOST_LOSSES)
         ],
-        "note": f"Both models executed by {layers['executed_by']}, on one sample. A value whose error the nodes behind "
-        f"it even out counts as they leave it.{left_out}",
+        "note": f"Both models executed by {layers['executed_by']}, on one sample. If later nodes reduce a value's "
+        f"error, the value counts with the reduced error.{left_out}",
     }
     return section
 
@@ -111,7 +111,7 @@ def latency(manifest: Manifest, graph: GraphRecord | None) -> Section:
         across = Axis.around("milliseconds", times, logarithmic=min(times) > 0 and max(times) > 3 * min(times))
         up = Axis("% of runs at most as long", 0, 100)
         section["chart"] = curve_chart("Latency: share of runs by time", curves, across, up)
-        left_out = f"The slowest {100 - MOST_PERCENT:g} % of the runs are left out of the chart, not of the figures."
+        left_out = f"The slowest {100 - MOST_PERCENT:g} % of the runs are not in the chart, but the figures count them."
         section["notes"].append(f"{left_out} Executed by {measured['executed_by']}.")
     return {**section, **_latency_of_layers(manifest, graph)}
 
@@ -127,7 +127,7 @@ def _latency_of_layers(manifest: Manifest, graph: GraphRecord | None) -> Section
     layers = sorted(((name, operators.get(name, ""), time) for name, time in times.items()), key=lambda one: -one[2])
     text = f"Executed by {record['executed_by']}, on the machine that packaged the model; a device can differ."
     if times.keys() - operators.keys():
-        text += " Layers without an operator are what it makes of operators such as HardSwish, which it expands."
+        text += " Layers without an operator come from operators that the runtime expands, such as HardSwish."
     return {"bars": bars("time", layers, duration_text), "layers_note": text}
 
 

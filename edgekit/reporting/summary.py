@@ -73,9 +73,7 @@ def summary_rows(manifest: Manifest) -> list[tuple[str, str]]:
 def evaluation_texts(build: Mapping[str, Any]) -> list[str]:
     """The results of the project's own evaluation function for both models; empty without such a function."""
     found = stage_record(build, "verify").get("evaluation")
-    return (
-        [] if found is None else [f"{found['metric']} {found['built']:.5g}, of the original {found['reference']:.5g}"]
-    )
+    return [] if found is None else [f"{found['metric']} {found['built']:.5g}, the original's {found['reference']:.5g}"]
 
 
 def error_texts(manifest: Manifest) -> list[str]:
@@ -102,7 +100,7 @@ def _errors_text(errors: Sequence[Mapping[str, float]]) -> str:
 def _curve_text(output: Mapping[str, Any]) -> str:
     """The error of a curve, a table or a field, whose numbers are too many to show one by one."""
     varies, between = decibel_text(output["centred_db"]), "places" if output.get("is_field") else "samples"
-    return f"{output['max_abs_error']:.3g} at most, SQNR {varies} of what varies between {between}"
+    return f"{output['max_abs_error']:.3g} at most, SQNR {varies} for what varies between {between}"
 
 
 def probability_texts(manifest: Manifest) -> list[str]:
@@ -111,7 +109,7 @@ def probability_texts(manifest: Manifest) -> list[str]:
     if classes.get("scores") not in ("probabilities", "independent") or manifest["model"]["kind"] == "float32":
         return []
     return [
-        f"{output['name']}: a probability by {output['max_abs_error']:.2g} at most"
+        f"{output['name']}: a probability is off by {output['max_abs_error']:.2g} at most"
         for output in manifest["accuracy"]["outputs"]
         if output["name"] == classes["output"] and output["max_abs_error"] is not None
     ]
@@ -135,7 +133,7 @@ def poor_fit_texts(manifest: Manifest) -> list[str]:
     parts = "" if partitions is None else f" in {partitions} part{'s' if partitions != 1 else ''}"
     return [
         f"{record['accelerator']} executes {record['accelerator_share']:.0%} of the nodes{parts}: a poor fit; "
-        "`edgekit check` tells what runs elsewhere, and why"
+        "`edgekit check` shows which nodes run elsewhere, and why"
     ]
 
 
@@ -343,7 +341,10 @@ def latency_text(latency: Mapping[str, Any]) -> str:
     if interval is not None:
         return f"{text}; unsteady: {interval}"
     runs = min(built["runs"], reference["runs"])
-    few = f"{text}; {runs} {'run' if runs == 1 else 'runs'} each, which other work may have slowed down"
+    few = (
+        f"{text}; {runs} {'run' if runs == 1 else 'runs'} each, too few to rule out that other programs slowed "
+        "them down"
+    )
     return text if runs >= LEAST_TURNS else few
 
 

@@ -112,12 +112,17 @@ def _chart(candidates: Sequence[Mapping[str, Any]], budget: float | None, title:
 
 def _notes(candidates: Sequence[Mapping[str, Any]], charts: Sequence[Markup], budget: float | None) -> list[str]:
     if not candidates:
-        return ["Nothing was tried: the model was not quantized, or by a scheme that leaves no choice."]
+        return ["No candidates were tried: the model was not quantized, or the scheme has only one form."]
     if not charts:
         return []
-    notes = [f"{FLOAT_LABEL} is the float model; the line joins what nothing else beats in both."]
+    notes = [
+        (
+            f"{FLOAT_LABEL} is the float model; the line joins the candidates that no other one beats in both "
+            "quality and time or size."
+        )
+    ]
     if budget is not None:
         notes.append(f"The budget allows a loss of {loss_text(budget)}.")
         if any(candidate.get("drop", 0) > MOST_BUDGETS * budget for candidate in candidates):
-            notes.append(f"What loses more than {MOST_BUDGETS} times that stands at the lower edge.")
+            notes.append(f"Candidates that lose more than {MOST_BUDGETS} times the budget are drawn at the lower edge.")
     return notes

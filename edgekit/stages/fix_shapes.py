@@ -78,7 +78,9 @@ class FixShapes(Stage[Model]):
         executed = _executed(fixed)
         misnamed = None if isinstance(executed, NotRunnableError) else _misnamed_output(fixed, executed.outputs)
         if misnamed is not None:
-            warnings.append(f"shapes inside are worked out anew: output {misnamed}")
+            warnings.append(
+                f"shapes inside the model are computed anew, because those in the file are wrong: output {misnamed}"
+            )
         if misnamed is not None or not _runs_where(given, fixed):
             fixed = self._worked_out_afresh(given, fixed, by_default, warnings)
             executed = _executed(fixed)
@@ -274,7 +276,7 @@ def _folded(
     if isinstance(before, NotRunnableError):
         if _is_fault_of_the_shapes(before, given, fixed):
             raise _contradiction(before, fixed, by_default) from before
-        warnings.append(f"nothing was folded, because nothing could be compared: {before}")
+        warnings.append(f"constants were not folded, because the result could not be compared: {before}")
         return fixed
     changed = with_squeezed_axes(fold_shapes(fixed), before.shapes if fixed.open_dims else None)
     difference = before.difference(with_random_inputs(changed)[0])
@@ -284,7 +286,7 @@ def _folded(
     if pruned is not None and before.difference(with_random_inputs(pruned[0])[0]) is None:
         warnings.append(pruned[1])
         return pruned[0]
-    warnings.append(f"nothing was folded, because that would change what the model computes: {difference}")
+    warnings.append(f"constants were not folded, because that would change what the model computes: {difference}")
     return fixed
 
 

@@ -39,8 +39,9 @@ class FixValues(Stage[Model]):
             "left_out": list(self._values),
             "samples": self._samples,
             "warnings": [
-                f"sizes inside depend on input {name!r}, and the device has to know them: it is {array.tolist()}, as "
-                f"in all {self._samples} samples, and left out"
+                f"sizes inside depend on input {name!r}, and the device has to know them: it is fixed to "
+                f"{array.tolist()}, its value in all {self._samples} samples, and the built model does not have this "
+                "input"
                 for name, array in self._values.items()
             ],
         }

@@ -162,7 +162,10 @@ class HeldSets:
             with open_device(f"{SCHEME}:{name}").open(bundle) as session:
                 return self._compared(runner, session)
         except RequirementError as error:
-            return f"the runtime held to it does not run the float model either: {error.found or error.message}"
+            return (
+                "the runtime restricted to this instruction set does not run the float model either: "
+                f"{error.found or error.message}"
+            )
 
     def _compared(self, runner: Runner, session: Runner) -> str | None:
         """How the session's outputs on a few samples depart from the runner's, which are right; None if they do not."""
@@ -176,8 +179,9 @@ class HeldSets:
             reached = output.sqnr_db if output.sqnr_db is not None else math.inf
             if output.mismatch > MOST_MISMATCH or reached < LEAST_DB:
                 return (
-                    f"the runtime held to it computes the float model wrong: output {output.name!r} at "
-                    f"{reached:.1f} dB, {output.mismatch:.1%} of its elements not at all"
+                    "the runtime restricted to this instruction set computes the float model wrong: output "
+                    f"{output.name!r} at {reached:.1f} dB, {output.mismatch:.1%} of its elements unequal or not "
+                    "finite"
                 )
         return None
 

@@ -103,7 +103,7 @@ class VerifyInstructionSets(Stage[Verified]):
             if why is not None:
                 missing[name] = why.message if why.found is None else f"{why.message}: {why.found}"
             elif self._asked is None and held_here(self._target, self._profile, name) is None:
-                missing[name] = f"an emulator alone executes it: --isa {name} asks for it"
+                missing[name] = f"only an emulator executes it here: --isa {name} includes it"
             else:
                 executed.append(name)
         draft = draft_bundle(given.artifact, self._profile, self._folder)
@@ -138,7 +138,9 @@ class VerifyInstructionSets(Stage[Verified]):
         with some sets the float model does not run either.
         """
         for output, limit in given.accuracy.undetermined.items():
-            return f"it cannot be judged: output {output!r} is determined to {limit:.0f} dB only on these inputs"
+            return (
+                f"the result cannot be judged: output {output!r} is determined to {limit:.0f} dB only on these inputs"
+            )
         if self._judged_with is not None:
             known = self._judged_with.why_unusable(name, self._of_float, self._samples)
             if known is not None:
@@ -204,12 +206,12 @@ class Parted:
     def refusal(self, model: str) -> RequirementError:
         """The error that says why what was built does not ship."""
         return RequirementError(
-            f"what was built computes something else with {self.wrong}",
+            f"what was built gives other outputs with the instruction set {self.wrong}",
             subject=model,
             expected=f"output {self.output!r} at {DECISION_DB:.0f} dB at least, as with {self.right}: "
             f"SQNR {self.right_db:.1f} dB",
             found=f"SQNR {self.wrong_db:.1f} dB",
-            hint="another scheme than this one may compute the same with both; --accept takes it",
+            hint="another --quantize scheme may give the same outputs with both; --accept ships this one as it is",
         )
 
 

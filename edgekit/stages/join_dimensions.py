@@ -57,7 +57,7 @@ class JoinDimensions(Stage[Model]):
         If the file states a sum that samples contradict, the sum that holds in samples always replaces it.
         """
         if alike.is_stated:
-            why = f"in every sample it is {alike.size}, and in some not what the file says"
+            why = f"in every sample it is {alike.size}, and in some samples this differs from what the file says"
             return [OwnName(name, axis, alike.other, alike.size, why) for name, axis in alike.places]
         if not self._runs_apart(model, alike):
             if alike.first_place is None:

@@ -240,7 +240,7 @@ class Load(Stage[Path]):
 
 
 def _told(fed: Collection[str]) -> list[str]:
-    return [f"the file has a value for {name!r}, but the samples feed it: it is an input" for name in fed]
+    return [f"the file has a value for {name!r}, but the samples have one too: {name!r} is an input" for name in fed]
 
 
 def _graph_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
@@ -338,7 +338,7 @@ def _unknown_operator(model: Model, operator: str, version: str) -> InputError:
         subject=model.source,
         hint=f"export the model again with operator set {min(versions)} or newer, which has it"
         if versions
-        else "the exporter knew no operator of ONNX for it: replace it in the model that was exported",
+        else f"the exporter found no ONNX operator for {operator}: replace it in the model before you export it",
     )
 
 

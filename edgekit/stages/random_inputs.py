@@ -26,8 +26,8 @@ class RandomInputs(Stage[Model]):
         if draws_numbers(changed):
             changed, drawers = with_random_inputs(given, with_measured_dimensions(given, _drawn_from(given)))
         warnings = [
-            f"input {name!r} takes the random numbers that node {node!r} drew, and the app draws them:"
-            f" {changed.drawn[name]}"
+            f"input {name!r} takes the random numbers that node {node!r} drew; the app has to draw them: "
+            f"{changed.drawn[name]}"
             for name, node in drawers.items()
         ]
         return StageResult(changed, {"inputs": dict(drawers), "cancelled": cancelled, "warnings": warnings})

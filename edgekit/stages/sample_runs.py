@@ -180,7 +180,10 @@ def _allowed_values(reference: Reference, limits: Limits, feeds: Mapping[str, np
             continue
         return (
             f"{name}: numbers below {limit}; the greatest is {array.max()}",
-            "the model has no row for that number: give numbers of the list that it was trained with",
+            (
+                "the model's table has no row for that number: give numbers from the list that the model was trained "
+                "with"
+            ),
         )
     return None
 
@@ -220,7 +223,7 @@ def _allowed_size(
             if greatest != other or (other > 1 and runs({**given, dim: other - 1})):
                 return (
                     f"{dim} = {greatest} at most, which the model does run with",
-                    "cut the samples to that size, or export the model with longer tables: of positions, say",
+                    "cut the samples to that size, or export the model with longer tables, for example of positions",
                 )
             return (
                 f"{dim} = {other}, which the model does run with",

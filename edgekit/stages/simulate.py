@@ -109,6 +109,6 @@ def _require_near(simulated: Accuracy, before: Accuracy, precision: str) -> None
                 "what was built is not accurate enough",
                 precision=precision,
                 subject=SUBJECT,
-                expected=f"SQNR {floor:.1f} dB, as {before.executed_by} computes {reached:.1f} dB",
+                expected=f"SQNR {floor:.1f} dB, since {before.executed_by} reaches {reached:.1f} dB",
                 found=f"output {output.name!r}: SQNR {output.sqnr_db:.1f} dB on {simulated.samples} samples",
             )

@@ -156,7 +156,7 @@ def sampled_choices(model: Model, *folders: Path | None) -> dict[str, bool]:
     for name, count in counts.items():
         if len(count) > 1:
             raise InputError(
-                f"the samples ask for both branches, {_why_not_both(found[name])}",
+                f"the samples take both branches, {_why_not_both(found[name])}",
                 subject=f"input {name!r}",
                 expected="one value in all samples",
                 found=f"true in {count[True]} of {count.total()} samples",
@@ -176,7 +176,7 @@ def _draws(branch: ir.Graph) -> bool:
 
 def _why_not_both(fork: Fork) -> str:
     if fork.drawing is not None:
-        return f"and the one for {str(fork.drawing).lower()} draws random numbers, which no two runtimes draw alike"
+        return f"and the one for {str(fork.drawing).lower()} draws random numbers, which differ between runtimes"
     return "which give different shapes, and the device holds fixed ones"
 
 
@@ -184,13 +184,13 @@ def _warning(fork: Fork, choice: bool, *, asked: bool) -> str:
     name = fork.input.name
     there, other = str(choice).lower(), str(not choice).lower()
     only = sorted(str(value.name) for value in fork.reads(choice) - fork.reads(not choice))
-    how = f"; with {only[0]!r} without elements it is the one for {other}" if only and not asked else ""
+    how = f"; for the branch for {other}, package with {only[0]!r} empty" if only and not asked else ""
     there += ", as in the samples" if asked else ""
     if fork.drawing is not None:
         which = "it" if fork.drawing == choice else "the other one"
         return (
-            f"a branch of If {node_name(fork.node)!r} draws random numbers, which no two runtimes draw alike: "
-            f"the bundle is the branch for {name} = {there}, and {name!r} is left out; {which} draws"
+            f"a branch of If {node_name(fork.node)!r} draws random numbers, which differ between runtimes: the "
+            f"bundle is the branch for {name} = {there}, and {name!r} is left out; {which} draws"
         )
     return (
         f"the branches of If {node_name(fork.node)!r} give different shapes, and the device holds fixed ones: "

@@ -39,7 +39,10 @@ class TellApart(Stage[Model]):
             self._execute(model)
         except (InputError, NotRunnableError) as error:
             shared = ", ".join(dict.fromkeys(repr(one.dimension or one.name) for one in self._names))
-            kept = f"samples have several sizes for dimension {shared}, which stays one ({told}): {_reason(error)}"
+            kept = (
+                f"samples have several sizes for dimension {shared}, but it stays one dimension ({told}): "
+                f"{_reason(error)}"
+            )
             return StageResult(given, {"names": [], "warnings": [kept]})
         names = [{key: value for key, value in asdict(one).items() if key != "why"} for one in self._names]
         return StageResult(model, {"names": names, "warnings": list(map(str, self._names))})

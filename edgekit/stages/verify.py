@@ -343,8 +343,8 @@ class Verify(Stage[Built]):
                     raise
                 what = " and ".join(f"{name!r} below {limit}" for name, limit in lowered.items())
                 untried.append(
-                    f"not judged at {place}, where samples are cut and tell of other places then ({what}): "
-                    f"{error.found}"
+                    f"not judged at {place}, where the samples are cut and their indices point to other places "
+                    f"({what}): {error.found}"
                 )
                 continue
             except NotRunnableError as error:

@@ -59,10 +59,10 @@ class WordsAsNumbers(Stage[Model]):
             counts = {name: self._most_words(given, name, rules) for name, rules in words_of_texts(given).items()}
         found = with_word_inputs(given, counts)
         cut = _where_to_cut(given) if found.obstacles else ""
-        reasons = [f"input {name!r} stays one of texts: {obstacle}{cut}" for name, obstacle in found.obstacles.items()]
+        reasons = [f"input {name!r} still takes texts: {obstacle}{cut}" for name, obstacle in found.obstacles.items()]
         flaw = self._flaw(given, found) if found.vocabularies else None
         if flaw is not None:
-            reasons += [f"input {name!r} stays one of texts: {flaw}" for name in found.vocabularies]
+            reasons += [f"input {name!r} still takes texts: {flaw}" for name in found.vocabularies]
             found = WordInputs(given)
         counted = {name: [rule.count for rule in rules] for name, rules in found.tokens.items()}
         record = {
@@ -111,7 +111,9 @@ class WordsAsNumbers(Stage[Model]):
             )
         except NotRunnableError as error:
             return f"nothing could be compared, because {error}"
-        return None if difference is None else f"with numbers the model would compute otherwise: {difference}"
+        if difference is None:
+            return None
+        return f"with numbers in place of texts, the model computes something else: {difference}"
 
 
 def _is_same(before: ValueSpec, after: ValueSpec) -> bool:
@@ -131,7 +133,7 @@ def _where_to_cut(given: Model) -> str:
     if not starts or len(starts) + len(ends) > MOST_NAMED:
         return ""
     cut = f"--inputs {quote(','.join(starts))} --outputs {quote(','.join(ends))}"
-    return f"; `edgekit extract MODEL {cut} -o PART` leaves what computes with numbers"
+    return f"; `edgekit extract MODEL {cut} -o PART` cuts out the part that computes with numbers"
 
 
 def _told(found: WordInputs, given: Model) -> list[str]:
@@ -142,7 +144,9 @@ def _told(found: WordInputs, given: Model) -> list[str]:
             told.append(_told_of_words(name, found.tokens[name], words))
             continue
         if not words:
-            told.append(f"input {name!r} takes a number in place of a text, 0 say: the model looks for no word in it")
+            told.append(
+                f"input {name!r} takes a number in place of a text, for example 0: the model looks up no word there"
+            )
             continue
         count = "one word" if len(words) == 1 else f"{len(words)} words"
         told.append(
@@ -151,7 +155,7 @@ def _told(found: WordInputs, given: Model) -> list[str]:
         )
     told += _told_of_pads(given, found)
     told += [
-        f"node {node!r} fails at a word that is not in its list; given the word's number, it gives zeros"
+        f"node {node!r} fails in the original at a word that is not in its list; in the built model it gives zeros"
         for node in found.failing
     ]
     return told
@@ -172,6 +176,6 @@ def _told_of_pads(given: Model, found: WordInputs) -> Iterator[str]:
     known = {word for name in found.tokens for word in found.vocabularies[name]}
     for pad in sorted(pads(given) & known) if found.tokens else ():
         yield (
-            f"of several texts at once the original fills the shorter ones with {pad!r} and counts it as a word; here "
-            "each text counts as it does alone"
+            f"if several texts are given at once, the original fills the shorter ones with {pad!r} and counts it as "
+            "a word; the built model computes each text as if it were given alone"
         )

@@ -280,8 +280,11 @@ def test_an_array_of_doubles_is_that_of_floats(named_digits: Bundle) -> None:
 def test_a_metric_without_a_name_or_samples(digits: Path, labelled_digits: Path) -> None:
     with pytest.raises(InputError, match="cannot be found by a name") as refused:
         api.package(digits, "ort", data=labelled_digits, metric=lambda run, samples: 1.0)
-    assert refused.value.expected == "a function that stands in a module by itself"
-    hint = "write it with def, outside of other functions: other processes and the manifest go by its name"
+    assert refused.value.expected == "a function at the top level of a module"
+    hint = (
+        "write it with def, outside of other functions and classes: other processes and the manifest refer to it "
+        "by name"
+    )
     assert refused.value.hint == hint
     with pytest.raises(InputError, match="--metric agreement: needs samples to run on"):
         api.package(digits, "ort", metric=agreement)

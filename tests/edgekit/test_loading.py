@@ -178,7 +178,7 @@ def test_no_cast_is_told_that_makes_zeros_of_a_sound(array: np.ndarray, hint: st
 )
 def test_what_is_no_text_becomes_none(spec: ValueSpec, make: Callable[[Any], Any], values: list[list[Any]]) -> None:
     """NumPy makes "None" of None, and "3" of 3: an answer for another word would come back."""
-    with pytest.raises(InputError, match="input 'city': holds what is no text\nexpected: city: ") as refused:
+    with pytest.raises(InputError, match="input 'city': holds a value that is not a text\nexpected: city: ") as refused:
         fitting_array(make(values), spec)
     assert refused.value.hint is not None
     assert refused.value.hint.startswith("give texts as the training had them")
@@ -192,7 +192,7 @@ def test_what_json_calls_null_is_no_number(dtype: str, values: Any) -> None:
     with pytest.raises(InputError, match="input 'x': cannot be made an array of the input's type\n") as refused:
         fitting_array(values, spec)
     assert refused.value.hint is not None
-    assert refused.value.hint.startswith("None is no number")
+    assert refused.value.hint.startswith("None is not a number")
 
 
 def test_words_are_texts_or_their_numbers() -> None:

@@ -193,7 +193,10 @@ def test_like_takes_a_bundle_of_the_same_target_and_tells_of_another_model(tmp_p
     ]
     with pytest.raises(InputError, match="--like: is a bundle of another target"):
         edgekit.package(model, "intel-cpu", tmp_path / "second", **asked, like=first)
-    told = "--like names a bundle of another model (digits_torchscript.onnx): what was chosen for that one is repeated"
+    told = (
+        "--like names a bundle of another model (digits_torchscript.onnx): the candidate chosen for that model "
+        "is used for this one, too"
+    )
     for given, expected in ((model, False), (other, True)):
         made = edgekit.quantize(given, tmp_path / "int8.onnx", target="onnxruntime", scheme="int8", **asked, like=first)
         assert (told in made.warnings) == expected

@@ -194,8 +194,8 @@ class _Profiles(ONNXRuntimeTarget):
     ("given", "reason"),
     [
         (KeyError("devices"), "its profiles: KeyError: 'devices'"),
-        (("npu",), "its profiles are no edgekit.target.Profile: str"),
-        ((), "its profiles are no edgekit.target.Profile: there is none"),
+        (("npu",), "its profiles are not of type edgekit.target.Profile: str"),
+        ((), "its profiles are not of type edgekit.target.Profile: there is none"),
         (
             (Profile("npu", "an NPU", aliases=("Web",)),),
             "the name 'web' is that of a profile of edgekit_onnxruntime.target:ONNXRuntimeTarget already",
@@ -226,18 +226,18 @@ class _Declares(ONNXRuntimeTarget):
     ("member", "given", "reason"),
     [
         ("name", 5, "its name is no text: 5"),
-        ("options", ["layout"], "its options are no mapping of texts: ['layout']"),
-        ("options", {"layout": 1}, "its options are no mapping of texts: {'layout': 1}"),
+        ("options", ["layout"], "its options are not a mapping from texts to texts: ['layout']"),
+        ("options", {"layout": 1}, "its options are not a mapping from texts to texts: {'layout': 1}"),
         (
             "profiles",
             (Profile("../board", "d"),),
-            "a profile has another name than of letters, digits, '.', '_' and '-': '../board'",
+            "a profile's name may have only letters, digits, '.', '_' and '-': '../board'",
         ),
         ("profiles", (Profile("board", None),), "profile 'board': its description is no text: None"),  # type: ignore[arg-type]  # what is tested
         (
             "profiles",
             (Profile("board", "d", aliases="alias"),),  # type: ignore[arg-type]  # what is tested
-            "profile 'board': its aliases are no tuple of texts: 'alias'",
+            "profile 'board': its aliases are not a tuple of texts: 'alias'",
         ),
         (
             "profiles",
@@ -298,9 +298,9 @@ def test_devices_quantizers_and_witnesses_that_do_not_fit_are_listed(
     ]
     assert registry.device_forms() == ["board (it lacks open)"]
     assert [(noun, str(plugin)) for noun, plugin in registry.broken_others()] == [
-        ("quantizer", "unfit (edgekit_unfit:Schemes): its schemes are no edgekit.quantizer.Scheme: 'int8'"),
+        ("quantizer", "unfit (edgekit_unfit:Schemes): its schemes are not of type edgekit.quantizer.Scheme: 'int8'"),
         ("witness", "unfit (edgekit_unfit:Second): it lacks load, parting"),
-        ("witness", "untold (edgekit_unfit:Third): its targets are no frozenset: ('toy',)"),
+        ("witness", "untold (edgekit_unfit:Third): its targets are not a frozenset: ('toy',)"),
     ]
 
 

@@ -135,5 +135,5 @@ def test_an_array_of_rows_of_another_shape_is_told_the_shape_that_fits(
     model = onnx_file("f (int64[1] id) => (int64[1] y) { y = Add(id, id) }")
     with pytest.raises(InputError) as failure:
         api.package(model, "onnxruntime", tmp_path / "out", data={"id": np.arange(200)[:, None]})
-    assert failure.value.message == "a row is no sample of the model"
+    assert failure.value.message == "a row does not fit the model's input"
     assert failure.value.hint == "an array's first axis counts samples, so that its shape is 200 here"

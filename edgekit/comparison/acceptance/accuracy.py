@@ -154,9 +154,9 @@ class Accuracy:
         if self.task is None or self.floors.max_drop is None:
             return []
         return [
-            f"output {output.name!r} finds the labels with numbers that are not the original's: SQNR "
-            f"{output.sqnr_db:.1f} dB over all samples; the greatest one tells the class, a probability or a threshold "
-            "is another"
+            f"output {output.name!r} finds the labels, but its numbers are not the original's: SQNR "
+            f"{output.sqnr_db:.1f} dB over all samples; rely on the class of the largest number only, for "
+            "probabilities and thresholds differ"
             for output in self.outputs
             if output.name == self.task.output and output.sqnr_db is not None and output.sqnr_db < DECISION_DB
         ]
@@ -169,8 +169,8 @@ class Accuracy:
         among = "" if self.task.classes is None else f" among {self.task.classes} classes"
         return (
             f"the original finds {self.task.reference:.2%} of {self.samples} labels{among}, no more than a guess may "
-            "find: they prove nothing, and the outputs are judged without them; check the labels, the order of the "
-            f"classes, the preprocessing and whether output {self.task.output!r} tells the class, or give more samples"
+            "find: the labels are not used to judge the outputs; check the labels, the order of the classes, the "
+            f"preprocessing and whether output {self.task.output!r} tells the class, or give more samples"
             + self._numbering
         )
 
@@ -181,7 +181,7 @@ class Accuracy:
             return None
         exchanged = self.task.exchanged
         told = [*map(str, exchanged[:MOST_EXCHANGED])]
-        told += [f"and {len(exchanged) - MOST_EXCHANGED} more so"] if len(exchanged) > MOST_EXCHANGED else []
+        told += [f"and {len(exchanged) - MOST_EXCHANGED} more labels"] if len(exchanged) > MOST_EXCHANGED else []
         return (
             f"labels look exchanged: the original answers {', '.join(told)}; check the order of the "
             f"classes{self._numbering}"
@@ -306,7 +306,7 @@ class Accuracy:
         if output.name in self.vanished and not output.mismatch:
             return []
         if output.stuck:
-            return [f"{subject} is the same for all samples, the original's is not"]
+            return [f"{subject} is the same for all samples, while the original's differs between samples"]
         if output.sqnr_db is None:
             return self._flaws_of_integers(output, subject)
         if output.mismatch > 0:
@@ -388,7 +388,7 @@ class Accuracy:
             return None
         varies, same = ("places", "at all") if output.is_field else ("samples", "in all")
         return (
-            f"SQNR {output.centred_db:.1f} dB of what varies between {varies} (at least {least:.0f} dB), "
+            f"SQNR {output.centred_db:.1f} dB for what varies between {varies} (at least {least:.0f} dB), "
             f"{output.sqnr_db:.1f} dB with what is the same {same}"
         )
 
@@ -497,7 +497,7 @@ def _lost_column(output: OutputAccuracy) -> str | None:
         or (output.worst_class is not None and output.worst_class.told)
     ):
         return None
-    return f"column {column.column} of {column.columns} keeps nothing of what tells its samples apart"
+    return f"column {column.column} of {column.columns} keeps nothing of its variance between samples"
 
 
 def _lost_order(output: OutputAccuracy) -> str | None:

@@ -29,15 +29,15 @@ def _told(output: OutputAccuracy, decisions: Mapping[str, Decision | None]) -> s
         return None
     if decision.by is DecidedBy.CROSSING or decision.independent:
         return (
-            f"output {output.name!r} passes by yes and no alone: a probability is off by up to "
-            f"{output.max_abs_error:.2g} (SQNR {output.sqnr_db:.1f} dB), so that a threshold other than a half has to "
-            "move"
+            f"output {output.name!r} passes by its yes-or-no decisions alone: a probability is off by up to "
+            f"{output.max_abs_error:.2g} (SQNR {output.sqnr_db:.1f} dB), so a threshold other than 0.5 has to be set "
+            "anew"
         )
     if decision.told or decision.are_scores:
         return None
     same = round((output.agreement or 0.0) * (output.decisions or 0))
     return (
-        f"output {output.name!r} passes since its largest number stays at {same} of {output.decisions} positions, at "
-        f"SQNR {output.sqnr_db:.1f} dB; nothing tells that its numbers are scores of classes: if they are quantities, "
-        "--floor 20 judges them as such"
+        f"output {output.name!r} passes because its largest number is the original's at {same} of {output.decisions} "
+        f"positions, although its SQNR is {output.sqnr_db:.1f} dB; the model does not declare that its numbers are "
+        "scores of classes: if they are quantities, --floor 20 judges them as such"
     )

@@ -40,8 +40,8 @@ RECORDED_DB = 20.0
 """The SQNR in dB with which the states in the samples count as those that the original gives."""
 
 _NO_SEQUENCE = (
-    "; the states in the samples are not those that the original gives from step to step: where the samples are no "
-    "steps of a sequence in their order, this tells little"
+    "; the states in the samples are not those that the original gives from step to step: unless the samples are "
+    "the steps of one sequence, in order, this figure says little"
 )
 
 
@@ -94,16 +94,16 @@ class Sequel:
         told = []
         if self.sqnr_db < floors.sqnr_db:
             told.append(
-                f"fed its own states, output {self.worst!r} departs from the original's: SQNR {self.sqnr_db:.1f} "
-                f"dB over {self.text} (a single step has to reach {floors.sqnr_db:.0f} dB)"
+                f"fed its own states, output {self.worst!r} differs from the original's: SQNR {self.sqnr_db:.1f} dB "
+                f"over {self.text} (a single step has to reach {floors.sqnr_db:.0f} dB)"
                 + ("" if self.recorded else _NO_SEQUENCE)
             )
         early, late = self.early_db, self.late_db
         if early is not None and late is not None and late < early - SELF_MARGIN_DB and late < SAFE_DB:
             told.append(
-                f"fed its own states, output {self.worst!r} departs farther from step to step: SQNR {early:.1f} dB "
-                f"over the first quarter of {self.steps} steps, {late:.1f} dB over the last; longer sequences depart "
-                "farther still, unless the app resets the states"
+                f"fed its own states, output {self.worst!r} differs more from step to step: SQNR {early:.1f} dB over "
+                f"the first quarter of {self.steps} steps, {late:.1f} dB over the last; in longer sequences it "
+                "differs even more, unless the app resets the states"
             )
         return told
 

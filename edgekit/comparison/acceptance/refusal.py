@@ -41,7 +41,9 @@ def blame_target(error: RequirementError, export: ExportCheck | None) -> None:
         export: How near the export is to the recorded outputs; None if nothing was recorded.
     """
     if export is not None:
-        right = f"the export computes the recorded outputs {export.summary}: the fault is in the target, not there"
+        right = (
+            f"the export computes the recorded outputs {export.summary}: the fault is in the target, not in the export"
+        )
         error.hint = right if error.hint is None else f"{right}; {error.hint}"
 
 
@@ -101,18 +103,19 @@ def _hint(accuracy: Accuracy, kind: Kind) -> str:
     if accuracy.in_single_db:
         reached = ", ".join(f"{name!r} {db:.1f} dB" for name, db in accuracy.in_single_db.items())
         return (
-            f"the original computes in float64, and reaches no more in float32 itself ({reached}): export it for "
-            "smaller numbers, a time since a recent day in place of 1970, or package it for a device that has float64"
+            f"the original computes in float64, and misses the floor when it is executed in float32 ({reached}): "
+            "export it for smaller numbers, for example times since a recent day in place of 1970, or package it "
+            "for a device that has float64"
         )
     told = "; ".join(accuracy.shortfalls())
     badly = ", ".join(f"{name!r}" for name in accuracy.self_agreement_db if f"{name!r}" in told)
     if accuracy.seeded:
         if badly:
             return (
-                f"random inputs determine {badly} badly, and it is farther off than that explains: give real samples "
-                "with --data, and see which layer differs with --accept and `edgekit verify --layers`"
+                f"random inputs determine {badly} badly, but the difference is larger than that explains: give real "
+                "samples with --data; --accept and then `edgekit verify --layers` show which layer differs"
             )
-        return "random inputs may be unlike anything that the model knows: give real samples with --data"
+        return "random inputs may be unlike the data that the model was trained on: give real samples with --data"
     too_few = _too_few(accuracy, kind)
     if too_few is not None:
         return too_few
@@ -125,8 +128,8 @@ def _hint(accuracy: Accuracy, kind: Kind) -> str:
         return "build it with --precision float32, or ask for less with --floor DB"
     if badly:
         return (
-            f"rounding alone moves {badly} far on these samples, and it is farther off than that explains: see which "
-            "layer differs with --accept and `edgekit verify --layers`"
+            f"rounding alone changes {badly} much on these samples, but the difference is larger than that explains: "
+            "--accept and then `edgekit verify --layers` show which layer differs"
         )
     return "this points to a fault in the conversion: `edgekit extract` helps to find the node"
 

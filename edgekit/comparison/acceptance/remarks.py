@@ -18,45 +18,48 @@ from edgekit.model import Model
 def remarks_on(accuracy: Accuracy) -> list[str]:
     """Returns warnings of hardly determined outputs, disorder, lost columns or classes, and doubtful labels."""
     remarks = [
-        f"output {name!r} is determined to {limit:.0f} dB only on these inputs: so far do executions of the "
-        "original agree whose inputs and weights differ by half a unit in the last place"
+        f"output {name!r} is determined to {limit:.0f} dB only on these inputs: the original agrees with itself no "
+        "better when its inputs and weights change by half a unit in the last place"
         for name, limit in accuracy.self_agreement_db.items()
     ]
     remarks += [
-        f"output {name!r} is determined but for {loss_text(share)} of its elements on these inputs: so many differ "
-        "between executions of the original whose inputs and weights differ by half a unit in the last place"
+        f"output {name!r} is not determined in {loss_text(share)} of its elements on these inputs: they change in "
+        "the original itself when its inputs and weights change by half a unit in the last place"
         for name, share in accuracy.self_mismatch.items()
     ]
     remarks += [
-        f"output {name!r} is too small on these inputs to compare: it differs by at most {ROUNDING:.1g} of the 1 "
-        "that it may be; give samples in which there is something to find"
+        f"output {name!r} is too small on these inputs to compare: it differs by at most {ROUNDING:.1g}, and its "
+        "values may reach 1; give samples in which there is something to find"
         for name in accuracy.vanished
     ]
     remarks += [
         f"output {output.name!r}: channel {column.column} of {column.columns} keeps {max(column.explained, 0):.1%} "
-        "of what varies in it; the SQNR is that of the channels with larger numbers"
+        "of its variance; the SQNR does not show this, since channels with larger numbers dominate it"
         if column.is_channel
         else f"output {output.name!r}: column {column.column} of {column.columns} keeps "
-        f"{max(column.explained, 0):.1%} of what tells its samples apart; the SQNR is that of the columns with larger "
-        "numbers"
+        f"{max(column.explained, 0):.1%} of its variance between samples; the SQNR does not show this, since "
+        "columns with larger numbers dominate it"
         for output in accuracy.outputs
         if (column := output.worst_column) is not None and column.is_lost
     ]
     remarks += [
-        f"output {output.name!r}: {output.order}: where they are quantiles, they cross; an app can sort them"
+        f"output {output.name!r}: {output.order}: if they are quantiles, they cross; an app can sort them"
         for output in accuracy.outputs
         if output.order is not None and output.order.broken
     ]
     remarks += _of_one_answer(accuracy)
     remarks += [
-        f"output {output.name!r}: {output.worst_class}: if these are scores of classes, that class is lost; names "
-        "of the classes (--labels FILE) have them judged so"
+        f"output {output.name!r}: {output.worst_class}: if these are scores of classes, that class is lost; --labels "
+        "FILE, with the names of the classes, judges them as such"
         for output in accuracy.outputs
         if accuracy.task is None and accuracy.floors.agreement is not None
         if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.told
     ]
     remarks += [
-        f"output {output.name!r}: {flaw}; if these are scores of classes, they lose more than --max-drop asks for"
+        (
+            f"output {output.name!r}: {flaw}; if these are scores of classes, more decisions are lost than --max-drop "
+            "allows"
+        )
         for output in accuracy.outputs
         if not output.tells_classes and (flaw := accuracy.changed_too_often(output)) is not None
     ]
@@ -80,8 +83,8 @@ def _of_one_answer(accuracy: Accuracy) -> list[str]:
         said = f"class {answer} alone" if output.tells_classes else yes_or_no[answer]
         missing = "the other classes" if output.tells_classes else yes_or_no[1 - answer]
         texts.append(
-            f"the original's output {output.name!r} says {said} in all of the samples, which prove nothing of "
-            f"{missing}: give samples with other answers too"
+            f"the original's output {output.name!r} says {said} for every sample, which leaves {missing} untested: "
+            "give samples with other answers too"
         )
     return texts
 
@@ -101,7 +104,7 @@ def _unvaried(accuracy: Accuracy, model: Model) -> list[str]:
     """Returns warnings of outputs that depend on the inputs but are the same for all: errors in them would pass."""
     outputs = {output.name: output for output in accuracy.outputs}
     return [
-        f"the original's output {value.name!r} is the same in all of the samples, which prove nothing of it: give "
+        f"the original's output {value.name!r} is the same for every sample, so errors in it would not show: give "
         "samples in which it differs"
         for value in model.graph.outputs
         if (output := outputs.get(str(value.name))) is not None
@@ -118,8 +121,8 @@ def lost_rows(accuracy: Accuracy) -> list[str]:
     if ranked is None or ranked.lost_rows <= FEW_LOST:
         return []
     return [
-        f"up to {ranked.lost_rows:.1%} of a sample's rows are others than the original's, whose executions "
-        f"lose {ranked.own_lost_rows:.1%}: scores of candidates are equal at the cut-off"
+        f"up to {ranked.lost_rows:.1%} of a sample's rows differ from the original's; two executions of the original "
+        f"differ in {ranked.own_lost_rows:.1%}: candidates at the cut-off have equal scores"
     ]
 
 
@@ -138,7 +141,7 @@ def told_nothing(reference: Executor, samples: Samples) -> list[str]:
         if same or saturated:
             what = "the same for all of the" if same else "zeros and ones alone for the"
             warnings.append(
-                f"output {name!r} is {what} random inputs, so that they prove nothing of it: "
-                "give real samples with --data"
+                f"output {name!r} is {what} random inputs, so errors in it would not show: give real samples with "
+                "--data"
             )
     return warnings

@@ -36,8 +36,7 @@ def untaken_branches(model: Model, samples: Samples) -> list[str]:
     taken = _taken(model, {name for _, name, _ in choices}, samples) if choices else set()
     return [
         f"no sample takes the {_BRANCHES[condition]} of If {node_name(node)!r} ({_described(node, model)} is "
-        f"{str(not condition).lower()} in all of them): what was built of it is compared with nothing; give samples "
-        "that take it"
+        f"{str(not condition).lower()} in all of them): its conversion was not tested; give samples that take it"
         for node, name, condition in choices
         if (name, condition) not in taken
     ]

@@ -51,15 +51,18 @@ class NearMiss:
         names = ", ".join(f'"{name}"' for name in self.outputs)
         looks = f"output{'s' if len(self.outputs) > 1 else ''} {names} look{'' if len(self.outputs) > 1 else 's'} like"
         advice = (
-            "export the model with its boxes decoded; as it is, the anchors that are confident are compared"
+            (
+                "export the model with its boxes decoded; until then, the confident anchors are compared in place of "
+                "boxes"
+            )
             if not self.decoded
             else f"[outputs] boxes = [{names}] in the project file reads boxes from there"
             if self.found
             else "give samples with something to find"
         )
         return (
-            f"{looks} a detector's boxes, and no boxes are read, for {self.why}: {advice}; boxes = false says that "
-            "there are none"
+            f"{looks} a detector's boxes, but no boxes are read, because {self.why}: {advice}; boxes = false under "
+            "[outputs] declares that there are none"
         )
 
 
@@ -106,7 +109,7 @@ def nearly_recognised(
                 (name,), f"{confident:.0%} of the rows have a score of {CONFIDENT} or more (at most {most})"
             )
     anchors = anchors_among(answers, inputs)
-    return None if anchors is None else NearMiss(anchors.outputs, f"they tell {anchors.read_as}", decoded=False)
+    return None if anchors is None else NearMiss(anchors.outputs, f"they hold {anchors.read_as}", decoded=False)
 
 
 def _is_full(detector: Rows, classes: int | None) -> bool:

@@ -32,8 +32,8 @@ class ClassLoss:
 
     def __str__(self) -> str:
         return (
-            f"class {self.index} is found in {self.found - self.lost} samples, by the original in {self.found}: "
-            f"chance makes that of a loss of {self.drop:.2%} or more"
+            f"class {self.index} is found in {self.found - self.lost} samples, by the original in {self.found}: such "
+            f"a loss in one class is likely only if {self.drop:.2%} or more of all labels are lost"
         )
 
     def as_record(self) -> dict[str, float]:

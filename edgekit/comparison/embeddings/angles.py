@@ -65,7 +65,7 @@ class Angles:
     def flaw(self) -> str | None:
         """Which floor is missed whatever the order of neighbors is, in words; None if none is."""
         if not self.explained >= LEAST_EXPLAINED:
-            return f"explains {self.explained:.1%} of what tells vectors apart (at least {LEAST_EXPLAINED:.0%})"
+            return f"explains {self.explained:.1%} of the variance between vectors (at least {LEAST_EXPLAINED:.0%})"
         if self.lost > MOST_LOST * self.vectors:
             return f"{self.lost} of {self.vectors} vectors are lost (at most {MOST_LOST:.0%})"
         return None

@@ -37,7 +37,7 @@ class OrderAccuracy:
 
     def __str__(self) -> str:
         """In words."""
-        return f"{self.broken} of {self.rows} rows are out of the order in which the original's numbers always are"
+        return f"{self.broken} of {self.rows} rows are not sorted, while the original's numbers always are"
 
 
 class OrderCount:

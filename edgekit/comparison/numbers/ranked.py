@@ -75,7 +75,9 @@ class RankedAccuracy:
         ):
             most = max(FEW_LOST, LOST_FACTOR * own)
             if not lost <= most:
-                alone = f"rows that are one model's alone make up {lost:.1%} of the {what} on the worst sample"
+                alone = (
+                    f"rows that only one of the two models gives make up {lost:.1%} of the {what} on the worst sample"
+                )
                 return f"{alone} (at most {most:.1%})"
         return None
 

@@ -60,8 +60,8 @@ def look_compared_texts_up(proto: onnx.ModelProto) -> list[str]:
         graph.node.insert(place, encoder)
         node.CopyFrom(make_node("Cast", [found], [node.output[0]], node.name, to=onnx.TensorProto.BOOL))
         told.append(
-            f"node {node.name!r} compares texts as integers, which {text.decode(errors='replace')!r} is none of: "
-            f"it compares {read!r} with the text itself"
+            f"node {node.name!r} compares texts as integers, but {text.decode(errors='replace')!r} is not an "
+            f"integer: it now compares {read!r} with the text itself"
         )
     if told and ML_DOMAIN not in versions:
         proto.opset_import.append(onnx.helper.make_opsetid(ML_DOMAIN, _ML_VERSION))

@@ -162,8 +162,8 @@ def write_out_tensorflow_operators(proto: onnx.ModelProto) -> list[str]:
             del nodes[:]
             nodes.extend(written)
     return [
-        f"{operator} is an operator of TensorFlow that ONNX does not have, and the exporter left it as it was: "
-        f"{count} {'node is' if count == 1 else 'nodes are'} taken as {_WRITTEN[operator].told}"
+        f"{operator} is an operator of TensorFlow that ONNX does not have, and the exporter did not convert it: "
+        f"{count} {'node is' if count == 1 else 'nodes are'} replaced by {_WRITTEN[operator].told}"
         for operator, count in sorted(replaced.items())
     ]
 

@@ -49,9 +49,9 @@ def check_expansion(proto: onnx.ModelProto, path: Path) -> None:
     total = _expanded(proto.graph.node, counts)
     if total > most:
         raise InputError(
-            "its functions stand for too many nodes",
+            "its functions expand to too many nodes",
             subject=path,
-            expected=f"{most} nodes at most, for {written} in the file",
+            expected=f"{most} nodes at most, as the file has {written}",
             found=total,
         )
 
@@ -69,7 +69,7 @@ def check_equations(proto: onnx.ModelProto, path: Path) -> None:
             text = attribute.s.decode(errors="replace")
             if attribute.name == "equation" and _EQUATION.fullmatch(text) is None:
                 raise InputError(
-                    f"node {node.name or ', '.join(node.output)!r} (Einsum) has an equation that is none",
+                    f"node {node.name or ', '.join(node.output)!r} (Einsum) has an invalid equation",
                     subject=path,
                     expected="terms of letters and at most one `...`, such as `...ij,...jk->...ik`",
                     found=text[:_LONGEST_TEXT],

@@ -115,7 +115,7 @@ class _Flows:
         }
         name = f"node {node_name(node)!r} ({op_name(node)})"
         if any(True for _ in bodies(node)):
-            self.hinder(read, f"{name} reads them in a loop or branch")
+            self.hinder(read, f"{name} reads texts in a loop or branch")
         elif places is not None and texts_at <= set(places):
             flow = self._joined(read, list(node.outputs))
             flow.movers.append(node)
@@ -131,7 +131,7 @@ class _Flows:
             flow.add_words(words)
         elif (node.op_type, node.domain) not in _SEE_SIZES:
             self._begin_within(node)
-            self.hinder([*read, *node.outputs], f"{name} reads them otherwise than by looking them up in a list")
+            self.hinder([*read, *node.outputs], f"{name} uses texts for something other than looking them up in a list")
 
     def _begin_within(self, node: ir.Node) -> None:
         """Starts flows that have to stay texts for texts that a node makes from other values."""

@@ -38,12 +38,12 @@ class SummedEmbeddings(Rewrite):
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
         """Tables, and the factor and summand of the normalization, may have 8 bits, with one scale each."""
         if build.opset < COUNTING:
-            raise InapplicableError(f"its positions are counted as opset {build.opset} cannot do it")
+            raise InapplicableError(f"counting its positions needs operators that opset {build.opset} does not have")
         words, segments, positions = input_at(node, 0), input_at(node, 1), None
         if node.op_type == "EmbedLayerNormalization":
             positions = input_at(node, 8)
             if node.attributes.get_int("mask_index_type", 0) not in (0, 1):
-                raise InapplicableError("its mask is no number of ones")
+                raise InapplicableError("its mask is not the number of ones")
         if positions is None:
             table = build("Slice", node.inputs[3], [0], size_of(build, words, 1), [0])
         else:

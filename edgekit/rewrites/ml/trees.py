@@ -110,7 +110,7 @@ def _of_one_side(
     of_second = weights.ids[0] == 1
     if not of_second and base.size < 2:
         if transform == "PROBIT":
-            raise InapplicableError("one score of the two is undefined where a lone one gets the transform PROBIT")
+            raise InapplicableError("with the transform PROBIT and a single score, the second score is undefined")
         score = with_base(build, score, base)
         return [label_of_sign(build, score, over, labels), both(build, score, transform, is_probability=is_probability)]
     nothing = build("Mul", score, np.float32(0))

@@ -85,9 +85,9 @@ def test_preprocessing_of_the_file_is_left_out_of_a_bundle_that_takes_no_picture
     assert finished.code == 0
     assert "warning: first: [preprocessing]" not in finished.err
     assert (
-        "warning: second: [preprocessing] is left out, for no sample is a picture or a sound: "
-        "[preprocessing] does not fit the model's input (expected: as many channels as mean has numbers: 3); "
-        "preprocessing = false in the bundle's table says that it has none" in finished.err
+        "warning: second: [preprocessing] is not used, because no sample is a picture or a sound: [preprocessing] "
+        "does not fit the model's input (expected: as many channels as mean has numbers: 3); preprocessing = false "
+        "in the bundle's table declares that it has none" in finished.err
     )
     for bundle in ("bundles/first", "elsewhere/second"):
         assert json.loads(Path(bundle, "manifest.json").read_text())["preprocessing"] is None
@@ -189,7 +189,9 @@ def test_a_bundle_whose_manifest_was_cut_off_is_named_as_damaged(edgekit: RunEdg
     finished = edgekit("build", "second", "--quiet")
     assert finished.code == 2
     first, found, hint = finished.err.splitlines()
-    assert first == f"error: second: {manifest}: is damaged, so that nothing tells whether a bundle may be replaced"
+    assert first == (
+        f"error: second: {manifest}: is damaged, so it is not known whether the folder is a bundle that may be replaced"
+    )
     assert found.startswith("found: cannot be read: ")
     assert hint.startswith("hint: remove the folder if it is a bundle, or choose another name with `output` in ")
 
@@ -200,7 +202,8 @@ def test_a_bundle_that_git_lfs_holds_is_named_as_such(edgekit: RunEdgeKit, built
     finished = edgekit("build", "second", "--quiet")
     assert finished.code == 2
     assert finished.err == (
-        f"error: second: {manifest}: is a Git LFS pointer, so that nothing tells whether a bundle may be replaced\n"
+        f"error: second: {manifest}: is a Git LFS pointer, so it is not known whether the folder is a bundle that "
+        "may be replaced\n"
         "hint: fetch the bundle with `git lfs pull`, or remove the folder\n"
     )
 
@@ -416,14 +419,17 @@ def test_an_unchanged_model_ships_in_the_same_form_again(
     choose(bundle, "nothing of the kind")
     finished = edgekit("build", "--force", "-q")
     assert finished.code == 0
-    told = "warning: one: 'nothing of the kind', which shipped before, does not hold the budget now: chosen anew"
+    told = (
+        "warning: one: 'nothing of the kind', which shipped before, does not hold the budget now: another "
+        "candidate is chosen"
+    )
     assert told in finished.err.splitlines()
 
     choose(bundle, "nothing of the kind")  # of another model than the one that is built now
     (tmp_path / "model.onnx").write_bytes((tmp_path / "model.onnx").read_bytes() + b"\x32\x00")
     finished = edgekit("build", "-q")
     assert finished.code == 0
-    assert "chosen anew" not in finished.err
+    assert "another candidate is chosen" not in finished.err
 
 
 def building(folder: Path, *options: str) -> subprocess.Popen[str]:

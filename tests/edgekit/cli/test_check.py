@@ -82,7 +82,7 @@ def test_an_unsupported_node_is_one_json_document(edgekit: RunEdgeKit, unsupport
     assert finished.json["supported"] is False
     assert finished.json["counts"]["unsupported"] == 1
     assert [warning.partition(",")[0] for warning in finished.json["warnings"]] == [
-        "nothing was folded",
+        "constants were not folded",
         "not simplified",
     ]
 

@@ -117,7 +117,7 @@ def test_a_bundle_that_is_not_as_declared(
     project(same.replace(str(digits), "gone.onnx"))
     finished = edgekit("gate", "--json")
     assert (finished.code, outcomes(finished)) == (0, {"size": "kept", "declaration": "not compared"})
-    told = f"{bundle.parent}/gone.onnx is not there: nothing tells whether the bundle is made from it"
+    told = f"{bundle.parent}/gone.onnx is not there, so it cannot be checked whether the bundle is made from it"
     assert finished.json["bundles"][0]["verdicts"][1]["found"] == told
 
 

@@ -80,10 +80,10 @@ def test_as_many_names_as_classes(edgekit: RunEdgeKit, tmp_path: Path, digits: P
     )
     assert finished.code == 2
     assert finished.err == (
-        f"error: {names}: there are not as many names as classes\n"
+        f"error: {names}: the number of names is not the number of classes\n"
         "expected: 10 names, the entries of output 'logits'\n"
         "found: 2 names\n"
-        "hint: give a name a line for every class, in the order of the model's output\n"
+        "hint: write one name on each line, for every class, in the order of the model's output\n"
     )
     assert not (tmp_path / "out").exists()
 

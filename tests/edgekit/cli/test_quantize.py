@@ -163,8 +163,9 @@ def test_an_unknown_scheme(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> 
 def test_a_scheme_that_is_for_the_build(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> None:
     options = ["--target", "ios18", "--scheme", "int4-weights", "--dim", "N=1", "-o", tmp_path / "int4.onnx"]
     assert refusal(edgekit, model, *options) == (
-        "error: --scheme int4-weights: the target cannot take it\nexpected: auto | int8 | int8-weights\n"
-        "found: coreml stores weights so when it builds: `edgekit package` takes it\n"
+        "error: --scheme int4-weights: the target cannot take it\n"
+        "expected: auto | int8 | int8-weights\n"
+        "found: coreml stores weights in this form only when it builds: use `edgekit package` with this scheme\n"
     )
 
 
@@ -326,8 +327,8 @@ def test_a_budget_that_nothing_holds(edgekit: RunEdgeKit, model: Path, data: Pat
     assert re.match(r"  int8, weights rounded adaptively +explained +(99|100)\.\d\d% +100\.00% +0\.\d+% ", lines[2])
     assert lines[-2:] == [
         "expected: at most 0.00% lost",
-        "hint: allow more with --max-drop, or give more and more typical samples; "
-        "`edgekit quantize --explain` tells what each layer adds",
+        "hint: allow more with --max-drop, or give more samples that are like real data; `edgekit quantize "
+        "--explain` shows the error that each layer adds",
     ]
     error = edgekit("quantize", model, *options, "--json").json["error"]
     assert {layer["kind"] for layer in error["layers"]} == {"Conv", "MatMul"}

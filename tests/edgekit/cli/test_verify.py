@@ -135,7 +135,7 @@ def test_golden_outputs_that_are_not_computed(edgekit: RunEdgeKit, bundle: Path)
         ),
         (
             ["--model", "x.onnx"],
-            "--model: the original is of use with data or --layers only\nhint: give --data DIR too",
+            "--model: the original is used with --data or --layers only\nhint: give --data DIR too",
         ),
     ],
 )

@@ -66,8 +66,10 @@ def test_boxes_judge_where_the_original_finds_enough_whatever_becomes_of_them() 
 def test_few_boxes_judge_where_all_of_them_are_kept() -> None:
     kept = beside_itself(2)
     assert kept.shortfalls() == []
-    few = "6 objects are found on the samples, fewer than the 10 that tell something"
-    assert kept.few_boxes_kept == f"{few}: all of them are kept, which proves little; give samples that show more"
+    few = "6 objects are found on the samples, fewer than the 10 that a judgement needs"
+    assert kept.few_boxes_kept == (
+        f"{few}: the built model finds all of them, but they are too few to rely on; give samples that show more"
+    )
     assert kept.few_boxes_kept in remarks_on(kept)
     lost = beside_itself(2, forget=1)
     with pytest.raises(InaccurateError) as caught:
@@ -96,11 +98,11 @@ def of_first_class(form: Form, classes: int | None = None) -> MeaningAccuracy:
 def test_classes_that_no_box_is_of_are_told(form: Form) -> None:
     result = of_first_class(form)
     assert (result.shown_classes, result.known_classes) == (1, CLASSES)
-    told = "the original's boxes on the samples are of 1 of 3 classes, and prove nothing of the others"
-    assert result.few_classes == f"{told}: give samples that show more of them"
+    told = "the original's boxes on the samples are of 1 of 3 classes, which leaves the others untested"
+    assert result.few_classes == f"{told}: give samples that show more classes"
     of_two = replace(result, known_classes=2)
     assert of_two.few_classes is not None
-    assert "of 1 of 2 classes, and prove nothing of the other:" in of_two.few_classes
+    assert "of 1 of 2 classes, which leaves the other untested:" in of_two.few_classes
     assert replace(result, shown_classes=2).few_classes is None
     assert replace(result, known_classes=1).few_classes is None
     assert replace(result, shown_classes=4, known_classes=80).few_classes is not None

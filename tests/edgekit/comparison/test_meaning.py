@@ -208,10 +208,9 @@ def test_a_detectors_form_that_is_not_read_says_what_to_write(form: Form, named:
     near = nearly_recognised([few(form, seed) for seed in range(3)], PICTURE)
     names, looks = named.rsplit(" ", 1)
     assert str(near) == (
-        f"output{'s' if ',' in names else ''} {names} {looks} like a detector's boxes, and no boxes are read, "
-        "for there are 40 rows (at least 100): "
-        f"[outputs] boxes = [{names}] in the project file reads boxes from there; "
-        "boxes = false says that there are none"
+        f"output{'s' if ',' in names else ''} {names} {looks} like a detector's boxes, but no boxes are read, "
+        f"because there are 40 rows (at least 100): [outputs] boxes = [{names}] in the project file reads boxes from "
+        "there; boxes = false under [outputs] declares that there are none"
     )
 
 

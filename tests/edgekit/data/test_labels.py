@@ -35,10 +35,10 @@ def test_names_that_no_output_fits() -> None:
     with pytest.raises(InputError) as failure:
         check_class_names(["a", "b", "c"], FILE, outputs((1, 4), (1, 2, 1)))
     assert str(failure.value) == (
-        "names.txt: there are not as many names as classes\n"
+        "names.txt: the number of names is not the number of classes\n"
         "expected: 4 names, the entries of output 'y0'; 2 names, the entries of output 'y1'\n"
         "found: 3 names\n"
-        "hint: give a name a line for every class, in the order of the model's output"
+        "hint: write one name on each line, for every class, in the order of the model's output"
     )
 
 
@@ -73,7 +73,7 @@ def test_names_that_the_file_does_not_contradict(names: list[str], stated: list[
 )
 def test_rows_of_samples_are_no_classes(rows: str | None, shape: tuple[int | str | None, ...]) -> None:
     scores = [ValueSpec("scores", "float32", (rows, 10))]
-    with pytest.raises(InputError, match="there are not as many names as classes"):
+    with pytest.raises(InputError, match="the number of names is not the number of classes"):
         check_class_names(["a"] * 9, FILE, scores, [ValueSpec("x", "float32", shape)])
     check_class_names(["a"] * 10, FILE, scores, [ValueSpec("x", "float32", shape)])
 

@@ -98,7 +98,7 @@ def test_a_fault_in_the_target_is_blamed_on_the_target(tmp_path: Path, monkeypat
     monkeypatch.setattr(SessionRunner, "run", wrong)
     with pytest.raises(EdgeKitError) as caught:
         packaged(exported(network(), tmp_path / "m.onnx"), data, tmp_path / "bundle")
-    assert "the fault is in the target, not there" in str(caught.value.hint)
+    assert "the fault is in the target, not in the export" in str(caught.value.hint)
 
 
 def test_names_of_inputs_and_outputs(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_names_of_inputs_and_outputs(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_recorded(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="of no framework that can be recorded"):
+    with pytest.raises(InputError, match="not of a framework whose outputs can be recorded"):
         edgekit.record(lambda x: x, INPUTS, tmp_path / "data")
     with pytest.raises(InputError, match="there are no inputs to record"):
         edgekit.record(network(), [], tmp_path / "data")

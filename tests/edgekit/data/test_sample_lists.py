@@ -155,7 +155,10 @@ def test_what_is_no_text_is_refused(stray: Any) -> None:
     ):
         pass
     assert str(caught.value).startswith(
-        f"list, sample 0, 'city': holds what is no text\nexpected: city: str ?×1\nfound: {stray!r}\nhint: give texts"
+        "list, sample 0, 'city': holds a value that is not a text\n"
+        "expected: city: str ?×1\n"
+        f"found: {stray!r}\n"
+        "hint: give texts"
     )
 
 

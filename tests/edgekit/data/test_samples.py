@@ -131,8 +131,8 @@ def test_an_array_that_is_no_input(tmp_path: Path) -> None:
         "a.npz: the sample's arrays are not named as the model's inputs\n"
         "expected: x\n"
         "found: x, temperature\n"
-        "hint: leave out temperature: the model has no such input; what the file has a value for, an initializer, "
-        "is one only where every sample feeds it"
+        "hint: leave out temperature: the model has no such input; a value that the model's file holds (an "
+        "initializer) counts as an input only if every sample has an array for it"
     )
 
 
@@ -304,9 +304,11 @@ class TestLabels:
     def test_of_all_samples_in_one_file(self, tmp_path: Path) -> None:
         save(tmp_path, 1, label=[1, 0])
         assert message(tmp_path) == (
-            "0.npz: the label is no class number\nexpected: one whole number from 0\nfound: int64 of shape (2,)\n"
-            "hint: a file in a folder is one sample; a file of many is given itself, in place of its folder; classes "
-            "of tokens or pixels count by a function of your own (--metric), which reads them elsewhere"
+            "0.npz: the label is no class number\n"
+            "expected: one whole number from 0\n"
+            "found: int64 of shape (2,)\n"
+            "hint: each file in a folder is one sample; give a file of many samples itself, in place of its folder; "
+            "classes of tokens or pixels need a function of your own (--metric), which reads them from elsewhere"
         )
 
     def test_by_name_in_the_files(self, tmp_path: Path) -> None:
@@ -323,8 +325,10 @@ class TestLabels:
     def test_called_otherwise(self, tmp_path: Path) -> None:
         save(tmp_path, 1, y=3)
         assert message(tmp_path) == (
-            "0.npz: the sample's arrays are not named as the model's inputs\nexpected: x\nfound: x, y\n"
-            "hint: if y is the sample's label, call the array 'label'; if it is none, leave it out"
+            "0.npz: the sample's arrays are not named as the model's inputs\n"
+            "expected: x\n"
+            "found: x, y\n"
+            "hint: if y is the sample's label, call the array 'label'; if not, leave it out"
         )
 
     def test_in_a_table(self, tmp_path: Path) -> None:
@@ -397,9 +401,11 @@ class TestLabels:
         save(tmp_path, 1, 2)
         (tmp_path / "labels.txt").write_text("ant\nbee\ncat\n")
         assert message(tmp_path) == (
-            "labels.txt: there are not as many labels as samples\nexpected: 2 lines\nfound: 3 lines\n"
-            "hint: names of classes, as against labels of samples, go elsewhere: `edgekit package` and `quantize` "
-            "take the names of the classes, with --labels FILE"
+            "labels.txt: the number of labels is not the number of samples\n"
+            "expected: 2 lines\n"
+            "found: 3 lines\n"
+            "hint: if the lines are names of classes, not labels of samples: `edgekit package` and `quantize` take "
+            "the names of the classes, with --labels FILE"
         )
 
     def test_two_ways_at_once(self, tmp_path: Path) -> None:

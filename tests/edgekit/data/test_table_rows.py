@@ -49,7 +49,7 @@ def test_a_loaded_bundle_refuses_other_rows(onnx_file: Callable[..., Path], tmp_
         with pytest.raises(InputError) as error:
             loaded([[0, number, 1]])
         assert str(error.value) == (
-            f"input 'ids': the model has no row for a number\nexpected: numbers from 0 to 3\nfound: {number}"
+            f"input 'ids': the model's table has no row for this number\nexpected: numbers from 0 to 3\nfound: {number}"
         )
     with pytest.raises(InputError) as error:
         loaded("Anna visits Berlin")

@@ -128,7 +128,7 @@ def test_names_between_tabs_may_hold_commas(tmp_path: Path) -> None:
         ("1,abc,3", "'abc'", None),
         ("1,,3", "a missing value", "fill it in as the training did"),
         ("1,NaN,3", "a missing value", "fill it in as the training did"),
-        ('1,"2,5",3', "'2,5'", "a decimal comma is none: write 3.5 for 3,5"),
+        ('1,"2,5",3', "'2,5'", "decimal commas are not read: write 3.5 for 3,5"),
         ("1,1e39,3", "1e+39", "float32 ends at 3.40282e+38"),
     ],
 )
@@ -184,8 +184,10 @@ def test_whole_numbers_that_float32_rounds_are_told(tmp_path: Path) -> None:
 def test_a_missing_text_is_refused(csv_file: Path) -> None:
     csv_file.write_text(CSV.replace('"Bonn, West"', ""), encoding="utf-8")
     assert refusal(read_table(csv_file), Takes(COLUMNS, frozenset({"age"}))) == (
-        f"{csv_file}:3: the cell in column 'city' does not fit the input\nexpected: city: str ?×1\n"
-        "found: a missing value\nhint: put the text in its place that the training did"
+        f"{csv_file}:3: the cell in column 'city' does not fit the input\n"
+        "expected: city: str ?×1\n"
+        "found: a missing value\n"
+        "hint: fill in the text that the training used for missing values"
     )
 
 
@@ -273,7 +275,7 @@ def test_a_pair_of_samples_and_labels() -> None:
     assert table is not None
     assert [label for _, label in samples(table, Takes(MATRIX, class_names=("churn", "stay")))] == [1, 0]
     with pytest.raises(
-        InputError, match=r"is no pair of samples and labels\nexpected: \(X, y\), with a label for each"
+        InputError, match=r"is not a pair of samples and labels\nexpected: \(X, y\), with a label for each"
     ):
         table_of((np.zeros((2, 3)), [1, 0, 1]), "pair")
 

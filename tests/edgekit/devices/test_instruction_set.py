@@ -190,7 +190,10 @@ def test_what_this_processor_lacks_is_told(
     assert finished.code == 2
     assert "isa:amx: this processor does not have the instructions\nfound: no amx_tile, amx_int8" in finished.err
     assert "isa:neon: this processor is no ARM processor, and no emulator is installed" in finished.err
-    assert "--isa avx2,amx,neon: nothing here executes it with one of the instruction sets" in finished.err
+    assert (
+        "--isa avx2,amx,neon: neither this processor nor an emulator here executes the bundle with any of these "
+        "instruction sets"
+    ) in finished.err
 
 
 def test_package_refuses_instruction_sets_that_nothing_executes(
@@ -225,7 +228,9 @@ def test_quantize_holds_a_target_alone_to_instruction_sets(edgekit: RunEdgeKit, 
     finished = edgekit("quantize", saturating, "--data", data, "--isa", "avx2", "-o", data.parent / "int8.onnx")
 
     assert finished.code == 2
-    assert "--isa: needs a target whose runtime is held to them\nhint: give --target NAME" in finished.err
+    assert (
+        "--isa: needs a target whose runtime can be restricted to these instruction sets\nhint: give --target NAME"
+    ) in finished.err
 
 
 def test_latency_is_measured_with_the_instructions_of_a_set(edgekit: RunEdgeKit, bundle: Path) -> None:
@@ -337,7 +342,7 @@ def test_quantize_tells_with_which_sets_candidates_were_not_judged(
         assert finished.code == 0
         told = {line for line in finished.err.splitlines() if "not judged with" in line}
         assert told == {
-            f"warning: not judged with {name}: an emulator alone executes it here: `edgekit package --isa {name}` "
+            f"warning: not judged with {name}: only an emulator executes it here: `edgekit package --isa {name}` "
             "verifies the bundle with it"
             for name in emulated
         }
@@ -363,7 +368,7 @@ def test_without_samples_a_set_that_is_asked_for_judges_nothing(edgekit: RunEdge
     arguments = ("--scheme", "int8-weights", "--target", "intel-cpu", "--isa", "avx2", "-o", tmp_path / "q.onnx")
     finished = edgekit("quantize", tmp_path / "model.onnx", *arguments)
     assert finished.code == 0
-    assert "warning: not judged with avx2: no sample to execute it on; --data names some" in finished.err
+    assert "warning: not judged with avx2: there are no samples to execute it on; give some with --data" in finished.err
 
 
 @pytest.mark.parametrize(
@@ -420,8 +425,9 @@ def test_a_set_with_which_the_float_model_does_not_run_keeps_no_quantized_form_f
     arguments = ("package", model, "--target", "intel-cpu", "--data", folder, "--quantize", "int8")
     shipped = edgekit(*arguments, "-o", tmp_path / "made")
     assert shipped.code == 0
-    assert "warning: not judged with avx2: the runtime held to it does not run the float model either" in shipped.err
-    assert "warning: not executed with avx2: the runtime held to it does not run the float model either" in shipped.err
+    why = "avx2: the runtime restricted to this instruction set does not run the float model either"
+    assert f"warning: not judged with {why}" in shipped.err
+    assert f"warning: not executed with {why}" in shipped.err
     manifest = read_bundle(tmp_path / "made").manifest
     assert manifest["model"]["kind"] == "quantized"
     sets = manifest["instruction_sets"]

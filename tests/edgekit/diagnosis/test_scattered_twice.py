@@ -34,9 +34,9 @@ def test_places_that_get_several_values_are_told(
     operator = "ScatterND" if graph is ROWS else "ScatterElements"
     assert warnings(onnx_model, graph, apart) == []
     assert warnings(onnx_model, graph, twice) == [
-        f"node 'y' ({operator}) writes several values to one place, {lost} of a sample's: ONNX leaves open which one "
-        "stays, and runtimes differ; where a sum is meant, as of PyTorch's index_add, export it with dynamo=True, or "
-        "as scatter_add"
+        f"node 'y' ({operator}) writes several values to one place (overwritten in a sample: {lost}): ONNX "
+        "leaves open which one stays, and runtimes differ; if a sum is meant, as in PyTorch's index_add, export "
+        "with dynamo=True, or use scatter_add"
     ]
     assert warnings(onnx_model, graph, twice, np.ones((3, 2), np.float32)) == []
 
@@ -56,4 +56,4 @@ def test_indices_and_values_that_the_file_holds(onnx_model: Callable[..., onnx.M
     stored = {"at": np.array([[1], [3]]), "new": np.float32([3, 4])}
     model = Model(ir.from_proto(onnx_model(graph, **stored)))
     (told,) = scattered_twice(model, [{"x": np.zeros(4, np.float32)}])
-    assert told.startswith("node 'y' (ScatterElements) writes several values to one place, 1 of a sample's")
+    assert told.startswith("node 'y' (ScatterElements) writes several values to one place (overwritten in a sample: 1)")

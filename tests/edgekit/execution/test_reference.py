@@ -79,7 +79,7 @@ def test_a_graph_that_is_refused_once_it_is_optimized_runs_as_it_is_written(inpu
 def test_a_text_that_is_no_number_is_told_in_words(to: int) -> None:
     text = f"g (string[1] x) => (float[1] y) {{ a = Cast <to = {to}> (x) y = Cast <to = 1> (a) }}"
     reference = Reference(parsed(text))
-    with pytest.raises(NotRunnableError, match="it makes numbers of texts, and one is no number"):
+    with pytest.raises(NotRunnableError, match="it converts texts to numbers, and one text is not a number"):
         reference.run({"x": np.array(["berlin"], object)})
 
 

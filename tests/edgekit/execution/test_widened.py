@@ -46,8 +46,8 @@ def test_a_model_in_bfloat16_runs_in_float32(tmp_path: Path, nodes: str, opset: 
     found = Reference(result.model).run({"x": FED})["y"]
     np.testing.assert_array_equal(found, np.maximum(FED @ WEIGHTS, 0))
     assert result.warnings == (
-        "the model computes in bfloat16, which ONNX Runtime does not execute: it is taken in float32, "
-        "and so are 'x', 'y'; weights keep their values, and what nodes give is not rounded to 8 bits",
+        "the model computes in bfloat16, which ONNX Runtime does not execute: it is converted to float32, and so "
+        "are 'x', 'y'; weights keep their values, and results of nodes are not rounded to bfloat16's 8 bits",
     )
 
 
@@ -56,7 +56,7 @@ def test_bfloat16_inside_and_float16_beside_it(tmp_path: Path) -> None:
     graph = "g (float[N, 2] x) => (float[N, 2] y) { b = Cast <to = 10> (x) h = MatMul (b, w) y = Cast <to = 1> (h) }"
     result = Load()(written(tmp_path, graph))
     np.testing.assert_array_equal(Reference(result.model).run({"x": FED})["y"], FED @ WEIGHTS)
-    assert "it is taken in float32; weights keep their values" in result.warnings[0]
+    assert "it is converted to float32; weights keep their values" in result.warnings[0]
 
 
 def test_few_of_many_inputs_and_outputs_are_counted(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_file_without_such_inputs_has_no_such_metadata(noted: Callable[[str], 
 
 def test_an_input_that_is_gone_is_a_warning(noted: Callable[[str], Path]) -> None:
     result = Load()(noted(json.dumps({"gone": {"drawn": NOISE}, "noise": {"drawn": NOISE}})))
-    assert result.record["warnings"] == [f"its metadata ({KEY!r}) tell of input 'gone', which the model lacks"]
+    assert result.record["warnings"] == [f"its metadata ({KEY!r}) describe input 'gone', which the model does not have"]
     assert result.model.drawn == {"noise": Draw("normal", 1.0, 2.0)}
 
 
@@ -155,7 +155,7 @@ def test_an_input_that_is_gone_is_a_warning(noted: Callable[[str], Path]) -> Non
         ('{"noise": {"taken": 1}}', "of input 'noise'"),
         (json.dumps({"noise": {"drawn": NOISE, "vocabulary": []}}), "of input 'noise'"),
         (json.dumps({"noise": {"drawn": {**NOISE, "distribution": "bytes"}}}), "'bytes' is not one of"),
-        (json.dumps({"noise": {"drawn": {**NOISE, "second": -1}}}), "-1 is no scale"),
+        (json.dumps({"noise": {"drawn": {**NOISE, "second": -1}}}), "-1 is negative, and a scale is at least 0"),
         (json.dumps({"noise": {"drawn": {**NOISE, "first": float("nan")}}}), "not a finite number"),
         (json.dumps({"noise": {"drawn": {"distribution": "uniform", "first": 1, "second": 0}}}), "0 is below 1"),
         (json.dumps({"word": {"drawn": NOISE}}), "'drawn' of input word: int64"),

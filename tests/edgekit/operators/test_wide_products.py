@@ -22,25 +22,25 @@ def warnings_of(body: str) -> list[str]:
         (
             "(int64[3] x) => (int64[3] y) <int64 k = {-73856093}, int64 m = {10007}>"
             " { [p] p = Mul (x, k) y = Mod (p, m) }",
-            "node 'p' multiplies 64-bit integers by 73856093: the device computes in 32 bits, and gives other numbers"
-            " where what is multiplied is beyond 29",
+            "node 'p' multiplies 64-bit integers by 73856093: the device computes in 32 bits, and gives other "
+            "numbers if the other factor is beyond 29",
         ),
         (
             "(float[3] x) => (int64[3] y) <int64[3] k = {1, 65536, 70000}>"
             " { i = Cast <to = 7> (x) [p] y = Mul (k, i) }",
-            "node 'p' multiplies 64-bit integers by 70000: the device computes in 32 bits, and gives other numbers"
-            " where what is multiplied is beyond 30678",
+            "node 'p' multiplies 64-bit integers by 70000: the device computes in 32 bits, and gives other numbers "
+            "if the other factor is beyond 30678",
         ),
         (
             '(uint64[3] x) => (uint64[3] y) <uint64 k = {20}> { [p] y = BitShift <direction = "LEFT"> (x, k) }',
-            "node 'p' multiplies 64-bit integers by 1048576: the device computes in 32 bits, and gives other numbers"
-            " where what is multiplied is beyond 2047",
+            "node 'p' multiplies 64-bit integers by 1048576: the device computes in 32 bits, and gives other "
+            "numbers if the other factor is beyond 2047",
         ),
         (
             "(int64[3] x) => (int64[3] y) <int64 k = {70000}, int64 j = {80000}>"
             " { [p] p = Mul (x, k) [q] q = Mul (x, j) y = Add (p, q) }",
-            "node 'q', one of 2 such nodes, multiplies 64-bit integers by 80000: the device computes in 32 bits, and"
-            " gives other numbers where what is multiplied is beyond 26843",
+            "node 'q', one of 2 such nodes, multiplies 64-bit integers by 80000: the device computes in 32 bits, "
+            "and gives other numbers if the other factor is beyond 26843",
         ),
     ],
 )

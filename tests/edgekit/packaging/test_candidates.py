@@ -328,7 +328,7 @@ def test_weights_that_are_rounded_another_way_are_not_timed_again() -> None:
     assert told == ["'weights only' is slower than the float model: 'unsigned weights' instead"]
     assert [(row["fate"], row["reason"]) for row in fates.as_record()] == [
         ("refused", "is slower than the float model"),
-        ("refused", "as slow as 'weights only', whose operations it has"),
+        ("refused", "not tried: it has the operations of 'weights only', which is slower than the float model"),
         ("ships", ""),
     ]
 

@@ -139,7 +139,7 @@ def test_one_probability_finds_the_labels_of_yes_and_no(tmp_path: Path, onnx_fil
     bundle = packaged(tmp_path / "out", model, "onnxruntime", data=data, quantize="none")
     task = bundle.manifest["accuracy"]["task"]
     assert (task["output"], task["reference"], task["built"]) == ("y", 0.9, 0.9)
-    told = "90.00% of the labels found, by the original 90.00%; AUC 1.0000, of the original 1.0000"
+    told = "90.00% of the labels found, 90.00% by the original; AUC 1.0000, the original's 1.0000"
     assert dict(summary_rows(bundle.manifest))["accuracy"] == told
     assert bundle.manifest["classes"] is None
     assert record(bundle, "verify")["warnings"] == []
@@ -172,7 +172,7 @@ def test_a_metric_of_the_project_is_told_and_reads_the_labels(tmp_path: Path, on
     bundle = packaged(tmp_path / "out", model, "onnxruntime", data=data, quantize="none", evaluation=metric)
     assert record(bundle, "verify")["warnings"] == []
     rows = [text for name, text in summary_rows(bundle.manifest) if name == "measured"]
-    assert rows == [f"{__name__}:first_output_at_the_label 4, of the original 4"]  # 2 + 2
+    assert rows == [f"{__name__}:first_output_at_the_label 4, the original's 4"]  # 2 + 2
 
 
 def test_half_precision_that_loses_too_much_becomes_single(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
@@ -260,7 +260,7 @@ def test_sums_that_an_exporter_lost_are_told(tmp_path: Path, onnx_file: Callable
         np.savez(data / f"{number}.npz", x=np.float32([1, 2, number + 3]), at=np.array([2, 1, 2]))
     bundle = packaged(tmp_path / "out", model, "onnxruntime", data=data, quantize="none")
     (told,) = [text for text in bundle.manifest["stages"][1]["record"]["warnings"] if "ScatterElements" in text]
-    assert told.startswith("node 'y' (ScatterElements) writes several values to one place, 1 of a sample's: ")
+    assert told.startswith("node 'y' (ScatterElements) writes several values to one place (overwritten in a sample: 1)")
     without = packaged(tmp_path / "without", model, "onnxruntime", quantize="none")
     assert "ScatterElements) writes" not in json.dumps(without.manifest)
 
@@ -308,8 +308,8 @@ def test_a_training_mode_export_is_told_once(tmp_path: Path, onnx_file: Callable
     with pytest.raises(InputError) as failure:
         packaged(tmp_path / "out", model, target)
     assert str(failure.value).endswith(
-        ": was exported in training mode: it drops numbers at random\n"
-        "expected: a model that computes the same of the same input\n"
+        ": was exported in training mode: Dropout sets numbers to zero at random\n"
+        "expected: a model that gives the same outputs for the same inputs\n"
         f"found: Dropout {'y'!r}\n"
         "hint: export it in evaluation mode: in PyTorch model.eval() first, and no training= in torch.onnx.export"
     )
@@ -355,7 +355,7 @@ def test_states_are_kept_by_the_program(tmp_path: Path, onnx_file: Callable[...,
         np.savez(data / f"{number:02}.npz", x=x, h=np.full((1, 3), 9, np.float32))
     again = packaged(tmp_path / "again", model, "ios18", data=data, states={"h": "after"})
     warnings = [text for stage in again.manifest["stages"] for text in stage["record"].get("warnings", ())]
-    assert "'h' in the samples is not used: the built model keeps states itself, from zero on" in warnings
+    assert "'h' in the samples is not used: the built model keeps its states itself, starting from zero" in warnings
     for (_, one), (_, other) in zip(golden, again.golden(), strict=True):
         np.testing.assert_array_equal(one["y"], other["y"])
     assert verify_bundle(again, data, model).accuracy is not None

@@ -242,9 +242,11 @@ def test_samples_of_several_sizes_are_named_where_the_device_holds_one(
     with pytest.raises(InputError) as failure:
         packaged(tmp_path / "out", model, "intel-npu", data=data, verify_data=others, quantize="none")
     assert str(failure.value) == (
-        "dimension 1 (steps) of input 'x': the samples have several sizes where the model leaves one free, and the "
-        "device holds fixed shapes\nexpected: one size\nfound: 12 to 30 in 4 samples\nhint: fix it with --dim "
-        "steps=SIZE, and give samples of that size"
+        "dimension 1 (steps) of input 'x': the samples have several sizes in a dimension that the model leaves "
+        "open, and the device holds fixed shapes\n"
+        "expected: one size\n"
+        "found: 12 to 30 in 4 samples\n"
+        "hint: fix it with --dim steps=SIZE, and give samples of that size"
     )
 
 
@@ -266,7 +268,7 @@ def test_a_device_that_lacks_operators_of_open_sizes_gets_the_size_of_most_sampl
     (stage,) = (stage["record"] for stage in bundle.manifest["stages"] if stage["name"] == "fix shapes")
     assert stage["warnings"][0].startswith("2 of 4 samples are left out: dimension 2 (h) of input 'x' has sizes 9..15")
     assert stage["warnings"][-1].startswith(
-        "sizes of dimensions are those of the samples alone: ios18 does not take MaxPool 'y' where they are open"
+        "the bundle takes only the sizes that the samples have: ios18 does not take MaxPool 'y' where they are open"
     )
 
 

@@ -347,7 +347,7 @@ TRIES = """
         except CrashError as error:
             print(name, error.message, error.found, flush=True)
 """
-WARNING = "warning: stage quantize: a form of the model ended the process by SIGSEGV; starting again without it"
+WARNING = "warning: stage quantize: a form of the model ended the process by SIGSEGV; starting again without that form"
 
 
 def test_what_crashes_is_left_out_and_the_rest_is_done(tmp_path: Path) -> None:
@@ -395,7 +395,9 @@ def test_what_makes_no_progress_is_left_out_where_the_work_can_do_without(tmp_pa
     """
     finished = run(body, tmp_path)
     assert finished.stdout.endswith("one\ntwo makes no progress (expected: a sign of it within 2 s)\nthree\n")
-    assert finished.stderr == "warning: stage judge two: makes no progress; starting again without it\n"
+    assert finished.stderr == (
+        "warning: stage judge two: makes no progress; starting again without the part that was running\n"
+    )
     assert finished.returncode == 1
 
 

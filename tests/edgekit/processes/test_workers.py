@@ -186,7 +186,10 @@ def test_a_job_is_done_anew_without_what_crashed(tmp_path: Path) -> None:
     assert "crash_anywhere: 2 crash_anywhere: its process was ended by SIGSEGV" in lines
     warnings = [line for line in err.splitlines() if "warning" in line]
     assert warnings == [
-        "warning: crash: stage quantize: a form of the model ended the process by SIGSEGV; starting again without it"
+        (
+            "warning: crash: stage quantize: a form of the model ended the process by SIGSEGV; starting again without "
+            "that form"
+        )
     ]
 
 

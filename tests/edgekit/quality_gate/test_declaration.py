@@ -48,7 +48,7 @@ def test_class_names_and_preprocessing_that_are_not_as_declared(
     (tmp_path / "names.txt").unlink()
     verdict = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]
     assert verdict["found"] == (
-        f"{tmp_path}/names.txt is not there: nothing tells whether the bundle is made with its names"
+        f"{tmp_path}/names.txt is not there, so it cannot be checked whether the bundle is made with its names"
     )
     assert verdict["outcome"] == "not compared"
 
@@ -94,7 +94,7 @@ def test_samples_that_are_not_those_of_the_bundle(
     assert outcomes(finished) == {"accuracy": "kept", "declaration": "inconclusive"}
     again = ": `edgekit build` builds it again"
     told = finished.json["bundles"][0]["verdicts"][1]["found"]
-    assert told == f"{tmp_path}/test (verify_data) does not hold the samples that it was made with{again}"
+    assert told == f"{tmp_path}/test (verify_data) does not hold the samples that the bundle was made with{again}"
 
     labels.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1\n")
     assert outcomes(edgekit("gate", "--json")) == {"accuracy": "kept"}

@@ -104,7 +104,7 @@ def test_what_was_not_measured_does_not_pass() -> None:
     } == {
         "not measured: the samples had no labels": "broken",
         "no floating-point output": "broken",
-        "not known: the bundle's check of operators does not tell": "broken",
+        "not known: the bundle's check of operators does not record where nodes run": "broken",
     }
 
 

@@ -15,7 +15,10 @@ from edgekit.quality_gate.measuring import Ratio
     ("ratio", "text"),
     [
         (Ratio(0.7, 0.695, 0.7071, 14, 14, 0.54), "0.700 (0.695 – 0.707), 14 pairs in 0.5 s"),
-        (Ratio(0.7, 0.0, math.inf, 3, 3, 60.0), "0.700, too few or too uneven turns for bounds, 3 pairs in 60.0 s"),
+        (
+            Ratio(0.7, 0.0, math.inf, 3, 3, 60.0),
+            "0.700, from too few or too uneven measurements for bounds, 3 pairs in 60.0 s",
+        ),
         (Ratio(0.7, 0.6, math.inf, 9, 9, 60.0), "0.700 (0.600 – ∞), 9 pairs in 60.0 s"),
         (Ratio(0.7, 0.8, 0.6, 90, 30, 9.0), "0.700, changing while it was measured, 90 pairs in 9.0 s"),
     ],

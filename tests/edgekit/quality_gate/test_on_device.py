@@ -74,7 +74,7 @@ def test_six_starts_settle_what_is_clear(packaged_digits: Path) -> None:
         "latency on there at most 5 ms": ("4.25 ms (4 ms – 4.5 ms), 6 starts", "kept"),
         "first run on there at most 20 ms": ("42.5 ms (40 ms – 45 ms), 6 starts", "broken"),
         "load time on there at most 50 ms": ("50 ms (50 ms – 50 ms), 6 starts", "kept"),
-        "memory on there at most 1 GB": ("not measured: the device does not tell", "broken"),
+        "memory on there at most 1 GB": ("not measured: the device does not report it", "broken"),
     }
 
 
@@ -128,6 +128,6 @@ def test_a_stand_in_does_not_count(tmp_path: Path, onnx_model: Callable[..., onn
     device = ResultsDevice(tmp_path / "results.json")
     assert judged(bundle, device, latency_ms=2, load_ms=10, first_run_ms=2) == {
         "latency on there at most 2 ms": ("1.6 ms, recorded", "kept"),
-        "first run on there at most 2 ms": ("not measured: the device does not tell", "broken"),
+        "first run on there at most 2 ms": ("not measured: the device does not report it", "broken"),
         "load time on there at most 10 ms": ("20 ms, recorded", "broken"),
     }

@@ -143,9 +143,9 @@ def test_how_boxes_are_read() -> None:
     meaning = {"kind": "boxes", "outputs": ["o"], "boxes": BOXES}
     assert texts(accuracy={"meaning": meaning}, preprocessing={**PICTURE, "resize": "pad"})[2:] == [
         "Each column of 84 of output 'o' is a box, numbers counted from 0: 0 to 3: x and y of the centre, width, "
-        "height, in pixels of the input; 4 to 83: a score for each class, from 0 to 1. Boxes overlap: of those of one "
-        "class that do, the app keeps the one with the largest score. A place in the picture is one in the input "
-        "without the border, divided by the factor of the resizing."
+        "height, in pixels of the input; 4 to 83: a score for each class, from 0 to 1. Boxes overlap: of those of "
+        "one class that do, the app keeps the one with the largest score. To get places in the picture, take those "
+        "in the input without the border and divide them by the resizing factor."
     ]
     several = {
         **BOXES,

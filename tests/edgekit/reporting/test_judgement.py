@@ -46,10 +46,10 @@ def test_what_a_converter_takes_is_not_what_the_device_runs(manifest: dict[str, 
         group["evidence"] = "registry"
     assert (
         f"Operators: all {total} nodes are taken: {total - len(first['nodes'])} by the converter, "
-        f"{len(first['nodes'])} by the target's compiler; where they run is decided on the device."
+        f"{len(first['nodes'])} by the target's compiler; the device decides on which unit they run."
     ) in reasons(manifest, Weight.GOOD)
     first["evidence"] = "registry"
-    assert (f"Operators: the converter takes all {total} nodes; where they run is decided on the device.") in reasons(
+    assert (f"Operators: the converter takes all {total} nodes; the device decides on which unit they run.") in reasons(
         manifest, Weight.GOOD
     )
 
@@ -71,7 +71,7 @@ def test_reservations(manifest: dict[str, Any]) -> None:
 
 def test_an_unsteady_latency_is_a_reservation_whatever_its_ratio_is(manifest: dict[str, Any]) -> None:
     manifest["latency"]["ratio_interval"] = [0.4, 4.0]
-    text = "Its latency was unsteady, 0.40 to 4.00 of the original's, as beside other work."
+    text = "Its latency was unsteady, 0.40 to 4.00 of the original's, as when other programs run."
     assert f"{text} `edgekit bench` measures it again." in reasons(manifest, Weight.CAUTION)
     assert not any("time" in reason for reason in reasons(manifest, Weight.GOOD))
 

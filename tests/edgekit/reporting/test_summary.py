@@ -227,14 +227,14 @@ def test_nothing_is_told_of_a_build_that_is_as_small_or_holds_what_the_model_has
             "poor",
             3,
             [
-                "XNNPACK executes 8% of the nodes in 3 parts: a poor fit; `edgekit check` tells what runs elsewhere, "
-                "and why"
+                "XNNPACK executes 8% of the nodes in 3 parts: a poor fit; `edgekit check` shows which nodes run "
+                "elsewhere, and why"
             ],
         ),
         (
             "poor",
             None,
-            ["XNNPACK executes 8% of the nodes: a poor fit; `edgekit check` tells what runs elsewhere, and why"],
+            ["XNNPACK executes 8% of the nodes: a poor fit; `edgekit check` shows which nodes run elsewhere, and why"],
         ),
         ("good", 1, []),
         ("unknown", None, []),
@@ -263,7 +263,7 @@ def test_the_class_that_keeps_the_least_is_told() -> None:
 def test_the_map_that_keeps_the_least_is_told(floor: float | None, named: bool, is_told: bool) -> None:
     worst = {"number": 2, "places": 40, "kept": 36, "overlap": 36 / 42, "told": named, "is_map": True}
     outputs = [{"name": "masks", "agreement": None, "decisions": None, "worst_class": worst}]
-    text = "masks: least kept of what is above a half: map 2, 36 of 40 places kept, overlap 0.86"
+    text = "masks: worst for values above 0.5: map 2, 36 of 40 places kept, overlap 0.86"
     assert class_texts({"floors": {"agreement": floor}, "outputs": outputs}) == [text] * is_told
 
 
@@ -271,7 +271,7 @@ def test_the_channel_that_keeps_the_least_is_told() -> None:
     worst = {"number": 2, "places": 40, "kept": 36, "overlap": 36 / 42, "told": False}
     outputs = [{"name": "logits", "agreement": None, "decisions": None, "worst_class": worst}]
     assert class_texts({"floors": {"agreement": 0.95}, "outputs": outputs}) == [
-        "logits: least kept of where one channel is surely the largest: channel 2, 36 of 40 places kept, overlap 0.86"
+        "logits: worst where one channel is clearly the largest: channel 2, 36 of 40 places kept, overlap 0.86"
     ]
 
 
@@ -319,7 +319,7 @@ def test_each_of_several_heads_is_told_and_of_many_the_worst(heads: int, told: l
     meaning = {"kind": "embeddings", "outputs": ["vectors"]}
     accuracy = {"floors": {"agreement": 0.95}, "meaning": meaning, "outputs": [*outputs, vectors]}
     assert class_texts(accuracy) == told
-    assert worst_head_text(accuracy) == f"the worst of {heads} heads char1: 31 of 32 decisions equal"
+    assert worst_head_text(accuracy) == f"of {heads} heads, the worst is char1: 31 of 32 decisions equal"
     assert accuracy_text({**accuracy, "task": None}) == "decisions 96.88%"
     one = {"outputs": outputs[:1], "task": None}
     assert (worst_head_text(one), accuracy_text(one)) == ("", "")
@@ -328,8 +328,8 @@ def test_each_of_several_heads_is_told_and_of_many_the_worst(heads: int, told: l
 @pytest.mark.parametrize(
     ("scores", "kind", "told"),
     [
-        ("probabilities", "quantized", ["prob: a probability by 0.086 at most"]),
-        ("independent", "float16", ["prob: a probability by 0.086 at most"]),
+        ("probabilities", "quantized", ["prob: a probability is off by 0.086 at most"]),
+        ("independent", "float16", ["prob: a probability is off by 0.086 at most"]),
         ("probabilities", "float32", []),
         ("logits", "quantized", []),
     ],
@@ -381,9 +381,9 @@ def test_by_how_much_a_curve_is_off_in_all() -> None:
     exact = {"name": "day", "is_curve": True, "centred_db": "inf", "max_abs_error": 0.0}
     field = {"name": "flow", "is_field": True, "centred_db": 31.5, "max_abs_error": 0.25}
     assert error_texts({"accuracy": {"outputs": [curve, exact, field]}, "stages": []}) == [
-        "quantiles: 0.374 at most, SQNR 47.9 dB of what varies between samples",
-        "day: 0 at most, SQNR exact of what varies between samples",
-        "flow: 0.25 at most, SQNR 31.5 dB of what varies between places",
+        "quantiles: 0.374 at most, SQNR 47.9 dB for what varies between samples",
+        "day: 0 at most, SQNR exact for what varies between samples",
+        "flow: 0.25 at most, SQNR 31.5 dB for what varies between places",
     ]
 
 
@@ -454,7 +454,7 @@ def test_a_latency_of_few_runs_is_told_as_such() -> None:
         "reference": {"runs": 1, "p50_ms": 136.0},
     }
     text = "P50 5.57 s, P90 5.57 s, P99 5.57 s; 40.86 of the original's P50 136 ms; "
-    assert latency_text(latency) == f"{text}1 run each, which other work may have slowed down"
+    assert latency_text(latency) == f"{text}1 run each, too few to rule out that other programs slowed them down"
 
 
 @pytest.mark.parametrize(

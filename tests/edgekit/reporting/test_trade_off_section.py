@@ -30,9 +30,12 @@ def test_each_candidate_is_a_row_with_its_outcome_and_reason() -> None:
         ("3", "<b>float16</b>", "failed", "", "", "", "", "", "cannot be loaded"),
     ]
     assert shown["notes"] == [
-        "F is the float model; the line joins what nothing else beats in both.",
+        (
+            "F is the float model; the line joins the candidates that no other one beats in both quality and time or "
+            "size."
+        ),
         "The budget allows a loss of 1.00%.",
-        "What loses more than 4 times that stands at the lower edge.",
+        "Candidates that lose more than 4 times the budget are drawn at the lower edge.",
     ]
 
 
@@ -52,7 +55,9 @@ def test_without_times_there_is_one_chart_and_without_candidates_a_sentence() ->
     assert len(trade_off(manifest({**untimed, "weight_bytes": 1000}))["charts"]) == 1
     nothing = trade_off({"stages": []})
     assert (nothing["charts"], nothing["rows"]) == ([], [])
-    assert nothing["notes"] == ["Nothing was tried: the model was not quantized, or by a scheme that leaves no choice."]
+    assert nothing["notes"] == [
+        "No candidates were tried: the model was not quantized, or the scheme has only one form."
+    ]
 
 
 def test_what_keeping_sums_from_saturation_costs_stands_beside_the_candidates() -> None:

@@ -207,7 +207,7 @@ def test_what_onnx_runtime_cannot_execute_is_fixed_with_a_warning(tmp_path: Path
     result = fix(tmp_path / "model.onnx", ["N=2"])
     assert result.model.inputs[0].shape == (2, 4)
     assert len(result.warnings) == 1
-    assert result.warnings[0].startswith("nothing was folded, because nothing could be compared: ")
+    assert result.warnings[0].startswith("constants were not folded, because the result could not be compared: ")
 
 
 def test_texts_are_drawn_and_compared(onnx_file: WriteOnnx) -> None:
@@ -220,7 +220,7 @@ def test_inputs_that_cannot_be_fed_are_a_warning(onnx_file: WriteOnnx) -> None:
     result = fix(onnx_file("g (bfloat16[N, 4] x) => (bfloat16[N, 4] y) { y = Identity (x) }"), ["N=2"])
     assert result.record["outputs"] == {"y": [2, 4]}
     assert len(result.warnings) == 1
-    assert result.warnings[0].startswith("nothing was folded, because nothing could be compared: ")
+    assert result.warnings[0].startswith("constants were not folded, because the result could not be compared: ")
 
 
 @pytest.mark.slow
@@ -324,7 +324,12 @@ def test_sizes_that_drawn_values_spoil_are_no_fault_of_the_shapes() -> None:
         ("float[batch, M, 5] y", []),
         (
             "float[batch, 54, 4] y",
-            ["shapes inside are worked out anew: output 'y' has the shape [1, 12, 4], not [1, 54, 4] as the file says"],
+            [
+                (
+                    "shapes inside the model are computed anew, because those in the file are wrong: output 'y' has "
+                    "the shape [1, 12, 4], not [1, 54, 4] as the file says"
+                )
+            ],
         ),
     ],
 )
@@ -347,7 +352,7 @@ def test_a_model_is_tried_at_the_shapes_of_a_sample(onnx_file: WriteOnnx) -> Non
     )
     loaded = Load()(path).model
     (warning,) = FixShapes(ShapeRequest())(loaded).record["warnings"]
-    assert warning.startswith("nothing was folded, because nothing could be compared")
+    assert warning.startswith("constants were not folded, because the result could not be compared")
     assert not FixShapes(ShapeRequest())(replace(loaded, sample_shapes={"x": (3, 27)})).record["warnings"]
 
 

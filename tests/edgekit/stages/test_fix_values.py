@@ -33,8 +33,8 @@ def test_an_input_that_sizes_depend_on_gets_the_value_of_all_samples(tmp_path: P
     bundle = edgekit.package(model, "ios18", tmp_path / "out", data=data, quantize="none", precision="float32")
     assert [feature.name for feature in bundle.inputs] == ["x"]
     assert stage_record(bundle.manifest, "fix values")["warnings"] == [
-        "sizes inside depend on input 'k', and the device has to know them: it is [2.0], as in all 3 samples, and left "
-        "out"
+        "sizes inside depend on input 'k', and the device has to know them: it is fixed to [2.0], its value in all "
+        "3 samples, and the built model does not have this input"
     ]
     for feeds, outputs in bundle.golden():
         original = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])

@@ -183,7 +183,7 @@ def test_several_new_tokens_where_the_file_says_one(tmp_path: Path, onnx_file: O
     bundle = edgekit.package(model, "ios18", tmp_path / "out", data=tmp_path / "data", quantize="none")
     assert bundle.open_dims == {"n": range(1, 4), "p": range(2, 8)}
     assert stage_record(bundle.manifest, "join dimensions")["warnings"] == [
-        "dimension 0 of input 'mask' is called 'n + p', in the file 'p + 1': in every sample it is n + p, and in some "
-        "not what the file says"
+        "dimension 0 of input 'mask' is called 'n + p', in the file 'p + 1': in every sample it is n + p, and in "
+        "some samples this differs from what the file says"
     ]
     assert edgekit.verify(bundle, data=tmp_path / "data", model=model).accuracy is not None

@@ -60,7 +60,7 @@ def test_a_value_that_samples_feed_is_a_default(onnx_file: WriteOnnx, ir_version
     result = Load(["t", "label"])(onnx_file(graph, opset=13, ir_version=ir_version, **values))
     assert [str(spec) for spec in result.model.inputs] == ["x: float32 1×4", "t: float32 scalar"]
     assert result.record["fed_initializers"] == ["t"]
-    assert "the file has a value for 't', but the samples feed it: it is an input" in result.warnings
+    assert "the file has a value for 't', but the samples have one too: 't' is an input" in result.warnings
     (y,) = run(result.model.proto(), x=np.full((1, 4), 3, np.float32), t=np.array(5, np.float32))
     assert y.tolist() == [[16, 16, 16, 16]]
 
@@ -334,7 +334,8 @@ def test_an_operator_of_the_exporters_own(onnx_file: WriteOnnx) -> None:
     path = onnx_file("g (float[1, 4] x) => (float[1, 4] y) { y = TFL_Convolution2DTransposeBias(x) }", opset=15)
     assert refusal(path) == (
         f"{path}: node 'y' is a TFL_Convolution2DTransposeBias, which ONNX does not have in operator set 15\n"
-        "hint: the exporter knew no operator of ONNX for it: replace it in the model that was exported"
+        "hint: the exporter found no ONNX operator for TFL_Convolution2DTransposeBias: replace it in the model "
+        "before you export it"
     )
 
 

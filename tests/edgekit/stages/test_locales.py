@@ -50,7 +50,8 @@ def test_a_locale_that_changes_letters_the_same_way_takes_the_place_of_one_that_
     assert (finished.code, finished.err.count("warning: node 'y' (StringNormalizer)")) == (0, 1)
     assert (
         "warning: node 'y' (StringNormalizer) changes texts by the locale en_ZZ.UTF-8, which this system does not "
-        "have: by C.UTF-8, which changes letters the same way; a bundle that keeps the node needs that on its device\n"
+        "have: C.UTF-8 is used instead, which changes letters the same way; a bundle that keeps the node needs "
+        "C.UTF-8 on its device\n"
     ) in finished.err
     assert edgekit("verify", tmp_path / "out", "-q").code == 0
     texts = np.array(["ÄRGER İ", "Straße"])

@@ -60,10 +60,10 @@ def test_an_output_that_is_lost_with_one_set_alone(
 def test_the_refusal_names_both_sets() -> None:
     (parted,) = parted_sets({"avx2": accuracy(46.5), "amx": accuracy(1.1)}, ())
     assert str(parted.refusal("words.onnx")) == (
-        "words.onnx: what was built computes something else with amx\n"
+        "words.onnx: what was built gives other outputs with the instruction set amx\n"
         "expected: output 'y' at 3 dB at least, as with avx2: SQNR 46.5 dB\n"
         "found: SQNR 1.1 dB\n"
-        "hint: another scheme than this one may compute the same with both; --accept takes it"
+        "hint: another --quantize scheme may give the same outputs with both; --accept ships this one as it is"
     )
 
 

@@ -109,9 +109,9 @@ def test_quantized_on_samples_without_the_numbers(tmp_path: Path, data: Path) ->
 def test_it_is_told_and_the_check_of_operators_follows(model: Path) -> None:
     found = edgekit.check(model, "ios18")
     assert found.warnings == (
-        "input 'random_numbers' takes the random numbers that node 'noise' drew, and the app draws them: "
-        "normal with mean 1 and standard deviation 2",
-        "input 'random_numbers_2' takes the random numbers that node 'choice' drew, and the app draws them: "
+        "input 'random_numbers' takes the random numbers that node 'noise' drew; the app has to draw them: normal "
+        "with mean 1 and standard deviation 2",
+        "input 'random_numbers_2' takes the random numbers that node 'choice' drew; the app has to draw them: "
         "-log(-log(u)) of a u that is uniform between 0 and 1",
     )
     assert Support.UNSUPPORTED not in {verdict.support for verdict in found.verdicts}
@@ -136,7 +136,7 @@ def test_a_size_that_folding_tells_is_enough(tmp_path: Path) -> None:
         ("x", (1, 2, 3)),
         ("random_numbers", (1, 6)),
     ]
-    assert "nothing was folded" not in str(stage_record(bundle.manifest, "fix shapes")["warnings"])
+    assert "constants were not folded" not in str(stage_record(bundle.manifest, "fix shapes")["warnings"])
 
 
 def test_draws_of_a_size_that_only_a_run_tells(tmp_path: Path) -> None:

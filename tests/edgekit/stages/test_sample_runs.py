@@ -138,7 +138,9 @@ class TestTokens:
             "ids: numbers below 4; the greatest is 9",
         )
         assert "idx=9 must be within" in (error.found or "")
-        assert error.hint == ("the model has no row for that number: give numbers of the list that it was trained with")
+        assert error.hint == (
+            "the model's table has no row for that number: give numbers from the list that the model was trained with"
+        )
 
     def test_a_text_that_is_too_long(self, refused: Callable[[Path], EdgeKitError], tmp_path: Path) -> None:
         data = tokens(tmp_path / "data", ([1] * 5, 5), ([2] * 13, 13))
@@ -147,7 +149,9 @@ class TestTokens:
             str(data / "1.npz"),
             "seq = 8 at most, which the model does run with",
         )
-        assert error.hint == "cut the samples to that size, or export the model with longer tables: of positions, say"
+        assert error.hint == (
+            "cut the samples to that size, or export the model with longer tables, for example of positions"
+        )
 
     def test_two_lengths_of_one_name(self, refused: Callable[[Path], EdgeKitError], tmp_path: Path) -> None:
         data = tokens(tmp_path / "data", ([1, 2, 3], 3), ([1, 2, 3], 2))

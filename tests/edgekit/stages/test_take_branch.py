@@ -161,8 +161,9 @@ def test_the_branch_that_reads_more_inputs_is_taken(tmp_path: Path) -> None:
     assert result.record["inputs"] == {"use_cache": True}
     assert result.record["left_out"] == ["memory", "use_cache", "cross"]
     assert result.warnings == (
-        "the branches of If 'merged' give different shapes, and the device holds fixed ones: the bundle is the branch "
-        "for use_cache = true, and 'use_cache' is left out; with 'past_key' without elements it is the one for false",
+        "the branches of If 'merged' give different shapes, and the device holds fixed ones: the bundle is the "
+        "branch for use_cache = true, and 'use_cache' is left out; for the branch for false, package with "
+        "'past_key' empty",
     )
     expected = by_onnxruntime(path, {**FEEDS, "use_cache": np.array([True])})
     found = by_onnxruntime(result.model, FEEDS)
@@ -243,8 +244,8 @@ def test_samples_of_both_branches_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         package(path, "ios18", tmp_path / "bundle", shapes=SHAPES, data=data)
     assert str(caught.value).startswith(
-        "input 'use_cache': the samples ask for both branches, which give different shapes, and the device holds "
-        "fixed ones"
+        "input 'use_cache': the samples take both branches, which give different shapes, and the device holds fixed "
+        "ones"
     )
     assert caught.value.found == "true in 2 of 3 samples"
 
@@ -280,7 +281,7 @@ def test_a_branch_that_draws_is_not_taken(with_dropout: Path, target: str, tmp_p
     (taken,) = (stage["record"] for stage in bundle.manifest["stages"] if stage["name"] == "take branch")
     assert taken["left_out"] == ["is_training", "rate"]
     assert taken["warnings"] == [
-        "a branch of If 'd' draws random numbers, which no two runtimes draw alike: the bundle is the branch for "
+        "a branch of If 'd' draws random numbers, which differ between runtimes: the bundle is the branch for "
         "is_training = false, and 'is_training' is left out; the other one draws"
     ]
 

@@ -95,7 +95,7 @@ def test_what_shape_inference_refuses_stays_one(tmp_path: Path, onnx_file: OnnxF
     bundle = edgekit.package(model, "onnxruntime", tmp_path / "out", data=data, quantize="none")
     record = stage_record(bundle.manifest, "tell dimensions apart")
     assert record["names"] == []
-    assert "which stays one (z[0])" in record["warnings"][0]
+    assert "but it stays one dimension (z[0])" in record["warnings"][0]
     assert "MatMul" in record["warnings"][0]
     assert [feature.shape for feature in bundle.inputs] == [(2, "steps"), ("steps", 2), ()]
 

@@ -165,8 +165,8 @@ def test_each_text_counts_as_it_does_alone(tmp_path: Path) -> None:
     result = WordsAsNumbers()(Load()(model).model)
     assert result.record["inputs"] == {"text": 6}
     assert result.record["warnings"][1] == (
-        "of several texts at once the original fills the shorter ones with '#' and counts it as a word; here each text "
-        "counts as it does alone"
+        "if several texts are given at once, the original fills the shorter ones with '#' and counts it as a word; "
+        "the built model computes each text as if it were given alone"
     )
     (tmp_path / "data").mkdir()
     np.savez(tmp_path / "data" / "0.npz", text=np.array(["so so bad", "fine"]))
@@ -196,7 +196,7 @@ def test_texts_that_python_may_cut_otherwise_stay(tmp_path: Path, data: Path) ->
     result = WordsAsNumbers(sampled_shapes(data))(Load()(model).model)
     assert "tokens" not in result.record
     assert result.record["warnings"][0].startswith(
-        "input 'text' stays one of texts: node 'cut' (com.microsoft.Tokenizer): expression '[a-z]+|[0-9]' has "
+        "input 'text' still takes texts: node 'cut' (com.microsoft.Tokenizer): expression '[a-z]+|[0-9]' has "
         "alternatives, groups or anchors, which may match otherwise elsewhere; `edgekit extract MODEL"
     )
     with pytest.raises(EdgeKitError):

@@ -173,8 +173,9 @@ class TestAnOriginalInFloat64:
         with pytest.raises(InaccurateError) as caught:
             verified(original, onnx_file(single, name="single.onnx", c=np.array(1e9, np.float32)))
         assert caught.value.hint == (
-            "the original computes in float64, and reaches no more in float32 itself ('y' 0.0 dB): export it for "
-            "smaller numbers, a time since a recent day in place of 1970, or package it for a device that has float64"
+            "the original computes in float64, and misses the floor when it is executed in float32 ('y' 0.0 dB): "
+            "export it for smaller numbers, for example times since a recent day in place of 1970, or package it "
+            "for a device that has float64"
         )
 
     def test_that_float32_would_do_for_is_not(
@@ -234,7 +235,7 @@ def test_the_kind_decides_the_floor(verified: Callable[..., Verified], onnx_file
         (
             Kind.FLOAT32,
             True,
-            "random inputs may be unlike anything that the model knows: give real samples with --data",
+            "random inputs may be unlike the data that the model was trained on: give real samples with --data",
         ),
     ],
 )
@@ -256,13 +257,13 @@ def test_the_hint_goes_by_what_was_built_and_compared_on(
     [
         (
             False,
-            "rounding alone moves 'y' far on these samples, and it is farther off than that explains: see which layer "
-            "differs with --accept and `edgekit verify --layers`",
+            "rounding alone changes 'y' much on these samples, but the difference is larger than that explains: "
+            "--accept and then `edgekit verify --layers` show which layer differs",
         ),
         (
             True,
-            "random inputs determine 'y' badly, and it is farther off than that explains: give real samples with "
-            "--data, and see which layer differs with --accept and `edgekit verify --layers`",
+            "random inputs determine 'y' badly, but the difference is larger than that explains: give real samples "
+            "with --data; --accept and then `edgekit verify --layers` show which layer differs",
         ),
     ],
 )
@@ -292,12 +293,12 @@ def test_random_inputs_that_saturate_prove_nothing(
         warning
         for stage in manifest["stages"]
         for warning in stage["record"].get("warnings", ())
-        if "prove nothing" in warning
+        if "would not show" in warning
     ]
     assert [*warnings] == (
         []
         if warned is None
-        else [f"output 'y' is {warned}, so that they prove nothing of it: give real samples with --data"]
+        else [f"output 'y' is {warned}, so errors in it would not show: give real samples with --data"]
     )
 
 
@@ -317,12 +318,12 @@ def test_samples_prove_nothing_of_an_output_that_is_the_same_for_all(
     bundle = api.package(model, "ort", tmp_path / "out", data=data, quantize="none")
     warnings = [text for stage in bundle.manifest["stages"] for text in stage["record"].get("warnings", ())]
     expected = (
-        "the original's output 'dead' is the same in all of the samples, which prove nothing of it: give samples in "
+        "the original's output 'dead' is the same for every sample, so errors in it would not show: give samples in "
         "which it differs"
     )
     later = api.verify(bundle, data=data, model=model).remarks
     for texts in (warnings, later):
-        assert [text for text in texts if "prove nothing" in text] == ([expected] if count == 8 else [])
+        assert [text for text in texts if "would not show" in text] == ([expected] if count == 8 else [])
     constant = [output["name"] for output in bundle.manifest["accuracy"]["outputs"] if output.get("is_constant")]
     assert constant == (["dead", "grid"] if count == 8 else [])
 
@@ -341,5 +342,5 @@ def test_a_class_that_may_be_lost_is_a_warning(
     (told,) = [each for each in result.record["warnings"] if "that class is lost" in each]
     assert told == (
         f"output 'y': class 2 is kept at 0 of its {worst.places} places (overlap 0.00, at least 0.5): if these are "
-        "scores of classes, that class is lost; names of the classes (--labels FILE) have them judged so"
+        "scores of classes, that class is lost; --labels FILE, with the names of the classes, judges them as such"
     )

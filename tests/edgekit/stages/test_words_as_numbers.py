@@ -237,9 +237,9 @@ def test_texts_that_are_not_looked_up_stay_and_the_reason_is_told(tmp_path: Path
     assert result.record == {
         "inputs": {},
         "warnings": [
-            "input 'word' stays one of texts: node 'lower_case' (StringNormalizer) reads them otherwise than by "
-            "looking them up in a list; "
-            "`edgekit extract MODEL --inputs counts --outputs y -o PART` leaves what computes with numbers"
+            "input 'word' still takes texts: node 'lower_case' (StringNormalizer) uses texts for something other "
+            "than looking them up in a list; `edgekit extract MODEL --inputs counts --outputs y -o PART` cuts out "
+            "the part that computes with numbers"
         ],
     }
     part = edgekit.extract(path, tmp_path / "part.onnx", inputs=["counts"], outputs=["y"])
@@ -258,8 +258,8 @@ def test_texts_stay_where_numbers_do_not_compute_the_same(model: Path, monkeypat
     result = WordsAsNumbers()(Load()(model).model)
     assert result.record["inputs"] == {}
     assert result.record["warnings"] == [
-        f"input {name!r} stays one of texts: with numbers the model would compute otherwise: value hot_0 differs by 1, "
-        "its largest value is 1"
+        f"input {name!r} still takes texts: with numbers in place of texts, the model computes something else: "
+        "value hot_0 differs by 1, its largest value is 1"
         for name in ("colour", "size")
     ]
     assert [spec.dtype for spec in result.model.inputs] == ["str", "str", "float32"]

@@ -448,14 +448,14 @@ def test_candidates_are_timed_beside_the_float_model_in_the_form_that_ships(
     [
         (
             None,
-            'outputs "boxes", "scores" look like a detector\'s boxes, and no boxes are read, for there are 20 rows (at '
-            'least 100): [outputs] boxes = ["boxes", "scores"] in the project file reads boxes from there; '
-            "boxes = false says that there are none",
+            'outputs "boxes", "scores" look like a detector\'s boxes, but no boxes are read, because there are 20 '
+            'rows (at least 100): [outputs] boxes = ["boxes", "scores"] in the project file reads boxes from there; '
+            "boxes = false under [outputs] declares that there are none",
         ),
         (
             DeclaredOutputs(boxes=("boxes", "scores")),
-            "8 objects are found on the samples, fewer than the 10 that tell something: boxes are judged as numbers; "
-            "give samples that show more",
+            "8 objects are found on the samples, fewer than the 10 that a judgement needs: boxes are judged as "
+            "numbers; give samples that show more",
         ),
     ],
     ids=["rows", "objects"],
@@ -516,8 +516,8 @@ def test_a_model_that_nothing_verifies_is_told_of_classes_that_no_object_is_of(
     quantized = edgekit.quantize(tmp_path / "float.onnx", tmp_path / "int8.onnx", data=folder, scheme="int8")
 
     told = (
-        "the original's boxes on the samples are of 1 of 3 classes, and prove nothing of the others: "
-        "give samples that show more of them"
+        "the original's boxes on the samples are of 1 of 3 classes, which leaves the others untested: give samples "
+        "that show more classes"
     )
     assert quantized.record["left_to_verify"] == [told]
     assert told in quantized.warnings

@@ -218,8 +218,8 @@ def test_scores_that_may_be_classes_and_change_more_than_asked_are_a_warning() -
         Accuracy("it", "the original", False, 4, floors, (output, replace(output, agreement=0.99)), None)
     )
     assert remarks == [
-        "output 'y': 10 of 200 decisions changed (the budget 1 % allows 2); if these are scores of classes, they lose "
-        "more than --max-drop asks for"
+        "output 'y': 10 of 200 decisions changed (the budget 1 % allows 2); if these are scores of classes, more "
+        "decisions are lost than --max-drop allows"
     ]
 
 
@@ -227,8 +227,8 @@ def test_quantities_have_to_follow_what_varies_between_samples() -> None:
     load = replace(GOOD, sqnr_db=41.3, weakest_db=35.9, agreement=1.0, centred_db=13.3)
     for kind in (Kind.FLOAT16, Kind.QUANTIZED):
         assert shortfalls(kind, load) == [
-            "output 'y': SQNR 13.3 dB of what varies between samples (at least 20 dB), "
-            "41.3 dB with what is the same in all"
+            "output 'y': SQNR 13.3 dB for what varies between samples (at least 20 dB), 41.3 dB with what is the "
+            "same in all"
         ]
         assert shortfalls(kind, replace(load, centred_db=20.0)) == []
     own = Accuracy(
@@ -267,7 +267,10 @@ def test_a_rare_class_is_not_lost_within_the_drop_of_all_labels(tmp_path: Path) 
         floors = Floors.of(Kind.QUANTIZED, labelled=True, max_drop=None)
         accuracy = Accuracy("it", "the original", False, 400, floors, (replace(outputs[0], stuck=False),), task)
         assert task.drop == pytest.approx(0.005 if lost else 0)  # within the budget of 1%
-        flaw = "class 1 is found in 0 samples, by the original in 2: chance makes that of a loss of 7.07% or more"
+        flaw = (
+            "class 1 is found in 0 samples, by the original in 2: such a loss in one class is likely only if "
+            "7.07% or more of all labels are lost"
+        )
         assert accuracy.shortfalls() == ([f"{flaw} (at most 1.00%)"] if lost else [])
         assert task.as_record().get("worst_class", {}).get("class") == (1 if lost else None)
 
@@ -295,7 +298,7 @@ def test_labels_that_prove_nothing_do_not_judge() -> None:
     floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None)
     judged = Accuracy("it", "the original", False, 4, floors, (noisy,), task)
     assert str(judged.label_doubt).startswith(
-        "the original finds 0.00% of 4 labels among 10 classes, no more than a guess may find: they prove nothing"
+        "the original finds 0.00% of 4 labels among 10 classes, no more than a guess may find: the labels are not used"
     )
     task = replace(task, numbered="sub-folders were numbered by name, circle 0, cross 1")
     assert str(Accuracy("it", "the original", False, 4, floors, (noisy,), task).label_doubt).endswith(
@@ -368,7 +371,7 @@ def test_scores_that_find_the_labels_with_other_numbers_are_told(
     floors = Floors.of(Kind.QUANTIZED, labelled=not task.is_chance(40), max_drop=None)
     found = Accuracy("it", "the original", False, 40, floors, (replace(GOOD, sqnr_db=sqnr_db),), task)
     text = (
-        "output 'y' finds the labels with numbers that are not the original's: SQNR 1.1 dB over all samples; the "
-        "greatest one tells the class, a probability or a threshold is another"
+        "output 'y' finds the labels, but its numbers are not the original's: SQNR 1.1 dB over all samples; rely on "
+        "the class of the largest number only, for probabilities and thresholds differ"
     )
     assert found.others_behind_labels == ([text] if told else [])

@@ -113,7 +113,7 @@ def test_a_built_model_that_departs_step_by_step_is_told(tmp_path: Path, onnx_fi
     options = {"data": tmp_path / "samples", "quantize": "int8-weights", "floor": 38.0}
     bundle = api.package(model, "onnxruntime", tmp_path / "bundle", **options)
     (told,) = [text for text in warnings(bundle.manifest) if text.startswith("fed its own states")]
-    assert told.startswith("fed its own states, output 'y' departs from the original's: SQNR ")
+    assert told.startswith("fed its own states, output 'y' differs from the original's: SQNR ")
     assert told.endswith(" dB over 60 steps, h by 'n' (a single step has to reach 38 dB)")
 
 
@@ -221,17 +221,17 @@ def test_an_error_that_adds_up_step_by_step_is_refused(tmp_path: Path, onnx_mode
     assert found.sqnr_db == pytest.approx(total, abs=0.01)
     assert (found.early_db, found.late_db) == (pytest.approx(first, abs=0.01), pytest.approx(last, abs=0.01))
     assert found.flaws == (
-        f"fed its own states over 400 steps, h by 'n', output 'y': SQNR {varying:.1f} dB of what varies between "
+        f"fed its own states over 400 steps, h by 'n', output 'y': SQNR {varying:.1f} dB for what varies between "
         f"samples (at least 10 dB), {total:.1f} dB with what is the same in all",
     )
     departs, grows = found.warnings(Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None))
     assert departs.startswith(
-        f"fed its own states, output 'y' departs from the original's: SQNR {total:.1f} dB over 400"
+        f"fed its own states, output 'y' differs from the original's: SQNR {total:.1f} dB over 400"
     )
     assert grows == (
-        f"fed its own states, output 'y' departs farther from step to step: SQNR {first:.1f} dB over the first quarter "
-        f"of 400 steps, {last:.1f} dB over the last; longer sequences depart farther still, unless the app resets the "
-        "states"
+        f"fed its own states, output 'y' differs more from step to step: SQNR {first:.1f} dB over the first quarter "
+        f"of 400 steps, {last:.1f} dB over the last; in longer sequences it differs even more, unless the app resets "
+        "the states"
     )
 
 
@@ -250,9 +250,9 @@ def test_states_that_nobody_recorded_show_no_sequence(tmp_path: Path, onnx_model
     assert found.sqnr_db < 10
     departs = found.warnings(Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None))[0]
     assert departs.endswith(
-        "dB over 400 steps, h by 'n' (a single step has to reach 20 dB); the states in the samples are not those that "
-        "the original gives from step to step: where the samples are no steps of a sequence in their order, this tells "
-        "little"
+        "dB over 400 steps, h by 'n' (a single step has to reach 20 dB); the states in the samples are not those "
+        "that the original gives from step to step: unless the samples are the steps of one sequence, in order, "
+        "this figure says little"
     )
 
 

@@ -17,8 +17,8 @@ BY_INPUT = f"g (float[1, 4] x, bool asked) => (float[1, 4] y) {{ {BRANCHES} }}"
 BY_RATE = f"g (float[1, 4] x, int64 rate) => (float[1, 4] y) {{ asked = Equal (rate, k8) {BRANCHES} }}"
 QUIET, LOUD = np.full((1, 4), 0.5, np.float32), np.full((1, 4), 2, np.float32)
 NONE = (
-    "no sample takes the then_branch of If 'choice' ('asked' is false in all of them): what was built of it is "
-    "compared with nothing; give samples that take it"
+    "no sample takes the then_branch of If 'choice' ('asked' is false in all of them): its conversion was not "
+    "tested; give samples that take it"
 )
 OF_RATE = NONE.replace("('asked' is", "('asked', which follows the input 'rate', is")
 

@@ -155,8 +155,8 @@ def test_too_few_anchors_prove_nothing(compared: Compared) -> None:
     result = compared(answers, answers)
     assert not result.proves
     assert result.too_few == (
-        "2 anchors are found on the samples, fewer than the 10 that tell something: anchors are judged as numbers; "
-        "give samples that show more"
+        "2 anchors are found on the samples, fewer than the 10 that a judgement needs: anchors are judged as "
+        "numbers; give samples that show more"
     )
 
 

@@ -155,9 +155,9 @@ def test_nothing_is_read_where_no_anchor_is_confident_or_the_user_says_so() -> N
 def test_boxes_that_are_asked_for_are_told_to_need_the_anchors() -> None:
     answers = [in_shares(seed) for seed in range(SAMPLES)]
     assert str(nearly_recognised(answers, PICTURE)) == (
-        'outputs "loc", "conf" look like a detector\'s boxes, and no boxes are read, for they tell offsets and 2 '
-        "classes of anchors that the app holds: export the model with its boxes decoded; as it is, the anchors that "
-        "are confident are compared; boxes = false says that there are none"
+        'outputs "loc", "conf" look like a detector\'s boxes, but no boxes are read, because they hold offsets and 2 '
+        "classes of anchors that the app holds: export the model with its boxes decoded; until then, the confident "
+        "anchors are compared in place of boxes; boxes = false under [outputs] declares that there are none"
     )
 
 

@@ -19,5 +19,7 @@ def test_the_class_whose_loss_tells_the_most() -> None:
     worst = worst_class({0: 995, 1: 5, 2: 0}, {0: 990, 1: 1, 2: 3})
     assert worst is not None
     assert (worst.index, worst.found, worst.lost) == (1, 5, 4)
-    assert str(worst).startswith("class 1 is found in 1 samples, by the original in 5: chance makes that of a loss of ")
+    assert str(worst).startswith(
+        "class 1 is found in 1 samples, by the original in 5: such a loss in one class is likely only if "
+    )
     assert worst_class({0: 995, 1: 5}, {0: 996, 1: 5}) is None

@@ -68,7 +68,7 @@ def test_samples_of_one_answer_prove_nothing_of_others(
 ) -> None:
     """A network that gives this answer whatever its input has all decisions right, at any SQNR."""
     accuracy = compared([(answer, answer)] * count, decision)
-    text = f"the original's output 'y' says {said} in all of the samples, which prove nothing of {missing}"
+    text = f"the original's output 'y' says {said} for every sample, which leaves {missing} untested"
     assert remarks_on(accuracy) == ([] if said is None else [f"{text}: give samples with other answers too"])
     assert remarks_on(replace(accuracy, seeded=True)) == []  # random inputs have one answer often
     assert remarks_on(compared([(answer, answer)] * count + [(other, other)], decision)) == []
@@ -83,8 +83,8 @@ def test_coordinates_that_are_scaled_decide_nothing(rng: np.random.Generator) ->
     noise = 0.35**2 * (points**2).sum()
     varying_db = 10 * np.log10(40 * points.var(axis=0).sum() / noise)
     assert found.shortfalls() == [
-        f"output 'y': SQNR {varying_db:.1f} dB of what varies between samples (at least 20 dB), "
-        "9.1 dB with what is the same in all"
+        f"output 'y': SQNR {varying_db:.1f} dB for what varies between samples (at least 20 dB), 9.1 dB with what is "
+        "the same in all"
     ]
 
 
@@ -113,7 +113,7 @@ def test_a_forecast_that_is_always_the_same_is_refused(rng: np.random.Generator)
     always = 290 + 0.02 * (kelvin - 290)
     signal, noise = 40 * kelvin.var(axis=0).sum(), ((always - kelvin) ** 2).sum()
     assert compared(list(zip(kelvin, always, strict=True))).shortfalls() == [
-        f"output 'y': SQNR {10 * np.log10(signal / noise):.1f} dB of what varies between samples (at least 20 dB), "
+        f"output 'y': SQNR {10 * np.log10(signal / noise):.1f} dB for what varies between samples (at least 20 dB), "
         f"{10 * np.log10((kelvin**2).sum() / noise):.1f} dB with what is the same in all"
     ]
     assert compared([(each, 290 + 0.95 * (each - 290)) for each in kelvin]).shortfalls() == []
@@ -124,7 +124,7 @@ def test_nine_tenths_of_a_longer_curve_are_asked(rng: np.random.Generator) -> No
     near, far = ([(each, 300 + share * (each - 300)) for each in load] for share in (0.75, 0.65))
     assert compared(near).shortfalls() == []
     (flaw,) = compared(far).shortfalls()
-    assert flaw.startswith("output 'y': SQNR 9.0 dB of what varies between samples (at least 10 dB), 3")
+    assert flaw.startswith("output 'y': SQNR 9.0 dB for what varies between samples (at least 10 dB), 3")
 
 
 ANSWER = Decision(DecidedBy.CROSSING)
@@ -144,7 +144,7 @@ def test_probabilities_that_rank_samples_are_held_against_what_varies(rng: np.ra
     varying_db = 10 * np.log10(400 * risk.var(axis=0).sum() / ((far - risk) ** 2).sum())
     assert (found.outputs[0].sqnr_db or 0) > 19
     assert found.shortfalls() == [
-        f"output 'y': SQNR {varying_db:.1f} dB of what varies between samples (at least 10 dB), "
+        f"output 'y': SQNR {varying_db:.1f} dB for what varies between samples (at least 10 dB), "
         f"{10 * np.log10((risk**2).sum() / ((far - risk) ** 2).sum()):.1f} dB with what is the same in all"
     ]
 
@@ -170,7 +170,7 @@ def test_labels_do_not_make_up_for_probabilities_that_rank_nothing_any_more(rng:
     for each in (found, labelled):
         (flaw,) = each.shortfalls()
         assert flaw.startswith(
-            f"output 'y': SQNR {varying_db:.1f} dB of what varies between samples (at least 10 dB), 2"
+            f"output 'y': SQNR {varying_db:.1f} dB for what varies between samples (at least 10 dB), 2"
         )
     assert replace(labelled, floors=Floors.of(Kind.FLOAT32, labelled=True, max_drop=None)).shortfalls() != []
 
@@ -188,7 +188,7 @@ def test_a_number_of_several_that_is_lost_is_refused(rng: np.random.Generator) -
     """Angle in degrees beside torque: the angle alone no longer follows the samples."""
     values = rng.normal(size=(40, 1, 2)) * [1, 50]
     assert compared([(each, each * [0.0, 1]) for each in values]).shortfalls() == [
-        "output 'y': column 0 of 2 keeps nothing of what tells its samples apart"
+        "output 'y': column 0 of 2 keeps nothing of its variance between samples"
     ]
     assert compared([(each, each * [0.2, 1]) for each in values]).shortfalls() == []  # 36 % of it: a warning
 
@@ -329,15 +329,16 @@ def test_a_few_equal_answers_prove_nothing(rng: np.random.Generator) -> None:
     [
         (
             None,
-            "output 'y' passes since its largest number stays at 40 of 40 positions, at SQNR 11.1 dB; nothing tells "
-            "that its numbers are scores of classes: if they are quantities, --floor 20 judges them as such",
+            "output 'y' passes because its largest number is the original's at 40 of 40 positions, although its "
+            "SQNR is 11.1 dB; the model does not declare that its numbers are scores of classes: if they are "
+            "quantities, --floor 20 judges them as such",
         ),
         (Decision(are_scores=True), None),
         (Decision(told=True, are_scores=True), None),
         (
             replace(TAGS, named=False),
-            "output 'y' passes by yes and no alone: a probability is off by up to 0.28 (SQNR 11.1 dB), so that a "
-            "threshold other than a half has to move",
+            "output 'y' passes by its yes-or-no decisions alone: a probability is off by up to 0.28 (SQNR 11.1 dB), "
+            "so a threshold other than 0.5 has to be set anew",
         ),
     ],
     ids=["nothing is known", "names", "Softmax", "Sigmoid"],
@@ -368,7 +369,7 @@ def test_a_rare_class_of_pixels_that_vanishes_is_refused(rng: np.random.Generato
     decision = Decision(DecidedBy.NUMBER, told=True)
     gone = compared([(each, np.zeros(PIXELS)) for each in maps], decision, dtype)
     assert "output 'y': class 2 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)" in gone.shortfalls() or (
-        gone.shortfalls() == ["output 'y' is the same for all samples, the original's is not"]
+        gone.shortfalls() == ["output 'y' is the same for all samples, while the original's differs between samples"]
     )
     assert gone.outputs[0].agreement == pytest.approx(1 - 4 / 256)
     kept = [(each, np.where(np.arange(256).reshape(PIXELS) == each.argmax(), 0, each)) for each in maps]

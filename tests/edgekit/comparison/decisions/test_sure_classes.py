@@ -60,7 +60,7 @@ def test_a_small_organ_that_is_lost_is_told_though_the_signal_passes(rng: np.ran
     assert lost.outputs[0].agreement is None
     assert remarks_on(lost) == [
         "output 'seg': class 2 is kept at 0 of its 27 places (overlap 0.00, at least 0.5): if these are scores of "
-        "classes, that class is lost; names of the classes (--labels FILE) have them judged so"
+        "classes, that class is lost; --labels FILE, with the names of the classes, judges them as such"
     ]
 
 

@@ -44,7 +44,7 @@ def test_a_component_of_a_displacement_that_is_lost_is_refused(rng: np.random.Ge
     assert whole > 20
     assert found.outputs[0].centred_db == pytest.approx(expected)
     assert found.shortfalls() == [
-        f"output 'flow': SQNR {expected:.1f} dB of what varies between places (at least 10 dB), {whole:.1f} dB with "
+        f"output 'flow': SQNR {expected:.1f} dB for what varies between places (at least 10 dB), {whole:.1f} dB with "
         "what is the same at all"
     ]
     assert replace(found, seeded=True).shortfalls() == []
@@ -58,8 +58,8 @@ def test_the_channel_with_the_small_numbers_is_told(rng: np.random.Generator) ->
     found = compared([(field, field * keep) for field in fields])
     assert found.shortfalls() == []
     assert remarks_on(found) == [
-        "output 'flow': channel 0 of 3 keeps 0.0% of what varies in it; the SQNR is that of the channels with larger "
-        "numbers"
+        "output 'flow': channel 0 of 3 keeps 0.0% of its variance; the SQNR does not show this, since channels with "
+        "larger numbers dominate it"
     ]
     assert found.outputs[0].as_record()["worst_column"]["is_channel"] is True
     assert remarks_on(compared([(field, field) for field in fields])) == []

@@ -33,7 +33,7 @@ def test_quantiles_of_several_hours_are_held_against_what_varies(
     assert compared(near).shortfalls() == []
     noise = (0.4**2) * ((load - mean) ** 2).sum()
     assert compared(far).shortfalls() == [
-        f"output 'y': SQNR {-20 * np.log10(0.4):.1f} dB of what varies between samples (at least 10 dB), "
+        f"output 'y': SQNR {-20 * np.log10(0.4):.1f} dB for what varies between samples (at least 10 dB), "
         f"{10 * np.log10((load**2).sum() / noise):.1f} dB with what is the same in all"
     ]
 
@@ -65,15 +65,14 @@ def test_quantiles_that_cross_are_counted_told_and_refused(rng: np.random.Genera
     found = compared(list(zip(load, crossed, strict=True)))
     assert found.outputs[0].as_record()["order"] == {"rows": 480, "broken": 30}
     assert found.shortfalls() == [
-        "output 'y': 30 of 480 rows are out of the order in which the original's numbers always are "
-        "(the budget 5 % allows 24)"
+        "output 'y': 30 of 480 rows are not sorted, while the original's numbers always are (the budget 5 % allows 24)"
     ]
     crossed[2:10] = load[2:10]
     few = compared(list(zip(-load, -crossed, strict=True)))
     assert few.shortfalls() == []
     assert remarks_on(few) == [
-        "output 'y': 6 of 480 rows are out of the order in which the original's numbers always are: where they are "
-        "quantiles, they cross; an app can sort them"
+        "output 'y': 6 of 480 rows are not sorted, while the original's numbers always are: if they are quantiles, "
+        "they cross; an app can sort them"
     ]
 
 

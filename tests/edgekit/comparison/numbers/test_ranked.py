@@ -309,11 +309,12 @@ def test_another_candidate_at_the_cut_off_is_left_out_and_counted(other: tuple[f
     assert found.lost_rows == pytest.approx(1 / 5)
     assert found.lost_scores == pytest.approx(0.1 / 2.2)
     assert found.shortfall() == (
-        "rows that are one model's alone make up 20.0% of the rows on the worst sample (at most 1.0%)"
+        "rows that only one of the two models gives make up 20.0% of the rows on the worst sample (at most 1.0%)"
     )
     assert replace(found, own_lost_rows=0.1, own_lost_scores=0.03).shortfall() is None
     assert replace(found, own_lost_rows=0.1, own_lost_scores=0.02).shortfall() == (
-        "rows that are one model's alone make up 4.5% of the sum of scores on the worst sample (at most 4.0%)"
+        "rows that only one of the two models gives make up 4.5% of the sum of scores on the worst sample (at most "
+        "4.0%)"
     )
     kept, _ = held_against([*ROWS[:4], other], leaves_out=False)
     assert (kept["rows"][-1, 0], kept["kinds"][0, -1]) == (other[1], other[3])

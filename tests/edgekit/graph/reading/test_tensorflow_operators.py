@@ -127,8 +127,8 @@ def test_older_operator_sets_than_the_steps_have_stay_unknown(tmp_path: Path) ->
 
 def test_it_is_told(tmp_path: Path) -> None:
     assert Load()(left(tmp_path / "m.onnx", "Erfc")).warnings == (
-        "Erfc is an operator of TensorFlow that ONNX does not have, and the exporter left it as it was: "
-        "1 node is taken as 1 - Erf(x)",
+        "Erfc is an operator of TensorFlow that ONNX does not have, and the exporter did not convert it: 1 node is "
+        "replaced by 1 - Erf(x)",
     )
 
 

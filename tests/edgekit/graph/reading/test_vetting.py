@@ -47,8 +47,9 @@ def test_functions_that_stand_for_a_billion_nodes_are_counted_not_inlined() -> N
     with pytest.raises(InputError) as raised:
         check_expansion(nested(30, 2), PATH)
     assert str(raised.value) == (
-        "m.onnx: its functions stand for too many nodes\n"
-        f"expected: {MOST_NODES + 20 * 61} nodes at most, for 61 in the file\nfound: {2**30}"
+        "m.onnx: its functions expand to too many nodes\n"
+        f"expected: {MOST_NODES + 20 * 61} nodes at most, as the file has 61\n"
+        f"found: {2**30}"
     )
 
 
@@ -92,8 +93,9 @@ def test_equations_on_which_shape_inference_may_never_end_are_refused(equation: 
     with pytest.raises(InputError) as raised:
         check_equations(with_equation(equation), PATH)
     assert str(raised.value) == (
-        "m.onnx: node 'product' (Einsum) has an equation that is none\n"
-        f"expected: terms of letters and at most one `...`, such as `...ij,...jk->...ik`\nfound: {equation}"
+        "m.onnx: node 'product' (Einsum) has an invalid equation\n"
+        "expected: terms of letters and at most one `...`, such as `...ij,...jk->...ik`\n"
+        f"found: {equation}"
     )
 
 

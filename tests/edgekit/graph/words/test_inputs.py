@@ -224,17 +224,17 @@ def test_an_input_that_nothing_reads_takes_any_number() -> None:
         (
             helper.make_node("StringNormalizer", ["x"], ["y"], name="n", case_change_action="LOWER"),
             TensorProto.STRING,
-            "node 'n' (StringNormalizer) reads them otherwise than by looking them up in a list",
+            "node 'n' (StringNormalizer) uses texts for something other than looking them up in a list",
         ),
         (
             helper.make_node("Cast", ["x"], ["y"], name="n", to=TensorProto.FLOAT),
             TensorProto.FLOAT,
-            "node 'n' (Cast) reads them otherwise than by looking them up in a list",
+            "node 'n' (Cast) uses texts for something other than looking them up in a list",
         ),
         (
             helper.make_node("Equal", ["x", "x"], ["y"], name="n"),
             TensorProto.BOOL,
-            "node 'n' (Equal) reads them otherwise than by looking them up in a list",
+            "node 'n' (Equal) uses texts for something other than looking them up in a list",
         ),
         (helper.make_node("Identity", ["x"], ["y"]), TensorProto.STRING, "output 'y' returns its texts"),
     ],
@@ -253,7 +253,7 @@ def test_texts_of_a_branch_stay() -> None:
         else_branch = e () => (bool[2] q) { v = Constant <value_string = "b"> () q = Equal(x, v) }>
     }"""
     found = with_word_inputs(infer_shapes(Model(ir.from_proto(onnx.parser.parse_model(text)))))
-    assert list(found.obstacles.values()) == ["node 'y' (If) reads them in a loop or branch"]
+    assert list(found.obstacles.values()) == ["node 'y' (If) reads texts in a loop or branch"]
 
 
 def test_one_input_stays_and_the_other_does_not() -> None:

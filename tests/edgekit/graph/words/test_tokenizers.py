@@ -182,7 +182,7 @@ def test_words_that_a_branch_makes_stay_there() -> None:
         else_branch = e () => (int64[L] q) { q = Shape (text) }>
     }"""
     model = infer_shapes(Model(ir.from_proto(onnx.parser.parse_model(text))))
-    assert with_word_inputs(model).obstacles == {"text": "node 'y' (If) reads them in a loop or branch"}
+    assert with_word_inputs(model).obstacles == {"text": "node 'y' (If) reads texts in a loop or branch"}
 
 
 def test_counts_that_are_given_for_no_input_leave_texts_whole() -> None:
@@ -232,7 +232,7 @@ def test_counts_that_are_given_for_no_input_leave_texts_whole() -> None:
                 tokenizer("some", "words"),
                 counter("words", "y", WORDS, 4),
             ],
-            "node 'some' (StringNormalizer) reads them otherwise than by looking them up in a list",
+            "node 'some' (StringNormalizer) uses texts for something other than looking them up in a list",
         ),
         (
             [
@@ -241,7 +241,7 @@ def test_counts_that_are_given_for_no_input_leave_texts_whole() -> None:
                     "LabelEncoder", ["words"], ["y"], domain="ai.onnx.ml", keys_strings=["a"], values_int64s=[1]
                 ),
             ],
-            "node 'words' (com.microsoft.Tokenizer) reads them otherwise than by looking them up in a list",
+            "node 'words' (com.microsoft.Tokenizer) uses texts for something other than looking them up in a list",
         ),
         (
             [
@@ -249,7 +249,7 @@ def test_counts_that_are_given_for_no_input_leave_texts_whole() -> None:
                 helper.make_node("Reshape", ["words", "flat"], ["together"]),
                 counter("together", "y", WORDS, 4),
             ],
-            "node 'words' (com.microsoft.Tokenizer) reads them otherwise than by looking them up in a list",
+            "node 'words' (com.microsoft.Tokenizer) uses texts for something other than looking them up in a list",
         ),
         (
             [
@@ -257,7 +257,7 @@ def test_counts_that_are_given_for_no_input_leave_texts_whole() -> None:
                 counter("words", "counts", WORDS, 4),
                 helper.make_node("Shape", ["words"], ["y"]),
             ],
-            "node 'words' (com.microsoft.Tokenizer) reads them otherwise than by looking them up in a list",
+            "node 'words' (com.microsoft.Tokenizer) uses texts for something other than looking them up in a list",
         ),
         (
             [
@@ -265,7 +265,7 @@ def test_counts_that_are_given_for_no_input_leave_texts_whole() -> None:
                 counter("words", "counts", WORDS, 4),
                 helper.make_node("Identity", ["text"], ["y"]),
             ],
-            "node 'words' (com.microsoft.Tokenizer) reads them otherwise than by looking them up in a list",
+            "node 'words' (com.microsoft.Tokenizer) uses texts for something other than looking them up in a list",
         ),
     ],
     ids=[

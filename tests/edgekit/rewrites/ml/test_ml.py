@@ -272,7 +272,7 @@ def test_tree_classifier_with_weights_of_one_class_and_base_values(
     if transform == "PROBIT" and of == 0 and len(base) < 2:
         node = model_of(model).graph[0]
         with pytest.raises(
-            InapplicableError, match="one score of the two is undefined where a lone one gets the transform PROBIT"
+            InapplicableError, match="with the transform PROBIT and a single score, the second score is undefined"
         ):
             TreeEnsembleClassifier().replacement(node, NodeBuilder(17, "it"))
     else:

@@ -279,7 +279,7 @@ def test_within_a_size_the_next_smaller_form_takes_the_place_of_one_that_a_setti
 def test_where_no_size_holds_the_budget_boxes_that_are_not_read_are_told(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    boxes = 'output "y" looks like a detector\'s boxes, and no boxes are read'
+    boxes = 'output "y" looks like a detector\'s boxes, but no boxes are read'
     monkeypatch.setattr("edgekit_quantize.plugin.nearly_recognised", lambda *given: boxes)
     with pytest.raises(CandidateError, match=r"^no form that is small enough holds the accuracy budget") as caught:
         ask(max_bytes=20_000, max_drop=1e-9, execute=_built)
