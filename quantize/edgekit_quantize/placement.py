@@ -213,10 +213,10 @@ class _Placer:
         if layer.name in self.keep_float:
             self._store(layer, TOO_LARGE)
         elif _gains_little(layer, self.settings):
-            self._store(layer, "it has few input channels, which gain little from integers")
+            self._store(layer, "it has few input channels, so integers would hardly make it faster")
             self.made_in_float.add(fused_output(layer.output, ACTIVATIONS).name)
         elif layer.kind == "DepthwiseConv" and layer.data.name in self.made_in_float:
-            self._store(layer, "what it reads is computed in float, and it gains little from integers")
+            self._store(layer, "its input is computed in float, and integers would hardly make it faster")
         elif (reason := self._why_no_integers(layer)) is not None:
             self._store(layer, reason)
         else:
@@ -236,7 +236,7 @@ class _Placer:
         if home(layer.node) not in self.observable:
             return "it stands inside a Scan"
         if self._holds_nan(layer.data):
-            return "its input holds NaN, for which no integer stands"
+            return "its input holds NaN, which integers cannot represent"
         if not self._is_seen(layer.data):
             return "no sample reached it"
         return None

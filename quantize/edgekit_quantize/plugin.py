@@ -103,7 +103,9 @@ ROUNDING_DROP = 1e-4
 """The drop of a metric that is explained by float32 operations in a different order."""
 
 
-STORES_ALONE = "int8 stores weights alone here, as int8-weights does: no layer computes with integers"
+STORES_ALONE = (
+    "int8 only stores weights as integers here, as int8-weights does: no layer of the model computes with integers"
+)
 
 
 class PostTrainingQuantizer(Quantizer):
@@ -229,8 +231,8 @@ def _no_smaller(request: QuantizationRequest, written: Written, record: Mapping[
     before, after = request.model.weight_bytes, request.model.with_graph(written.model).weight_bytes
     if after < before and not written.is_float:
         return None
-    found = f"{after} bytes, {before} as they came" if after >= before else "all of them stay float"
-    reason = f"{request.scheme} makes its weights no smaller: {found}"
+    found = f"{after} bytes, {before} bytes before" if after >= before else "all of them stay float"
+    reason = f"{request.scheme} does not make the weights smaller: {found}"
     warnings = [*record["warnings"], f"left as it is: {reason}"]
     return QuantizationResult(request.model, {**record, "scheme": "none", "reason": reason, "warnings": warnings})
 

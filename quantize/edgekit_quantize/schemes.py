@@ -25,7 +25,7 @@ HALF = "float16"
 STORED = {"int8-weights": ("int8", 0), "int4-weights": ("int4", 32)}
 """Schemes that only store weights as integers: the type, and the number of inputs that share a scale (0: all)."""
 SCHEMES = (
-    Scheme("auto", "the fastest that holds the budget, in float where none does", needs_samples=True),
+    Scheme("auto", "the fastest form that holds the accuracy budget, or float if none does", needs_samples=True),
     Scheme("int8", "weights and activations in 8 bits", needs_samples=True),
     Scheme("int8-weights", "weights stored in 8 bits"),
     Scheme("int4-weights", "weights stored in 4 bits, in blocks"),

@@ -210,9 +210,9 @@ class Placement:
             own = {key: entry[key] for key in IN_CANDIDATES if key in entry}
             if own and preparation.channel_scales:
                 raise InternalError(
-                    f"the candidate {name!r} sets {next(iter(own))!r} where channels have scales of their own",
+                    f"the candidate {name!r} sets {next(iter(own))!r} although 'channel_scales' is set",
                     subject=SUBJECT,
-                    expected="no 'channel_scales': their scales are counted for one type",
+                    expected="no 'channel_scales': scales of channels are computed for one integer type",
                 )
             differs = {key: value for key, value in entry.items() if key not in own}
             candidates[name] = Settings.read({**around, **differs}, replace(preparation, **own) if own else preparation)

@@ -176,7 +176,7 @@ def convert_graph(
     target = deployment_target(deployment_target_name)
     if compression is not None and compression not in compression_schemes(target):
         raise InputError(
-            "the deployment target cannot store weights so",
+            "the deployment target cannot store weights in this form",
             subject=f"--quantize {compression}",
             expected=" | ".join(compression_schemes(target)),
             found=target,

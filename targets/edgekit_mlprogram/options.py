@@ -21,8 +21,8 @@ from edgekit_mil.program.interface import Interface
 SWITCHES = ("image", "classifier")
 TEXTS = ("author", "license", "description", "version")
 OPTIONS = {
-    "image": "yes: the input is a picture (a pixel buffer), made the model's input as [preprocessing] says; by default "
-    "where the preprocessing is known and the samples are pictures; no: an array",
+    "image": "yes: the input is a picture (a pixel buffer), which is preprocessed as [preprocessing] says; no: the "
+    "input is an array. By default yes if the preprocessing is known and the samples are pictures",
     "classifier": "yes: the names of the classes become a class label and a probability for each, which Vision "
     "reports; by default where the names are known and one output scores them; no: its scores alone",
     "author": "a text for the package's metadata",

@@ -75,7 +75,7 @@ class _Judge:
                 unit=device.unit,
             )
         if node.op_type in assignment.added_on_cpu:
-            return unknown(on_cpu, "ONNX Runtime put something else in its place, and did not tell where that runs")
+            return unknown(on_cpu, "ONNX Runtime replaced it, and does not report where the replacement runs")
         detail = f"merged with others when they got the {device.unit}'s memory layout"
         return NodeVerdict(
             node=on_cpu.node,
@@ -99,7 +99,7 @@ class _Judge:
         for names, assignment in parts.compiled:
             if name in names:
                 found = self.verdict(on_cpu, node, names[name], assignment)
-                apart = f"in a part: the compiler does not take the model as a whole: {refusal}"
+                apart = f"compiled as a part of the model only: the compiler does not take the whole model: {refusal}"
                 return replace(found, detail="; ".join(filter(None, (found.detail, apart))))
         if name in parts.refused:
             detail = f"the {self.device.unit}'s compiler does not take it alone: {parts.refused[name]}"

@@ -63,7 +63,7 @@ def measured_verdicts(
     """
     typed = infer_shapes(model, strict=False)
     opsets = typed.graph_model.opset_imports
-    hint = f"beside the hardware, in an installation of ONNX Runtime with the {device.provider}, check asks it"
+    hint = f"run `edgekit check` on a machine with the hardware, with an ONNX Runtime that has the {device.provider}"
 
     def verdict(on_cpu: NodeVerdict, node: ir.Node) -> NodeVerdict:
         if on_cpu.op_type == CONSTANT:

@@ -25,7 +25,7 @@ from edgekit_onnxruntime.session import CPU_PROVIDER, RECORD_ASSIGNMENT, session
 
 SHARES_CPU_KERNELS = (CPU_PROVIDER, "wasm")
 """The CPU provider, and providers that consist of its kernels, compiled for another processor."""
-SAME_KERNELS = "the same kernels' source, built for another processor, as this machine's CPU provider"
+SAME_KERNELS = "checked with this machine's CPU provider, whose kernels are built from the same source"
 
 
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
@@ -57,7 +57,7 @@ def _verdicts_of_device(model: Model, profile: Profile) -> list[NodeVerdict]:
         return webgpu.with_stops(by_table, model) if device.provider == webgpu.PROVIDER else by_table
     if device.measured is not None:
         return measured_verdicts(model, local, device, device.measured)
-    hint = f"beside the hardware, in an installation of ONNX Runtime with the {device.provider}, check asks it"
+    hint = f"run `edgekit check` on a machine with the hardware, with an ONNX Runtime that has the {device.provider}"
     return [unknown(v, device.unknown_because, hint) for v in local]
 
 

@@ -116,7 +116,7 @@ def _types(node: ir.Node, operator: Operator, opset: int) -> Iterator[Unmet]:
         taken = sorted({text for kernel in kernels for name in names for text in kernel.types.get(name, ())})
         yield Unmet(
             f"there is no kernel for its types ({has}; those for {' or '.join(taken)})",
-            "a Cast in front of it gives it another type",
+            "insert a Cast before it, to a type that has a kernel",
         )
 
 

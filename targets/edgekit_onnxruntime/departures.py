@@ -112,15 +112,15 @@ MOVED_THROUGH = frozenset(
 )
 """Operators behind which ONNX Runtime moves a transposition."""
 REFUSED_WHEN_OPTIMIZED = (
-    Departure(("Resize",), _resizes_behind_a_transposition, "moves a transposition behind it, and refuses it then"),
+    Departure(("Resize",), _resizes_behind_a_transposition, "moves a Transpose behind it, and then refuses the result"),
 )
 DEPARTURES = (
     *REFUSED_WHEN_OPTIMIZED,
-    Departure(("Attention",), _gives_masked_scores_behind_a_past, "gives other scores where they are masked"),
-    Departure(("Attention",), _has_a_short_mask, "stops at a mask that is shorter than the keys"),
-    Departure(("DFT",), _is_short_and_no_power_of_two, "computes it by way of a longer transform, which loses digits"),
-    Departure(("MaxUnpool",), _has_an_output_shape, "takes its places to be in output_shape"),
-    Departure(("Mod",), _is_float_with_sign_of_divisor, "stops at floating-point numbers without fmod"),
-    Departure(("ReduceMax",), _is_nothing_of_booleans, "stops where there is nothing to reduce"),
+    Departure(("Attention",), _gives_masked_scores_behind_a_past, "gives wrong scores at masked positions"),
+    Departure(("Attention",), _has_a_short_mask, "fails at a mask that is shorter than the keys"),
+    Departure(("DFT",), _is_short_and_no_power_of_two, "computes it through a longer transform, which loses precision"),
+    Departure(("MaxUnpool",), _has_an_output_shape, "reads its indices as positions in output_shape"),
+    Departure(("Mod",), _is_float_with_sign_of_divisor, "fails for floating-point numbers without fmod"),
+    Departure(("ReduceMax",), _is_nothing_of_booleans, "fails if there are no elements to reduce"),
     Departure(("Resize",), _aligns_corners_by_broken_scales, "aligns corners by the rounded size, not by the scale"),
 )

@@ -22,4 +22,4 @@ def refuse_others(where: str, data: Mapping[str, Any], known: Collection[str]) -
     others = sorted(set(data) - set(known))
     if others:
         is_or_are = "is" if len(others) == 1 else "are"
-        raise ValueError(f"{where}: {', '.join(others)} {is_or_are} not known, but {', '.join(sorted(known))}")
+        raise ValueError(f"{where}: {', '.join(others)} {is_or_are} not known; expected {', '.join(sorted(known))}")

@@ -61,7 +61,7 @@ def _failure(provider: str) -> str:
         if provider not in session.get_providers():
             return "its library or its driver cannot be loaded"
         if all(part.ep_name != provider for part in session.get_provider_graph_assignment_info()):
-            return "it takes no product of two matrices"
+            return "it does not take a product of two matrices, the test model"
         (found,) = session.run(None, {"x": np.full(shape, 0.5, np.float32)})
     except Exception as error:  # some exceptions of providers have no specific class
         return _said(error)

@@ -80,7 +80,8 @@ class ONNXRuntimeTarget(Target):
         if not failure:
             return replace(profile, runs_here=True)
         text = (
-            f"this ONNX Runtime has {device.provider}, which does not start: {failure}; the CPU provider executes here"
+            f"this ONNX Runtime has {device.provider}, which does not start: {failure}; the CPU provider executes "
+            "the model here"
         )
         return replace(profile, options={**profile.options, NOT_STARTED: text})
 

@@ -65,7 +65,7 @@ def _stopped_at(nodes: Sequence[ir.Node], error: RuntimeError, device: str) -> l
 
     named = operation_named(str(error))
     detail = f"the {device} plugin cannot work out its sizes: {last_line(error)}"
-    others = "another node keeps the plugin from looking at it"
+    others = "not checked: the plugin stopped at another node"
     found = [node for node in nodes if named in {node.name, *(value.name for value in node.outputs)}]
     return [
         _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail=detail, hint=_SIZES_HINT)

@@ -49,7 +49,7 @@ def png(pixels: np.ndarray) -> bytes:
 def test_it_says_which_bundle_it_is(colours: LoadedBundle) -> None:
     """A log has it; that of the bundle was its whole manifest."""
     path = colours.bundle.path
-    assert repr(colours) == (f"<LoadedBundle 'b' for onnxruntime at {path}: x: float32 1×3×1×2 -> y: float32 1×6>")
+    assert repr(colours) == f"<LoadedBundle 'b' for onnxruntime at {path}: x: float32 1×3×1×2 -> y: float32 1×6>"
     assert repr(colours.bundle).startswith(f"Bundle({str(path)!r}: onnxruntime, float32, ")
 
 
@@ -181,7 +181,7 @@ def test_what_is_no_text_becomes_none(spec: ValueSpec, make: Callable[[Any], Any
     with pytest.raises(InputError, match="input 'city': holds a value that is not a text\nexpected: city: ") as refused:
         fitting_array(make(values), spec)
     assert refused.value.hint is not None
-    assert refused.value.hint.startswith("give texts as the training had them")
+    assert refused.value.hint.startswith("give texts as in the training")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "bool"])
@@ -230,7 +230,7 @@ def test_what_runs_is_not_pickled(colours: LoadedBundle) -> None:
 @pytest.mark.parametrize("pixels", [COLOURS, COLOURS[..., 0], np.zeros((40, 30, 3), np.uint8)])
 def test_pixels_are_told_from_an_input(pixels: np.ndarray, colours: LoadedBundle) -> None:
     """The hint was to cast them, which leaves scale, mean and size out."""
-    with pytest.raises(InputError, match="the array holds the pixels of a picture") as refused:
+    with pytest.raises(InputError, match="the array looks like the pixels of a picture") as refused:
         colours(pixels)
     assert refused.value.expected == "x: float32 1×3×1×2, or a picture"
     assert (refused.value.hint or "").startswith("give PIL.Image.fromarray(array)")

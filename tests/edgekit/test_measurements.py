@@ -174,7 +174,7 @@ def test_like_forces_a_slower_candidate(tmp_path: Path, sample_apps: Path) -> No
     assert chosen == other
     record["chosen"] = "nothing of the kind"
     (first.path / "manifest.json").write_text(json.dumps(document))
-    with pytest.raises(InputError, match="--like: names a candidate that does not hold the budget, or is none"):
+    with pytest.raises(InputError, match="--like: names a candidate that does not exist or does not hold the budget"):
         edgekit.package(digits / "digits_torchscript.onnx", "onnxruntime", tmp_path / "no", **asked, like=first.path)
 
 

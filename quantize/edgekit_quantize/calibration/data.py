@@ -122,7 +122,7 @@ class ConstantInputs:
             return []
         return [
             f"{count} calibration sample{'s' if count != 1 else ''}: ranges from fewer than {FEWEST} are guesses; "
-            "give some dozens that look like what the model will meet"
+            "give some dozens of samples that are like real data"
             + (f". One file is one sample: {self._tables()}" if min(self._rows, default=1) > 1 else "")
         ]
 
@@ -131,7 +131,7 @@ class ConstantInputs:
         if count < 2:
             return []
         return [
-            f"the input {name!r} is the same in all {count} samples: its range and those behind may be too narrow; "
-            "give samples that differ as real ones do"
+            f"the input {name!r} is the same in all {count} samples: its range and the ranges computed from it may "
+            "be too narrow; give samples that differ as real ones do"
             for name in self._first
         ]

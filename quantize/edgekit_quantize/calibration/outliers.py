@@ -51,7 +51,7 @@ class Peaks:
             middle = statistics.median(peaks)
             for place, peak in enumerate(peaks):
                 if peak >= bound:
-                    reached = f"reaches {peak:.3g}, {middle:.3g} in half of the samples"
+                    reached = f"reaches {peak:.3g}, at most {middle:.3g} in half of the samples"
                     found.setdefault(place, f"{self._names[place]}: the input {key!r} {reached}")
         return found
 
@@ -76,8 +76,8 @@ def warning_of(outlying: Mapping[int, str]) -> str:
     more = f"; and {len(told) - NAMED} more" if len(told) > NAMED else ""
     count = "1 sample is" if len(told) == 1 else f"{len(told)} samples are"
     return (
-        f"{count} left out of calibration and scores: {'; '.join(told[:NAMED])}{more}. Check how such samples were "
-        f"made; if the device meets their like, give more of them than one in {MOST}"
+        f"{count} left out of calibration and scores: {'; '.join(told[:NAMED])}{more}. Check how these samples were "
+        f"made; if the device meets such data, give more than one such sample in {MOST}"
     )
 
 

@@ -172,9 +172,9 @@ class Scorer:
             )
         among = "" if task.classes is None else f" among {task.classes} classes"
         doubt = (
-            f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess may "
-            f"find: candidates are judged without them, by {nearness}; check the labels, the order of the classes, the "
-            f"preprocessing and whether output {task.output!r} tells the class, or give more samples"
+            f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess "
+            f"may find: candidates are judged by {nearness}, without the labels; check the labels, the order of the "
+            f"classes, the preprocessing and whether output {task.output!r} tells the class, or give more samples"
         )
         return nearest(doubt=doubt)
 

@@ -72,7 +72,7 @@ class Outcome:
         if not self.curve:
             return "no candidate can be built and run for the target"
         if all(trial.has_no_weights for trial in self.curve):
-            return "it has no weights that could be stored in fewer bits"
+            return "the model has no weights that could be stored in fewer bits"
         held = [trial for trial in self.curve if trial.score.drop <= max_drop]
         if not held:
             return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"
@@ -268,7 +268,7 @@ class Search:
     def _require_choice(self) -> None:
         if self.choice is not None and self.choice not in {trial.name for trial in self._outcome.held}:
             raise ChoiceError(
-                "names a candidate that does not hold the budget, or is none",
+                "names a candidate that does not exist or does not hold the budget",
                 subject="--like",
                 expected=self.choice,
                 found=" | ".join(trial.name for trial in self._outcome.curve),

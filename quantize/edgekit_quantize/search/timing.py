@@ -138,7 +138,7 @@ def busy_warning(spread: float) -> str | None:
     if spread <= BUSY:
         return None
     return (
-        "the machine was busy while candidates were timed, and of the quickest turns of one model some took "
-        f"{1 + spread:.1f} times as long as others: another candidate may come out as the fastest next time; quantize "
-        "on an idle machine, or repeat this choice with --like"
+        "the machine was busy while candidates were timed, and the quickest runs of one model differed by a factor "
+        f"of {1 + spread:.1f}: another candidate may be the fastest next time; quantize on an idle machine, or "
+        "repeat this choice with --like"
     )

@@ -182,13 +182,13 @@ def _result(future: Future[Score | CandidateError]) -> Score | CandidateError:
         raise InternalError(
             "a worker process ended in the middle of its work",
             subject="--workers",
-            hint="it may have run out of memory: fewer workers need less, and none the least",
+            hint="it may have run out of memory: give fewer --workers, or leave --workers out",
         ) from error
     except Exception as error:  # an error of a worker's own code or of a cluster can have any type
         raise InternalError(
             f"a worker failed: {type(error).__name__}: {error}",
             subject="--workers or --cluster",
-            hint="without workers the same work is done in this process",
+            hint="leave --workers and --cluster out to do the same work in this process",
         ) from error
 
 

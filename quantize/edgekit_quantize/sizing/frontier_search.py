@@ -197,11 +197,12 @@ class Sizing:
 
     def _hint(self, most: int) -> str:
         if 0 < most < _FEW_BYTES:
-            return f"a number without a unit is a number of bytes: {most}kB is a size, too"
+            return f"a number without a unit is a number of bytes: write {most}kB or {most}MB for more"
         if self.request.execute is None:
-            return "4 bits a weight are tried with --target NAME: which weights may have so few depends on the device"
+            return "give --target NAME to try 4 bits a weight: which weights may have 4 bits depends on the device"
         return (
-            "each weight has the fewest bits that suit its layer and the device: allow more, or train a smaller model"
+            "each weight has the fewest bits that its layer and the device allow: allow more bytes, or train a "
+            "smaller model"
         )
 
     def _built_bytes(self, place: int) -> int | None:

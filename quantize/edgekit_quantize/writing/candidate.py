@@ -166,7 +166,7 @@ class _Writer:
         """The methods by which a layer with ``channels`` output channels was quantized."""
         tensor = self._tensors.get(source)
         if tensor is not None and tensor.params is not None:
-            parts = ["a range a channel by least error"]
+            parts = ["one range for each channel, by least error"]
         else:
             parts = [f"range by {self._plan.rule(self._plan.range_from.get(source, source))}"]
             if tensor is not None and tensor.smoothing is not None:

@@ -107,7 +107,8 @@ def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
         names = [size for size in shape[:merged] if not isinstance(size, int)]
         options = " ".join(f"--dim {quote(name)}=SIZE" for name in names)
         raise Unsupported(
-            f"of rank {len(shape)}, Core ML has {HIGHEST_RANK} dimensions at most, and {' and '.join(names)} open",
+            f"has rank {len(shape)} and the open sizes {' and '.join(names)}: Core ML has {HIGHEST_RANK} dimensions at "
+            "most, and only fixed ones can be merged",
             f"fix it with {options}",
         )
     return (math.prod(first), *shape[merged:])

@@ -102,7 +102,9 @@ def told_size(size: Any, tellers: Sequence[Value]) -> Any:
             if times is not None and times.is_Integer:
                 return mb.floor_div(x=runtime_shapes.size_of(teller.var, axis), y=np.array([int(times)], np.int32))
     if not size.is_Mul:
-        raise Unsupported("needs fixed sizes: of several open ones, nothing tells one", FIX_SIZES)
+        raise Unsupported(
+            "needs fixed sizes: several sizes are open, and none of them can be computed from the others", FIX_SIZES
+        )
     factors = [told_size(int(factor) if factor.is_Integer else factor, tellers) for factor in size.args]
     return functools.reduce(lambda one, other: mb.mul(x=one, y=other), factors)
 

@@ -49,7 +49,7 @@ class Granularity:
         """
         if scale.constant is not None and not np.isfinite(scale.constant.astype(np.float32)).all():
             raise Unsupported(
-                "a scale is infinite or no number, and runtimes differ in what that gives",
+                "a scale is infinite or NaN, and runtimes give different results for it",
                 "quantize the model again, leaving out tensors that have infinite values (masks of -inf)",
             )
         if block_size:

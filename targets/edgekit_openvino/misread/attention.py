@@ -35,14 +35,17 @@ MISREADINGS = (
     Departure(
         ("Attention",),
         _causal_with_past_and_more,
-        "it misplaces a causal mask beside a past and another mask, or beside other numbers of new keys and queries",
+        (
+            "it misplaces a causal mask if there is a past and another mask, or if the numbers of new keys and queries "
+            "differ"
+        ),
     ),
     Departure(("Attention",), _has_own_scale, "it ignores the scale", MICROSOFT),
     Departure(("GroupQueryAttention",), always, "it takes one sequence at a time", MICROSOFT),
     Departure(
         ("RotaryEmbedding",),
         _starts_later_or_turns_some,
-        "it counts positions from 0 where a single one is given, and turns all elements",
+        "it counts positions from 0 if a single one is given, and rotates all elements",
         MICROSOFT,
     ),
 )

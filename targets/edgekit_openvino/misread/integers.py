@@ -80,13 +80,15 @@ def _shifts_signed(node: ir.Node, _: int) -> bool:
 
 MISREADINGS = (
     Departure(WHOLE, _reaches_beyond_32_bits, "it computes in 32 bits, and a constant needs more"),
-    Departure(("Abs", "Neg"), _has_no_opposite, "8-bit integers stop at their limits, and do not wrap"),
-    Departure(("Add", "BitShift", "Mul", "Sub"), _saturates, "8-bit integers stop at their limits, and do not wrap"),
+    Departure(("Abs", "Neg"), _has_no_opposite, "8-bit integers saturate instead of wrapping around"),
+    Departure(("Add", "BitShift", "Mul", "Sub"), _saturates, "8-bit integers saturate instead of wrapping around"),
     Departure(("BitShift",), _rounds_what_is_shifted, "it rounds shifted 8-bit integers of open sizes"),
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Departure(("Div",), _is_narrow, "it rounds quotients of 8-bit integers in branches and loops"),
     Departure(("Gemm",), _scales_integers, "it cuts off the fractions of factors where it multiplies integers"),
-    Departure(("QLinearConv",), _has_scales, "it takes the weights' scales for those of the input's channels"),
-    Departure(("QLinearMatMul",), _has_scales, "it takes one scale for the weights"),
-    Departure(ON_QUANTIZED, always, "it cuts off what it should round, and wraps around", MICROSOFT),
+    Departure(("QLinearConv",), _has_scales, "it applies the weights' scales to the input's channels"),
+    Departure(("QLinearMatMul",), _has_scales, "it uses a single scale for all of the weights"),
+    Departure(
+        ON_QUANTIZED, always, "it truncates instead of rounding, and wraps around instead of saturating", MICROSOFT
+    ),
 )

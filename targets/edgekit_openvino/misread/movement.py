@@ -122,21 +122,29 @@ def _changes_a_sequence_otherwise(node: ir.Node, _: int) -> bool:
 
 
 MISREADINGS = (
-    Departure(("DFT",), _transforms_elsewhere, "it takes axis 1 whatever the axis"),
+    Departure(("DFT",), _transforms_elsewhere, "it always transforms axis 1"),
     Departure(("DFT",), is_set("onesided"), "it gives the one-sided transform another shape"),
-    Departure(("Dropout",), _gives_a_mask, "it keeps everything by a mask that is zero before opset 12"),
-    Departure(("If",), _gives_open_sizes_to_nodes, "it loses what follows where an open size grows"),
+    Departure(("Dropout",), _gives_a_mask, "it gives a mask of ones, where opsets before 12 give zeros"),
+    Departure(("If",), _gives_open_sizes_to_nodes, "it loses values behind the If when an open size grows"),
     Departure(("Gather",), _gathers_nothing, "it ends the process where there are no indices"),
-    Departure(("GatherElements",), _gathers_of_a_part, "it finds indices that are fewer than an open size elsewhere"),
+    Departure(
+        ("GatherElements",),
+        _gathers_of_a_part,
+        "it gathers wrong elements if an open size of the data is larger than that of the indices",
+    ),
     Departure(
         ("Loop",),
         _collects_tensors_of_several_sizes,
-        "it takes tensors that a loop adds to a sequence for as large as the last one",
+        "it gives all tensors that a loop adds to a sequence the size of the last one",
     ),
-    Departure(("Loop",), _changes_a_sequence_otherwise, "it keeps one tensor of those that a turn adds to a sequence"),
-    Departure(("Loop",), _takes_no_step, "it tells the sizes of a step of a loop that takes none"),
+    Departure(
+        ("Loop",),
+        _changes_a_sequence_otherwise,
+        "it keeps only one of the tensors that an iteration adds to a sequence",
+    ),
+    Departure(("Loop",), _takes_no_step, "it gives the sizes of one iteration for a loop that runs none"),
     Departure(("Pad",), _pads_with_a_computed_number, "it pads with zeros in place of a computed number"),
-    Departure(("Shrink", "ThresholdedRelu"), _may_be_infinite, "it makes NaN of infinite numbers"),
+    Departure(("Shrink", "ThresholdedRelu"), _may_be_infinite, "it turns infinite numbers into NaN"),
     Departure(("SpaceToDepth",), mode_is("CRD"), "it ignores the mode"),
     Departure(("Split",), _splits_an_open_size, "it makes the first parts too small where a size is open"),
 )

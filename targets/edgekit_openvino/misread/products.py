@@ -80,7 +80,7 @@ MISREADINGS = (
         _multiplies_several_of_open_sizes,
         "it computes such a product of several tensors of open sizes wrong",
     ),
-    Departure(("FusedGemm",), _ends_otherwise, "it ends with a rectifier whatever the activation", MICROSOFT),
+    Departure(("FusedGemm",), _ends_otherwise, "it always applies Relu, whatever the activation", MICROSOFT),
     Departure(("FusedMatMul",), _rows_come_first, "it ignores that the rows come before the batch", MICROSOFT),
     Departure(("MatMul",), _multiplies_with_several, "it loses the batch of several constant matrices"),
 )

@@ -53,9 +53,11 @@ MISREADINGS = (
     Departure(("LpNormalization",), always, "it adds 1.2e-7 to the sum that it divides by"),
     Departure(("ReduceL1", "ReduceLogSum"), _has_axes_that_it_forgets, "it reduces all axes at opsets 13 to 17"),
     Departure(
-        ("ReduceL1", "ReduceL2", "ReduceLogSum"), _may_reduce_no_axis, "it leaves the elements as they are without axes"
+        ("ReduceL1", "ReduceL2", "ReduceLogSum"),
+        _may_reduce_no_axis,
+        "without axes it returns the elements unchanged",
     ),
     Departure(("ReduceLogSumExp",), _has_elements, "its exponentials overflow, or vanish"),
-    Departure(("ReduceMax",), _reduces_nothing, "it makes the least finite number of nothing, not minus infinity"),
-    Departure(("Softmax",), _spans_several_axes, "it takes one axis, not all from there on"),
+    Departure(("ReduceMax",), _reduces_nothing, "for no elements it gives the least finite number, not minus infinity"),
+    Departure(("Softmax",), _spans_several_axes, "it normalizes over one axis, not over all axes from there on"),
 )

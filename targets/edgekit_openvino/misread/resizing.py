@@ -43,6 +43,6 @@ MISREADINGS = (
     Departure(("Resize",), is_set("exclude_outside"), "it ignores exclude_outside"),
     Departure(("Resize",), _keeps_aspect_ratio, "it ignores keep_aspect_ratio_policy"),
     Departure(("Resize",), _aligns_corners_by_broken_scales, "it aligns corners by the rounded size, not by the scale"),
-    Departure(("Resize",), _takes_elements_beside_corners, "it takes the element beside a whole place"),
+    Departure(("Resize",), _takes_elements_beside_corners, "at whole positions it takes the neighboring element"),
     Departure(("Upsample",), _repeats_by_the_rounded_size, "it repeats by the rounded size, not by the factor"),
 )

@@ -106,13 +106,21 @@ def _averages_equal_channels(node: ir.Node, _: int) -> bool:
 
 
 MISREADINGS = (
-    Departure(("AveragePool",), _counts_other_padding, "it counts other padding than is there"),
-    Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more before than behind"),
     Departure(
-        ("ConvTranspose",), _cuts_groups_to_a_shape, "it cuts off groups behind alone where an output shape is given"
+        ("AveragePool",),
+        _counts_other_padding,
+        "it divides by a wrong number of elements, or pads with a wrong number",
     ),
-    Departure(("ConvTranspose",), _pads_where_sizes_are_open, "it leaves out the padding where a size is open"),
-    Departure(("GlobalAveragePool",), _averages_equal_channels, "it gives the averages of equal channels an order"),
+    Departure(("ConvTranspose",), _pads_an_output_shape_behind, "it pads more at the beginning than at the end"),
+    Departure(
+        ("ConvTranspose",),
+        _cuts_groups_to_a_shape,
+        "with groups and an output shape, it cuts off elements at the end only",
+    ),
+    Departure(("ConvTranspose",), _pads_where_sizes_are_open, "it ignores the padding where a size is open"),
+    Departure(
+        ("GlobalAveragePool",), _averages_equal_channels, "it gives equal channels averages that differ by rounding"
+    ),
     Departure(("LpPool",), _rounds_sizes_up, "it averages over fewer elements where sizes are rounded up"),
     Departure(("LRN",), _has_a_fraction_in_its_bias, "it cuts off the bias's fraction"),
     Departure(("MaxPool",), _counts_a_window_behind, "it has a window that begins in the padding behind"),

@@ -47,7 +47,7 @@ def test_people_are_told_why_a_model_stays_in_float(
     assert finished.code == 0
     rows = dict(re.split(r" {2,}", line, maxsplit=1) for line in finished.out.splitlines())
     assert rows["built as"] == "float32"
-    assert rows["not quantized"] == "it has no weights that could be stored in fewer bits"
+    assert rows["not quantized"] == "the model has no weights that could be stored in fewer bits"
 
 
 def test_scripts_get_json_alone(edgekit: RunEdgeKit, tmp_path: Path, digits: Path, labelled_digits: Path) -> None:

@@ -96,4 +96,4 @@ def test_places_in_double_precision_at_which_a_picture_is_sampled(tmp_path: Path
     (expected,) = ReferenceEvaluator(str(path)).run(None, feeds)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert found.dtype == expected.dtype
-    assert any("computes in double precision" in warning for warning in result.warnings)
+    assert any("uses double precision" in warning for warning in result.warnings)

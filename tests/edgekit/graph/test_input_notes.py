@@ -161,7 +161,7 @@ def test_an_input_that_is_gone_is_a_warning(noted: Callable[[str], Path]) -> Non
         (json.dumps({"word": {"drawn": NOISE}}), "'drawn' of input word: int64"),
         (json.dumps({"x": {"vocabulary": ["a"]}}), "'vocabulary' of input x: float32"),
         (json.dumps({"word": {"vocabulary": ["a", "a"]}}), "non-unique"),
-        (json.dumps({"word": {"vocabulary": ["\ud800"]}}), "no text in Unicode"),
+        (json.dumps({"word": {"vocabulary": ["\ud800"]}}), "not valid Unicode"),
         (json.dumps({"word": {"vocabulary": ["a\0"]}}), "a text with a NUL"),
     ],
 )

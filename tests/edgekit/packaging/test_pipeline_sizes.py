@@ -322,7 +322,9 @@ def test_cut_samples_whose_places_are_lowered_refuse_nothing(tmp_path: Path, onn
     bundle = packaged(tmp_path / "out", onnx_file(EDGES), "ios18", data=data, quantize="none")
     assert [feature["shape"] for feature in bundle.manifest["inputs"]] == [["atoms", 3], [2, "edges"], ["edges"]]
     warnings = [text for stage in bundle.manifest["stages"] for text in stage["record"].get("warnings", [])]
-    (unlike,) = [text for text in warnings if text.startswith("not judged at atoms=6, edges=18, where samples are cut")]
+    (unlike,) = [
+        text for text in warnings if text.startswith("not judged at atoms=6, edges=18, where the samples are cut")
+    ]
     assert "('e' below 6): " in unlike
     assert bundle.manifest["model"]["precision"] == "float16"
     assert verify_bundle(bundle, data, onnx_file(EDGES)).accuracy is not None

@@ -293,7 +293,7 @@ def test_samples_that_ask_for_the_branch_that_draws_as_well_are_refused(with_dro
         feeds = {"x": np.ones((1, 64), np.float32), "rate": np.array(0.5, np.float32)}
         np.savez(data / f"{number}.npz", **feeds, is_training=np.array(number == 0))
     with pytest.raises(
-        InputError, match="both branches, and the one for true draws random numbers, which no two"
+        InputError, match="both branches, and the one for true draws random numbers, which differ"
     ) as it:
         package(with_dropout, "ios18", tmp_path / "bundle", data=data)
     assert it.value.found == "true in 1 of 2 samples"

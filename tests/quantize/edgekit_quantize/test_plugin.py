@@ -94,7 +94,9 @@ def test_int8_says_that_it_stores_weights_alone_where_the_target_has_nothing_els
     record = PostTrainingQuantizer().quantize(_request(cnn, placement=placement)).record
 
     assert record["scheme"] == "int8-weights"
-    told = "int8 stores weights alone here, as int8-weights does: no layer computes with integers"
+    told = (
+        "int8 only stores weights as integers here, as int8-weights does: no layer of the model computes with integers"
+    )
     assert told in record["warnings"]
     auto = PostTrainingQuantizer().quantize(_request(cnn, scheme="auto", placement=placement)).record
     assert told not in auto["warnings"]

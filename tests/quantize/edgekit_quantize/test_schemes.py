@@ -417,7 +417,7 @@ def test_where_no_weight_is_stored_smaller_the_model_is_left_as_it_is(
     result = PostTrainingQuantizer().quantize(QuantizationRequest(model, scheme, samples))
     assert result.model is model
     assert result.record["scheme"] == "none"
-    assert result.record["reason"] == f"{scheme} makes its weights no smaller: 1088 bytes, 1088 as they came"
+    assert result.record["reason"] == f"{scheme} does not make the weights smaller: 1088 bytes, 1088 bytes before"
     assert f"left as it is: {result.record['reason']}" in result.record["warnings"]
     assert [layer["done"] for layer in result.record["layers"]] in (["float"], [])
 
@@ -462,7 +462,7 @@ def test_weights_of_half_precision_are_no_smaller_in_it(
     model = Model(parse(text, w=rng.normal(size=(32, 32)).astype(np.float16), b=np.ones(32, np.float16)))
     result = PostTrainingQuantizer().quantize(QuantizationRequest(model, "float16", None))
     assert result.model is model
-    assert result.record["reason"].endswith(", 2112 as they came")
+    assert result.record["reason"].endswith(", 2112 bytes before")
 
 
 def test_weights_whose_scales_take_the_room_that_integers_save_stay_float(

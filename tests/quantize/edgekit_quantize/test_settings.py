@@ -78,8 +78,8 @@ def test_activations_whose_channels_have_scales_of_their_own_are_of_one_type() -
         Placement.read(data)
 
     assert str(caught.value).splitlines() == [
-        "placement data: the candidate 'wide' sets 'activations' where channels have scales of their own",
-        "expected: no 'channel_scales': their scales are counted for one type",
+        "placement data: the candidate 'wide' sets 'activations' although 'channel_scales' is set",
+        "expected: no 'channel_scales': scales of channels are computed for one integer type",
     ]
 
 

@@ -229,7 +229,7 @@ def test_types_that_no_kernel_takes_are_named() -> None:
         "there is no kernel for its types (T int8; those for float16 or float32 or float64 or int32 or int64 or "
         "uint32 or uint64)"
     )
-    assert found.hint == "a Cast in front of it gives it another type"
+    assert found.hint == "insert a Cast before it, to a type that has a kernel"
 
 
 def test_a_provider_that_does_not_start_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,7 @@ def test_what_no_table_tells_is_unknown_for_a_reason() -> None:
     assert {(verdict.support, verdict.evidence, verdict.unit) for verdict in found} == {
         (Support.UNKNOWN, Evidence.UNKNOWN, "")
     }
-    assert all("beside the hardware" in verdict.detail for verdict in found)
+    assert all("on the machine with the hardware" in verdict.detail for verdict in found)
 
 
 def test_without_the_npus_compiler_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

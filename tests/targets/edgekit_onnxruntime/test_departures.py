@@ -149,5 +149,5 @@ def test_a_cubic_resize_behind_a_transposition(between: str, tmp_path: Path) -> 
     np.testing.assert_allclose(got, session.run(None, feeds)[0], rtol=1e-5, atol=1e-5)
     verdicts = {each.op_type: each for each in cpu_verdicts(infer_shapes(Model(ir.from_proto(proto)), strict=False))}
     assert verdicts["Resize"].support is Support.UNSUPPORTED
-    assert "moves a transposition behind it, and refuses it then" in verdicts["Resize"].detail
+    assert "moves a Transpose behind it, and then refuses the result" in verdicts["Resize"].detail
     assert verdicts["Transpose"].support is Support.SUPPORTED

@@ -91,19 +91,19 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, change: dict[str, Any
     [
         (
             {"profile": {**BOARD["profile"], "alias": "plank"}},
-            "board.json: profile: alias is not known, but aliases, description, name",
+            "board.json: profile: alias is not known; expected aliases, description, name",
         ),
         (
             {"operators": {"Relu": {"rank": [4]}}},
-            "board.json: operators.Relu: rank is not known, but absent, attributes, constant, kernels, note",
+            "board.json: operators.Relu: rank is not known; expected absent, attributes, constant, kernels, note",
         ),
         (
             {"operators": {"Relu": {"kernels": [{"versions": [1, 6], "type": {}}]}}},
-            "board.json: operators.Relu.kernels: type is not known, but types, versions",
+            "board.json: operators.Relu.kernels: type is not known; expected types, versions",
         ),
         (
             {"sesion": {}, "here": True},
-            "board.json: the file: here, sesion are not known, but architecture, date, fallback, fixed_shapes",
+            "board.json: the file: here, sesion are not known; expected architecture, date, fallback, fixed_shapes",
         ),
     ],
 )

@@ -76,8 +76,8 @@ def test_a_provider_that_does_not_start_is_told_with_the_reason(monkeypatch: pyt
     found = target.on_this_machine(cuda.profile)
     assert not found.runs_here
     assert found.options[NOT_STARTED] == (
-        "this ONNX Runtime has AzureExecutionProvider, which does not start: it takes no product of two matrices; the "
-        "CPU provider executes here"
+        "this ONNX Runtime has AzureExecutionProvider, which does not start: it does not take a product of two "
+        "matrices, the test model; the CPU provider executes the model here"
     )
 
 

@@ -140,7 +140,7 @@ def test_a_node_whose_open_sizes_the_plugin_cannot_work_out_is_named(monkeypatch
 
     monkeypatch.setattr("openvino.Core.query_model", refusing)
     first, last = verdicts("(float[N] x) => (float[N] y) { [first] h = Exp(x) [last] y = Relu(h) }", "intel-cpu")
-    assert (first.support, first.detail) == (Support.UNKNOWN, "another node keeps the plugin from looking at it")
+    assert (first.support, first.detail) == (Support.UNKNOWN, "not checked: the plugin stopped at another node")
     assert (last.support, last.hint) == (Support.UNSUPPORTED, "fix the inputs' shapes with --dim or --shape")
     assert last.detail == (
         "the CPU plugin cannot work out its sizes: Non-'-1' output dimensions do not evenly divide the input dimensions"

@@ -117,7 +117,7 @@ def test_tensors_of_several_sizes_that_a_loop_adds_to_a_list(tmp_path: Path) -> 
     model = onnx.parser.parse_model(REPEATING.replace("STEPS_OF", "steps").replace("STEPS", "3"))
     feeds = {"x": np.arange(6, dtype=np.float32).reshape(3, 2), "times": np.array([3, 1, 2])}
     expected = np.repeat(feeds["x"], feeds["times"], 0)
-    with pytest.raises(UnsupportedOpsError, match="adds to a sequence for as large as the last one"):
+    with pytest.raises(UnsupportedOpsError, match="adds to a sequence the size of the last one"):
         convert_model(Model(ir.from_proto(model)))  # alone OpenVINO gives six rows of others, or ends the process
 
     runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
@@ -128,7 +128,7 @@ def test_tensors_of_several_sizes_that_a_loop_adds_to_a_list(tmp_path: Path) -> 
 def test_tensors_of_several_sizes_in_a_loop_whose_turns_are_not_known_are_refused(tmp_path: Path) -> None:
     text = REPEATING.replace("STEPS_OF", "turns").replace("STEPS", "3")
     text = text.replace("int64[3] times)", "int64[3] times, int64 turns)")
-    with pytest.raises(UnsupportedOpsError, match="adds to a sequence for as large as the last one"):
+    with pytest.raises(UnsupportedOpsError, match="adds to a sequence the size of the last one"):
         edgekit_openvino.convert(onnx.parser.parse_model(text), tmp_path / "model")
 
 
@@ -139,7 +139,7 @@ def test_two_tensors_that_a_turn_adds_to_a_list(tmp_path: Path) -> None:
     model = onnx.parser.parse_model(text.replace("<axis = 0> (found)", "<axis = 0, new_axis = 1> (found)"))
     x, times = np.arange(6, dtype=np.float32).reshape(3, 2), np.ones(3, np.int64)
     expected = np.stack([x, -x], 1).reshape(6, 2)
-    with pytest.raises(UnsupportedOpsError, match="keeps one tensor of those that a turn adds"):
+    with pytest.raises(UnsupportedOpsError, match="keeps only one of the tensors that an iteration adds"):
         convert_model(Model(ir.from_proto(model)))  # alone OpenVINO gives three rows, or ends the process
 
     runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))

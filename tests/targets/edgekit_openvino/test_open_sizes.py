@@ -47,7 +47,7 @@ WRONG: dict[str, tuple[str, int, Mapping[str, np.ndarray], str, list[Arrays]]] =
             transposed(attributes, sizes),
             11,
             KERNEL,
-            "leaves out the padding|pads more before",
+            "ignores the padding|pads more at the beginning",
             feeds,
         )
         for name, attributes, sizes, feeds in (
@@ -61,7 +61,7 @@ WRONG: dict[str, tuple[str, int, Mapping[str, np.ndarray], str, list[Arrays]]] =
         transposed('auto_pad = "SAME_UPPER"').replace("[2, 2]", "[2, 4]"),
         11,
         KERNEL,
-        "leaves out the padding",
+        "ignores the padding",
         [{"x": floats(2, 2, 4, 5)}],
     ),
     "Split": (

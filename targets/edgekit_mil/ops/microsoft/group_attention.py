@@ -34,7 +34,9 @@ class Cache:
         batch = int(new.shape[0])
         if past is None or self.capacity == 0:
             if self.length != self.new:
-                raise Unsupported(f"{self.new} keys in a cache for {self.length} that is not given")
+                raise Unsupported(
+                    f"{self.new} new keys, but the cache of {self.length} keys that they belong to is not given"
+                )
             return new
         both = mb.concat(values=[past, new], axis=2)
         if isinstance(self.begins, np.ndarray) and np.all(self.begins == self.capacity):
@@ -110,7 +112,7 @@ def group_query_attention(
     cache = Cache(_begins(seqlens_k, batch, steps, total), steps, capacity, max(capacity, total))
     if do_rotary:
         if cos_cache is None or sin_cache is None:
-            raise Unsupported("rotates without caches of cosines and sines")
+            raise Unsupported("rotates, but has no cos_cache and sin_cache")
         places = cache.positions() if position_ids is None else position_ids.var
         q, k = (_turned(x, places, cos_cache, sin_cache, bool(rotary_interleaved)) for x in (q, k))
     batches = ctx.at_least(ct.target.iOS17)

@@ -207,7 +207,10 @@ def average_pool(
 ) -> Value:
     """Mean of each window."""
     if ceil_mode and count_include_pad:  # ONNX Runtime counts elements beyond the padding here, unlike AveragePool
-        raise Unsupported("counts the padding, and what is beyond it", "round output sizes down, or count no padding")
+        raise Unsupported(
+            "counts the padding and the elements beyond it (ceil_mode with count_include_pad)",
+            "round output sizes down, or count no padding",
+        )
 
     def pool(data: Value) -> Var:
         return pooling.average_pool(

@@ -116,8 +116,8 @@ def only_branch(ctx: Context, condition: Value, branch: ir.Graph, *, when: bool)
     values = ctx.lower_graph(branch, [])
     if not any(value.dtype in FLOATS for value in values):
         raise Unsupported(
-            f"the branch for a condition that is {str(not when).lower()} cannot run with these shapes, "
-            "and no output could say so, being no float",
+            f"the branch for a condition that is {str(not when).lower()} cannot run with these shapes, and no output "
+            "is a float that could be NaN to show it",
             "make the condition a constant",
         )
     ctx.note(

@@ -39,7 +39,7 @@ def roi_align(
     each axis, rounded up.
     """
     if sampling_ratio < 1 and mode != "avg":
-        raise Unsupported("the number of samples hangs on the size of the region", "export with sampling_ratio=2")
+        raise Unsupported("the number of samples depends on the size of the region", "export with sampling_ratio=2")
     half_pixel = coordinate_transformation_mode == "half_pixel"
     if coordinate_transformation_mode is None:
         half_pixel = ctx.version >= FIRST_HALF_PIXEL

@@ -189,7 +189,7 @@ def test_counts_that_are_given_for_no_input_leave_texts_whole() -> None:
     nodes = [tokenizer("text", "words"), counter("words", "y", WORDS, 4)]
     found = with_word_inputs(model_of(nodes, ["N"]), {})
     assert not found.vocabularies
-    assert "'words' (com.microsoft.Tokenizer) reads them otherwise" in found.obstacles["text"]
+    assert "'words' (com.microsoft.Tokenizer) uses texts for something other" in found.obstacles["text"]
 
 
 @pytest.mark.parametrize(

@@ -56,10 +56,11 @@ def test_numbers_that_are_missing_reach_nowhere() -> None:
 
 def test_the_warning_names_samples_inputs_and_numbers() -> None:
     assert warning_of(_outlying([*NORMALISED, 76500.0])) == (
-        "1 sample is left out of calibration and scores: 40.npz: the input 'x' reaches 7.65e+04, 2.5 in half of the "
-        "samples. Check how such samples were made; if the device meets their like, give more of them than one in 20"
+        "1 sample is left out of calibration and scores: 40.npz: the input 'x' reaches 7.65e+04, at most 2.5 in "
+        "half of the samples. Check how these samples were made; if the device meets such data, give more than one "
+        "such sample in 20"
     )
-    many = warning_of(dict.fromkeys(range(5), "s.npz: the input 'x' reaches 255, 1 in half of the samples"))
+    many = warning_of(dict.fromkeys(range(5), "s.npz: the input 'x' reaches 255, at most 1 in half of the samples"))
     assert many.startswith("5 samples are left out of calibration and scores: s.npz: ")
     assert "; and 2 more. Check" in many
 

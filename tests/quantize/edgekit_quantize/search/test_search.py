@@ -112,7 +112,7 @@ def test_a_model_is_left_in_float_for_all_that_is_wrong_with_the_candidates(
 def test_trees_are_left_in_float_as_they_have_no_weights() -> None:
     outcome = chosen({"the same": Slow(FLOAT_S, 0.0)})
     outcome = replace(outcome, curve=[replace(trial, size=0, float_size=0) for trial in outcome.curve])
-    assert outcome.why_float(0.1) == "it has no weights that could be stored in fewer bits"
+    assert outcome.why_float(0.1) == "the model has no weights that could be stored in fewer bits"
 
 
 DISTURBED_ONCE, DISTURBED_LONG = 40, 170

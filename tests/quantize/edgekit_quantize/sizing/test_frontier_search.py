@@ -155,7 +155,10 @@ def test_of_a_model_without_weights_of_some_size_nothing_is_smaller(parse: Calla
 
     request = QuantizationRequest(tiny, "auto", Rows(), smallest=True)
     record = PostTrainingQuantizer().quantize(request).record
-    assert (record["scheme"], record["reason"]) == ("none", "it has no weights that could be stored in fewer bits")
+    assert (record["scheme"], record["reason"]) == (
+        "none",
+        "the model has no weights that could be stored in fewer bits",
+    )
     with pytest.raises(InputError, match="has no weights that could be stored in fewer bits") as refused:
         PostTrainingQuantizer().quantize(replace(request, smallest=False, max_bytes=10))
     assert refused.value.hint == "leave --max-size out: such a model is as small as it gets"
@@ -234,17 +237,18 @@ def test_a_size_that_nothing_has_is_refused(ask: Ask) -> None:
     assert "no form of the model is small enough" in str(caught.value)
     assert "expected: at most 1500 bytes" in str(caught.value)
     assert caught.value.hint == (
-        "each weight has the fewest bits that suit its layer and the device: allow more, or train a smaller model"
+        "each weight has the fewest bits that its layer and the device allow: allow more bytes, or train a smaller "
+        "model"
     )
     with pytest.raises(CandidateError) as caught:
         ask(max_bytes=150, execute=_built)
-    assert caught.value.hint == "a number without a unit is a number of bytes: 150kB is a size, too"
+    assert caught.value.hint == "a number without a unit is a number of bytes: write 150kB or 150MB for more"
     with pytest.raises(CandidateError) as caught:
         ask(max_bytes=0, execute=_built)
     assert (caught.value.hint or "").startswith("each weight has the fewest bits")
     with pytest.raises(CandidateError) as caught:
         ask(max_bytes=1500)
-    assert (caught.value.hint or "").startswith("4 bits a weight are tried with --target NAME")
+    assert (caught.value.hint or "").startswith("give --target NAME to try 4 bits a weight")
 
 
 def test_where_nothing_holds_the_budget_a_size_is_named_only_if_one_was_asked_for(ask: Ask) -> None:

@@ -35,7 +35,7 @@ def model_of(size: str, body: str, given: str) -> onnx.ModelProto:
 def test_the_states_stay_as_they_are(size: str, body: str, given: str, tmp_path: Path) -> None:
     model = model_of(size, body, given)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    with pytest.raises(UnsupportedOpsError, match="it tells the sizes of a step of a loop that takes none"):
+    with pytest.raises(UnsupportedOpsError, match="it gives the sizes of one iteration for a loop that runs none"):
         convert_model(Model(ir.from_proto(model)))
     runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
     for rows in (2,) if size == "2" else (2, 5, 1):
