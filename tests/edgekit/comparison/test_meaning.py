@@ -217,9 +217,9 @@ def test_a_detectors_form_that_is_not_read_says_what_to_write(form: Form, named:
 def test_a_detector_that_is_sure_of_most_rows_or_of_none_is_told() -> None:
     corners, scores = dense(np.random.default_rng(0))
     sure = str(nearly_recognised([yolo8(corners, np.clip(scores + 0.5, 0, 1))], PICTURE, CLASSES))
-    assert "for 100% of the rows have a score of 0.25 or more (at most 30%): [outputs] boxes = [" in sure
+    assert "because 100% of the rows have a score of 0.25 or more (at most 30%): [outputs] boxes = [" in sure
     unsure = str(nearly_recognised([yolo8(corners, scores / 10)], PICTURE, CLASSES))
-    assert "for no row has a score of 0.25 or more: give samples with something to find" in unsure
+    assert "because no row has a score of 0.25 or more: give samples with something to find" in unsure
 
 
 @pytest.mark.parametrize("form", [after_suppression, many_after_suppression])
@@ -227,7 +227,7 @@ def test_a_detector_that_suppresses_and_finds_nothing_asks_for_other_samples(for
     corners, scores = dense(np.random.default_rng(0))
     unsure = [{"output0": form(corners, scores)["output0"] * np.array([1, 1, 1, 1, 0.1, 1], np.float32)}]
     assert meaning_of(unsure, PICTURE) is None
-    assert "for no row has a score of 0.25 or more: give samples with something to find" in str(
+    assert "because no row has a score of 0.25 or more: give samples with something to find" in str(
         nearly_recognised(unsure, PICTURE)
     )
     table = np.random.default_rng(0).normal(size=(1, 20, 6)).astype(np.float32)
