@@ -116,7 +116,7 @@ class Sizing:
                 expected=f"weights of {FEWEST} numbers or more, for --max-size",
                 hint="leave --max-size out: such a model is as small as it gets",
             )
-        record = {"scheme": "none", "reason": f"it has {none}", "samples": self.calibration.samples}
+        record = {"scheme": "none", "reason": f"the model has {none}", "samples": self.calibration.samples}
         return QuantizationResult(request.model, {**record, "warnings": [*self.calibration.warnings]})
 
     def _fitting(self) -> Iterator[dict[str, np.ndarray]]:
