@@ -27,7 +27,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     told.measured({"max_drop": 0.01, "curve": curve})
     told.told("c", Fate.SHIPS)
     rows = told.as_record()
-    another_way = "go another way where the model goes on with"
+    another_path = "take another path, since the model continues with"
     assert [(row["candidate"], row["fate"], row["reason"]) for row in rows] == [
         ("a", "refused", "5.00% of accuracy lost, 1.00% is allowed"),
         ("b", "refused", "slower than the float model"),
@@ -35,7 +35,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
         ("in doubt", "not needed", ""),
         ("of heads", "refused", "5.00% of the decisions of output 'root' lost, 1.00% is allowed"),
         ("of quantities", "refused", "5.00% of the signal of output 'age' lost, 1.00% is allowed"),
-        ("of a decoder", "refused", f"5.00% of the runs {another_way} its choice 'a', 1.00% is allowed"),
+        ("of a decoder", "refused", f"5.00% of the runs {another_path} its own choice 'a'; 1.00% is allowed"),
         ("of trees", "refused", "no weights that could be stored in fewer bits"),
         ("of classes", "refused", lost),
         ("of a signal", "refused", "5.00% of the signal lost, 1.00% is allowed"),

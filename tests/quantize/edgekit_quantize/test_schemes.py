@@ -436,7 +436,7 @@ def test_what_preparation_leaves_out_is_no_saving_of_stored_weights(
     model = Model(parse(BY_A_ZERO_BIAS, w=w.astype(np.float32), ones=ones, zeros=zeros))
     result = PostTrainingQuantizer().quantize(QuantizationRequest(model, "int8-weights", samples))
     assert result.model is model
-    assert result.record["reason"] == "int8-weights makes its weights no smaller: all of them stay float"
+    assert result.record["reason"] == "int8-weights does not make the weights smaller: all of them stay float"
 
 
 def test_a_candidate_that_stores_nothing_is_not_smaller_by_what_preparation_leaves_out(
