@@ -21,7 +21,7 @@ from edgekit.errors import EdgeKitError
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.operators.support import OperatorSupport, is_about_operator, summarize
-from edgekit.packaging.walk import Walk
+from edgekit.packaging.stage_runner import StageRunner
 from edgekit.progress import Progress
 from edgekit.registry import find_profile
 from edgekit.stages.fix_shapes import FixShapes
@@ -64,7 +64,7 @@ def rows(entry: dict[str, Any], folder: Path) -> Iterator[Row]:
 
 def prepared(file: Path, shapes: dict[str, list[int]]) -> Model:
     """The model as it would be built."""
-    walk = Walk(Progress())
+    walk = StageRunner(Progress())
     request = ShapeRequest.parse([], [f"{name}={','.join(map(str, sizes))}" for name, sizes in shapes.items()])
     fixed = walk.run_stage(FixShapes(request), walk.run_stage(Load(), file).model).model
     return walk.run_stage(Simplify(), fixed).model

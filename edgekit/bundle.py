@@ -28,7 +28,7 @@ from typing import Any
 
 from edgekit import __version__
 from edgekit.data.npy import read_npy
-from edgekit.data.table_samples import Takes
+from edgekit.data.table_samples import TableInputs
 from edgekit.errors import InputError, InternalError, RequirementError
 from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.dimensions import OpenDims, from_record, shape_text
@@ -134,11 +134,13 @@ class Bundle:
         return frozenset(feature.name for feature in self.inputs if feature.takes_nan)
 
     @property
-    def takes(self) -> Takes:
+    def takes(self) -> TableInputs:
         """What the model takes from the columns of a table."""
         stated = [stage["record"].get("metadata", {}) for stage in self.manifest["stages"] if stage["name"] == "load"]
         labels = tuple(self.manifest["labels"] or ())
-        return Takes(tuple(one.spec for one in self.inputs), self.nan_inputs, labels, stated[-1] if stated else {})
+        return TableInputs(
+            tuple(one.spec for one in self.inputs), self.nan_inputs, labels, stated[-1] if stated else {}
+        )
 
     @property
     def states(self) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from edgekit.bundle import Bundle, check_integrity
 from edgekit.bundle_checks.original import original_of
 from edgekit.comparison.acceptance.accuracy import Accuracy
 from edgekit.comparison.acceptance.decided_alone import decided_alone
-from edgekit.comparison.acceptance.fed_back import Sequel, compare_fed_back
+from edgekit.comparison.acceptance.fed_back import FedBackAccuracy, compare_fed_back
 from edgekit.comparison.acceptance.recorded import Recording, check_export
 from edgekit.comparison.acceptance.refusal import blame_target, require_accuracy, require_sequel
 from edgekit.comparison.acceptance.remarks import lost_rows, remarks_on, unproven
@@ -32,7 +32,7 @@ from edgekit.data.samples_of_one_size import of_other_shapes
 from edgekit.device import Device, Session
 from edgekit.devices.local import LocalDevice
 from edgekit.diagnosis.divergence import DivergedError, Divergence, compare_layers, shipped_graph
-from edgekit.diagnosis.testimony import Testimony, refuted, testify
+from edgekit.diagnosis.witness_report import WitnessReport, compare_witness, refuted
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.known_answers import KnownAnswers
 from edgekit.execution.recurrence import restart
@@ -70,9 +70,9 @@ class Verification:
     """Accuracy on the labels of the further data, without the original; None if it was not measured."""
     divergence: Divergence | None = None
     """Comparison of the values inside the model on the device; None if it was not requested."""
-    testimony: Testimony | None = None
+    witness_report: WitnessReport | None = None
     """What a second runtime computes; None if it was not requested."""
-    fed_back: Sequel | None = None
+    fed_back: FedBackAccuracy | None = None
     """How near the bundle stays to the original if both feed back their own states, on further data that are a
     sequence."""
     remarks: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Verification:
             "accuracy": None if self.accuracy is None else self.accuracy.as_record(),
             "labels": None if labels is None else dict(vars(labels)),
             "layers": None if self.divergence is None else self.divergence.as_record(),
-            "witness": None if self.testimony is None else self.testimony.as_record(),
+            "witness": None if self.witness_report is None else self.witness_report.as_record(),
             "fed_back": None if self.fed_back is None else self.fed_back.as_record(),
             "warnings": [*self.remarks],
             "also": {profile: found.as_record() for profile, found in self.further.items()},
@@ -159,22 +159,24 @@ def _verify_build(
     with where.open(bundle) as session:
         if not layers:
             found = _verify_executed(bundle, session, data, model, step, declared)
-            return found if witness is None else replace(found, testimony=_testimony(bundle, session, witness))
+            return (
+                found if witness is None else replace(found, witness_report=_witness_report(bundle, session, witness))
+            )
         divergence = _divergence(bundle, where, session, model)
         try:
             found = _verify_executed(bundle, session, data, model, step, declared)
         except RequirementError as error:
             raise DivergedError(error, divergence) from error
-        testimony = None if witness is None else _testimony(bundle, session, witness)
-        return replace(found, divergence=divergence, testimony=testimony)
+        witness_report = None if witness is None else _witness_report(bundle, session, witness)
+        return replace(found, divergence=divergence, witness_report=witness_report)
 
 
-def _testimony(bundle: Bundle, runner: Runner, witness: Witness) -> Testimony:
+def _witness_report(bundle: Bundle, runner: Runner, witness: Witness) -> WitnessReport:
     floors: list[Mapping[str, Any]] = bundle.manifest["golden"]["outputs"]
     names = [floor["name"] for floor in floors]
     samples = [(feeds, {name: outputs[name] for name in names}) for feeds, outputs in bundle.golden()]
     precision = bundle.manifest["model"]["precision"]
-    found = testify(bundle.main, runner, witness, samples, precision=precision, is_sequence=bool(bundle.states))
+    found = compare_witness(bundle.main, runner, witness, samples, precision=precision, is_sequence=bool(bundle.states))
     flaws = [
         flaw for floor, result in zip(floors, found.original, strict=True) if (flaw := _golden_flaw(floor, result))
     ]
@@ -287,7 +289,7 @@ def _golden_flaw(floor: Mapping[str, Any], result: OutputAccuracy) -> str | None
 
 def _against_original(
     bundle: Bundle, runner: Runner, samples: Samples, original: Model, step: Step | None
-) -> tuple[Accuracy, Sequel | None]:
+) -> tuple[Accuracy, FedBackAccuracy | None]:
     reference, kind = KnownAnswers().reference_of(original), Kind(bundle.manifest["model"]["kind"])
     export = check_export(original, reference, samples)
     names = tuple(spec.name for spec in original.returned_outputs)

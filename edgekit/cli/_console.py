@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import typer
 
 from edgekit.errors import RequirementError
-from edgekit.processes.supervision import ToldProgress
+from edgekit.processes.supervision import SupervisedProgress
 from edgekit.progress import Progress
 from edgekit.terminal.foreign_text import SafeStream, escaped, escaped_json
 from edgekit.terminal.progress import progress_on
@@ -51,7 +51,7 @@ class Console:
     @cached_property
     def progress(self) -> Progress:
         """The progress display: only warnings with ``--quiet``, nothing with ``--json``, whose record holds them."""
-        return ToldProgress(Progress() if self.as_json else progress_on(sys.stderr, quiet=self.quiet))
+        return SupervisedProgress(Progress() if self.as_json else progress_on(sys.stderr, quiet=self.quiet))
 
     def show(self, record: Mapping[str, Any], render: Callable[[RichConsole], None]) -> None:
         """Prints the command's result on stdout; called once by a command.

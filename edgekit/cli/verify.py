@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from edgekit.bundle_checks.verification import Verification
     from edgekit.comparison.numbers.metrics import OutputAccuracy
     from edgekit.diagnosis.divergence import Divergence, Layer
-    from edgekit.diagnosis.testimony import Testimony
+    from edgekit.diagnosis.witness_report import WitnessReport
 
 LayersOption = Annotated[
     bool, typer.Option("--layers", help="Compare intermediate values too, and name the first that diverges.")
@@ -167,17 +167,17 @@ def _show_layers(divergence: Divergence, out: RichConsole) -> None:
     show_rows(rows, out)
 
 
-def _testimony_rows(testimony: Testimony) -> list[tuple[str, str]]:
+def _witness_rows(witness_report: WitnessReport) -> list[tuple[str, str]]:
     from edgekit.units import decibel_text
 
     def text(output: OutputAccuracy) -> str:
         return f"{output.mismatch:.2%} unequal" if output.sqnr_db is None else f"SQNR {decibel_text(output.sqnr_db)}"
 
-    rows = [("witness", testimony.executed_by)]
-    for original, runtime in zip(testimony.original, testimony.runtime, strict=True):
+    rows = [("witness", witness_report.executed_by)]
+    for original, runtime in zip(witness_report.original, witness_report.runtime, strict=True):
         rows.append((f"witness {original.name}", f"{text(original)}; against this runtime {text(runtime)}"))
-    if testimony.parting is not None:
-        rows.append(("the runtimes part", str(testimony.parting)))
+    if witness_report.parting is not None:
+        rows.append(("the runtimes part", str(witness_report.parting)))
     return rows
 
 
@@ -198,8 +198,8 @@ def _rows(verification: Verification) -> list[tuple[str, str]]:
     for output in verification.golden:
         text = f"{output.mismatch:.2%} unequal" if output.sqnr_db is None else f"SQNR {decibel_text(output.sqnr_db)}"
         rows.append((f"golden {output.name}", text))
-    if verification.testimony is not None:
-        rows += _testimony_rows(verification.testimony)
+    if verification.witness_report is not None:
+        rows += _witness_rows(verification.witness_report)
     if verification.accuracy is not None:
         record = verification.accuracy.as_record()
         rows += [("compared on", data_text(record)), ("worst output", worst_output_text(record))]

@@ -19,7 +19,7 @@ import onnx_ir as ir
 from edgekit.comparison import ctc
 from edgekit.comparison.boxes import detectors
 from edgekit.comparison.boxes.anchors import AnchorReading, anchors_among, anchors_of_both
-from edgekit.comparison.boxes.beside import BesideAccuracy, BesideBoxes
+from edgekit.comparison.boxes.attributes import AttributeAccuracy, AttributeTally
 from edgekit.comparison.boxes.matching import CONFIDENT, DOUBTFUL, Boxes, partners
 from edgekit.comparison.boxes.mirroring import mirrored_answers, with_order, with_origin
 from edgekit.comparison.boxes.reading import Detector, OnGrids, Reading, Rows
@@ -60,7 +60,7 @@ class FoundBoxes:
         self._overlaps: list[float] = []
         self._shown: set[int] = set()
         self._known: int | None = None
-        self._beside = BesideBoxes()
+        self._beside = AttributeTally()
 
     def add(self, ours: Boxes, theirs: Boxes, partners_of: Partners, told: np.ndarray | None) -> None:
         """Takes one more sample.
@@ -89,7 +89,7 @@ class FoundBoxes:
         return sum(self._overlaps) / len(self._overlaps) if self._overlaps else None
 
     @property
-    def beside(self) -> BesideAccuracy | None:
+    def beside(self) -> AttributeAccuracy | None:
         """How near the further numbers, such as key points, of boxes of both models are; None without any."""
         return self._beside.result()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from edgekit.comparison.boxes.beside import BesideAccuracy
+from edgekit.comparison.boxes.attributes import AttributeAccuracy
 from edgekit.comparison.embeddings.angles import Angles
 
 ANCHORS = "anchors"
@@ -46,7 +46,7 @@ class MeaningAccuracy:
     kinds."""
     angles: Angles | None = None
     """How near embeddings are to the original's; None for other kinds."""
-    beside: BesideAccuracy | None = None
+    beside: AttributeAccuracy | None = None
     """How near the key points, masks or angles of boxes that both models find are to the original's; None without
     any."""
     of_original: int | None = None

@@ -31,7 +31,7 @@ _MATRIX_RANK = 2
 
 
 @dataclass(frozen=True)
-class Takes:
+class TableInputs:
     """What a model takes from tables."""
 
     inputs: Sequence[ValueSpec]
@@ -44,7 +44,7 @@ class Takes:
 
 
 @contextmanager
-def rows_as_folder(table: Table, takes: Takes, label: str | None, warn: Callable[[str], None]) -> Iterator[Path]:
+def rows_as_folder(table: Table, takes: TableInputs, label: str | None, warn: Callable[[str], None]) -> Iterator[Path]:
     """Writes a sample for each row into a folder that lives as long as the block.
 
     Args:
@@ -77,7 +77,7 @@ def rows_as_folder(table: Table, takes: Takes, label: str | None, warn: Callable
             yield folder
 
 
-def feeds_of(table: Table, takes: Takes, label: str | None = None) -> dict[str, np.ndarray]:
+def feeds_of(table: Table, takes: TableInputs, label: str | None = None) -> dict[str, np.ndarray]:
     """What the rows of a table feed to a model, by the input's name; the first axis counts rows.
 
     Args:
@@ -93,7 +93,7 @@ def feeds_of(table: Table, takes: Takes, label: str | None = None) -> dict[str, 
 
 
 def _arrays(
-    table: Table, takes: Takes, label: str | None, warn: Callable[[str], None]
+    table: Table, takes: TableInputs, label: str | None, warn: Callable[[str], None]
 ) -> tuple[dict[str, np.ndarray], list[int] | None]:
     inputs = [spec for spec in takes.inputs if spec.drawn is None]
     labels, called = _labels(table, {spec.name for spec in inputs}, takes.class_names, label)
@@ -112,7 +112,7 @@ def _ignore(warning: str) -> None:
 
 
 def _feeds(
-    table: Table, inputs: Sequence[ValueSpec], takes: Takes, warn: Callable[[str], None]
+    table: Table, inputs: Sequence[ValueSpec], takes: TableInputs, warn: Callable[[str], None]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """The arrays of the inputs, and the names of the columns that no input takes."""
     arrays: dict[str, np.ndarray] = {}
@@ -126,7 +126,7 @@ def _feeds(
 
 
 def _converted(
-    name: str, cells: Cells, spec: ValueSpec, table: Table, takes: Takes, warn: Callable[[str], None]
+    name: str, cells: Cells, spec: ValueSpec, table: Table, takes: TableInputs, warn: Callable[[str], None]
 ) -> np.ndarray:
     of_texts = replace(spec.of_texts, dtype="str") if spec.vocabulary is not None else spec
     column = Column(name, of_texts, spec.name in takes.nan_inputs, table.at)

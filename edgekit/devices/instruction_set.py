@@ -103,12 +103,12 @@ class InstructionSetDevice(Device):
             with Channel(command, self.timeout, folder=ours.path, environment=dict(environment or {})) as channel:
                 if emulator is None:
                     held_below_bf16 = bool(environment) and self._name not in WITH_BF16
-                    yield HeldSession(channel, bundle, url, default_counts=not held_below_bf16)
+                    yield InstructionSetSession(channel, bundle, url, default_counts=not held_below_bf16)
                 else:
                     yield EmulatedSession(channel, bundle, url, f"{EMULATED[self._name]} in QEMU, {url}")
 
 
-class HeldSession(ServiceSession):
+class InstructionSetSession(ServiceSession):
     """A session with a check whose runtime is restricted to an instruction set.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from edgekit.execution.recurrence import FedBack, Original, reference_of
+from edgekit.execution.recurrence import FedBackOriginal, Original, reference_of
 from edgekit.execution.reference import Reference
 from edgekit.model import Arrays, Model
 
@@ -23,14 +23,14 @@ class KnownAnswers:
         self._answers: dict[bytes, Arrays] = {}
         self._bytes = 0
 
-    def reference_of(self, model: Model) -> Original | Remembering:
+    def reference_of(self, model: Model) -> Original | CachingOriginal:
         """Executes a model, or returns known outputs; a model with states is always executed, as its outputs vary."""
         reference = reference_of(model)
-        if isinstance(reference, FedBack):
+        if isinstance(reference, FedBackOriginal):
             return reference
         if self._of is not model:
             self._of, self._answers, self._bytes = model, {}, 0
-        return Remembering(reference, self)
+        return CachingOriginal(reference, self)
 
     def of(self, feeds: Mapping[str, np.ndarray], reference: Reference) -> Arrays:
         """The outputs by name; arrays that are kept cannot be written to.
@@ -56,7 +56,7 @@ class KnownAnswers:
         return dict(outputs)
 
 
-class Remembering:
+class CachingOriginal:
     """Executes an original, except on inputs whose outputs are known.
 
     Args:

@@ -20,7 +20,7 @@ from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.moved_outputs import MovedOutputs
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.tolerance import SENSITIVE, are_steps_apart, compare
-from edgekit.execution.value_numbers import Claim, Comparison, Side, read_values
+from edgekit.execution.value_numbers import Comparison, EqualValues, Side, read_values
 from edgekit.graph.cost import node_macs
 from edgekit.graph.long_lists import light_message, put_back
 from edgekit.model import Arrays, Model, bodies
@@ -134,7 +134,7 @@ class _Trial:
     known: dict[str, np.ndarray]
     """Values that were captured for all claims at once, by name."""
 
-    def judged(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, str | None]]:
+    def judged(self, claims: Sequence[EqualValues]) -> Iterator[tuple[EqualValues, str | None]]:
         """Every claim with what differs, or with None if nothing does; light claims come before heavy ones."""
         leaves = self.comparison.leaves(claims).values()
         self._measure(leaves)
@@ -149,7 +149,7 @@ class _Trial:
                 difference = outcomes[claim.name]
                 yield claim, None if difference is None else self._from_further_back(claim, difference)
 
-    def _from_further_back(self, claim: Claim, difference: str) -> str | None:
+    def _from_further_back(self, claim: EqualValues, difference: str) -> str | None:
         """What still differs when the claim starts from values further back, or None if nothing does."""
         inside: frozenset[int] = frozenset()
         most = len(claim.before.nodes) + _GROWTH_NODES
@@ -164,7 +164,7 @@ class _Trial:
             if found is None:
                 return None
 
-    def _differences(self, claims: Sequence[Claim]) -> dict[str, str | None]:
+    def _differences(self, claims: Sequence[EqualValues]) -> dict[str, str | None]:
         """What differs, by the claim's name; None for a claim that holds."""
         leaves = self.comparison.leaves(claims)
         captured = self._captured(leaves)
@@ -204,10 +204,10 @@ class _Trial:
                     found[claim.name] = f"{difference}, on {kind} inputs of the nodes that changed"
         return found
 
-    def _batches(self, claims: Sequence[Claim]) -> Iterator[list[Claim]]:
+    def _batches(self, claims: Sequence[EqualValues]) -> Iterator[list[EqualValues]]:
         """The claims in groups that are executed at once; a group has only light or only heavy claims."""
         for heavy in (False, True):
-            batch: list[Claim] = []
+            batch: list[EqualValues] = []
             elements = nodes = 0
             for claim in claims:
                 if self._is_heavy(claim) != heavy:
@@ -240,7 +240,7 @@ class _Trial:
         except NotRunnableError as error:
             raise UnprovenError(str(error)) from error
 
-    def _elements(self, claim: Claim) -> int:
+    def _elements(self, claim: EqualValues) -> int:
         leaves = self.comparison.leaves([claim]).values()
         self._measure(leaves)
         return sum(map(self._size, leaves))
@@ -266,11 +266,11 @@ class _Trial:
             return None if found is None else np.dtype(found)
         return value.dtype.numpy() if value.dtype.is_floating_point() or value.dtype == ir.DataType.BOOL else None
 
-    def _is_heavy(self, claim: Claim) -> bool:
+    def _is_heavy(self, claim: EqualValues) -> bool:
         macs = sum(_macs(node) for node in claim.before.nodes)
         return macs > HEAVY_MACS or self._elements(claim) > HEAVY_ELEMENTS
 
-    def _kinds(self, claims: Sequence[Claim], arrays: Mapping[int, np.ndarray]) -> Sequence[str]:
+    def _kinds(self, claims: Sequence[EqualValues], arrays: Mapping[int, np.ndarray]) -> Sequence[str]:
         if not any(array.dtype.kind in "fcb" or array.dtype.itemsize == 1 for array in arrays.values()):
             return KINDS[:1]  # nothing would be drawn
         if not self._is_heavy(claims[0]):
@@ -278,7 +278,7 @@ class _Trial:
         has_branches = any(node.op_type == "If" for claim in claims for node in claim.before.nodes)
         return KINDS[:HEAVY_KINDS] + (_TAKES_EVERY_THEN,) * has_branches
 
-    def _one_by_one(self, claims: Sequence[Claim], error: NotRunnableError) -> dict[str, str | None]:
+    def _one_by_one(self, claims: Sequence[EqualValues], error: NotRunnableError) -> dict[str, str | None]:
         if len(claims) == 1:
             raise UnprovenError(f"value {claims[0].name}: {error}") from error
         return {name: difference for claim in claims for name, difference in self._differences([claim]).items()}

@@ -37,7 +37,7 @@ def restart(executor: object) -> None:
         executor.restart()
 
 
-class FedBack:
+class FedBackOriginal:
     """The original, its states fed back from run to run.
 
     Args:
@@ -75,14 +75,14 @@ class FedBack:
         return outputs
 
 
-Original = Reference | FedBack
+Original = Reference | FedBackOriginal
 """What executes the original."""
 
 
 def reference_of(model: Model, *, fast: bool = False) -> Original:
     """An executor of the original; see :class:`edgekit.execution.reference.Reference`."""
     reference = Reference(model, fast=fast)
-    return FedBack(reference, model) if model.states else reference
+    return FedBackOriginal(reference, model) if model.states else reference
 
 
 def zero_states(model: Model) -> Arrays:

@@ -34,7 +34,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Claim:
+class EqualValues:
     """The claim that a value is the same in both graphs."""
 
     name: str
@@ -79,20 +79,20 @@ class Comparison:
             new: old for old, new in outputs if self._of_before.numbers[old] != self._of_after.numbers[new]
         }
 
-    def claims(self) -> Iterator[Claim]:
+    def claims(self) -> Iterator[EqualValues]:
         """All claims that have to hold, in the changed graph's order."""
         for new, old in self._claimed.items():
             yield self._claim(old, new, frozenset())
 
-    def leaves(self, claims: Iterable[Claim]) -> dict[int, ir.Value]:
+    def leaves(self, claims: Iterable[EqualValues]) -> dict[int, ir.Value]:
         """The values of the graph before that claims start from, by number."""
         return {number: self._of_before.value(number) for claim in claims for number in claim.leaf_numbers}
 
-    def grown(self, claim: Claim, inside: frozenset[int]) -> Claim:
+    def grown(self, claim: EqualValues, inside: frozenset[int]) -> EqualValues:
         """The claim from further back: values with the numbers ``inside`` are computed, and are not leaves."""
         return self._claim(claim.before.value, claim.after.value, inside)
 
-    def _claim(self, old: ir.Value, new: ir.Value, inside: frozenset[int]) -> Claim:
+    def _claim(self, old: ir.Value, new: ir.Value, inside: frozenset[int]) -> EqualValues:
         place = self._of_after.place(new)
         first = self._of_after.first_places
 
@@ -100,7 +100,7 @@ class Comparison:
             return number not in inside and first.get(number, place) < place
 
         shared = self._of_before.all_numbers
-        return Claim(
+        return EqualValues(
             new.name or old.name or "",
             self._of_before.side(old, is_leaf),
             self._of_after.side(new, lambda number: number in shared and is_leaf(number)),

@@ -50,7 +50,7 @@ SHARED_OF = {"explained": "the signal"}
 """What a metric is a share of, for metrics whose name does not say it."""
 
 
-class Fate(StrEnum):
+class CandidateOutcome(StrEnum):
     """What became of a candidate."""
 
     SHIPS = "ships"
@@ -77,7 +77,7 @@ class Candidate:
 
 
 @dataclass
-class Fates:
+class CandidateOutcomes:
     """What became of every candidate, in the order in which they were tried."""
 
     given: str = "the float model"
@@ -92,7 +92,7 @@ class Fates:
         """
         max_drop = record.get("max_drop")
         for failure in record.get("failed", ()):
-            self.told(failure["candidate"], Fate.FAILED, failure["reason"])
+            self.told(failure["candidate"], CandidateOutcome.FAILED, failure["reason"])
         for trial in record.get("curve", ()):
             fate, reason = _of_trial(trial, max_drop, self.given)
             self._records[trial["candidate"]] = {**_row(trial["candidate"], fate, reason), **_figures(trial)}
@@ -108,7 +108,7 @@ class Fates:
         new = {key: [row for row in record.get(key, ()) if row["candidate"] not in known] for key in _MEASURED}
         self.measured({**record, **new})
 
-    def told(self, name: str, fate: Fate, reason: str = "") -> None:
+    def told(self, name: str, fate: CandidateOutcome, reason: str = "") -> None:
         """Records what became of a candidate."""
         self._records[name] = {**self._records.get(name, {}), **_row(name, fate, reason)}
 
@@ -122,7 +122,7 @@ class Fates:
         return list(self._records.values())
 
 
-def _row(name: str, fate: Fate, reason: str) -> dict[str, Any]:
+def _row(name: str, fate: CandidateOutcome, reason: str) -> dict[str, Any]:
     return {"candidate": name, "fate": str(fate), "reason": reason}
 
 
@@ -132,21 +132,21 @@ def _figures(trial: Mapping[str, Any]) -> dict[str, Any]:
     return {key: trial[key] for key in kept if trial.get(key) is not None}
 
 
-def _of_trial(trial: Mapping[str, Any], max_drop: float | None, given: str) -> tuple[Fate, str]:
+def _of_trial(trial: Mapping[str, Any], max_drop: float | None, given: str) -> tuple[CandidateOutcome, str]:
     if max_drop is not None and trial["drop"] > max_drop:
-        return Fate.REFUSED, _lost_text(trial, max_drop)
+        return CandidateOutcome.REFUSED, _lost_text(trial, max_drop)
     size, float_size = trial["weight_bytes"], trial.get("float_weight_bytes")
     if size == float_size == 0:
-        return Fate.REFUSED, "no weights that could be stored in fewer bits"
+        return CandidateOutcome.REFUSED, "no weights that could be stored in fewer bits"
     has_integers = trial.get("integer_layers") != 0
     if float_size is not None and not is_smaller(size, float_size, multiplies_integers=has_integers):
         hardly = "hardly" if size < float_size else "no"
         sizes = f"{bytes_text(size)} each" if size == float_size else ", not ".join(bytes_texts(size, float_size))
-        return Fate.REFUSED, f"{hardly} smaller than {given}: {sizes}"
+        return CandidateOutcome.REFUSED, f"{hardly} smaller than {given}: {sizes}"
     latency, of_float = trial.get("latency_ms"), trial.get("float_latency_ms")
     if trial.get("is_slower", bool(latency and of_float and latency > of_float * SAME_SPEED)):
-        return Fate.REFUSED, f"slower than {given}"  # by how much is a measurement
-    return Fate.SPARE, ""
+        return CandidateOutcome.REFUSED, f"slower than {given}"  # by how much is a measurement
+    return CandidateOutcome.SPARE, ""
 
 
 def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
@@ -173,12 +173,12 @@ def _lost_text(trial: Mapping[str, Any], max_drop: float) -> str:
     return f"{round(lost)} of {count} {counted} lost ({allowed_text(max_drop, count)})"
 
 
-def why(error: Exception) -> tuple[Fate, str]:
+def why(error: Exception) -> tuple[CandidateOutcome, str]:
     """The fate of a candidate that raised an error, and the reason in one line."""
     if not isinstance(error, EdgeKitError):
-        return Fate.FAILED, " ".join(f"{type(error).__name__}: {error}".split())
+        return CandidateOutcome.FAILED, " ".join(f"{type(error).__name__}: {error}".split())
     text = error.message if error.found is None else f"{error.message}: {error.found}"
-    fate = Fate.REFUSED if isinstance(error, RequirementError) else Fate.FAILED
+    fate = CandidateOutcome.REFUSED if isinstance(error, RequirementError) else CandidateOutcome.FAILED
     return fate, " ".join(text.split())
 
 
@@ -303,10 +303,10 @@ def candidates(quantized: Quantized, floats: Sequence[str], precisions: Sequence
         yield Candidate(FLOAT if precision == AUTO else precision, in_float, precision)
 
 
-def first_that_holds(
+def first_accepted(
     forms: Iterator[Candidate],
     attempt: Callable[[Candidate], Verified],
-    fates: Fates,
+    outcomes: CandidateOutcomes,
     fall_back: Callable[[Candidate, Candidate, str], Sequence[str]],
     *,
     whatever_fails: bool,
@@ -316,7 +316,7 @@ def first_that_holds(
     Args:
         forms: The candidates in the order in which they are tried.
         attempt: Builds a candidate, and checks it.
-        fates: Records what becomes of each candidate.
+        outcomes: Records what becomes of each candidate.
         fall_back: Called before the next candidate is tried, with the failed one, the next one, and a message about
             the failed one; returns the warnings of the failed one's stages.
         whatever_fails: Whether the next candidate is tried whatever error the failed one raised; otherwise only if the
@@ -333,16 +333,16 @@ def first_that_holds(
             if not _may_help(form, before, error, whatever_fails=whatever_fails):
                 continue
             if form.quantized is not before.quantized:
-                fates.measured_since(before.quantized.record, form.quantized.record)
+                outcomes.measured_since(before.quantized.record, form.quantized.record)
             as_slow = slow.get(_operations(form)) if slow else None
             if as_slow is not None:
                 why_not = (
                     f"not tried: it has the operations of {_quoted(as_slow.name)}, which is slower than the float model"
                 )
-                fates.told(form.name, Fate.REFUSED, why_not)
+                outcomes.told(form.name, CandidateOutcome.REFUSED, why_not)
                 continue
             warned = fall_back(before, form, f"{_told(before, error)}: {_in_place_of(before, form, error)} instead")
-            fates.warned(_name(before, error), warned)
+            outcomes.warned(_name(before, error), warned)
         try:
             verified = attempt(form)
         except RequestError:
@@ -350,12 +350,12 @@ def first_that_holds(
         except Exception as error:
             if is_for_want_of_room(error):  # no other form would fit either
                 raise
-            fates.told(_name(form, error), *why(error))
+            outcomes.told(_name(form, error), *why(error))
             failed = form, error
             if isinstance(error, SlowerError):
                 slow[_operations(form)] = form
         else:
-            fates.told(form.name if form.name != FLOAT else verified.artifact.precision, Fate.SHIPS)
+            outcomes.told(form.name if form.name != FLOAT else verified.artifact.precision, CandidateOutcome.SHIPS)
             return verified
     if failed is None:
         raise InternalError("there is no candidate")
@@ -400,9 +400,9 @@ def _told(form: Candidate, error: Exception) -> str:
     name = _quoted(_name(form, error))
     if isinstance(error, InaccurateError):
         subject = str(error.subject or "")
-        held_to = f" {subject}" if subject.startswith("with ") else ""  # an instruction set
+        requirements = f" {subject}" if subject.startswith("with ") else ""  # an instruction set
         told = "; ".join(filter(None, [error.found, error.too_few]))
-        return f"{name} is not accurate enough{held_to} ({told})"
+        return f"{name} is not accurate enough{requirements} ({told})"
     if isinstance(error, NotWorthItError):
         beside = "" if error.found is None else f" ({error.found}; it has to be {error.expected})"
         return f"{name} {error.message}{beside}"

@@ -9,13 +9,13 @@ from pathlib import Path
 from edgekit.data.sampled_shapes import SampledShapes
 from edgekit.data.samples_of_one_size import LeftOut, of_other_sizes
 from edgekit.errors import InputError
-from edgekit.graph.sizes.default_sizes import Holds, SampledSizes
+from edgekit.graph.sizes.default_sizes import AcceptedSizes, SampledSizes
 from edgekit.graph.sizes.joined_names import alike_by_samples
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.graph.sizes.shared_names import names_by_samples
 from edgekit.graph.words.inputs import with_word_inputs
 from edgekit.model import Model
-from edgekit.packaging.walk import Walk
+from edgekit.packaging.stage_runner import StageRunner
 from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.fix_shapes import FixShapes, dynamic_dimensions
 from edgekit.stages.fix_values import FixValues, first_integers, first_values, sampled_values
@@ -31,14 +31,19 @@ class FixedShapes:
     """A model with its shapes fixed, as far as devices need it."""
 
     model: Model
-    device: Holds
+    device: AcceptedSizes
     """Which sizes the devices take in a dimension."""
     left_out: LeftOut
     """The samples of sizes that the model does not take."""
 
 
 def told_by_samples(
-    loaded: Model, shapes: ShapeRequest, sampled: SampledShapes, device: Holds, walk: Walk, *folders: Path | None
+    loaded: Model,
+    shapes: ShapeRequest,
+    sampled: SampledShapes,
+    device: AcceptedSizes,
+    stages: StageRunner,
+    *folders: Path | None,
 ) -> Model:
     """The model with dimension names corrected by the samples, and with sizes and values of a sample for trial runs.
 
@@ -47,14 +52,14 @@ def told_by_samples(
         shapes: The sizes that were asked for.
         sampled: The shapes of the samples.
         device: Which sizes the devices take in a dimension.
-        walk: Runs the stages.
+        stages: Runs the stages.
         folders: The samples.
     """
-    in_ranges = device is Holds.RANGE
+    in_ranges = device is AcceptedSizes.RANGE
     if in_ranges and (alike := alike_by_samples(loaded.inputs, sampled.each, shapes)):
-        loaded = walk.run_stage(JoinDimensions(alike, *folders), loaded).model
+        loaded = stages.run_stage(JoinDimensions(alike, *folders), loaded).model
     if names := names_by_samples(loaded.inputs, sampled.each, shapes, unnamed=in_ranges):
-        loaded = walk.run_stage(TellApart(names, *folders), loaded).model
+        loaded = stages.run_stage(TellApart(names, *folders), loaded).model
     return _to_try(loaded, sampled)
 
 
@@ -69,11 +74,11 @@ def _to_try(loaded: Model, sampled: SampledShapes) -> Model:
 
 
 def fix_shapes_at(
-    holds: Holds, loaded: Model, shapes: ShapeRequest, sampled: SampledShapes, *, defaults: bool = True
+    holds: AcceptedSizes, loaded: Model, shapes: ShapeRequest, sampled: SampledShapes, *, defaults: bool = True
 ) -> tuple[FixShapes, LeftOut]:
     """The stage that fixes a model's shapes for a device that takes the sizes ``holds``, and samples of other sizes."""
     left_out = of_other_sizes(
-        loaded.inputs, shapes, sampled, one_size=holds is Holds.ONE, may_be_empty=holds is Holds.ANY
+        loaded.inputs, shapes, sampled, one_size=holds is AcceptedSizes.ONE, may_be_empty=holds is AcceptedSizes.ANY
     )
     kept = sampled.without(left_out.files)
     sizes = SampledSizes(kept.ranges, sampled.count, holds, sampled.picture)
@@ -85,7 +90,7 @@ def fixed_for(
     loaded: Model,
     shapes: ShapeRequest,
     sampled: SampledShapes,
-    walk: Walk,
+    stages: StageRunner,
     simplify: Simplify,
     adapter: Adapter,
 ) -> FixedShapes:
@@ -101,7 +106,7 @@ def fixed_for(
         loaded: The model as it was loaded.
         shapes: The sizes that were asked for.
         sampled: The shapes of the samples.
-        walk: Runs the stages.
+        stages: Runs the stages.
         simplify: Simplifies the model before devices are asked about its operators; may cache its results.
         adapter: Rewrites for each device the operators that it refuses; may cache its results.
 
@@ -109,8 +114,12 @@ def fixed_for(
         InputError: Shapes that were asked for do not fit, or the model runs at none of these sizes.
     """
     device = held_sizes(profiles)
-    narrower = {Holds.ANY: (Holds.RANGE, Holds.ONE), Holds.RANGE: (Holds.ONE,), Holds.ONE: ()}[device]
-    values = {} if device is Holds.ANY else sampled_values(loaded, sampled)
+    narrower = {
+        AcceptedSizes.ANY: (AcceptedSizes.RANGE, AcceptedSizes.ONE),
+        AcceptedSizes.RANGE: (AcceptedSizes.ONE,),
+        AcceptedSizes.ONE: (),
+    }[device]
+    values = {} if device is AcceptedSizes.ANY else sampled_values(loaded, sampled)
     others = [(holds, False) for holds in narrower if sampled.count]
     others += [(holds, True) for holds in (device, *narrower) if values]
     fix_values = FixValues(values, sampled.count)
@@ -126,7 +135,7 @@ def fixed_for(
     to_try = _to_try(loaded, sampled.without(left_out.files))
     fixed = None
     try:
-        fixed = walk.run_stage(first, to_try).model
+        fixed = stages.run_stage(first, to_try).model
         may_lack = bool(others) and (bool(values) or _is_open(fixed))
         why = _lacking(fixed, profiles, simplify, adapter) if may_lack else None
         if why is None:
@@ -138,14 +147,14 @@ def fixed_for(
     for holds, with_values in others:
         fix, without = fix_shapes_at(holds, loaded, shapes, sampled)
         if suits(fix, with_values):
-            walk.records.pop()
+            stages.records.pop()
             kept = _to_try(loaded, sampled.without(without.files))
-            model = walk.run_stage(fix_values, kept).model if with_values else kept
-            fixed = walk.run_stage(fix, model).model
+            model = stages.run_stage(fix_values, kept).model if with_values else kept
+            fixed = stages.run_stage(fix, model).model
             if holds is not device:
-                walk.warn(f"the bundle takes only the sizes that the samples have: {why}")
+                stages.warn(f"the bundle takes only the sizes that the samples have: {why}")
             return FixedShapes(fixed, device, without)
-    return FixedShapes(fixed or walk.run_stage(first, to_try).model, device, left_out)
+    return FixedShapes(fixed or stages.run_stage(first, to_try).model, device, left_out)
 
 
 def _is_open(model: Model) -> bool:
@@ -172,14 +181,18 @@ def _lacking(
     return None
 
 
-def held_sizes(profiles: Sequence[tuple[Target, Profile]]) -> Holds:
+def held_sizes(profiles: Sequence[tuple[Target, Profile]]) -> AcceptedSizes:
     """Which sizes all of the devices take in a dimension."""
     if all(target.takes_free_dimensions(profile) for target, profile in profiles):
-        return Holds.ANY
-    return Holds.RANGE if all(target.takes_open_dimensions(profile) for target, profile in profiles) else Holds.ONE
+        return AcceptedSizes.ANY
+    return (
+        AcceptedSizes.RANGE
+        if all(target.takes_open_dimensions(profile) for target, profile in profiles)
+        else AcceptedSizes.ONE
+    )
 
 
-def require_one_size(model: Model, sampled: SampledShapes, device: Holds) -> None:
+def require_one_size(model: Model, sampled: SampledShapes, device: AcceptedSizes) -> None:
     """Checks that samples have one size in each dimension that the model leaves free and the device has to know.
 
     Raises:
@@ -192,10 +205,14 @@ def require_one_size(model: Model, sampled: SampledShapes, device: Holds) -> Non
             least, greatest = found[axis].least, found[axis].greatest
             raise InputError(
                 "the samples have several sizes in a dimension that the model leaves open, and the device "
-                + ("has to know which" if device is Holds.RANGE else "holds fixed shapes"),
+                + ("has to know which" if device is AcceptedSizes.RANGE else "holds fixed shapes"),
                 subject=f"dimension {axis}{called} of input {spec.name!r}",
                 expected="one size",
                 found=f"{least} to {greatest} in {sampled.count} samples",
                 hint=f"fix it with {flag}, and give samples of that size"
-                + (", or export it with a name for the dimension: then it stays open" if device is Holds.RANGE else ""),
+                + (
+                    ", or export it with a name for the dimension: then it stays open"
+                    if device is AcceptedSizes.RANGE
+                    else ""
+                ),
             )

@@ -18,9 +18,9 @@ from edgekit.errors import UnsupportedOpsError
 from edgekit.execution.known_answers import KnownAnswers
 from edgekit.files.room import shortage
 from edgekit.model import Model
-from edgekit.packaging.candidates import Candidate, Fates, candidates, first_that_holds, require_size
+from edgekit.packaging.candidates import Candidate, CandidateOutcomes, candidates, first_accepted, require_size
 from edgekit.packaging.float_form import AUTO, FLOAT16, FLOAT32, FloatForm, NotWorthItError
-from edgekit.packaging.walk import Walk
+from edgekit.packaging.stage_runner import StageRunner
 from edgekit.registry import installed_rewrites
 from edgekit.rewrites.adaptation import Adapter
 from edgekit.stages.build import Build, Built
@@ -37,7 +37,7 @@ MORE_EXAMPLES = 2
 
 
 @dataclass(frozen=True)
-class HeldTo:
+class Requirements:
     """The requirements for every form of the model, the same for every device."""
 
     original: Model
@@ -61,42 +61,42 @@ class Forms:
     """The forms of one model for one device.
 
     Args:
-        walk: Runs the stages.
+        stages: Runs the stages.
         target: The target that builds.
         profile: The device.
         folder: Where to build; exists and is empty.
         options: How to build; precision and compression are replaced.
-        held_to: The requirements.
+        requirements: The requirements.
         scheme: The quantization scheme that was asked for.
         others: Whether the model was checked and rewritten for another device, so that this one needs its own check.
     """
 
     def __init__(
         self,
-        walk: Walk,
+        stages: StageRunner,
         target: Target,
         profile: Profile,
         folder: Path,
         options: BuildOptions,
-        held_to: HeldTo,
+        requirements: Requirements,
         scheme: str,
         *,
         others: bool = False,
     ) -> None:
-        self._walk = walk
+        self._stages = stages
         self._target = target
         self._profile = profile
         self._folder = folder
         self._options = options
-        self._held_to = held_to
+        self._requirements = requirements
         self._scheme = scheme
         self._others = others
         self._conditioning = KnownConditioning()
         self._answers = KnownAnswers()
         self._tried: list[Quantized] = []
         self._model: Model | None = None
-        quantized_here = bool(walk.records) and walk.records[-1]["name"] == Quantize.name
-        self._first_of_form = len(walk.records) - quantized_here
+        quantized_here = bool(stages.records) and stages.records[-1]["name"] == Quantize.name
+        self._first_of_form = len(stages.records) - quantized_here
         """Index of the first record of the quantized form that is tried, that of its quantization included."""
         self._first_build = self._first_of_form
         """Index of the first record of what is built of that form in one precision."""
@@ -106,23 +106,23 @@ class Forms:
         """The form that was tried last, which is the one that meets the requirements."""
         return self._tried[-1]
 
-    def first_that_holds(
-        self, quantized: Quantized, precisions: tuple[Sequence[str], Sequence[str]], fates: Fates
+    def first_accepted(
+        self, quantized: Quantized, precisions: tuple[Sequence[str], Sequence[str]], outcomes: CandidateOutcomes
     ) -> Verified:
         """The first form that meets the requirements, built in the folder and verified.
 
         Args:
             quantized: The form to begin with; it may know what to try next.
             precisions: The precisions in which a float model is tried, and those for the rest of a quantized model.
-            fates: Records what becomes of each form.
+            outcomes: Records what becomes of each form.
 
         Raises:
             edgekit.errors.EdgeKitError: The error of the last form that was tried.
         """
-        return first_that_holds(
+        return first_accepted(
             candidates(quantized, *precisions),
             self._attempt,
-            fates,
+            outcomes,
             self._fall_back,
             whatever_fails=self._scheme == "auto",
         )
@@ -145,21 +145,21 @@ class Forms:
 
     def _on_more_examples(self, candidate: Candidate) -> Verified:
         """Builds and verifies a candidate; if it is not accurate on some samples, again with these as examples."""
-        options, original = self._options, self._held_to.original
+        options, original = self._options, self._requirements.original
         model = self._checked(candidate.quantized)
-        self._first_build = len(self._walk.records)
+        self._first_build = len(self._stages.records)
         for _ in range(MORE_EXAMPLES):
-            attempt = len(self._walk.records)
+            attempt = len(self._stages.records)
             try:
                 return self._once(candidate, model, options)
             except InaccurateError as error:
-                failing = tuple(_feeds_at(self._held_to.samples, error.worst_samples))
+                failing = tuple(_feeds_at(self._requirements.samples, error.worst_samples))
                 in_half = candidate.precision == AUTO and error.precision != FLOAT32 and not original.states
                 if not (self._target.goes_by_examples and in_half and not candidate.quantized.quantized and failing):
                     raise
                 options = replace(options, examples=(*failing, *options.examples))
-                self._walk.set_aside(attempt)
-                self._walk.warn(
+                self._stages.set_aside(attempt)
+                self._stages.warn(
                     f"float16 is not accurate enough ({error.found}): what stays in float32 is decided anew, with "
                     f"{len(failing)} of these samples"
                 )
@@ -167,59 +167,61 @@ class Forms:
         return self._once(candidate, model, options)
 
     def _once(self, candidate: Candidate, model: Model, options: BuildOptions) -> Verified:
-        form, held_to = candidate.quantized, self._held_to
+        form, requirements = candidate.quantized, self._requirements
         own = self._target.weight_schemes(self._profile)
         asked = replace(
             options, precision=candidate.precision, compression=self._scheme if self._scheme in own else None
         )
         build = Build(self._target, self._profile, asked, self._folder, quantized=form.quantized)
-        built = self._walk.run_stage(build, model, Built)
+        built = self._stages.run_stage(build, model, Built)
         halved = options.precision == AUTO and candidate.precision == FLOAT16
         chosen_freely = self._scheme == "auto" and (halved or not form.stays_float)
         of_float = FloatForm(form.of_float, self._target, self._profile, options)
-        if held_to.max_bytes is not None:
-            require_size(built, held_to.max_bytes, searched=self._scheme == "auto" and held_to.calibration is not None)
+        if requirements.max_bytes is not None:
+            require_size(
+                built, requirements.max_bytes, searched=self._scheme == "auto" and requirements.calibration is not None
+            )
         if chosen_freely and not form.stays_float:
             of_float.require_smaller(built)
-        elif halved and chosen_freely and self._profile.runs_here and not held_to.any_speed:
+        elif halved and chosen_freely and self._profile.runs_here and not requirements.any_speed:
             of_float.require_smaller(built, in_half=True)  # elsewhere the device may compute in half precision
         verify = Verify(
-            held_to.original,
+            requirements.original,
             self._target,
             self._profile,
-            held_to.samples,
-            held_to.max_drop,
+            requirements.samples,
+            requirements.max_drop,
             options.progress,
-            calibrated_on_same=form.quantized and held_to.samples is held_to.calibration,
-            evaluation=held_to.evaluation,
-            floor_db=held_to.floor_db,
-            accept=held_to.accept,
-            sizes_of_samples=held_to.sizes_of_samples,
+            calibrated_on_same=form.quantized and requirements.samples is requirements.calibration,
+            evaluation=requirements.evaluation,
+            floor_db=requirements.floor_db,
+            accept=requirements.accept,
+            sizes_of_samples=requirements.sizes_of_samples,
             conditioning=self._conditioning,
             answers=self._answers,
         )
-        verified = self._walk.run_stage(verify, built, Verified)
+        verified = self._stages.run_stage(verify, built, Verified)
         sets = VerifyInstructionSets(
             verify,
             self._target,
             self._profile,
-            held_to.instruction_sets,
-            held_to.samples,
+            requirements.instruction_sets,
+            requirements.samples,
             self._folder,
             form.of_float,
             options,
             form.judged_with,
         )
         if sets.counts(verified):
-            verified = self._walk.run_stage(sets, verified, Verified)
+            verified = self._stages.run_stage(sets, verified, Verified)
         simulate = Simulate(
-            verify, self._target, self._profile, held_to.samples, self._folder, is_last=form.stays_float
+            verify, self._target, self._profile, requirements.samples, self._folder, is_last=form.stays_float
         )
         if simulate.counts:
-            verified = self._walk.run_stage(simulate, verified, Verified)
-        if chosen_freely and not held_to.any_speed:
+            verified = self._stages.run_stage(simulate, verified, Verified)
+        if chosen_freely and not requirements.any_speed:
             in_half = halved and form.stays_float
-            of_float.require_as_fast(verified.artifact, held_to.samples, in_half=in_half)
+            of_float.require_as_fast(verified.artifact, requirements.samples, in_half=in_half)
         return verified
 
     def _checked(self, form: Quantized) -> Model:
@@ -227,20 +229,20 @@ class Forms:
         if self._model is None or form is not self._tried[-1]:
             self._model = None
             if self._tried:
-                self._first_of_form = len(self._walk.records)
-                self._walk.keep(Quantize.name, form.record)
+                self._first_of_form = len(self._stages.records)
+                self._stages.keep(Quantize.name, form.record)
             self._first_build = self._first_of_form
             self._tried.append(form)
             device = self._target, self._profile
             ask = PreCheck(*device, Adapter(installed_rewrites())) if self._others else CheckOperators(*device)
-            self._model = self._walk.run_stage(ask, form.model).model
+            self._model = self._stages.run_stage(ask, form.model).model
         return self._model
 
     def _fall_back(self, before: Candidate, form: Candidate, why: str) -> Sequence[str]:
         """Discards what was built of a candidate, except what the next one starts from; returns its warnings."""
         shared = form.quantized is before.quantized
-        warnings = self._walk.set_aside(self._first_build if shared else self._first_of_form)
-        self._walk.warn(why)
+        warnings = self._stages.set_aside(self._first_build if shared else self._first_of_form)
+        self._stages.warn(why)
         _empty(self._folder)
         return warnings
 

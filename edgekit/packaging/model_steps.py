@@ -18,7 +18,7 @@ from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.graph.sizes.shapes import fold_shapes, infer_shapes
 from edgekit.model import Dim, ValueSpec, op_name
 from edgekit.operators.support import OperatorSupport, summarize
-from edgekit.packaging.walk import Walk
+from edgekit.packaging.stage_runner import StageRunner
 from edgekit.progress import Progress
 from edgekit.registry import find_profile, installed_rewrites
 from edgekit.rewrites.adaptation import adapted
@@ -192,10 +192,10 @@ def inspect_model(model: Path, shapes: ShapeRequest, progress: Progress) -> Insp
     Raises:
         InputError: The file is no usable ONNX model, or the shapes do not fit it.
     """
-    walk = Walk(progress)
-    loaded = walk.run_stage(Load(), model)
+    stages = StageRunner(progress)
+    loaded = stages.run_stage(Load(), model)
     shaped = (
-        walk.run_stage(FixShapes(shapes), loaded.model).model
+        stages.run_stage(FixShapes(shapes), loaded.model).model
         if shapes
         else fold_shapes(infer_shapes(loaded.model, strict=False))
     )
@@ -214,7 +214,7 @@ def inspect_model(model: Path, shapes: ShapeRequest, progress: Progress) -> Insp
         macs=None if spent.uncounted else spent.macs,
         uncounted_nodes=tuple(spent.uncounted),
         metadata=dict(loaded.model.metadata),
-        warnings=tuple(walk.warnings),
+        warnings=tuple(stages.warnings),
     )
 
 
@@ -230,8 +230,8 @@ def fix_model(model: Path, shapes: ShapeRequest, output: Path, progress: Progres
     Raises:
         InputError: Nothing is asked for, the shapes do not fit the model, or the output cannot be written.
     """
-    walk = Walk(progress)
-    loaded = walk.run_stage(Load(), model).model
+    stages = StageRunner(progress)
+    loaded = stages.run_stage(Load(), model).model
     if not shapes:
         flags = dict.fromkeys(flag for *_, flag in dynamic_dimensions(loaded))
         raise InputError(
@@ -240,9 +240,9 @@ def fix_model(model: Path, shapes: ShapeRequest, output: Path, progress: Progres
             found="; ".join(str(spec) for spec in loaded.inputs),
             hint=f"give {' '.join(flags)}" if flags else "every input has a fixed shape already",
         )
-    fixed = walk.run_stage(FixShapes(shapes), loaded)
+    fixed = stages.run_stage(FixShapes(shapes), loaded)
     write_model(fixed.model, output)
-    return FixedModel(output, fixed.model.inputs, fixed.model.outputs, fixed.record, tuple(walk.warnings))
+    return FixedModel(output, fixed.model.inputs, fixed.model.outputs, fixed.record, tuple(stages.warnings))
 
 
 def extract_model(
@@ -260,13 +260,13 @@ def extract_model(
     Raises:
         InputError: A name is unknown, the outputs do not follow from the inputs, or the output cannot be written.
     """
-    walk = Walk(progress)
-    loaded = walk.run_stage(Load(), model).model
+    stages = StageRunner(progress)
+    loaded = stages.run_stage(Load(), model).model
     require_another_file(output, model)
     part = extract_part(loaded, outputs=outputs, inputs=inputs)
     write_model(part, output)
     nodes, nodes_before = (sum(1 for _ in one.graph.all_nodes()) for one in (part, loaded))
-    return ExtractedModel(output, nodes, nodes_before, part.inputs, part.outputs, tuple(walk.warnings))
+    return ExtractedModel(output, nodes, nodes_before, part.inputs, part.outputs, tuple(stages.warnings))
 
 
 def check_model(model: Path, target: str, shapes: ShapeRequest, progress: Progress) -> OperatorCheck:
@@ -282,15 +282,15 @@ def check_model(model: Path, target: str, shapes: ShapeRequest, progress: Progre
         InputError: The model cannot be used, the target is unknown, or the shapes do not fit.
     """
     plugin, profile = find_profile(target)
-    walk = Walk(progress)
-    fixed = walk.run_stage(FixShapes(shapes, defaults=True), walk.run_stage(Load(), model).model).model
+    stages = StageRunner(progress)
+    fixed = stages.run_stage(FixShapes(shapes, defaults=True), stages.run_stage(Load(), model).model).model
     if draws_numbers(fixed):
-        fixed = walk.run_stage(RandomInputs(), fixed).model
+        fixed = stages.run_stage(RandomInputs(), fixed).model
     if needs_numbers(fixed, [(plugin, profile)]):
-        fixed = walk.run_stage(WordsAsNumbers(), fixed).model
+        fixed = stages.run_stage(WordsAsNumbers(), fixed).model
     if needs_branch(fixed, [(plugin, profile)]):
-        fixed = walk.run_stage(TakeBranch(), fixed).model
-    simplified = walk.run_stage(Simplify(), fixed).model
+        fixed = stages.run_stage(TakeBranch(), fixed).model
+    simplified = stages.run_stage(Simplify(), fixed).model
     with progress.stage("check operators"):
         adaptation = adapted(simplified, plugin, profile, installed_rewrites())
         support = summarize(adaptation.rewritten.model, adaptation.verdicts, profile)
@@ -300,7 +300,7 @@ def check_model(model: Path, target: str, shapes: ShapeRequest, progress: Progre
         tuple(adaptation.verdicts),
         support,
         adaptation.rewritten.as_record()["rewrites"],
-        (*walk.warnings, *adaptation.rewritten.warnings),
+        (*stages.warnings, *adaptation.rewritten.warnings),
     )
 
 

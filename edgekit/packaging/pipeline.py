@@ -20,20 +20,20 @@ from edgekit.files.atomic import atomic_directory
 from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.files.regular_file import read_json
 from edgekit.model import Model
-from edgekit.packaging.candidates import Fates
+from edgekit.packaging.candidates import CandidateOutcomes
 from edgekit.packaging.float_form import name_of_given
-from edgekit.packaging.forms import Forms, HeldTo
+from edgekit.packaging.forms import Forms, Requirements
 from edgekit.packaging.preparation import Prepared, prepared
 from edgekit.packaging.request import PackageRequest, require_possible
+from edgekit.packaging.stage_runner import StageRunner
 from edgekit.packaging.tables import sample_folders
-from edgekit.packaging.walk import Walk
 from edgekit.progress import Progress
 from edgekit.registry import find_witness
 from edgekit.stages.bench import Bench, Measured
 from edgekit.stages.bundle import Facts, FurtherBuild, WriteBundle
 from edgekit.stages.layers import MeasureLayers
 from edgekit.stages.quantize import Quantize, Quantized
-from edgekit.stages.testify import Testify
+from edgekit.stages.run_witness import RunWitness
 from edgekit.stages.verify import Verified
 from edgekit.target import BuildOptions, Profile, Target
 from edgekit.timing.latency import enough_seconds
@@ -61,34 +61,34 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
     if witness is not None:
         require_executed(witness, {profile.name: target.name for target, profile in profiles})
     require_replaceable(request.output, request.output_chosen_with)
-    walk, fates = Walk(progress), Fates()
+    stages, outcomes = StageRunner(progress), CandidateOutcomes()
     if request.like is not None:
         request.like.require_target(target.name)
         if (warning := request.like.of_another_model(request.model)) is not None:
-            walk.warn(warning)
+            stages.warn(warning)
     given, chosen_with = (request.data, request.verify_data), request.output_chosen_with
     with (
         atomic_directory(request.output, what="bundle", may_replace=is_bundle, chosen_with=chosen_with) as folder,
-        sample_folders(request.model, given, request.tables, request.label, request.labels, walk.warn) as folders,
+        sample_folders(request.model, given, request.tables, request.label, request.labels, stages.warn) as folders,
     ):
-        model = prepared(replace(request, data=folders[0], verify_data=folders[1]), profiles, walk, progress)
-        quantized = _quantized(request, target, profile, model, walk, progress, executor)
-        fates.given = name_of_given(quantized.of_float)
-        fates.measured(quantized.record)
-        held_to = _held_to(request, model)
-        forms = Forms(walk, target, profile, folder, model.options, held_to, request.scheme)
+        model = prepared(replace(request, data=folders[0], verify_data=folders[1]), profiles, stages, progress)
+        quantized = _quantized(request, target, profile, model, stages, progress, executor)
+        outcomes.given = name_of_given(quantized.of_float)
+        outcomes.measured(quantized.record)
+        requirements = _requirements(request, model)
+        forms = Forms(stages, target, profile, folder, model.options, requirements, request.scheme)
         floats, others_of_quantized = request.precisions(target, profile)
         if request.like is not None:
             floats = request.like.first(floats)
-        verified = forms.first_that_holds(quantized, (floats, others_of_quantized), fates)
-        _testified(walk, target, verified, witness, model.verification)
+        verified = forms.first_accepted(quantized, (floats, others_of_quantized), outcomes)
+        _witnessed(stages, target, verified, witness, model.verification)
         further = [
-            _built_further(*other, forms.shipped, request, folder, model.options, held_to, witness, progress)
+            _built_further(*other, forms.shipped, request, folder, model.options, requirements, witness, progress)
             for other in others
         ]
         bench = Bench(model.original, profile, model.verification, progress.step)
-        measured = walk.run_stage(bench, verified, Measured)
-        measured = walk.run_stage(MeasureLayers(model.fixed, model.verification, progress.step), measured, Measured)
+        measured = stages.run_stage(bench, verified, Measured)
+        measured = stages.run_stage(MeasureLayers(model.fixed, model.verification, progress.step), measured, Measured)
         facts = Facts(
             request.name or model.name,
             request.model,
@@ -97,11 +97,11 @@ def package(request: PackageRequest, progress: Progress, executor: Executor | No
             model.options.preprocessing,
             model.options.labels,
             request.samples(),
-            fates.as_record(),
+            outcomes.as_record(),
             _classes(model.original, verified, model.verification),
         )
-        write = WriteBundle(folder, target, profile, facts, model.verification, walk.records, further, progress.step)
-        walk.run_stage(write, measured)
+        write = WriteBundle(folder, target, profile, facts, model.verification, stages.records, further, progress.step)
+        stages.run_stage(write, measured)
     return read_bundle(request.output)
 
 
@@ -110,7 +110,7 @@ def _quantized(
     target: Target,
     profile: Profile,
     model: Prepared,
-    walk: Walk,
+    stages: StageRunner,
     progress: Progress,
     executor: Executor | None,
 ) -> Quantized:
@@ -136,13 +136,13 @@ def _quantized(
         choice=None if request.like is None else request.like.candidate,
         explain=True,
     )
-    quantized = walk.run_stage(quantize, model.ready, Quantized)
+    quantized = stages.run_stage(quantize, model.ready, Quantized)
     return quantized.in_float() if request.like is not None and request.like.in_float else quantized
 
 
-def _held_to(request: PackageRequest, model: Prepared) -> HeldTo:
+def _requirements(request: PackageRequest, model: Prepared) -> Requirements:
     """The requirements for each form that is built."""
-    return HeldTo(
+    return Requirements(
         model.original,
         model.verification,
         model.calibration,
@@ -215,7 +215,7 @@ def _built_further(
     request: PackageRequest,
     folder: Path,
     options: BuildOptions,
-    held_to: HeldTo,
+    requirements: Requirements,
     witness: Witness | None,
     progress: Progress,
 ) -> FurtherBuild:
@@ -226,17 +226,21 @@ def _built_further(
     """
     place = folder / profile.name
     place.mkdir()
-    walk, fates = Walk(progress), Fates()
+    stages, outcomes = StageRunner(progress), CandidateOutcomes()
     own = request.own_options(target)
-    forms = Forms(walk, target, profile, place, replace(options, options=own), held_to, request.scheme, others=True)
-    verified = forms.first_that_holds(form, request.precisions(target, profile), fates)
-    testified = _testified(walk, target, verified, witness, held_to.samples)
-    return FurtherBuild(target, profile, verified, fates.as_record(), walk.records, testified)
+    forms = Forms(
+        stages, target, profile, place, replace(options, options=own), requirements, request.scheme, others=True
+    )
+    verified = forms.first_accepted(form, request.precisions(target, profile), outcomes)
+    witnessed = _witnessed(stages, target, verified, witness, requirements.samples)
+    return FurtherBuild(target, profile, verified, outcomes.as_record(), stages.records, witnessed)
 
 
-def _testified(walk: Walk, target: Target, verified: Verified, witness: Witness | None, samples: Samples) -> bool:
+def _witnessed(
+    stages: StageRunner, target: Target, verified: Verified, witness: Witness | None, samples: Samples
+) -> bool:
     """Whether there is a witness that executes what was built; if so, it agreed."""
     if witness is None or target.name not in witness.targets:
         return False
-    walk.run_stage(Testify(witness, samples), verified)
+    stages.run_stage(RunWitness(witness, samples), verified)
     return True

@@ -17,17 +17,17 @@ from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import Samples, SeededSamples, open_samples, pixels_as_they_are, require_sample_files
 from edgekit.diagnosis.scattered_twice import scattered_twice
 from edgekit.errors import InputError
-from edgekit.execution.recurrence import SEEDED_STEPS, FedBack, with_states
+from edgekit.execution.recurrence import SEEDED_STEPS, FedBackOriginal, with_states
 from edgekit.execution.reference import Reference
 from edgekit.features.dimensions import defaults
 from edgekit.graph.random_inputs import draws_numbers
-from edgekit.graph.sizes.default_sizes import Holds
+from edgekit.graph.sizes.default_sizes import AcceptedSizes
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.graph.training_mode import require_inference
 from edgekit.model import Model, ValueSpec
 from edgekit.packaging.device_sizes import fixed_for, held_sizes, require_one_size, told_by_samples
 from edgekit.packaging.request import PackageRequest
-from edgekit.packaging.walk import Walk
+from edgekit.packaging.stage_runner import StageRunner
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.registry import installed_rewrites
@@ -80,13 +80,13 @@ class _Fixed:
     """Files of samples with sizes that the model does not take."""
 
 
-def prepared(request: PackageRequest, profiles: Profiles, walk: Walk, progress: Progress) -> Prepared:
+def prepared(request: PackageRequest, profiles: Profiles, stages: StageRunner, progress: Progress) -> Prepared:
     """The model of a request, ready to be quantized and built.
 
     Args:
         request: What to package.
         profiles: The devices to build for.
-        walk: Runs the stages.
+        stages: Runs the stages.
         progress: Told of steps while the model is built.
 
     Raises:
@@ -95,8 +95,8 @@ def prepared(request: PackageRequest, profiles: Profiles, walk: Walk, progress: 
     """
     class_names = () if request.labels is None else read_class_names(request.labels)
     simplify, adapter = Simplify(), Adapter(installed_rewrites())
-    loaded, sampled = _loaded(request, profiles, class_names, walk)
-    found = _fixed(request, profiles, loaded, sampled, walk, simplify, adapter)
+    loaded, sampled = _loaded(request, profiles, class_names, stages)
+    found = _fixed(request, profiles, loaded, sampled, stages, simplify, adapter)
     fixed, folders = found.model, (request.data, request.verify_data)
     original = loaded if not fixed.states and _takes_the_same(loaded, fixed) else fixed
     if request.labels is not None:
@@ -104,7 +104,7 @@ def prepared(request: PackageRequest, profiles: Profiles, walk: Walk, progress: 
     class_names = class_names or fixed.class_names
     at_defaults = at_sizes(fixed.fed_inputs, defaults(fixed.open_dims))
     media = not sampled.count and folders != (None, None)
-    preprocessing = _fitting_preprocessing(request, at_defaults, walk, media=media)
+    preprocessing = _fitting_preprocessing(request, at_defaults, stages, media=media)
     preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
     if preprocessing is None and media:
         preprocessing = pixels_as_they_are(at_defaults, *(folder for folder in folders if folder is not None))
@@ -116,23 +116,23 @@ def prepared(request: PackageRequest, profiles: Profiles, walk: Walk, progress: 
         known.require_options(replace(options, options=request.own_options(known)), fixed)
     calibration, verification = _samples(request, fixed, options, found.left_out, found.other_sizes)
     if request.postprocess is not None:
-        suppressed = walk.run_stage(SuppressBoxes(request.postprocess, verification), fixed)
+        suppressed = stages.run_stage(SuppressBoxes(request.postprocess, verification), fixed)
         original = suppressed.model if original is fixed else with_recorded(original, suppressed.record)
         fixed = suppressed.model
     options = replace(options, examples=tuple(_examples(original, verification)), progress=progress.step)
     for warning in scattered_twice(original, options.examples if folders != (None, None) else ()):
-        walk.warn(warning)
+        stages.warn(warning)
     require_class_output(fixed)
     ambiguous = ambiguity(fixed, labelled=verification.has_labels)
     if ambiguous is not None:
-        walk.warn(ambiguous)
-    ready = walk.run_stage(simplify, fixed).model
-    ready = walk.run_stage(PreCheck(target, profile, adapter), ready).model
+        stages.warn(ambiguous)
+    ready = stages.run_stage(simplify, fixed).model
+    ready = stages.run_stage(PreCheck(target, profile, adapter), ready).model
     return Prepared(loaded.name, original, fixed, ready, options, calibration, verification)
 
 
 def _loaded(
-    request: PackageRequest, profiles: Profiles, class_names: Sequence[str], walk: Walk
+    request: PackageRequest, profiles: Profiles, class_names: Sequence[str], stages: StageRunner
 ) -> tuple[Model, SampledShapes]:
     """The loaded model, with class names and outputs as the request declares them, and the shapes of the samples.
 
@@ -145,17 +145,17 @@ def _loaded(
         if folder is not None:
             require_sample_files(folder)
     sampled = sampled_shapes(*folders)
-    loaded = walk.run_stage(Load(sampled.names), request.model).model
+    loaded = stages.run_stage(Load(sampled.names), request.model).model
     require_inference(loaded)
     require_locales(loaded)
     if request.labels is not None:
-        walk.hold_class_names(class_names, request.labels, loaded)
+        stages.hold_class_names(class_names, request.labels, loaded)
     loaded = replace(loaded, class_names=tuple(class_names) or loaded.class_names).with_outputs(request.outputs)
     sampled = sampled.for_inputs(loaded.inputs)
     if not sampled.count:
         sampled = replace(sampled, picture=picture_size(loaded.inputs, request.preprocessing, *folders))
-    require_runs(loaded, folders, request.shapes, every=held_sizes(profiles) is Holds.ANY)
-    return told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), walk, *folders), sampled
+    require_runs(loaded, folders, request.shapes, every=held_sizes(profiles) is AcceptedSizes.ANY)
+    return told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), stages, *folders), sampled
 
 
 def _fixed(
@@ -163,7 +163,7 @@ def _fixed(
     profiles: Profiles,
     loaded: Model,
     sampled: SampledShapes,
-    walk: Walk,
+    stages: StageRunner,
     simplify: Simplify,
     adapter: Adapter,
 ) -> _Fixed:
@@ -172,21 +172,21 @@ def _fixed(
     Raises:
         InputError: Shapes that were asked for do not fit, or the samples have several sizes and the device holds one.
     """
-    with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, walk, simplify, adapter)
+    with_sizes = fixed_for(profiles, loaded, request.shapes, sampled, stages, simplify, adapter)
     fixed, other_sizes = with_sizes.model, with_sizes.left_out.files
     if draws_numbers(fixed):
-        fixed = walk.run_stage(RandomInputs(), fixed).model
+        fixed = stages.run_stage(RandomInputs(), fixed).model
     if needs_numbers(fixed, profiles):
-        fixed = walk.run_stage(WordsAsNumbers(sampled.without(other_sizes)), fixed).model
+        fixed = stages.run_stage(WordsAsNumbers(sampled.without(other_sizes)), fixed).model
     if needs_branch(fixed, profiles):
         choices = sampled_choices(fixed, request.data, request.verify_data)
-        fixed = walk.run_stage(TakeBranch(choices), fixed).model
-    if with_sizes.device is not Holds.ANY:
+        fixed = stages.run_stage(TakeBranch(choices), fixed).model
+    if with_sizes.device is not AcceptedSizes.ANY:
         require_one_size(fixed, sampled.without(other_sizes), with_sizes.device)
     left_out = {spec.name for spec in loaded.inputs} - {spec.name for spec in fixed.inputs}
     fixed = with_states(fixed, request.states)
     if fed := sorted(request.states.keys() & {name for shapes in sampled.each for name in shapes}):
-        walk.warn(
+        stages.warn(
             f"{', '.join(map(repr, fed))} in the samples {'is' if len(fed) == 1 else 'are'} not used: the built "
             "model keeps its states itself, starting from zero"
         )
@@ -195,7 +195,7 @@ def _fixed(
 
 
 def _fitting_preprocessing(
-    request: PackageRequest, inputs: tuple[ValueSpec, ...], walk: Walk, *, media: bool
+    request: PackageRequest, inputs: tuple[ValueSpec, ...], stages: StageRunner, *, media: bool
 ) -> Preprocessing | None:
     """The declared preprocessing with the settings that it omits filled in.
 
@@ -204,7 +204,7 @@ def _fitting_preprocessing(
     Args:
         request: The request with the declaration.
         inputs: The model's inputs, shapes fixed.
-        walk: Gets a warning if a declaration for several models does not fit this one.
+        stages: Gets a warning if a declaration for several models does not fit this one.
         media: Whether samples are pictures or sounds, which need preprocessing.
 
     Raises:
@@ -217,7 +217,7 @@ def _fitting_preprocessing(
         if media or not request.shares_preprocessing:
             raise
         text = error.message if error.expected is None else f"{error.message} (expected: {error.expected})"
-        walk.warn(
+        stages.warn(
             f"[preprocessing] is not used, because no sample is a picture or a sound: {text}; preprocessing = false "
             "in the bundle's table declares that it has none"
         )
@@ -270,7 +270,7 @@ def _examples(original: Model, samples: Samples) -> Iterator[Mapping[str, np.nda
     if not original.states:
         yield from first
         return
-    reference = FedBack(Reference(original), original)
+    reference = FedBackOriginal(Reference(original), original)
     for feeds in first:
         yield reference.completed(feeds)
         reference.run(feeds)

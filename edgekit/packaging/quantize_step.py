@@ -26,14 +26,14 @@ from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.fingerprint import model_files
 from edgekit.graph.random_inputs import draws_numbers
 from edgekit.graph.reading.onnx_file import write_model
-from edgekit.graph.sizes.default_sizes import Holds
+from edgekit.graph.sizes.default_sizes import AcceptedSizes
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.graph.training_mode import require_inference
 from edgekit.model import Model
 from edgekit.packaging.candidates import Choice
 from edgekit.packaging.device_sizes import fix_shapes_at, held_sizes, require_one_size, told_by_samples
+from edgekit.packaging.stage_runner import StageRunner
 from edgekit.packaging.tables import sample_folders
-from edgekit.packaging.walk import Walk
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
 from edgekit.progress import Progress
 from edgekit.quantizer import BudgetError, QuantizationRequest, require_search_of_sizes
@@ -160,14 +160,14 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
     if order.smallest or order.max_bytes is not None:
         sampled = order.data is not None
         require_search_of_sizes(order.scheme, sampled=sampled, smallest=order.smallest, max_bytes=order.max_bytes)
-    walk = Walk(progress)
+    stages = StageRunner(progress)
     if order.like is not None:
-        _hold_choice(order.like, order, walk)
-    with sample_folders(order.model, (order.data,), order.tables, order.label, order.labels, walk.warn) as (data,):
-        return _quantized_on(replace(order, data=data), walk, progress, executor)
+        _hold_choice(order.like, order, stages)
+    with sample_folders(order.model, (order.data,), order.tables, order.label, order.labels, stages.warn) as (data,):
+        return _quantized_on(replace(order, data=data), stages, progress, executor)
 
 
-def _hold_choice(like: Choice, order: QuantizeOrder, walk: Walk) -> None:
+def _hold_choice(like: Choice, order: QuantizeOrder, stages: StageRunner) -> None:
     """Checks that an earlier choice fits the order.
 
     Raises:
@@ -177,20 +177,22 @@ def _hold_choice(like: Choice, order: QuantizeOrder, walk: Walk) -> None:
         raise InputError("is a bundle for which no candidate was chosen", subject="--like", hint="leave --like out")
     like.require_target(None if order.target is None else find_profile(order.target)[0].name)
     if (warning := like.of_another_model(order.model)) is not None:
-        walk.warn(warning)
+        stages.warn(warning)
 
 
-def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor: Executor | None) -> QuantizedModel:
+def _quantized_on(
+    order: QuantizeOrder, stages: StageRunner, progress: Progress, executor: Executor | None
+) -> QuantizedModel:
     """The model, quantized on a folder of samples, and written."""
     if order.data is not None:
         require_sample_files(order.data)
     sampled = None if order.data is None else sampled_shapes(order.data)
-    fixed, other_sizes = _fixed_for_samples(walk, order, sampled)
+    fixed, other_sizes = _fixed_for_samples(stages, order, sampled)
     if draws_numbers(fixed):
-        fixed = walk.run_stage(RandomInputs(), fixed).model
+        fixed = stages.run_stage(RandomInputs(), fixed).model
     if order.target is not None and needs_numbers(fixed, [find_profile(order.target)]):
         words = WordsAsNumbers(None if sampled is None else sampled.without(other_sizes))
-        fixed = walk.run_stage(words, fixed).model
+        fixed = stages.run_stage(words, fixed).model
     fixed = fixed.with_outputs(order.outputs)
     samples = None
     if order.data is not None:
@@ -211,13 +213,13 @@ def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor
             nan_inputs=fixed.nan_inputs,
             without=other_sizes,
         )
-    simplified = walk.run_stage(Simplify(), fixed).model
+    simplified = stages.run_stage(Simplify(), fixed).model
     if order.target is not None:
         adapter = Adapter(installed_rewrites())
-        simplified = walk.run_stage(PreCheck(*find_profile(order.target), adapter), simplified).model
+        simplified = stages.run_stage(PreCheck(*find_profile(order.target), adapter), simplified).model
     before = simplified.weight_bytes
     model, record = _quantized(
-        walk,
+        stages,
         QuantizationRequest(
             model=simplified,
             scheme=order.scheme,
@@ -235,8 +237,8 @@ def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor
         progress,
     )
     for told in record.get("left_to_verify", ()):
-        walk.warn(told)
-    _warn_of_sets(walk, order, record)
+        stages.warn(told)
+    _warn_of_sets(stages, order, record)
     write_model(model, order.output)
     return QuantizedModel(
         order.output,
@@ -245,22 +247,22 @@ def _quantized_on(order: QuantizeOrder, walk: Walk, progress: Progress, executor
         bytes=_bytes(order.output),
         weight_bytes_before=before,
         weight_bytes=model.weight_bytes,
-        warnings=tuple(walk.warnings),
+        warnings=tuple(stages.warnings),
     )
 
 
-def _warn_of_sets(walk: Walk, order: QuantizeOrder, record: Mapping[str, Any]) -> None:
+def _warn_of_sets(stages: StageRunner, order: QuantizeOrder, record: Mapping[str, Any]) -> None:
     """Warns of instruction sets that were asked for and with which candidates were not judged."""
     if order.target is None or record["scheme"] == NONE:
         return
     plugin, profile = find_profile(order.target)
     for name in order.instruction_sets or ():
         if order.data is None:
-            walk.warn(f"not judged with {name}: there are no samples to execute it on; give some with --data")
+            stages.warn(f"not judged with {name}: there are no samples to execute it on; give some with --data")
         elif held_here(plugin, profile, name) is None:
             lacking = cannot_execute(plugin, profile, name)
             emulated = f"only an emulator executes it here: `edgekit package --isa {name}` verifies the bundle with it"
-            walk.warn(f"not judged with {name}: {emulated if lacking is None else lacking.message}")
+            stages.warn(f"not judged with {name}: {emulated if lacking is None else lacking.message}")
 
 
 def _holds_arrays(sampled: SampledShapes | None) -> bool:
@@ -269,32 +271,32 @@ def _holds_arrays(sampled: SampledShapes | None) -> bool:
 
 
 def _fixed_for_samples(
-    walk: Walk, order: QuantizeOrder, sampled: SampledShapes | None
+    stages: StageRunner, order: QuantizeOrder, sampled: SampledShapes | None
 ) -> tuple[Model, Collection[Path]]:
     """The model to quantize, and the files of samples that it does not take.
 
     Dimensions stay free if samples are arrays, and if the target, if any, takes any size. Otherwise they get sizes: a
     picture or a sound becomes an input of one shape, and a target that has to know sizes executes candidates.
     """
-    loaded = walk.run_stage(Load(() if sampled is None else sampled.names), order.model).model
+    loaded = stages.run_stage(Load(() if sampled is None else sampled.names), order.model).model
     require_inference(loaded)
     require_locales(loaded)
     if sampled is None:
-        return walk.run_stage(FixShapes(order.shapes), loaded).model, ()
+        return stages.run_stage(FixShapes(order.shapes), loaded).model, ()
     if order.labels is not None:
         class_names = read_class_names(order.labels)
-        walk.hold_class_names(class_names, order.labels, loaded)
+        stages.hold_class_names(class_names, order.labels, loaded)
         loaded = replace(loaded, class_names=class_names)
     sampled = sampled.for_inputs(loaded.inputs)
     if not _holds_arrays(sampled):
         sampled = replace(sampled, picture=picture_size(loaded.inputs, order.preprocessing, order.data))
-    held = Holds.ANY if order.target is None else held_sizes([find_profile(order.target)])
-    require_runs(loaded, [order.data], order.shapes, every=held is Holds.ANY)
-    loaded = told_by_samples(loaded, order.shapes, sampled, held, walk, order.data)
-    completed = held is not Holds.ANY or not _holds_arrays(sampled)
+    held = AcceptedSizes.ANY if order.target is None else held_sizes([find_profile(order.target)])
+    require_runs(loaded, [order.data], order.shapes, every=held is AcceptedSizes.ANY)
+    loaded = told_by_samples(loaded, order.shapes, sampled, held, stages, order.data)
+    completed = held is not AcceptedSizes.ANY or not _holds_arrays(sampled)
     stage, left_out = fix_shapes_at(held, loaded, order.shapes, sampled, defaults=completed)
-    fixed = walk.run_stage(stage, loaded).model
-    if held is not Holds.ANY:
+    fixed = stages.run_stage(stage, loaded).model
+    if held is not AcceptedSizes.ANY:
         require_one_size(fixed, sampled.without(left_out.files), held)
     return fixed, left_out.files
 
@@ -307,7 +309,7 @@ def _refused_schemes(target: str) -> Mapping[str, str]:
 
 
 def _quantized(
-    walk: Walk, request: QuantizationRequest, order: QuantizeOrder, progress: Progress
+    stages: StageRunner, request: QuantizationRequest, order: QuantizeOrder, progress: Progress
 ) -> tuple[Model, Mapping[str, Any]]:
     """The quantized model and the quantizer's record, for the target if one is named."""
     if order.target is not None:
@@ -327,7 +329,7 @@ def _quantized(
             choice=None if order.like is None else order.like.candidate,
             explain=order.explain,
         )
-        result = walk.run_stage(stage, request.model)
+        result = stages.run_stage(stage, request.model)
         return result.model, result.record
     try:
         with progress.stage(Quantize.name):
@@ -336,7 +338,7 @@ def _quantized(
         for warning in error.warnings:
             progress.warn(warning)
         raise
-    walk.keep(Quantize.name, found.record)
+    stages.keep(Quantize.name, found.record)
     for warning in found.record.get("warnings", ()):
         progress.warn(warning)
     return found.model, found.record

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgekit.data.labels import read_class_names
 from edgekit.data.sample_lists import SampleList, is_line_file, list_as_folder, read_lines
-from edgekit.data.table_samples import Takes, rows_as_folder
+from edgekit.data.table_samples import TableInputs, rows_as_folder
 from edgekit.data.tables import Table, is_table_file, read_table
 from edgekit.errors import InputError
 from edgekit.stages.load import Load
@@ -51,7 +51,7 @@ def sample_folders(
             return
         loaded = Load({name for one in in_rows for name in one.columns})(model).model
         classes = loaded.class_names if labels is None else read_class_names(labels)
-        takes = Takes(loaded.inputs, loaded.nan_inputs, classes, loaded.metadata)
+        takes = TableInputs(loaded.inputs, loaded.nan_inputs, classes, loaded.metadata)
         yield tuple(
             folders.enter_context(rows_as_folder(one, takes, label, warn))
             if isinstance(one, Table)

@@ -428,7 +428,7 @@ def _temporary_folder() -> Iterator[Path | None]:
         yield folder
 
 
-class ToldProgress(Progress):
+class SupervisedProgress(Progress):
     """Reports stages and steps to the supervising process, and passes them on to another progress as safe text."""
 
     def __init__(self, inner: Progress) -> None:

@@ -253,7 +253,7 @@ def _end_in_order(running: Sequence[_Running]) -> None:
         one.process.join(max(0.0, end - time.monotonic()))
 
 
-class _ToldProgress(Progress):
+class _ParentProgress(Progress):
     """Sends progress to the process that started this one."""
 
     def __init__(self, connection: Connection) -> None:
@@ -296,7 +296,7 @@ def _work(
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         failure = None
         try:
-            job(_ToldProgress(connection))
+            job(_ParentProgress(connection))
         except Exception as error:  # a job may run foreign code: whatever it raises is reported
             failure = Failure.of(explain(error), "".join(traceback.format_exception(error)))
         with suppress(BrokenPipeError):  # the other process is gone

@@ -21,7 +21,7 @@ from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.processes.workers import Explain, Failure, run_jobs
 from edgekit.progress import Progress
-from edgekit.project.keys import KeysTold, explained_with_keys
+from edgekit.project.keys import KeysInWarnings, explained_with_keys
 from edgekit.quality_gate.baseline import kept_bundle, read_baseline
 from edgekit.quantizer import ChoiceError
 from edgekit.registry import canonical_of, find_profile
@@ -184,7 +184,7 @@ def _unless_up_to_date(
 
 def _package(request: PackageRequest, progress: Progress) -> None:
     """Packages one bundle; the job of one process."""
-    progress = KeysTold(progress)
+    progress = KeysInWarnings(progress)
     with blamed_on_model(request.model):
         try:
             package(request, progress)

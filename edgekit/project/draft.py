@@ -23,7 +23,7 @@ from edgekit.errors import InputError
 from edgekit.files.atomic import atomic_file
 from edgekit.files.regular_file import real_path
 from edgekit.files.utf8_names import require_utf8_name
-from edgekit.graph.sizes.default_sizes import Holds, PictureSize, SampledSizes, with_default_sizes
+from edgekit.graph.sizes.default_sizes import AcceptedSizes, PictureSize, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.packaging.tables import sample_folders
@@ -192,7 +192,7 @@ def _sizes(model: Model, sampled: SampledShapes) -> tuple[dict[str, int], list[s
 
     A dimension for which samples have several sizes is in neither: packaging makes of them what the device takes.
     """
-    sizes = SampledSizes(sampled.ranges, sampled.count, Holds.RANGE, sampled.picture)
+    sizes = SampledSizes(sampled.ranges, sampled.count, AcceptedSizes.RANGE, sampled.picture)
     request, found = with_default_sizes(ShapeRequest(), model.inputs, model.metadata, sizes)
     bare, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
     told = {

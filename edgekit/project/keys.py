@@ -50,7 +50,7 @@ def keys_told(text: str) -> str:
     return "; ".join(parts)
 
 
-class KeysTold(Progress):
+class KeysInWarnings(Progress):
     """Passes everything on to another progress; adds to warnings the keys of the flags that they name."""
 
     def __init__(self, inner: Progress) -> None:

@@ -21,7 +21,7 @@ from edgekit.errors import EdgeKitError
 from edgekit.execution.recurrence import restart
 from edgekit.model import Arrays
 from edgekit.quality_gate.baseline import Figures
-from edgekit.quality_gate.latency import SAME_FILES, Earlier, same_model
+from edgekit.quality_gate.latency import SAME_FILES, EarlierBuild, same_model
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.units import decibel_text
 
@@ -35,7 +35,7 @@ _KEY = "agreement_db"
 _SETTING = f"`{_KEY}` in the budget says what is near enough"
 
 
-def judge_agreement(bundle: Bundle, asked: Budget, earlier: Earlier, figures: Figures) -> Iterator[Verdict]:
+def judge_agreement(bundle: Bundle, asked: Budget, earlier: EarlierBuild, figures: Figures) -> Iterator[Verdict]:
     """The verdict on how near the bundle is to an earlier build.
 
     There is none if the budget sets no agreement and labels give the accuracy of both builds.

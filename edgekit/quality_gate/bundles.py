@@ -27,7 +27,7 @@ from edgekit.quality_gate.instruction_sets import judge_instruction_sets
 from edgekit.quality_gate.interface import judge_interface
 from edgekit.quality_gate.judging import judge_growth, judge_manifest
 from edgekit.quality_gate.kept import Unusable, judge_kept, read_kept
-from edgekit.quality_gate.latency import Earlier, Rivals, Stopwatch, judge_latency
+from edgekit.quality_gate.latency import EarlierBuild, LatencyReferences, Stopwatch, judge_latency
 from edgekit.quality_gate.machine import Machine
 from edgekit.quality_gate.measuring import Ratio
 from edgekit.quality_gate.no_earlier import judge_without_earlier
@@ -189,12 +189,12 @@ class Gate:
             if rival is None:
                 folder = self.against
             else:
-                earlier, figures = Earlier(str(rival.path), rival, accepting=""), Figures.of(rival)
+                earlier, figures = EarlierBuild(str(rival.path), rival, accepting=""), Figures.of(rival)
         elif self.baseline is not None:
             figures = self._of_baseline(bundle, self.baseline)
             kept = read_kept(self.baseline, figures)
             verdicts += judge_kept(self.baseline, self.figures, figures, kept)
-            earlier = Earlier("the baseline's", kept.why if isinstance(kept, Unusable) else kept)
+            earlier = EarlierBuild("the baseline's", kept.why if isinstance(kept, Unusable) else kept)
         if figures is not None and earlier is not None:
             grown = judge_growth(Figures.of(bundle), asked, figures)
             verdicts += [on_the_same_samples(verdict, bundle, earlier) for verdict in grown]
@@ -202,7 +202,7 @@ class Gate:
             verdicts += judge_agreement(bundle, asked, earlier, figures)
         else:
             verdicts += judge_without_earlier(asked, updating=self.updating, folder=folder)
-        timed, measured = judge_latency(bundle, asked, Rivals(candidate.model, earlier), self._stopwatch())
+        timed, measured = judge_latency(bundle, asked, LatencyReferences(candidate.model, earlier), self._stopwatch())
         timed += judge_on_device(bundle, asked, clock)
         stale = [] if candidate.declared is None else list(judge_declaration(bundle, candidate.declared))
         return verdicts + timed + stale, measured

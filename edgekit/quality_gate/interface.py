@@ -13,7 +13,7 @@ from typing import Any
 
 from edgekit.bundle import Bundle
 from edgekit.features.dimensions import shape_text, written
-from edgekit.quality_gate.latency import Earlier
+from edgekit.quality_gate.latency import EarlierBuild
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.target import Feature
 
@@ -22,7 +22,7 @@ _SHOWN = 3
 """Most differences that are listed one by one."""
 
 
-def judge_interface(bundle: Bundle, earlier: Earlier) -> Iterator[Verdict]:
+def judge_interface(bundle: Bundle, earlier: EarlierBuild) -> Iterator[Verdict]:
     """A broken verdict if the interface for apps differs from that of the earlier build; none if it is the same.
 
     Args:

@@ -47,7 +47,7 @@ class Stopwatch:
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierBuild:
     """An earlier build."""
 
     called: str
@@ -64,12 +64,12 @@ class Earlier:
 
 
 @dataclass(frozen=True)
-class Rivals:
+class LatencyReferences:
     """The models that a bundle's latency is compared with; None for one that is not given."""
 
     original: Path | None = None
     """The float model, executed by ONNX Runtime."""
-    earlier: Earlier | None = None
+    earlier: EarlierBuild | None = None
 
 
 Way = Callable[[Clear], Ratio] | str
@@ -77,7 +77,7 @@ Way = Callable[[Clear], Ratio] | str
 
 
 def judge_latency(
-    bundle: Bundle, asked: Budget, rivals: Rivals, stopwatch: Stopwatch
+    bundle: Bundle, asked: Budget, rivals: LatencyReferences, stopwatch: Stopwatch
 ) -> tuple[list[Verdict], list[Ratio]]:
     """A verdict for each limit of latency, and the ratios that were measured for them.
 

@@ -14,7 +14,7 @@ from edgekit.device import Device
 from edgekit.errors import InputError, RequirementError
 from edgekit.progress import Step
 from edgekit.quality_gate.judging import ACCURACY_FALL
-from edgekit.quality_gate.latency import Earlier
+from edgekit.quality_gate.latency import EarlierBuild
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.reporting.accuracy_texts import worst_head_text, worst_output_text
 from edgekit.reporting.summary import fed_back_text
@@ -80,7 +80,7 @@ def _on_labels(labels: LabelsFound, data: Path, least: float | None, there: str)
     return verdict_on("accuracy on samples", f"at least {least:.2%}", found, labels.built >= least, figure)
 
 
-def on_the_same_samples(verdict: Verdict, bundle: Bundle, earlier: Earlier) -> Verdict:
+def on_the_same_samples(verdict: Verdict, bundle: Bundle, earlier: EarlierBuild) -> Verdict:
     """The verdict, made inconclusive if it passes on accuracy and the earlier build was measured on other samples."""
     if verdict.budget != ACCURACY_FALL or verdict.outcome is not Outcome.KEPT or isinstance(earlier.bundle, str):
         return verdict

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgekit.comparison.acceptance.trade_off import loss_text
-from edgekit.comparison.boxes.beside import BesideAccuracy
+from edgekit.comparison.boxes.attributes import AttributeAccuracy
 from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, FEWEST
 from edgekit.units import decibel_text
 
@@ -138,7 +138,7 @@ def _beside_text(meaning: Mapping[str, Any]) -> str:
     """How near key points, angles or masks are, for boxes that both models find; empty if there are none."""
     if meaning.get("beside") is None:
         return ""
-    return f", {BesideAccuracy(**meaning['beside'])}"
+    return f", {AttributeAccuracy(**meaning['beside'])}"
 
 
 def _angles_text(angles: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from edgekit.comparison.boxes.beside import BesideAccuracy
+from edgekit.comparison.boxes.attributes import AttributeAccuracy
 from edgekit.comparison.embeddings.angles import LEAST_EXPLAINED
 from edgekit.reporting.accuracy_texts import data_text, judging_meaning, worst_output_text
 from edgekit.reporting.summary import Manifest, stage_record, unsteady_ratio, warnings
@@ -92,7 +92,7 @@ def _floors(accuracy: Mapping[str, Any]) -> str:
         if angles is None:
             asked.append(f"and {floors['agreement']:.0%} equal {meaning['kind']}")
             if meaning.get("beside") is not None:
-                beside = BesideAccuracy(**meaning["beside"])
+                beside = AttributeAccuracy(**meaning["beside"])
                 asked.append(f"whose {beside.named} keep {beside.least}")
         else:
             rank = "" if angles["rank"] is None else f"a rank correlation of {floors['agreement']:.4g} and "

@@ -72,7 +72,7 @@ class FurtherBuild:
     verified: Verified
     candidates: Sequence[Mapping[str, Any]]
     stages: Sequence[Mapping[str, Any]]
-    testified: bool = False
+    witnessed: bool = False
     """Whether a witness executed the build as well."""
 
 

@@ -23,7 +23,7 @@ from edgekit.instruction_sets import NAMES, own_set
 from edgekit.model import Model
 from edgekit.stages import Stage
 from edgekit.stages.build import extend
-from edgekit.stages.held_sets import HeldSets
+from edgekit.stages.executable_sets import ExecutableSets
 from edgekit.stages.verify import Verified, Verify
 from edgekit.target import BuildOptions, Profile, Target
 
@@ -63,7 +63,7 @@ class VerifyInstructionSets(Stage[Verified]):
         folder: Path,
         of_float: Model,
         options: BuildOptions,
-        judged_with: HeldSets | None = None,
+        judged_with: ExecutableSets | None = None,
     ) -> None:
         self._judged_with = judged_with
         self._verify = verify
@@ -145,7 +145,7 @@ class VerifyInstructionSets(Stage[Verified]):
             known = self._judged_with.why_unusable(name, self._of_float, self._samples)
             if known is not None:
                 return known
-        sets = HeldSets([name], self._of_float, self._target, self._profile, self._options, self._samples)
+        sets = ExecutableSets([name], self._of_float, self._target, self._profile, self._options, self._samples)
         return sets.unusable.get(name)
 
     def _accuracy(self, given: Verified, name: str, session: Session) -> Accuracy:
@@ -185,7 +185,7 @@ def _entered(stack: ExitStack, opening: Callable[[str], AbstractContextManager[O
 
 
 @dataclass(frozen=True)
-class Parted:
+class SetDependentOutput:
     """An output that is lost with one instruction set, and near the original with another."""
 
     output: str
@@ -215,7 +215,7 @@ class Parted:
         )
 
 
-def parted_sets(by_set: Mapping[str, Accuracy], without: Collection[str]) -> list[Parted]:
+def parted_sets(by_set: Mapping[str, Accuracy], without: Collection[str]) -> list[SetDependentOutput]:
     """Outputs below 3 dB with one set that have 20 dB with another: the kernels of one set compute something else.
 
     Labels may all be right although scores are a fifth of the original's, so that no floor shows such a fault.
@@ -233,7 +233,7 @@ def parted_sets(by_set: Mapping[str, Accuracy], without: Collection[str]) -> lis
     for output_name, reached in found.items():
         wrong, right = min(reached, key=reached.__getitem__), max(reached, key=reached.__getitem__)
         if reached[wrong] < DECISION_DB and reached[right] >= NEAR_DB:
-            parted.append(Parted(output_name, wrong, reached[wrong], right, reached[right]))
+            parted.append(SetDependentOutput(output_name, wrong, reached[wrong], right, reached[right]))
     return parted
 
 

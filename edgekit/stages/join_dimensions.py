@@ -11,8 +11,8 @@ import numpy as np
 from edgekit.data.samples import open_samples, samples_at
 from edgekit.errors import InputError
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.graph.sizes.joined_names import Alike
-from edgekit.graph.sizes.shared_names import OwnName, with_own_names
+from edgekit.graph.sizes.joined_names import DependentDimension
+from edgekit.graph.sizes.shared_names import RenamedDimension, with_own_names
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.tell_apart import changed_input
@@ -32,7 +32,7 @@ class JoinDimensions(Stage[Model]):
 
     name = "join dimensions"
 
-    def __init__(self, alike: Sequence[Alike], *folders: Path | None) -> None:
+    def __init__(self, alike: Sequence[DependentDimension], *folders: Path | None) -> None:
         self._alike = alike
         self._folders = [folder for folder in folders if folder is not None]
 
@@ -51,14 +51,14 @@ class JoinDimensions(Stage[Model]):
         if (changed := changed_input(given, result)) is not None:
             raise self.broken(f"input {changed!r} is another")
 
-    def _joined(self, model: Model, alike: Alike) -> list[OwnName]:
+    def _joined(self, model: Model, alike: DependentDimension) -> list[RenamedDimension]:
         """The names that a dimension gets, for each of its places; empty if the model runs on different sizes.
 
         If the file states a sum that samples contradict, the sum that holds in samples always replaces it.
         """
         if alike.is_stated:
             why = f"in every sample it is {alike.size}, and in some samples this differs from what the file says"
-            return [OwnName(name, axis, alike.other, alike.size, why) for name, axis in alike.places]
+            return [RenamedDimension(name, axis, alike.other, alike.size, why) for name, axis in alike.places]
         if not self._runs_apart(model, alike):
             if alike.first_place is None:
                 has = "the sum of these sizes"
@@ -66,10 +66,10 @@ class JoinDimensions(Stage[Model]):
                 name, axis = alike.first_place
                 has = f"the size of dimension {axis} of input {name!r}"
             why = f"in every sample it has {has}, and the model does not always run where they differ"
-            return [OwnName(name, axis, alike.other, alike.size, why) for name, axis in alike.places]
+            return [RenamedDimension(name, axis, alike.other, alike.size, why) for name, axis in alike.places]
         return []
 
-    def _runs_apart(self, model: Model, alike: Alike) -> bool:
+    def _runs_apart(self, model: Model, alike: DependentDimension) -> bool:
         """Whether the model runs both if the dimension is smaller and if it is larger: it may cut a longer mask."""
         pair = [self._feeds(model, place) for place in alike.apart]
         reference = Reference(model)

@@ -33,7 +33,7 @@ from edgekit.quantizer import TURNED_DOWN, CandidateError, Opened, QuantizationR
 from edgekit.registry import installed_quantizer
 from edgekit.stages import Stage, StageResult
 from edgekit.stages.bundle import loaded_bytes
-from edgekit.stages.held_sets import HeldSets
+from edgekit.stages.executable_sets import ExecutableSets
 from edgekit.stages.sample_runs import require_runs_on_all
 from edgekit.suggestions import did_you_mean
 from edgekit.target import Artifact, BuildOptions, Profile, Runner, Target
@@ -55,7 +55,7 @@ class Quantized(StageResult):
     next_best: Callable[[], Quantized | None] | None = None
     """Returns what to ship if this form misses the requirements. If it is None or returns None, that is the float
     model."""
-    judged_with: HeldSets | None = None
+    judged_with: ExecutableSets | None = None
     """The instruction sets that candidates were judged with; None if nothing was quantized by a quantizer."""
 
     @property
@@ -86,7 +86,7 @@ class Execute:
     options: BuildOptions
     threads: int = 1
     """How many threads the runtime may use while candidates are timed; a bundle runs on one."""
-    instruction_sets: HeldSets | None = None
+    instruction_sets: ExecutableSets | None = None
     """The instruction sets that the runtime is restricted to as well, in a process for each, if they count for the
     candidate."""
     as_shipped: bool = False
@@ -135,7 +135,7 @@ class Execute:
         return _CandidateRunner(runner, tried, told)
 
     def _held(
-        self, artifact: Artifact, place: Path, sets: HeldSets, timed: Runner, closing: ExitStack
+        self, artifact: Artifact, place: Path, sets: ExecutableSets, timed: Runner, closing: ExitStack
     ) -> Sequence[Runner]:
         """Executes a build with each of the sets that count, in a process for each, which ``closing`` ends."""
         with _told_of_candidate("loaded"):
@@ -288,7 +288,7 @@ class Quantize(Stage[Model]):
             failed: dict[str, Any] = {"scheme": NONE, "reason": reason, "warnings": [reason]}
             return Quantized(given, failed, quantized=False, of_float=given)
 
-    def _result(self, given: Model, sets: HeldSets) -> QuantizationResult:
+    def _result(self, given: Model, sets: ExecutableSets) -> QuantizationResult:
         return installed_quantizer(self._quantizer).quantize(
             QuantizationRequest(
                 model=given,
@@ -316,7 +316,7 @@ class Quantize(Stage[Model]):
             )
         )
 
-    def _judged_with(self, given: Model) -> HeldSets:
+    def _judged_with(self, given: Model) -> ExecutableSets:
         """The instruction sets that candidates are judged with, in addition to this processor's own instructions.
 
         By default these are the sets without VNNI: sums saturate there, and each set has kernels of its own, one of
@@ -327,11 +327,11 @@ class Quantize(Stage[Model]):
         known = self._profile.instruction_sets if asked is None else asked
         held = tuple(name for name in known if held_here(self._target, self._profile, name))
         if asked is not None:
-            return HeldSets(held, given, self._target, self._profile, self._options, None, asked=True)
+            return ExecutableSets(held, given, self._target, self._profile, self._options, None, asked=True)
         strict = tuple(name for name in held if name in WITHOUT_VNNI) or held[:1]
-        return HeldSets(strict, given, self._target, self._profile, self._options, self._samples)
+        return ExecutableSets(strict, given, self._target, self._profile, self._options, self._samples)
 
-    def _handed_on(self, given: Model, result: QuantizationResult, sets: HeldSets) -> Quantized:
+    def _handed_on(self, given: Model, result: QuantizationResult, sets: ExecutableSets) -> Quantized:
         after = result.next_best
 
         def next_best() -> Quantized | None:

@@ -11,7 +11,7 @@ from edgekit.comparison.boxes import detectors
 from edgekit.comparison.boxes.near import nearly_recognised
 from edgekit.comparison.boxes.reading import Detector, Rows, detector_of, table_of
 from edgekit.comparison.boxes.suppression import (
-    Companion,
+    BoxAttributes,
     companions,
     output_name,
     suppressed_rows,
@@ -160,7 +160,7 @@ def with_recorded(model: Model, record: Mapping[str, Any]) -> Model:
     """
     detector, output = detector_of(record["detector"]), record["output"]
     numbers = {key: value for key, value in record["suppression"].items() if key != "kind"}
-    beside = [Companion(tuple(each["outputs"]), each["columns"]) for each in record["beside"]]
+    beside = [BoxAttributes(tuple(each["outputs"]), each["columns"]) for each in record["beside"]]
     suppressed = with_suppression(model, detector, record["rows"], Suppression(**numbers), output, beside)
     told = suppressed_rows(detector, output, beside)
     declared = DeclaredOutputs(

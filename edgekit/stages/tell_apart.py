@@ -10,7 +10,7 @@ from typing import Any
 from edgekit.data.samples import open_samples
 from edgekit.errors import InputError
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.graph.sizes.shared_names import OwnName, check_sizes, with_own_names
+from edgekit.graph.sizes.shared_names import RenamedDimension, check_sizes, with_own_names
 from edgekit.model import Model
 from edgekit.stages import Stage, StageResult
 
@@ -27,7 +27,7 @@ class TellApart(Stage[Model]):
 
     name = "tell dimensions apart"
 
-    def __init__(self, names: Sequence[OwnName], *folders: Path | None) -> None:
+    def __init__(self, names: Sequence[RenamedDimension], *folders: Path | None) -> None:
         self._names = names
         self._folders = [folder for folder in folders if folder is not None]
 
@@ -80,9 +80,9 @@ def changed_input(given: Model, result: StageResult) -> str | None:
     return None
 
 
-def recorded_names(records: Iterable[Mapping[str, Any]]) -> list[OwnName]:
+def recorded_names(records: Iterable[Mapping[str, Any]]) -> list[RenamedDimension]:
     """The names that a manifest's record of the stage holds."""
-    return [OwnName(**record) for record in records]
+    return [RenamedDimension(**record) for record in records]
 
 
 def _reason(error: InputError | NotRunnableError) -> str:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from edgekit.comparison.acceptance.accuracy import Accuracy, SizeAccuracy
 from edgekit.comparison.acceptance.conditioning import KnownConditioning
 from edgekit.comparison.acceptance.decided_alone import decided_alone
-from edgekit.comparison.acceptance.fed_back import Sequel, compare_fed_back
+from edgekit.comparison.acceptance.fed_back import FedBackAccuracy, compare_fed_back
 from edgekit.comparison.acceptance.recorded import ExportCheck, check_export
 from edgekit.comparison.acceptance.refusal import InaccurateError, blame_target, require_accuracy, require_sequel
 from edgekit.comparison.acceptance.remarks import lost_rows, remarks_on, told_nothing, unproven
@@ -29,7 +29,7 @@ from edgekit.data.lengths import Lengths
 from edgekit.data.samples import Samples, SeededSamples
 from edgekit.data.sized_samples import SizedSamples
 from edgekit.errors import RequestError
-from edgekit.execution.known_answers import KnownAnswers, Remembering
+from edgekit.execution.known_answers import CachingOriginal, KnownAnswers
 from edgekit.execution.recurrence import Original
 from edgekit.execution.reference import NotRunnableError
 from edgekit.features.dimensions import is_apart, trials
@@ -52,7 +52,7 @@ class Verified(Built):
     accuracy: Accuracy
     runner: Runner
     """What executed the build."""
-    reference: Original | Remembering
+    reference: Original | CachingOriginal
     """What executed the original."""
     lengths: Lengths
     """What lengths and places stay below at other sizes, as far as samples of these sizes needed it."""
@@ -284,7 +284,9 @@ class Verify(Stage[Built]):
             self._padding = (None if self._seeded else padding_on(self._samples, reference, self._original),)
         return self._padding[0]
 
-    def _fed_back(self, given: Built, accuracy: Accuracy, reference: Executor, runner: Runner) -> Sequel | None:
+    def _fed_back(
+        self, given: Built, accuracy: Accuracy, reference: Executor, runner: Runner
+    ) -> FedBackAccuracy | None:
         """How near the build stays to the original if its own states are fed back; None without a sequence.
 
         Raises:

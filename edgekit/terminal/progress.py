@@ -38,7 +38,7 @@ class WarningsAlone(Progress):
         print(f"warning: {text}", file=self._stream, flush=True)
 
 
-class Pace:
+class RemainingTime:
     """Describes how many steps are done and, once it can be estimated, the remaining time.
 
     The estimate uses the later half of the steps that are done: the first step often compiles or loads what the others
@@ -77,7 +77,7 @@ class PlainProgress(Progress):
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._last_line = 0.0
-        self._pace = Pace()
+        self._pace = RemainingTime()
         self._step = ""
         self._lock = threading.RLock()
 
@@ -132,7 +132,7 @@ class LiveProgress(Progress):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live: tuple[LiveDisplay, TaskID] | None = None
-        self._pace = Pace()
+        self._pace = RemainingTime()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

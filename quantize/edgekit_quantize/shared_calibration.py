@@ -18,7 +18,7 @@ from edgekit_quantize.calibration.answers import logits_of_answers
 from edgekit_quantize.calibration.data import ConstantInputs, checked_feeds, read_for_their_size
 from edgekit_quantize.calibration.inner_values import reachable
 from edgekit_quantize.calibration.limits import limits
-from edgekit_quantize.calibration.outliers import Peaks, Without, warning_of
+from edgekit_quantize.calibration.outliers import Peaks, RemainingSamples, warning_of
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import Calibration, Scale, calibrate, largest_inputs
 from edgekit_quantize.graph.layers import layers
@@ -66,7 +66,7 @@ def calibrated(
     outlying = peaks.outlying()
     if not outlying:
         return calibration, samples
-    typical = Without(samples, frozenset(outlying))
+    typical = RemainingSamples(samples, frozenset(outlying))
     calibration = _calibrated(model, placement, typical, source, progress, Peaks())
     calibration.warnings = [warning_of(outlying), *calibration.warnings]
     return calibration, typical

@@ -24,9 +24,9 @@ from edgekit.rewrites.given_model import given_model
 from edgekit.target import Feature
 from edgekit_mil.deployment import compression_schemes, deployment_target
 from edgekit_mil.program.interface import Interface
-from edgekit_mlprogram.before_choices import before_choices
-from edgekit_mlprogram.earlier_choices import EarlierChoices, example_digests, form_digest
+from edgekit_mlprogram.cached_choices import CachedChoices, example_digests, form_digest
 from edgekit_mlprogram.trial_inputs import TrialInputs, random_trials
+from edgekit_mlprogram.values_before_choices import before_choices
 
 PRECISIONS = ("auto", "float16", "float32")
 
@@ -257,7 +257,7 @@ def _stays(op: Any, kept_float32: frozenset[str]) -> bool:
     return False
 
 
-_earlier = EarlierChoices()
+_earlier = CachedChoices()
 
 
 def _write_mixed(

@@ -29,9 +29,9 @@ import numpy as np
 
 from edgekit.comparison.numbers.metrics import QUIET_SAMPLE, OutputComparison, decibels
 from edgekit.progress import Step as Progress
-from edgekit_mlprogram.before_choices import BeforeChoices
 from edgekit_mlprogram.operation_ranges import NOT_REPEATABLE, OperationRange, halved, study
 from edgekit_mlprogram.trial_inputs import Arrays, TrialInputs
+from edgekit_mlprogram.values_before_choices import ValuesBeforeChoices
 from edgekit_mlruntime.executor import Observer, Step
 from edgekit_mlruntime.runner import Runner, load
 
@@ -119,7 +119,7 @@ def with_readers(names: frozenset[str], ranges: Mapping[str, OperationRange], de
     return found
 
 
-class Yardstick:
+class Float32Reference:
     """Compares float16 programs with the float32 program, whose outputs it holds.
 
     Args:
@@ -246,7 +246,7 @@ def choose(
     floor_db: float = FLOOR_DB,
     progress: Progress | None = None,
     first: Choice | None = None,
-    compared: BeforeChoices | None = None,
+    compared: ValuesBeforeChoices | None = None,
     *,
     missed_decisions: bool = False,
 ) -> Choice:
@@ -292,7 +292,7 @@ def choose(
         studied = study(runner, examples)
     compares_others = any(trial.further for trial in trials)
     computed = None if studied is None or compares_others else studied.outputs
-    search = _Search(runner, lambda kept: opened(build(kept)), Yardstick(runner, trials, computed), floor_db)
+    search = _Search(runner, lambda kept: opened(build(kept)), Float32Reference(runner, trials, computed), floor_db)
     if first is not None and (choice := search.held(first.kept, first.total)) is not None:
         return choice
     ranges = (study(runner, examples) if studied is None else studied).ranges
@@ -313,7 +313,7 @@ class _Search:
     """Executes the float32 program."""
     built: Callable[[frozenset[str]], _Told]
     """Builds the program in float16 except for these operations."""
-    yardstick: Yardstick
+    yardstick: Float32Reference
     floor_db: float
     _missed: list[float] = field(default_factory=list)
 
@@ -383,7 +383,7 @@ class _Told:
     """
 
     def __init__(
-        self, runner: Runner, tell: Callable[[], Callable[[], None]], compared: BeforeChoices | None = None
+        self, runner: Runner, tell: Callable[[], Callable[[], None]], compared: ValuesBeforeChoices | None = None
     ) -> None:
         self._runner, self._tell, self._compared = runner, tell, compared
         self.inputs, self.outputs = runner.inputs, runner.outputs

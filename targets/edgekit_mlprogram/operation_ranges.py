@@ -25,7 +25,7 @@ NOT_REPEATABLE = ("list_", "make_list", "read_state", "write_state", "coreml_upd
 """Operations, by the beginning of their names, that must not be executed a second time."""
 
 
-class Executes(Protocol):
+class ObservableProgram(Protocol):
     """A program that calls an observer for every operation it executes."""
 
     def run(self, feeds: Mapping[str, np.ndarray], *, observer: Observer | None = None) -> dict[str, np.ndarray]:
@@ -79,7 +79,7 @@ class Studied:
     """The program's outputs on each example."""
 
 
-def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> Studied:
+def study(runner: ObservableProgram, examples: Sequence[Mapping[str, np.ndarray]]) -> Studied:
     """Execute a float32 program and note every operation's range and sensitivity."""
     known = _Known()
     masks = Masks(lambda array: known.of(array).largest, known.bound)
@@ -88,7 +88,7 @@ def study(runner: Executes, examples: Sequence[Mapping[str, np.ndarray]]) -> Stu
 
 
 def _studied(
-    runner: Executes, examples: Sequence[Mapping[str, np.ndarray]], known: _Known, masks: Masks | None
+    runner: ObservableProgram, examples: Sequence[Mapping[str, np.ndarray]], known: _Known, masks: Masks | None
 ) -> Studied:
     """Returns what :func:`study` does; if ``masks`` is None, large constants are ordinary numbers."""
     ranges: dict[str, OperationRange] = {}

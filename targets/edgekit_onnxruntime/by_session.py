@@ -15,7 +15,7 @@ from edgekit_onnxruntime.assignment import Assignment, CompilerError, SilentComp
 from edgekit_onnxruntime.by_parts import Parts, in_parts
 from edgekit_onnxruntime.conditions import has_open_shapes, shapes_hint
 from edgekit_onnxruntime.devices import Device
-from edgekit_onnxruntime.fates import CONSTANT, fallen_back, unknown
+from edgekit_onnxruntime.node_verdicts import CONSTANT, fallen_back, unknown
 
 
 def session_verdicts(

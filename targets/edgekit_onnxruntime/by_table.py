@@ -11,7 +11,7 @@ from edgekit.operators.measured import MeasuredTable
 from edgekit.target import Evidence, NodeVerdict, Support
 from edgekit_onnxruntime.conditions import unmet_conditions
 from edgekit_onnxruntime.devices import Device, Table
-from edgekit_onnxruntime.fates import CONSTANT, fallen_back, unknown
+from edgekit_onnxruntime.node_verdicts import CONSTANT, fallen_back, unknown
 
 
 def table_verdicts(model: Model, local: list[NodeVerdict], device: Device, table: Table) -> list[NodeVerdict]:

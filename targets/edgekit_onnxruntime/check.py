@@ -19,8 +19,8 @@ from edgekit_onnxruntime.by_session import session_verdicts
 from edgekit_onnxruntime.by_table import measured_verdicts, table_verdicts
 from edgekit_onnxruntime.departures import refused_when_optimized
 from edgekit_onnxruntime.devices import NOT_STARTED, devices
-from edgekit_onnxruntime.fates import CONSTANT, unknown
 from edgekit_onnxruntime.loading import open_session
+from edgekit_onnxruntime.node_verdicts import CONSTANT, unknown
 from edgekit_onnxruntime.session import CPU_PROVIDER, RECORD_ASSIGNMENT, session_options
 
 SHARES_CPU_KERNELS = (CPU_PROVIDER, "wasm")

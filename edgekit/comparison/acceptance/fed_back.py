@@ -46,7 +46,7 @@ _NO_SEQUENCE = (
 
 
 @dataclass(frozen=True)
-class Sequel:
+class FedBackAccuracy:
     """How near the built model is to the original after both went on with their own states."""
 
     states: Mapping[str, str]
@@ -131,7 +131,7 @@ def compare_fed_back(
     decisions: Mapping[str, Decision | None],
     floors: Floors,
     step: Step | None = None,
-) -> Sequel | None:
+) -> FedBackAccuracy | None:
     """Executes the samples as the steps of one sequence, by the original and by what was built.
 
     Both begin with the states of the first sample, and go on with their own; all other inputs are the samples'. Where a
@@ -233,7 +233,7 @@ class _Loop:
             if step is not None:
                 step("step with its own states", self._steps, self._length)
 
-    def result(self) -> Sequel | None:
+    def result(self) -> FedBackAccuracy | None:
         """Returns what was found, or None with fewer than two steps or without an SQNR."""
         figures = (
             {each.name: each.sqnr_db for each in self._whole.results() if each.sqnr_db is not None}
@@ -245,7 +245,7 @@ class _Loop:
         worst = min(figures, key=lambda name: figures[name])
         early, late = (_sqnr_of(worst, comparison) if steps else None for steps, comparison in self._quarters)
         recorded = self._signal > 0 and decibels(self._signal, self._noise) >= RECORDED_DB
-        return Sequel(self._states, self._steps, worst, figures[worst], recorded, early, late)
+        return FedBackAccuracy(self._states, self._steps, worst, figures[worst], recorded, early, late)
 
     def shortfalls(self, floors: Floors) -> tuple[str, ...]:
         """Returns the floors that the outputs miss over all steps."""

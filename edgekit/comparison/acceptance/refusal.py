@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from edgekit.comparison.acceptance.accuracy import Accuracy
-from edgekit.comparison.acceptance.fed_back import Sequel
+from edgekit.comparison.acceptance.fed_back import FedBackAccuracy
 from edgekit.comparison.acceptance.recorded import ExportCheck
 from edgekit.comparison.floors import Kind
 from edgekit.errors import RequirementError
@@ -73,7 +73,9 @@ def require_accuracy(accuracy: Accuracy, kind: Kind, precision: str, subject: ob
         )
 
 
-def require_sequel(sequel: Sequel | None, accuracy: Accuracy, kind: Kind, precision: str, subject: object) -> None:
+def require_sequel(
+    sequel: FedBackAccuracy | None, accuracy: Accuracy, kind: Kind, precision: str, subject: object
+) -> None:
     """Refuses a build that departs from the original where each is fed its own states.
 
     Args:

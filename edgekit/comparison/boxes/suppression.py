@@ -35,14 +35,14 @@ def output_name(model: Model) -> str:
 
 
 @dataclass(frozen=True)
-class Companion:
+class BoxAttributes:
     """Separate outputs with further numbers of each box, such as key points: one of all rows, or one for each grid."""
 
     outputs: tuple[str, ...]
     columns: int
 
 
-def companions(detector: Detector, answer: Arrays) -> tuple[Companion, ...]:
+def companions(detector: Detector, answer: Arrays) -> tuple[BoxAttributes, ...]:
     """Returns the outputs that have a row for each box and that the detector does not read.
 
     Args:
@@ -53,17 +53,17 @@ def companions(detector: Detector, answer: Arrays) -> tuple[Companion, ...]:
     others = {name: table for name, table in tables.items() if name not in detector.outputs and table.ndim == 2}
     if isinstance(detector, Rows):
         rows = len(detector.coordinates.of(answer))
-        return tuple(Companion((name,), table.shape[1]) for name, table in others.items() if len(table) == rows)
+        return tuple(BoxAttributes((name,), table.shape[1]) for name, table in others.items() if len(table) == rows)
     found = []
     rows_of_grids = [len(tables[name]) for name in detector.placing]
     for columns in dict.fromkeys(table.shape[1] for table in others.values()):
         fitting = [[name for name, table in others.items() if table.shape == (rows, columns)] for rows in rows_of_grids]
         if all(len(names) == 1 for names in fitting):
-            found.append(Companion(tuple(names[0] for names in fitting), columns))
+            found.append(BoxAttributes(tuple(names[0] for names in fitting), columns))
     return tuple(found)
 
 
-def suppressed_rows(detector: Detector, output: str, beside: Sequence[Companion] = ()) -> Rows:
+def suppressed_rows(detector: Detector, output: str, beside: Sequence[BoxAttributes] = ()) -> Rows:
     """Returns how the boxes of a model with suppression are read.
 
     Args:
@@ -88,7 +88,7 @@ def with_suppression(
     rows: Mapping[str, int],
     asked: Suppression,
     output: str,
-    beside: Sequence[Companion] = (),
+    beside: Sequence[BoxAttributes] = (),
 ) -> Model:
     """Returns the model with an output of suppressed boxes in place of the outputs that held boxes, before all others.
 
@@ -152,7 +152,7 @@ class _Reading:
         beside = None if detector.beside is None else self._columns(detector.beside)
         return self._corners(detector), self._scores(detector), beside
 
-    def companion(self, detector: Detector, beside: Companion) -> ir.Value:
+    def companion(self, detector: Detector, beside: BoxAttributes) -> ir.Value:
         """Returns the further numbers of each box in separate outputs: [rows, columns]."""
         build = self._build
         tables = [build("Reshape", self._outputs[name], [-1, beside.columns]) for name in beside.outputs]

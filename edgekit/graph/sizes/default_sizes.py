@@ -71,7 +71,7 @@ def _told(alike: Sequence[DefaultSize]) -> str:
     return f"{is_one}; {flag}=SIZE,… makes it another{each_of_them}, and ? in place of SIZE keeps it open"
 
 
-class Holds(StrEnum):
+class AcceptedSizes(StrEnum):
     """Which sizes a device takes in one dimension of a built model."""
 
     ONE = "one"
@@ -99,7 +99,7 @@ class SampledSizes:
     """By the input's name, for each dimension."""
     count: int
     """How many samples there are."""
-    device: Holds
+    device: AcceptedSizes
     picture: PictureSize | None = None
     """The size pictures are brought to, if a picture input leaves height and width free and that size is known."""
 
@@ -177,14 +177,14 @@ def _defaults(
 def _as_in_samples(spec: ValueSpec, sampled: SampledSizes | None, known: Ranges) -> Defaults:
     """Returns the samples' sizes, one or a range, for a device that does not accept every size."""
     found: Defaults = {}
-    if sampled is None or sampled.device is Holds.ANY:
+    if sampled is None or sampled.device is AcceptedSizes.ANY:
         return found
     for axis, dim in enumerate(spec.shape or ()):
         one = known.get((spec.name, axis))
         if one is None:
             continue
         has_name = isinstance(dim, str) and terms(dim) == {dim}
-        if one.agreed is not None or (has_name and sampled.device is Holds.RANGE):
+        if one.agreed is not None or (has_name and sampled.device is AcceptedSizes.RANGE):
             found[axis] = (one.sizes, "as in the samples")
     return found
 

@@ -26,7 +26,7 @@ Place = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Alike:
+class DependentDimension:
     """A dimension that in every sample has the size of another one or a sum, and how to test that it must."""
 
     size: str
@@ -44,7 +44,7 @@ class Alike:
 
 def alike_by_samples(
     inputs: Sequence[ValueSpec], samples: Sequence[Shapes], request: ShapeRequest | None = None
-) -> list[Alike]:
+) -> list[DependentDimension]:
     """Returns dimensions of varying size whose size equals in every sample that of an earlier name, or a sum.
 
     A sum is of one other name and a constant, or of two other names. A sum in the file that differs from the size in a
@@ -65,7 +65,7 @@ def alike_by_samples(
             if terms(dim) == {dim} or dim in wrong:
                 places.setdefault(dim, []).append((spec.name, axis))
     sizes = {dim: found for dim in places if (found := _sizes(places[dim], samples)) is not None}
-    alike: list[Alike] = []
+    alike: list[DependentDimension] = []
     joined: set[str] = set()
     for first, other in combinations(sizes, 2):
         if first in joined or other in joined or sizes[first] != sizes[other] or len(set(sizes[first])) < 2:
@@ -73,14 +73,14 @@ def alike_by_samples(
         pair = _pair((first,), other, sizes, places)
         if pair is not None:
             joined.add(other)
-            alike.append(Alike(first, other, tuple(places[other]), places[first][0], pair, other in wrong))
+            alike.append(DependentDimension(first, other, tuple(places[other]), places[first][0], pair, other in wrong))
     free = {dim: found for dim, found in sizes.items() if dim not in joined and len(set(found)) > 1}
     for other in free:
         for parts, written in _sums(other, free):
             pair = None if joined & {*parts} else _pair(parts, other, sizes, places)
             if pair is not None:
                 joined.add(other)
-                alike.append(Alike(written, other, tuple(places[other]), None, pair, other in wrong))
+                alike.append(DependentDimension(written, other, tuple(places[other]), None, pair, other in wrong))
                 break
     return alike
 

@@ -19,7 +19,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class OwnName:
+class RenamedDimension:
     """A dimension that gets a separate name, because it has none or shares it with one of other sizes."""
 
     input: str
@@ -43,7 +43,7 @@ def names_by_samples(
     request: ShapeRequest | None = None,
     *,
     unnamed: bool = False,
-) -> list[OwnName]:
+) -> list[RenamedDimension]:
     """Returns the dimensions that need separate names, because their sizes in the samples differ.
 
     Dimensions of one name that are equal in every sample keep one name. If two of them are equal in some samples and
@@ -69,7 +69,7 @@ def names_by_samples(
             elif isinstance(dim, str):
                 in_terms |= terms(dim)
     taken = {*places, *in_terms}
-    found: list[OwnName] = []
+    found: list[RenamedDimension] = []
     for dim, shared in places.items():
         groups = _groups(shared, samples) if len(shared) > 1 and dim not in in_terms else []
         names = _free_names(dim, len(groups) - 1, taken)
@@ -84,13 +84,13 @@ def names_by_samples(
                 f"in {'every sample' if apart else 'some samples'} its size ({written(sizes.sizes)}) is another than "
                 f"that of dimension {first[1]} of input {first[0]!r} ({written(first_sizes.sizes)})"
             )
-            found += [OwnName(place, axis, dim, name, why) for place, axis in members]
+            found += [RenamedDimension(place, axis, dim, name, why) for place, axis in members]
     return found + (_unnamed(inputs, samples, asked, taken) if unnamed else [])
 
 
 def _unnamed(
     inputs: Sequence[ValueSpec], samples: Sequence[Shapes], asked: ShapeRequest, taken: set[str]
-) -> list[OwnName]:
+) -> list[RenamedDimension]:
     """Returns new names for dimensions without a name, or with only an expression, that vary between samples."""
     called: dict[tuple[tuple[int, ...], int], str] = {}
     found = []
@@ -112,7 +112,7 @@ def _unnamed(
                 called[key] = name if name not in taken else _free_names(name, 1, taken)[0]
                 taken.add(called[key])
             why = f"samples have the sizes {written(SizeRange(min(sizes), max(sizes)).sizes)}"
-            found.append(OwnName(spec.name, axis, dim, called[key], why))
+            found.append(RenamedDimension(spec.name, axis, dim, called[key], why))
     return found
 
 
@@ -148,7 +148,7 @@ def _free_names(dim: str, count: int, taken: Collection[str]) -> list[str]:
     return list(itertools.islice(free, max(count, 0)))
 
 
-def with_own_names(model: Model, names: Sequence[OwnName]) -> Model:
+def with_own_names(model: Model, names: Sequence[RenamedDimension]) -> Model:
     """Returns the model with separate names for dimensions of its inputs, and its other shapes inferred anew.
 
     It is unknown which of the dimensions the file means by the shared name elsewhere.

@@ -82,7 +82,7 @@ def warning_of(outlying: Mapping[int, str]) -> str:
 
 
 @dataclass(frozen=True)
-class Without:
+class RemainingSamples:
     """Samples without some of them."""
 
     samples: Samples

@@ -33,7 +33,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class OutsideValues:
     """How values continue outside an axis."""
 
     size: int
@@ -74,20 +74,20 @@ class Surroundings:
         return Neighbours(mb.cast(x=near, dtype="int32"), weights)
 
 
-def nearest(places: Var, around: Surroundings) -> Neighbours:
+def nearest(places: Var, around: OutsideValues) -> Neighbours:
     """The element nearest to each of the positions [n, P]; halfway between two elements, the one with an even index."""
     whole = mb.expand_dims(x=around.brought_inside(mb.round(x=places)), axes=[1])
     return around.elements(whole, mb.fill_like(ref_tensor=whole, value=1.0))
 
 
-def linear(places: Var, around: Surroundings) -> Neighbours:
+def linear(places: Var, around: OutsideValues) -> Neighbours:
     """The two elements around each of the places [n, P]."""
     base, offset = _split(around.brought_inside(places))
     weights = mb.concat(values=[mb.sub(x=1.0, y=offset), offset], axis=1)
     return around.elements(_beside(base, 0, 2), weights)
 
 
-def cubic(places: Var, around: Surroundings) -> Neighbours:
+def cubic(places: Var, around: OutsideValues) -> Neighbours:
     """The four elements around each of the places [n, P], weighed by Keys' cubic convolution (1981)."""
     base, offset = _split(around.brought_inside(places))
     rest = mb.sub(x=1.0, y=offset)

@@ -70,7 +70,7 @@ LEAST_OVERLAP = np.float32(1e-30)
 
 
 @dataclass(frozen=True)
-class _Surroundings:
+class _Context:
     """What corrections have to know besides the operation."""
 
     constants: Collection[str]
@@ -81,7 +81,7 @@ class _Surroundings:
     """The version of the standard operators that the ONNX model imports."""
 
 
-_Correction = Callable[[Any, _Surroundings], bool]
+_Correction = Callable[[Any, _Context], bool]
 """Corrects an operation in place; returns whether it is replaced, in which case no other correction is tried."""
 
 
@@ -94,7 +94,7 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
     """
     operations = network.get_ordered_ops()
     is_quantized = any(operation.get_type_name() == ROUNDING for operation in operations)
-    surroundings = _Surroundings(_constants(network), is_quantized, opset)
+    surroundings = _Context(_constants(network), is_quantized, opset)
     for operation in operations:
         kind = operation.get_type_name()
         for kinds, correct in _CORRECTIONS:
@@ -232,43 +232,43 @@ def _replacing(correct: Callable[[Any], bool]) -> _Correction:
 def _keeping(correct: Callable[[Any], object]) -> _Correction:
     """Returns a correction that needs nothing besides the operation, and after which other corrections are tried."""
 
-    def keep(operation: Any, _: _Surroundings) -> bool:
+    def keep(operation: Any, _: _Context) -> bool:
         correct(operation)
         return False
 
     return keep
 
 
-def _keep_axes(reduction: Any, surroundings: _Surroundings) -> bool:
+def _keep_axes(reduction: Any, surroundings: _Context) -> bool:
     keep_axes_of_floats(reduction, surroundings.constants, is_quantized=surroundings.is_quantized)
     return False
 
 
-def _keep_integer_axes(reduction: Any, surroundings: _Surroundings) -> bool:
+def _keep_integer_axes(reduction: Any, surroundings: _Context) -> bool:
     return keep_axes_of_integers(reduction, surroundings.constants, is_quantized=surroundings.is_quantized)
 
 
-def _store_operands(product: Any, surroundings: _Surroundings) -> bool:
+def _store_operands(product: Any, surroundings: _Context) -> bool:
     store_operands(product, surroundings.constants)
     return False
 
 
-def _keep_slopes(activation: Any, surroundings: _Surroundings) -> bool:
+def _keep_slopes(activation: Any, surroundings: _Context) -> bool:
     keep_slopes(activation, surroundings.opset)
     if surroundings.is_quantized:
         keep_slopes_at_one_place(activation)
     return False
 
 
-def _write_out(rounding: Any, surroundings: _Surroundings) -> bool:
+def _write_out(rounding: Any, surroundings: _Context) -> bool:
     return write_out(rounding, surroundings.constants)
 
 
-def _choose_padding(padding: Any, surroundings: _Surroundings) -> bool:
+def _choose_padding(padding: Any, surroundings: _Context) -> bool:
     return surroundings.is_quantized and choose_padding(padding)
 
 
-def _keep_transposed(operation: Any, surroundings: _Surroundings) -> bool:
+def _keep_transposed(operation: Any, surroundings: _Context) -> bool:
     if surroundings.is_quantized:
         keep_transposed_convolution(operation, surroundings.constants)
     return False

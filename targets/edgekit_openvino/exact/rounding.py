@@ -29,7 +29,7 @@ STORED = ("i8", "u8", "i4", "u4")
 """Element types of weights for which the plugin quantizes activations at run time."""
 
 
-class WrittenOut(Rewrite):
+class QuantizationAsRounding(Rewrite):
     """``saturate(round(x / scale) + zero_point)``, as ONNX defines it."""
 
     name: ClassVar[str] = "quantization as rounding"
@@ -69,7 +69,7 @@ class WrittenOut(Rewrite):
         return [build.cast(kept, dtype)]
 
 
-class OthersWrittenOut(WrittenOut):
+class OthersWrittenOut(QuantizationAsRounding):
     """ONNX Runtime's own operator, which its quantizer writes for 16 bits before opset 21."""
 
     name: ClassVar[str] = "ONNX Runtime's quantization as rounding"
@@ -79,7 +79,10 @@ class OthersWrittenOut(WrittenOut):
 
 def with_rounding_written_out(model: Model) -> Model:
     """Returns the model with operators that quantize written out, as far as possible; the same model if it has none."""
-    for among, rewrites in ((_multiplies, [QuantizedProduct()]), (_quantizes, [WrittenOut(), OthersWrittenOut()])):
+    for among, rewrites in (
+        (_multiplies, [QuantizedProduct()]),
+        (_quantizes, [QuantizationAsRounding(), OthersWrittenOut()]),
+    ):
         names = _names(model, among)
         if names:
             model = rewritten(model, partial(_left, among, names), rewrites).model
@@ -105,8 +108,8 @@ def _quantizes(node: ir.Node) -> bool:
 def drop_integer_detours(network: Any) -> None:
     """Drops conversions of rounded floats to 8-bit integers and back, in an ``openvino.Model`` that is simplified.
 
-    What :class:`WrittenOut` computes before its cast are whole numbers within the integers' limits. Without the two
-    conversions the plugin computes an activation in one pass: a MobileNetV2 takes half the time.
+    What :class:`QuantizationAsRounding` computes before its cast are whole numbers within the integers' limits. Without
+    the two conversions the plugin computes an activation in one pass: a MobileNetV2 takes half the time.
     """
     for operation in network.get_ordered_ops():
         if operation.get_type_name() != "Convert" or operation.get_output_element_type(0).get_type_name() != "f32":

@@ -9,7 +9,7 @@ import pytest
 
 from edgekit.data import tables
 from edgekit.data.samples import open_samples
-from edgekit.data.table_samples import Takes, feeds_of, rows_as_folder
+from edgekit.data.table_samples import TableInputs, feeds_of, rows_as_folder
 from edgekit.data.tables import Table, read_table, table_of
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
@@ -43,14 +43,16 @@ def csv_file(tmp_path: Path) -> Path:
     return file
 
 
-def samples(table: Table, takes: Takes, label: str | None = None) -> Iterator[tuple[dict[str, np.ndarray], int | None]]:
+def samples(
+    table: Table, takes: TableInputs, label: str | None = None
+) -> Iterator[tuple[dict[str, np.ndarray], int | None]]:
     """What open_samples reads of the rows."""
     with rows_as_folder(table, takes, label, lambda _: None) as folder:
         for sample in open_samples(folder, takes.inputs, nan_inputs=takes.nan_inputs):
             yield sample.feeds, sample.label
 
 
-def refusal(table: Table, takes: Takes, label: str | None = None) -> str:
+def refusal(table: Table, takes: TableInputs, label: str | None = None) -> str:
     with pytest.raises(InputError) as error:
         list(samples(table, takes, label))
     return str(error.value)
@@ -63,7 +65,7 @@ def text_of(tmp_path: Path, text: str) -> Table:
 
 
 def test_each_column_of_a_csv_file_becomes_the_input_of_its_name(csv_file: Path) -> None:
-    takes = Takes(COLUMNS, frozenset({"age"}), ("churn", "stay"))
+    takes = TableInputs(COLUMNS, frozenset({"age"}), ("churn", "stay"))
     (first, first_label), (second, second_label) = samples(read_table(csv_file), takes, "target")
     assert (first_label, second_label) == (1, 0)
     assert {name: (array.dtype.kind, array.tolist()) for name, array in first.items()} == {
@@ -83,7 +85,7 @@ def test_each_column_of_a_csv_file_becomes_the_input_of_its_name(csv_file: Path)
 
 def test_columns_that_no_input_takes_are_told(csv_file: Path) -> None:
     told: list[str] = []
-    takes = Takes(COLUMNS, frozenset({"age"}))
+    takes = TableInputs(COLUMNS, frozenset({"age"}))
     with rows_as_folder(read_table(csv_file), takes, None, told.append):
         pass
     assert told == [
@@ -93,7 +95,7 @@ def test_columns_that_no_input_takes_are_told(csv_file: Path) -> None:
 
 def test_a_matrix_takes_the_columns_in_their_order_and_without_the_label(tmp_path: Path) -> None:
     table = text_of(tmp_path, "b,label,a,c\n1,0,2,3\n4,1,5,6\n")
-    assert [(feeds["X"].tolist(), label) for feeds, label in samples(table, Takes(MATRIX))] == [
+    assert [(feeds["X"].tolist(), label) for feeds, label in samples(table, TableInputs(MATRIX))] == [
         ([[1, 2, 3]], 0),
         ([[4, 5, 6]], 1),
     ]
@@ -101,9 +103,9 @@ def test_a_matrix_takes_the_columns_in_their_order_and_without_the_label(tmp_pat
 
 def test_a_matrix_takes_the_columns_that_the_models_metadata_name(tmp_path: Path) -> None:
     table = text_of(tmp_path, "id,c,b,a\n900,3,2,1\n")
-    takes = Takes(MATRIX, metadata={"feature_names": '["a", "b", "c"]'})
+    takes = TableInputs(MATRIX, metadata={"feature_names": '["a", "b", "c"]'})
     assert [feeds["X"].tolist() for feeds, _ in samples(table, takes)] == [[[1, 2, 3]]]
-    lacking = Takes(MATRIX, metadata={"feature_names": "a, b, d"})
+    lacking = TableInputs(MATRIX, metadata={"feature_names": "a, b, d"})
     assert refusal(table, lacking) == (
         f"{tmp_path}/t.csv: the table lacks columns that the model's metadata name\n"
         "expected: 'd', of feature_names\nfound: 'id', 'c', 'b', 'a'"
@@ -113,7 +115,7 @@ def test_a_matrix_takes_the_columns_that_the_models_metadata_name(tmp_path: Path
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_other_separators(tmp_path: Path, separator: str) -> None:
     table = text_of(tmp_path, "a,b,c\n1,2,3\n".replace(",", separator))
-    assert [feeds["X"].tolist() for feeds, _ in samples(table, Takes(MATRIX))] == [[[1, 2, 3]]]
+    assert [feeds["X"].tolist() for feeds, _ in samples(table, TableInputs(MATRIX))] == [[[1, 2, 3]]]
 
 
 def test_names_between_tabs_may_hold_commas(tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_names_between_tabs_may_hold_commas(tmp_path: Path) -> None:
     ],
 )
 def test_a_cell_that_is_no_number(tmp_path: Path, cells: str, found: str, hint: str | None) -> None:
-    text = refusal(text_of(tmp_path, f"a,b,c\n1,2,3\n\n{cells}\n"), Takes(MATRIX))
+    text = refusal(text_of(tmp_path, f"a,b,c\n1,2,3\n\n{cells}\n"), TableInputs(MATRIX))
     assert text.startswith(
         f"{tmp_path}/t.csv:4: the cell in column 'b' does not fit the input\nexpected: X: float32 N×3\nfound: {found}"
     )
@@ -144,7 +146,7 @@ def test_a_cell_that_is_no_number(tmp_path: Path, cells: str, found: str, hint: 
 @pytest.mark.parametrize("number", ["1" + 309 * "0", "-1e400", 5000 * "1"], ids=["310 digits", "1e400", "5000 digits"])
 def test_a_number_beyond_what_doubles_hold(tmp_path: Path, number: str, dtype: str) -> None:
     """IEEE 754: the greatest double is 1.797e308."""
-    takes = Takes((ValueSpec("n", dtype, (None, 1)),))
+    takes = TableInputs((ValueSpec("n", dtype, (None, 1)),))
     text = refusal(text_of(tmp_path, f"n,m\n1,0\n{number},0\n"), takes)
     assert text.startswith(f"{tmp_path}/t.csv:3: the cell in column 'n' does not fit the input\n")
     assert text.endswith("hint: numbers end at 1.79769e+308")
@@ -153,7 +155,7 @@ def test_a_number_beyond_what_doubles_hold(tmp_path: Path, number: str, dtype: s
 def test_a_frame_with_a_number_beyond_what_doubles_hold() -> None:
     table = table_of(Frame({"n": np.array([1, 10**309], object)}), "frame")
     assert table is not None
-    assert refusal(table, Takes((ValueSpec("n", "float32", (None, 1)),))) == (
+    assert refusal(table, TableInputs((ValueSpec("n", "float32", (None, 1)),))) == (
         "frame, row 1: the cell in column 'n' does not fit the input\nexpected: n: float32 ?×1\n"
         "found: a whole number of more than 308 digits\nhint: numbers end at 1.79769e+308"
     )
@@ -161,7 +163,7 @@ def test_a_frame_with_a_number_beyond_what_doubles_hold() -> None:
 
 @pytest.mark.parametrize("text", ["2.5", "9223372036854775808", "inf"])
 def test_an_integer_is_never_changed(tmp_path: Path, text: str) -> None:
-    takes = Takes((ValueSpec("n", "int64", (None, 1)),))
+    takes = TableInputs((ValueSpec("n", "int64", (None, 1)),))
     assert "hint: int64 holds whole numbers from -9223372036854775808 to 9223372036854775807" in refusal(
         text_of(tmp_path, f"n,m\n{text},0\n"), takes
     )
@@ -172,7 +174,7 @@ def test_an_integer_is_never_changed(tmp_path: Path, text: str) -> None:
 def test_whole_numbers_that_float32_rounds_are_told(tmp_path: Path) -> None:
     told: list[str] = []
     table = text_of(tmp_path, "a,b,c\n1700000001,0.1,16777217\n16777216,3,16777218\n")
-    with rows_as_folder(table, Takes(MATRIX), None, told.append):
+    with rows_as_folder(table, TableInputs(MATRIX), None, told.append):
         pass
     assert told == [
         f"{tmp_path}/t.csv: 1 whole number in column {name!r} becomes the next that input 'X' holds, {given} is "
@@ -183,7 +185,7 @@ def test_whole_numbers_that_float32_rounds_are_told(tmp_path: Path) -> None:
 
 def test_a_missing_text_is_refused(csv_file: Path) -> None:
     csv_file.write_text(CSV.replace('"Bonn, West"', ""), encoding="utf-8")
-    assert refusal(read_table(csv_file), Takes(COLUMNS, frozenset({"age"}))) == (
+    assert refusal(read_table(csv_file), TableInputs(COLUMNS, frozenset({"age"}))) == (
         f"{csv_file}:3: the cell in column 'city' does not fit the input\n"
         "expected: city: str ?×1\n"
         "found: a missing value\n"
@@ -192,12 +194,12 @@ def test_a_missing_text_is_refused(csv_file: Path) -> None:
 
 
 def test_a_column_that_is_not_there(csv_file: Path) -> None:
-    takes = Takes((*COLUMNS, ValueSpec("plan", "str", (None, 1))))
+    takes = TableInputs((*COLUMNS, ValueSpec("plan", "str", (None, 1))))
     assert refusal(read_table(csv_file), takes, "churned") == (
         f"--label churned: the table has no such column\nexpected: one of age, visits, active, city, target\n"
         f"found: {csv_file}: 'age', 'visits', 'active', 'city', 'target'"
     )
-    assert refusal(read_table(csv_file), Takes((ValueSpec("plan", "str", (None, 1)), *COLUMNS))).startswith(
+    assert refusal(read_table(csv_file), TableInputs((ValueSpec("plan", "str", (None, 1)), *COLUMNS))).startswith(
         f"{csv_file}: there is no column 'plan'\nexpected: a column for each of the inputs 'plan', 'age', 'visits'"
     )
 
@@ -210,7 +212,7 @@ def test_a_column_that_is_not_there(csv_file: Path) -> None:
     ],
 )
 def test_a_column_too_many(tmp_path: Path, header: str, hint: str) -> None:
-    text = refusal(text_of(tmp_path, f"{header}\n1,2,3,4\n"), Takes(MATRIX))
+    text = refusal(text_of(tmp_path, f"{header}\n1,2,3,4\n"), TableInputs(MATRIX))
     assert "expected: 3 columns for X: float32 N×3\nfound: 4: " in text
     assert hint in text
 
@@ -218,7 +220,7 @@ def test_a_column_too_many(tmp_path: Path, header: str, hint: str) -> None:
 def test_a_number_to_predict_is_no_label(tmp_path: Path) -> None:
     table = table_of(Frame({"a": [1.0], "b": [2.0], "c": [3.0], "kWh": [17.25]}), "frame")
     assert table is not None
-    assert refusal(table, Takes(MATRIX), "kWh") == (
+    assert refusal(table, TableInputs(MATRIX), "kWh") == (
         "frame, row 0, column 'kWh': the label is no class\nexpected: a number from 0, or a class's name\n"
         "found: np.float64(17.25)\nhint: a column of numbers to predict is no label: leave it out of the table"
     )
@@ -257,14 +259,14 @@ def test_arrays_of_all_samples(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", rows)
     np.savez(tmp_path / "set.npz", X=rows, y=[1, 0])
     for table, label in ((read_table(tmp_path / "X.npy"), None), (read_table(tmp_path / "set.npz"), "y")):
-        found = list(samples(table, Takes(MATRIX), label))
+        found = list(samples(table, TableInputs(MATRIX), label))
         assert [feeds["X"].tolist() for feeds, _ in found] == [[[0, 1, 2]], [[3, 4, 5]]]
         assert [number for _, number in found] == ([None, None] if label is None else [1, 0])
 
 
 def test_several_inputs_of_several_ranks_from_one_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "set.npz", window=np.ones((2, 4, 1), np.float32), store=np.array([7, 8]))
-    takes = Takes((ValueSpec("window", "float32", ("N", 4, 1)), ValueSpec("store", "int64", ("N", 1))))
+    takes = TableInputs((ValueSpec("window", "float32", ("N", 4, 1)), ValueSpec("store", "int64", ("N", 1))))
     (first, _), (second, _) = samples(read_table(tmp_path / "set.npz"), takes)
     assert first["window"].shape == (1, 4, 1)
     assert (first["store"].tolist(), second["store"].tolist()) == ([[7]], [[8]])
@@ -273,7 +275,7 @@ def test_several_inputs_of_several_ranks_from_one_file(tmp_path: Path) -> None:
 def test_a_pair_of_samples_and_labels() -> None:
     table = table_of((np.zeros((2, 3)), ["stay", "churn"]), "pair")
     assert table is not None
-    assert [label for _, label in samples(table, Takes(MATRIX, class_names=("churn", "stay")))] == [1, 0]
+    assert [label for _, label in samples(table, TableInputs(MATRIX, class_names=("churn", "stay")))] == [1, 0]
     with pytest.raises(
         InputError, match=r"is not a pair of samples and labels\nexpected: \(X, y\), with a label for each"
     ):
@@ -284,13 +286,15 @@ def test_columns_of_a_frame_keep_what_is_missing() -> None:
     frame = Frame({"age": np.array([None, 30], object), "visits": [1.0, 2.0], "active": [1, 0], "city": ["a", "b"]})
     table = table_of(frame, "frame")
     assert table is not None
-    assert np.isnan(feeds_of(table, Takes(COLUMNS, frozenset({"age"})))["age"]).tolist() == [[True], [False]]
+    assert np.isnan(feeds_of(table, TableInputs(COLUMNS, frozenset({"age"})))["age"]).tolist() == [[True], [False]]
     numbers_as_texts = table_of(Frame({"a": ["1"], "b": ["2"], "c": ["3"]}), "frame")
     assert numbers_as_texts is not None
-    assert refusal(numbers_as_texts, Takes(MATRIX)).endswith(", for example with pandas.to_numeric(column)")
+    assert refusal(numbers_as_texts, TableInputs(MATRIX)).endswith(", for example with pandas.to_numeric(column)")
     times = table_of(Frame({"n": np.array(["2026-01-01"], "datetime64[s]")}), "frame")
     assert times is not None
-    assert "found: datetime64[s]\nhint: give numbers" in refusal(times, Takes((ValueSpec("n", "float32", ("N", 1)),)))
+    assert "found: datetime64[s]\nhint: give numbers" in refusal(
+        times, TableInputs((ValueSpec("n", "float32", ("N", 1)),))
+    )
 
 
 def test_pandas_and_parquet(tmp_path: Path) -> None:
@@ -299,11 +303,11 @@ def test_pandas_and_parquet(tmp_path: Path) -> None:
     frame["city"] = pandas.Categorical(["Köln", "Bonn"])
     table = table_of(frame, "frame")
     assert table is not None
-    feeds = feeds_of(table, Takes(COLUMNS, frozenset({"age"})))
+    feeds = feeds_of(table, TableInputs(COLUMNS, frozenset({"age"})))
     assert feeds["city"].tolist() == [["Köln"], ["Bonn"]]
     pytest.importorskip("pyarrow")
     frame.to_parquet(tmp_path / "t.parquet")
-    read = feeds_of(read_table(tmp_path / "t.parquet"), Takes(COLUMNS, frozenset({"age"})))
+    read = feeds_of(read_table(tmp_path / "t.parquet"), TableInputs(COLUMNS, frozenset({"age"})))
     for name, array in feeds.items():
         np.testing.assert_array_equal(read[name], array)
 
@@ -317,7 +321,7 @@ def test_parquet_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_inputs_that_are_called_as_arguments_of_numpy() -> None:
-    takes = Takes([ValueSpec("file", "float32", (None, 1)), ValueSpec("allow_pickle", "float32", (None, 1))])
+    takes = TableInputs([ValueSpec("file", "float32", (None, 1)), ValueSpec("allow_pickle", "float32", (None, 1))])
     table = table_of({"file": np.array([1.5, 2.5]), "allow_pickle": np.array([3.0, 4.0])}, "data")
     assert table is not None
     (first, _), (second, _) = samples(table, takes)
@@ -327,7 +331,7 @@ def test_inputs_that_are_called_as_arguments_of_numpy() -> None:
 def test_errors_about_what_is_written_for_a_row_name_the_row(csv_file: Path) -> None:
     """A file of its own is written for each row; no one who gave a table knows it."""
     table = read_table(csv_file)
-    takes = Takes(COLUMNS, nan_inputs=frozenset({"age"}))
+    takes = TableInputs(COLUMNS, nan_inputs=frozenset({"age"}))
     for file, subject in ((None, str(csv_file)), ("0.npz", f"{csv_file}:2"), ("1.npz", f"{csv_file}:3")):
         with pytest.raises(InputError) as caught, rows_as_folder(table, takes, None, lambda _: None) as folder:
             raise InputError("does not do", subject=folder if file is None else folder / file)

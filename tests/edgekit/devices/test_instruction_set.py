@@ -24,8 +24,8 @@ from edgekit.errors import InputError
 from edgekit.instruction_sets import FLAGS, note_on, own_set, processor_flags
 from edgekit.model import Model
 from edgekit.registry import find_profile
-from edgekit.stages import held_sets
-from edgekit.stages.held_sets import HeldSets
+from edgekit.stages import executable_sets
+from edgekit.stages.executable_sets import ExecutableSets
 from edgekit.target import BuildOptions
 
 RunEdgeKit = Callable[..., Any]
@@ -457,13 +457,15 @@ def test_sets_are_usable_where_the_float_model_is_right_with_them(normalized: tu
     path, folder = normalized
     model = Model(ir.load(path))
     samples = open_samples(folder, model.fed_inputs)
-    sets = HeldSets(["avx2", "avx512"], model, target, profile, BuildOptions(), samples)
+    sets = ExecutableSets(["avx2", "avx512"], model, target, profile, BuildOptions(), samples)
     assert not sets.found_unusable
     assert sets.usable == ("avx512",)
     assert "does not run the float model either" in sets.unusable["avx2"]
     assert pickle.loads(pickle.dumps(sets)).usable == ("avx512",)
     plain = Model(_model(BY_HAND, w=np.ones((OUTPUTS, INPUTS, 1, 1), np.float32)))
-    usable = HeldSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), open_samples(data, plain.fed_inputs))
+    usable = ExecutableSets(
+        ["avx2", "avx512"], plain, target, profile, BuildOptions(), open_samples(data, plain.fed_inputs)
+    )
     assert usable.usable == ("avx2", "avx512")
 
 
@@ -477,7 +479,7 @@ def test_a_set_that_was_found_unusable_is_not_tried_again(
     samples = open_samples(folder, model.fed_inputs)
     artifact = target.build(model, profile, tmp_path, BuildOptions(draft=True))
     draft, runner = draft_bundle(artifact, profile, tmp_path), target.load(artifact.main, profile)
-    sets = HeldSets(["avx2", "avx512"], model, target, profile, BuildOptions(), samples)
+    sets = ExecutableSets(["avx2", "avx512"], model, target, profile, BuildOptions(), samples)
     assert sets.why_unusable("avx2", model, samples) is None  # nobody has asked yet
     assert sets.usable == ("avx512",)
     opened: list[str] = []
@@ -486,7 +488,7 @@ def test_a_set_that_was_found_unusable_is_not_tried_again(
         opened.append(name)
         return open_device(name)
 
-    monkeypatch.setattr(held_sets, "open_device", noted)
+    monkeypatch.setattr(executable_sets, "open_device", noted)
     with ExitStack() as closing:
         assert len(sets.opened(draft, runner, closing)) == 1
     assert opened == ["isa:avx512"]
@@ -506,7 +508,7 @@ def test_a_set_with_which_a_candidate_computes_the_same_counts_without_another_b
     draft = draft_bundle(artifact, profile, tmp_path)
     runner = target.load(artifact.main, profile)
     samples = open_samples(data, plain.fed_inputs)
-    sets = HeldSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), samples)
+    sets = ExecutableSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), samples)
     monkeypatch.delattr(type(target), "build")
     with ExitStack() as closing:
         found = sets.opened(draft, runner, closing)
@@ -527,9 +529,9 @@ def test_the_processes_of_several_sets_start_side_by_side(
             both.wait(timeout=30)  # for the other one
             return nullcontext(runner)
 
-    monkeypatch.setattr(held_sets, "open_device", lambda _: Waiting())
+    monkeypatch.setattr(executable_sets, "open_device", lambda _: Waiting())
     samples = open_samples(data, plain.fed_inputs)
-    sets = HeldSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), samples)
+    sets = ExecutableSets(["avx2", "avx512"], plain, target, profile, BuildOptions(), samples)
     with ExitStack() as closing:
         assert sets.opened(draft_bundle(artifact, profile, tmp_path), runner, closing) == [runner, runner]
 
@@ -544,7 +546,7 @@ def test_a_set_counts_with_which_a_candidate_saturates_and_the_float_model_is_ri
     runner = target.load(artifact.main, profile)
     plain = Model(_model(BY_HAND, w=np.ones((OUTPUTS, INPUTS, 1, 1), np.float32)))
     samples = open_samples(data, plain.fed_inputs)
-    sets = HeldSets(["avx2"], plain, target, profile, BuildOptions(), samples)
+    sets = ExecutableSets(["avx2"], plain, target, profile, BuildOptions(), samples)
     with ExitStack() as closing:
         (held,) = sets.opened(draft_bundle(artifact, profile, tmp_path), runner, closing)
         feeds = next(iter(samples)).feeds

@@ -9,7 +9,7 @@ import pytest
 
 from edgekit.execution import known_answers
 from edgekit.execution.known_answers import KnownAnswers
-from edgekit.execution.recurrence import FedBack
+from edgekit.execution.recurrence import FedBackOriginal
 from edgekit.execution.reference import Reference
 from edgekit.model import Arrays, Model
 
@@ -85,6 +85,6 @@ def test_states_are_fed_back() -> None:
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1] x, float[1] s) => (float[1] y) { y = Add(x, s) }'
     stateful = Model(ir.from_proto(onnx.parser.parse_model(text)), states={"s": "y"})
     reference = KnownAnswers().reference_of(stateful)
-    assert isinstance(reference, FedBack)
+    assert isinstance(reference, FedBackOriginal)
     found = [float(reference.run({"x": np.ones(1, np.float32)})["y"][0]) for _ in range(3)]
     assert found == [1, 2, 3]

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.errors import InputError
-from edgekit.execution.recurrence import FedBack, reference_of, restart, with_states, zero_states
+from edgekit.execution.recurrence import FedBackOriginal, reference_of, restart, with_states, zero_states
 from edgekit.execution.reference import Reference
 from edgekit.model import Model
 
@@ -28,7 +28,7 @@ def model(onnx_file: WriteOnnx) -> Model:
 
 def test_states_are_fed_back(model: Model) -> None:
     reference = reference_of(with_states(model, {"h": "next"}))
-    assert isinstance(reference, FedBack)
+    assert isinstance(reference, FedBackOriginal)
     feeds = {"x": np.array([[1, 10]], np.float32), "n": np.array([0])}
     assert [reference.run(feeds)["y"].tolist() for _ in range(3)] == [[[2, 20]], [[4, 40]], [[6, 60]]]
     np.testing.assert_array_equal(reference.completed(feeds)["h"], [[3, 30]])

@@ -17,7 +17,7 @@ from edgekit.comparison.acceptance.refusal import InaccurateError
 from edgekit.errors import InputError, InternalError, OpGap, RequestError, RequirementError, UnsupportedOpsError
 from edgekit.files.room import NoRoomError
 from edgekit.model import Model
-from edgekit.packaging.candidates import Candidate, Choice, Fates, first_that_holds
+from edgekit.packaging.candidates import Candidate, CandidateOutcomes, Choice, first_accepted
 from edgekit.packaging.float_form import FloatForm, SlowerError
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
@@ -49,13 +49,13 @@ def packaged(model: Path, data: Path, target: str = "onnxruntime", **rest: Any) 
     return package(PackageRequest(model, target, data.parent / "out", data=data, **rest), told), told.warnings
 
 
-def fates(bundle: Bundle) -> dict[str, str]:
+def outcomes(bundle: Bundle) -> dict[str, str]:
     return {row["candidate"]: row["fate"] for row in bundle.manifest["candidates"]}
 
 
 def test_every_candidate_of_the_quantizer_is_told_of(perceptron: Path, data: Path) -> None:
     bundle, _ = packaged(perceptron, data)
-    told = fates(bundle)
+    told = outcomes(bundle)
     assert list(told.values()).count("ships") == 1
     assert bundle.manifest["stages"][4]["record"]["chosen"] == next(name for name in told if told[name] == "ships")
     assert set(told) >= {trial["candidate"] for trial in bundle.manifest["stages"][4]["record"]["curve"]}
@@ -92,7 +92,7 @@ def test_a_candidate_that_cannot_be_built_or_is_wrong_gives_way(
     monkeypatch.setattr(quantize, "installed_quantizer", lambda name=None: Ruined())
     bundle, warnings = packaged(perceptron, data, target)
     shipped = "float16" if target == "intel-cpu" else "float32"
-    assert fates(bundle) == {"broken": "refused", "wrong": "refused", shipped: "ships"}
+    assert outcomes(bundle) == {"broken": "refused", "wrong": "refused", shipped: "ships"}
     assert "NoSuchOperator" in bundle.manifest["candidates"][0]["reason"]
     assert bundle.manifest["model"]["kind"] == shipped
     worse = "is no smaller than the float model" if target == "intel-cpu" else "is not accurate enough"
@@ -260,7 +260,7 @@ def test_single_precision_is_tried_where_it_may_help(errors: list[Exception], wh
 
     forms = iter([form("float", model), form("float32", model)])
     with pytest.raises((InputError, type(errors[0]))):
-        first_that_holds(forms, attempt, Fates(), lambda *_: (), whatever_fails=whatever)
+        first_accepted(forms, attempt, CandidateOutcomes(), lambda *_: (), whatever_fails=whatever)
     assert seen == tried
 
 
@@ -275,7 +275,9 @@ def test_the_instruction_set_that_a_form_fails_with_is_named() -> None:
         return ()
 
     with pytest.raises(InaccurateError):
-        first_that_holds(iter([form("integers"), form("float16")]), attempt, Fates(), fall_back, whatever_fails=True)
+        first_accepted(
+            iter([form("integers"), form("float16")]), attempt, CandidateOutcomes(), fall_back, whatever_fails=True
+        )
     assert told == ["integers is not accurate enough with avx512 (6.25% instead of 84.38%): float16 instead"]
 
 
@@ -291,7 +293,9 @@ def test_what_too_little_is_found_of_is_told_of_a_form_that_gives_way() -> None:
         return ()
 
     with pytest.raises(InaccurateError):
-        first_that_holds(iter([form("integers"), form("float16")]), attempt, Fates(), fall_back, whatever_fails=True)
+        first_accepted(
+            iter([form("integers"), form("float16")]), attempt, CandidateOutcomes(), fall_back, whatever_fails=True
+        )
     assert told == [f"integers is not accurate enough (SQNR 5.0 dB; {few}): float16 instead"]
 
 
@@ -311,7 +315,7 @@ def test_weights_that_are_rounded_another_way_are_not_timed_again() -> None:
         form("weights only, weights rounded adaptively", stored([1, 2, 4, 4])),
         form("unsigned weights", stored([1, 2, 3, 4], "uint8")),
     ]
-    tried, told, fates = [], [], Fates()
+    tried, told, outcomes = [], [], CandidateOutcomes()
 
     def attempt(candidate: Candidate) -> Verified:
         tried.append(candidate.name)
@@ -323,10 +327,10 @@ def test_weights_that_are_rounded_another_way_are_not_timed_again() -> None:
         told.append(text)
         return ()
 
-    first_that_holds(iter(forms), attempt, fates, fall_back, whatever_fails=True)
+    first_accepted(iter(forms), attempt, outcomes, fall_back, whatever_fails=True)
     assert tried == ["weights only", "unsigned weights"]
     assert told == ["'weights only' is slower than the float model: 'unsigned weights' instead"]
-    assert [(row["fate"], row["reason"]) for row in fates.as_record()] == [
+    assert [(row["fate"], row["reason"]) for row in outcomes.as_record()] == [
         ("refused", "is slower than the float model"),
         ("refused", "not tried: it has the operations of 'weights only', which is slower than the float model"),
         ("ships", ""),
@@ -343,7 +347,9 @@ def test_a_full_disk_is_no_fault_of_a_form(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        first_that_holds(iter([form("float16"), form("float32")]), attempt, Fates(), lambda *_: (), whatever_fails=True)
+        first_accepted(
+            iter([form("float16"), form("float32")]), attempt, CandidateOutcomes(), lambda *_: (), whatever_fails=True
+        )
     assert tried == ["float16"]
 
 
@@ -361,7 +367,7 @@ def test_a_precision_that_the_target_chose_and_the_user_may_ask_for_are_told_apa
         return ()
 
     with pytest.raises(InaccurateError):
-        first_that_holds(iter(forms), attempt, Fates(), fall_back, whatever_fails=False)
+        first_accepted(iter(forms), attempt, CandidateOutcomes(), fall_back, whatever_fails=False)
     assert told == ["float32 is not accurate enough (SQNR 43.8 dB): --precision float32 instead"]
 
 

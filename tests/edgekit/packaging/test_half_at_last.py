@@ -46,7 +46,7 @@ def packaged(model: Path, data: Path, name: str = "bundle", **rest: Any) -> Bund
     return package(PackageRequest(model, "onnxruntime", data.parent / name, data=data, **rest), Progress())
 
 
-def fates(bundle: Bundle) -> dict[str, tuple[str, str]]:
+def outcomes(bundle: Bundle) -> dict[str, tuple[str, str]]:
     return {row["candidate"]: (row["fate"], row["reason"]) for row in bundle.manifest["candidates"]}
 
 
@@ -57,7 +57,7 @@ def test_half_precision_ships_where_all_integers_are_slower(
 
     bundle = packaged(perceptron, data)
 
-    told = fates(bundle)
+    told = outcomes(bundle)
     assert told.pop(HALF) == ("ships", "")
     assert told
     slower = ("refused", "is slower than the float model")
@@ -84,7 +84,7 @@ def test_half_precision_that_is_slower_as_well_gives_way_to_float(
 
     bundle = packaged(perceptron, data)
 
-    told = fates(bundle)
+    told = outcomes(bundle)
     assert told.pop("float32") == ("ships", "")
     assert told[HALF] == ("refused", "is slower than the float model")
     assert {fate for fate, _ in told.values()} == {"refused"}
@@ -99,7 +99,7 @@ def test_half_precision_is_not_tried_where_integers_ship(
     bundle = packaged(perceptron, data)
 
     assert bundle.manifest["model"]["kind"] == "quantized"
-    assert HALF not in fates(bundle)
+    assert HALF not in outcomes(bundle)
 
 
 def test_no_weight_is_stored_in_half_precision_where_float32_is_asked_for(
@@ -109,8 +109,8 @@ def test_no_weight_is_stored_in_half_precision_where_float32_is_asked_for(
 
     bundle = packaged(perceptron, data, precision="float32")
 
-    assert HALF not in fates(bundle)
-    assert fates(bundle)["float32"] == ("ships", "")
+    assert HALF not in outcomes(bundle)
+    assert outcomes(bundle)["float32"] == ("ships", "")
     assert types_of(bundle.path / "model.onnx") == {onnx.TensorProto.FLOAT}
     assert bundle.manifest["model"]["kind"] == "float32"
 
@@ -130,7 +130,7 @@ def test_half_precision_that_loses_too_much_is_told_of(
 
     bundle = packaged(model, data, max_drop=0.4)
 
-    told = fates(bundle)
+    told = outcomes(bundle)
     assert told["float32"] == ("ships", "")
     fate, reason = told[HALF]
     assert fate == "refused"
@@ -148,7 +148,7 @@ def test_half_precision_that_shipped_is_chosen_again_by_like(
 
     chosen = Choice.of(first)
     assert (chosen.candidate, chosen.in_float, chosen.precision) == (HALF, False, None)
-    assert fates(again)[HALF] == ("ships", "")
+    assert outcomes(again)[HALF] == ("ships", "")
 
 
 def test_the_precision_of_a_float_model_is_chosen_again_by_like() -> None:
@@ -181,7 +181,7 @@ def test_half_precision_that_saves_hardly_anything_is_refused(
         w=rng.standard_normal((64, 64)).astype(np.float32),
     )
 
-    told = fates(packaged(model, data))
+    told = outcomes(packaged(model, data))
 
     assert told["float32"] == ("ships", "")
     fate, reason = told[HALF]

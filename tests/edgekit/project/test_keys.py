@@ -7,7 +7,7 @@ import pytest
 
 from edgekit.errors import InputError
 from edgekit.progress import Progress
-from edgekit.project.keys import KEYS, KeysTold, explained_with_keys, keys_told
+from edgekit.project.keys import KEYS, KeysInWarnings, explained_with_keys, keys_told
 
 _PAGE = Path(__file__).parents[3] / "docs" / "project-file.md"
 _ROW = re.compile(r"^\| `(\w+)` \|.*\| `(--[a-z-]+)` \|$", re.MULTILINE)
@@ -31,8 +31,8 @@ class _Heard(Progress):
 
 def test_warnings_tell_the_keys():
     heard = _Heard()
-    KeysTold(heard).warn("--verify-data DIR measures it on others")
-    KeysTold(heard).warn("all is well")
+    KeysInWarnings(heard).warn("--verify-data DIR measures it on others")
+    KeysInWarnings(heard).warn("all is well")
     assert heard.told == [
         "--verify-data DIR measures it on others (in the project file --verify-data is `verify_data`)",
         "all is well",

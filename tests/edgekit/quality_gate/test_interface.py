@@ -12,7 +12,7 @@ import pytest
 
 from edgekit.bundle import Bundle, read_bundle
 from edgekit.quality_gate.interface import judge_interface
-from edgekit.quality_gate.latency import Earlier
+from edgekit.quality_gate.latency import EarlierBuild
 from edgekit.quality_gate.verdict import Outcome
 
 Change = Callable[[dict[str, Any]], object]
@@ -26,13 +26,13 @@ def changed(bundle: Bundle, change: Change) -> Bundle:
 
 def test_the_same_interface_has_no_row(packaged_digits: Path) -> None:
     bundle = read_bundle(packaged_digits)
-    assert not list(judge_interface(bundle, Earlier("the baseline's", bundle)))
+    assert not list(judge_interface(bundle, EarlierBuild("the baseline's", bundle)))
     smaller = changed(bundle, lambda manifest: manifest["size"].update(bytes=1))
-    assert not list(judge_interface(smaller, Earlier("the baseline's", bundle)))
+    assert not list(judge_interface(smaller, EarlierBuild("the baseline's", bundle)))
 
 
 def test_an_interface_that_nothing_tells_is_not_clear(packaged_digits: Path) -> None:
-    (verdict,) = judge_interface(read_bundle(packaged_digits), Earlier("the baseline's", "it is not kept"))
+    (verdict,) = judge_interface(read_bundle(packaged_digits), EarlierBuild("the baseline's", "it is not kept"))
     assert (verdict.budget, verdict.found, verdict.outcome) == ("interface", "it is not kept", Outcome.INCONCLUSIVE)
 
 
@@ -74,7 +74,7 @@ def test_an_interface_that_nothing_tells_is_not_clear(packaged_digits: Path) -> 
 )
 def test_what_an_app_would_find_otherwise_breaks(packaged_digits: Path, change: Change, found: str) -> None:
     bundle = changed(read_bundle(packaged_digits), lambda manifest: manifest.update(labels=[*map(str, range(10))]))
-    (verdict,) = judge_interface(changed(bundle, change), Earlier("the baseline's", bundle))
+    (verdict,) = judge_interface(changed(bundle, change), EarlierBuild("the baseline's", bundle))
     assert (verdict.budget, verdict.limit, verdict.outcome) == (
         "interface",
         "that of the baseline's bundle",
@@ -87,5 +87,5 @@ def test_what_an_app_would_find_otherwise_breaks(packaged_digits: Path, change: 
 def test_another_bundle_is_no_baseline_that_takes_anything_over(packaged_digits: Path) -> None:
     bundle = read_bundle(packaged_digits)
     other = changed(bundle, lambda manifest: manifest.update(preprocessing=None))
-    (verdict,) = judge_interface(other, Earlier("other", bundle, accepting=""))
+    (verdict,) = judge_interface(other, EarlierBuild("other", bundle, accepting=""))
     assert verdict.found == "there is no preprocessing any more"

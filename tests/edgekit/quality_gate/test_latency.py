@@ -7,7 +7,14 @@ import pytest
 
 from edgekit.bundle import read_bundle
 from edgekit.config import Budget
-from edgekit.quality_gate.latency import NO_ORIGINAL, Earlier, Rivals, Stopwatch, judge_latency, ratio_text
+from edgekit.quality_gate.latency import (
+    NO_ORIGINAL,
+    EarlierBuild,
+    LatencyReferences,
+    Stopwatch,
+    judge_latency,
+    ratio_text,
+)
 from edgekit.quality_gate.measuring import Ratio
 
 
@@ -29,7 +36,7 @@ def test_ratios_in_words(ratio: Ratio, text: str) -> None:
 
 def test_the_original_and_the_earlier_build_are_both_compared_with(packaged_digits: Path, digits: Path) -> None:
     bundle = read_bundle(packaged_digits)
-    rivals = Rivals(digits, Earlier("main's", bundle))
+    rivals = LatencyReferences(digits, EarlierBuild("main's", bundle))
     verdicts, ratios = judge_latency(bundle, Budget(latency_ratio=100, latency_growth=0.05), rivals, Stopwatch(60))
     assert [(verdict.budget, verdict.limit, verdict.outcome) for verdict in verdicts] == [
         ("latency", "at most 100.00 of the float model's", "kept"),
@@ -45,7 +52,7 @@ def test_the_original_and_the_earlier_build_are_both_compared_with(packaged_digi
 
 @pytest.mark.parametrize("asked", [Budget(), Budget(latency_growth=0.05)])
 def test_a_baseline_without_its_bundle_stays_a_check(packaged_digits: Path, asked: Budget) -> None:
-    rivals = Rivals(earlier=Earlier("the baseline's", "is not at hand"))
+    rivals = LatencyReferences(earlier=EarlierBuild("the baseline's", "is not at hand"))
     verdicts, ratios = judge_latency(read_bundle(packaged_digits), asked, rivals, Stopwatch(1))
     assert [(verdict.limit, verdict.found, verdict.outcome) for verdict in verdicts] == [
         (
@@ -58,10 +65,12 @@ def test_a_baseline_without_its_bundle_stays_a_check(packaged_digits: Path, aske
 
 
 def test_a_limit_without_the_original_does_not_pass(packaged_digits: Path) -> None:
-    verdicts, ratios = judge_latency(read_bundle(packaged_digits), Budget(latency_ratio=100), Rivals(), Stopwatch(1))
+    verdicts, ratios = judge_latency(
+        read_bundle(packaged_digits), Budget(latency_ratio=100), LatencyReferences(), Stopwatch(1)
+    )
     assert [(verdict.found, verdict.outcome) for verdict in verdicts] == [(NO_ORIGINAL, "broken")]
     assert ratios == []
 
 
 def test_nothing_is_measured_that_nobody_asks_for(packaged_digits: Path, digits: Path) -> None:
-    assert judge_latency(read_bundle(packaged_digits), Budget(), Rivals(digits), Stopwatch(1)) == ([], [])
+    assert judge_latency(read_bundle(packaged_digits), Budget(), LatencyReferences(digits), Stopwatch(1)) == ([], [])

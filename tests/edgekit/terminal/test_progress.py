@@ -10,7 +10,7 @@ import pytest
 
 from edgekit.progress import Progress
 from edgekit.terminal import progress as progress_module
-from edgekit.terminal.progress import LiveProgress, Pace, PlainProgress, progress_on
+from edgekit.terminal.progress import LiveProgress, PlainProgress, RemainingTime, progress_on
 
 
 class Terminal(io.StringIO):
@@ -81,7 +81,7 @@ def test_a_stage_that_failed_is_told_no_more(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_time_that_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
-    pace, told = Pace(), []
+    pace, told = RemainingTime(), []
     for seconds, what, done, total in [
         (100.0, "calibrating", 2, 42),
         (100.5, "calibrating", 3, 42),  # too early to tell

@@ -15,9 +15,9 @@ from edgekit.comparison.numbers.metrics import decibels
 from edgekit_coreml import load
 from edgekit_mlprogram import conversion as conversion_module
 from edgekit_mlprogram import mixed_precision
+from edgekit_mlprogram.cached_choices import CachedChoices
 from edgekit_mlprogram.conversion import Conversion, convert_graph
-from edgekit_mlprogram.earlier_choices import EarlierChoices
-from edgekit_mlprogram.mixed_precision import NoiseByPart, Yardstick, worst_db
+from edgekit_mlprogram.mixed_precision import Float32Reference, NoiseByPart, worst_db
 from edgekit_mlprogram.operation_ranges import study
 from edgekit_mlprogram.trial_inputs import TrialInputs
 
@@ -242,7 +242,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str] | None]:
         return write(job, folder, kept)  # type: ignore[arg-type]
 
     monkeypatch.setattr(conversion_module, "_write", noted)
-    monkeypatch.setattr(conversion_module, "_earlier", EarlierChoices())
+    monkeypatch.setattr(conversion_module, "_earlier", CachedChoices())
     return found
 
 
@@ -404,8 +404,8 @@ def test_noise_is_held_against_the_quietest_outputs() -> None:
 
     loud, quiet = ({"x": np.array([value], np.float32)} for value in (1.0, 0.1))
     exact, noisy = Sum(0.0), Sum(0.01)
-    alone = Yardstick(exact, [TrialInputs([loud])])  # type: ignore[arg-type]
-    beside = Yardstick(exact, [TrialInputs([loud], [quiet])])  # type: ignore[arg-type]
+    alone = Float32Reference(exact, [TrialInputs([loud])])  # type: ignore[arg-type]
+    beside = Float32Reference(exact, [TrialInputs([loud], [quiet])])  # type: ignore[arg-type]
     assert alone.worst_db(noisy) == pytest.approx(40.0, abs=0.1)  # type: ignore[arg-type]  # 20 log10(1 / 0.01)
     assert beside.worst_db(noisy) == pytest.approx(20.0, abs=0.1)  # type: ignore[arg-type]  # 20 log10(0.1 / 0.01)
 
@@ -421,7 +421,7 @@ def test_no_input_is_executed_after_one_on_which_the_floor_is_missed() -> None:
             return {"y": feeds["x"] + np.float32(self._noise.get(self.asked[-1], 0.0))}
 
     first, second, third = ({"x": np.array([value], np.float32)} for value in (1.0, 2.0, 4.0))
-    yardstick = Yardstick(Offset({}), [TrialInputs([first, second]), TrialInputs([third])])  # type: ignore[arg-type]
+    yardstick = Float32Reference(Offset({}), [TrialInputs([first, second]), TrialInputs([third])])  # type: ignore[arg-type]
     noisy = Offset({1.0: 0.01, 2.0: 0.2})
     assert yardstick.worst_db(noisy, 27.0) == pytest.approx(20.0, abs=0.1)  # type: ignore[arg-type]  # 20 log10(2 / 0.2)
     assert noisy.asked == [1.0, 2.0]

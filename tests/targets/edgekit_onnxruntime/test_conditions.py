@@ -6,13 +6,13 @@ import pytest
 
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
-from edgekit_onnxruntime.conditions import Unmet, unmet_conditions
+from edgekit_onnxruntime.conditions import UnmetCondition, unmet_conditions
 from edgekit_onnxruntime.devices import Operator, Table
 
 ANY_SHAPE = Table("a page", "1", "2026-01-02", fixed_shapes=False, operators={})
 
 
-def unmet(body: str, operator: Operator, opset: int = 17) -> list[Unmet]:
+def unmet(body: str, operator: Operator, opset: int = 17) -> list[UnmetCondition]:
     """Returns the conditions that the last node of a graph fails."""
     proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> g {body}')
     *_, node = infer_shapes(Model(ir.from_proto(proto))).graph

@@ -33,7 +33,7 @@ MASKED = -10000.0
 
 
 @dataclass(frozen=True)
-class Hiding:
+class AttentionMasking:
     """What hides keys from queries."""
 
     mask: Value | None
@@ -83,7 +83,7 @@ def attention(
         projected = mb.add(x=projected, y=bias.var)
     width = weights.static_shape[1]
     sizes = list(qkv_hidden_sizes or [width // 3] * 3)
-    hiding = Hiding(mask_index, attention_bias, mask_filter_value, bool(unidirectional))
+    hiding = AttentionMasking(mask_index, attention_bias, mask_filter_value, bool(unidirectional))
     return _self_attention(ctx, projected, sizes, num_heads, past, hiding, scale)
 
 
@@ -109,7 +109,7 @@ def quantized_attention(
     total = integer_matmul(ctx, x, input_zero_point, weight, weight_zero_point)
     projected = rescaled(total, input_scale, weight_scale, bias).var
     sizes = [weight.static_shape[1] // 3] * 3
-    hiding = Hiding(mask_index, None, mask_filter_value, bool(unidirectional))
+    hiding = AttentionMasking(mask_index, None, mask_filter_value, bool(unidirectional))
     result, present = _self_attention(ctx, projected, sizes, num_heads, past, hiding, scale)
     return computed(result, bias.dtype), None if present is None else computed(present, bias.dtype)
 
@@ -140,7 +140,7 @@ def multi_head_attention(
     if past_key is not None and past_value is not None:
         k = mb.concat(values=[past_key.var, k], axis=2)
         v = mb.concat(values=[past_value.var, v], axis=2)
-    hiding = Hiding(key_padding_mask, attention_bias, mask_filter_value, bool(unidirectional))
+    hiding = AttentionMasking(key_padding_mask, attention_bias, mask_filter_value, bool(unidirectional))
     hidden = hiding.scores_bias(q, k)
     result = attend(q, k, v, hidden, scale or 1 / math.sqrt(int(q.shape[3])))
     return merge_heads(result), k, v
@@ -188,7 +188,7 @@ def _self_attention(
     sizes: Sequence[int],
     heads: int,
     past: Value | None,
-    hiding: Hiding,
+    hiding: AttentionMasking,
     scale: float,
 ) -> tuple[Var, Var | None]:
     """Attention of queries, keys and values side by side in a tensor; and the keys and values, appended to the past."""

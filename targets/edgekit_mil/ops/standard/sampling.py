@@ -12,10 +12,10 @@ from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value
 from edgekit_mil.support.movement import along_channels
-from edgekit_mil.support.point_sampling import Neighbours, Surroundings, cubic, linear, nearest, sampled
+from edgekit_mil.support.point_sampling import Neighbours, OutsideValues, cubic, linear, nearest, sampled
 from edgekit_mil.support.windows import Windows
 
-KERNELS: dict[str, Callable[[Var, Surroundings], Neighbours]] = {
+KERNELS: dict[str, Callable[[Var, OutsideValues], Neighbours]] = {
     "nearest": nearest,
     "linear": linear,
     "bilinear": linear,
@@ -65,7 +65,7 @@ def grid_sample(
     axes = []
     for length, coordinate in zip(spatial, reversed(coordinates), strict=True):
         places = denormalized(mb.squeeze(x=coordinate, axes=[2]), length, bool(align_corners))
-        axes.append(KERNELS[mode](places, Surroundings(length, padding_mode, bool(align_corners))))
+        axes.append(KERNELS[mode](places, OutsideValues(length, padding_mode, bool(align_corners))))
     return mb.reshape(x=sampled(x.var, axes), shape=[size, channels, *outer])
 
 
@@ -105,7 +105,7 @@ def deformable_convolution(
             x=mb.reshape(x=moved, shape=[groups, taps * samples]),
             y=regular.reshape(1, taps * samples).astype(np.float32),
         )
-        axes.append(linear(places, Surroundings(spatial[axis], "zeros")))
+        axes.append(linear(places, OutsideValues(spatial[axis], "zeros")))
     apart = mb.reshape(x=x.var, shape=[groups, channels // offset_group, *spatial])
     columns = sampled(apart, axes)
     if mask is not None:

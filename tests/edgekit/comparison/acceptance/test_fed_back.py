@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from edgekit import api
 from edgekit.cli import app
-from edgekit.comparison.acceptance.fed_back import Sequel, carried_states, compare_fed_back
+from edgekit.comparison.acceptance.fed_back import FedBackAccuracy, carried_states, compare_fed_back
 from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.data.samples import Samples, open_samples
@@ -194,7 +194,7 @@ def tracked(folder: Path, model: Model, *, steps: int = 400, length: int = 400, 
     return open_samples(folder, model.inputs)
 
 
-def followed(samples: Samples, model: Model, keeps: float, floor_db: float | None = None) -> Sequel:
+def followed(samples: Samples, model: Model, keeps: float, floor_db: float | None = None) -> FedBackAccuracy:
     floors = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=None, floor_db=floor_db)
     found = compare_fed_back(samples, Reference(model), Leaking(keeps), model, decisions_of(model), floors)
     assert found is not None

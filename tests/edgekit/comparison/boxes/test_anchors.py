@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgekit.comparison.boxes.anchors import AnchorReading, anchors_among
-from edgekit.comparison.boxes.beside import BesideAccuracy
+from edgekit.comparison.boxes.attributes import AttributeAccuracy
 from edgekit.comparison.boxes.near import nearly_recognised
 from edgekit.comparison.meaning import meaning_of
 from edgekit.comparison.meaning_accuracy import ANCHORS, MeaningAccuracy
@@ -108,9 +108,9 @@ def test_key_points_of_anchors_are_compared(compared: Compared) -> None:
     for each in moved:
         each["regressors"][..., 4:] += 20
     beside = compared(answers, moved).beside
-    assert isinstance(beside, BesideAccuracy)
+    assert isinstance(beside, AttributeAccuracy)
     assert (beside.kind, beside.columns, beside.flaw is not None) == ("key points", 12, True)
-    assert compared(answers, answers).beside == BesideAccuracy("key points", 12, len(CONFIDENT_ROWS) * SAMPLES, 1.0)
+    assert compared(answers, answers).beside == AttributeAccuracy("key points", 12, len(CONFIDENT_ROWS) * SAMPLES, 1.0)
 
 
 def test_a_table_of_points_beside_boxes_and_scores_is_told_of_the_anchors(

@@ -11,7 +11,13 @@ import pytest
 
 from edgekit.comparison.boxes import reading
 from edgekit.comparison.boxes.reading import Cells, Columns, Detector, Grid, OnGrids, Rows, detector_of
-from edgekit.comparison.boxes.suppression import Companion, companions, output_name, suppressed_rows, with_suppression
+from edgekit.comparison.boxes.suppression import (
+    BoxAttributes,
+    companions,
+    output_name,
+    suppressed_rows,
+    with_suppression,
+)
 from edgekit.execution.reference import Reference
 from edgekit.features.suppression import Suppression
 from edgekit.model import Arrays, Model
@@ -123,7 +129,7 @@ def test_boxes_and_scores_of_their_own(
     detector = Rows(boxes, True, columns, activation, background=0, order="yx")  # type: ignore[arg-type]
     model = model_of(outputs, tmp_path_factory, names)
     beside = companions(detector, outputs)
-    assert beside == (Companion(("masks",), 5),)
+    assert beside == (BoxAttributes(("masks",), 5),)
     model = with_suppression(model, detector, {"boxes": ROWS}, Suppression(), output_name(model), beside)
     found = run(model, outputs)
     assert list(found) == ["detections", "more"]
@@ -169,7 +175,7 @@ def test_offsets_from_grids(
     detector = OnGrids(tuple(grids), are_distances, origin)
     rows = {"box8": 96, "box16": 24}
     beside = companions(detector, outputs)
-    assert beside == (Companion(("mark8", "mark16"), 4),)
+    assert beside == (BoxAttributes(("mark8", "mark16"), 4),)
     model = with_suppression(model_of(outputs, tmp_path_factory), detector, rows, Suppression(), "detections", beside)
     (found,) = run(model, outputs).values()
     expected = [(*box, *mark) for box, mark in zip(boxes, marks, strict=True)]

@@ -6,7 +6,7 @@ import pytest
 
 from edgekit.features.dimensions import SizeRange
 from edgekit.graph.sizes import default_sizes
-from edgekit.graph.sizes.default_sizes import Holds, SampledSizes, with_default_sizes
+from edgekit.graph.sizes.default_sizes import AcceptedSizes, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.model import Dim, ValueSpec
 
@@ -18,7 +18,7 @@ def completed(
     request: ShapeRequest | None = None,
     metadata: dict[str, str] | None = None,
     sampled: dict[str, tuple[int | tuple[int, int], ...]] | None = None,
-    device: Holds = Holds.ONE,
+    device: AcceptedSizes = AcceptedSizes.ONE,
     count: int = 3,
 ) -> tuple[list[Shape], list[str]]:
     """Returns the inputs' shapes with the default sizes put in, and the remarks about them."""
@@ -116,8 +116,8 @@ def test_a_size_that_says_nothing_is_passed_over(stated: str) -> None:
     assert completed((1, 3, "h", "w"), metadata={"imgsz": stated})[0] == [(1, 3, "h", "w")]
 
 
-@pytest.mark.parametrize("device", [Holds.ONE, Holds.RANGE])
-def test_free_dimensions_get_the_sizes_of_samples(device: Holds) -> None:
+@pytest.mark.parametrize("device", [AcceptedSizes.ONE, AcceptedSizes.RANGE])
+def test_free_dimensions_get_the_sizes_of_samples(device: AcceptedSizes) -> None:
     shapes, told = completed(("batch", "samples"), (2, None), sampled={"x0": (1, 16000), "x1": (2, 5)}, device=device)
     assert shapes == [(1, 16000), (2, 5)]
     assert told == [
@@ -134,7 +134,7 @@ def test_a_dimension_stays_open_for_the_sizes_of_samples_where_the_device_takes_
         "x0": (SizeRange(1, 1), SizeRange(5, 9)),
         "x1": (SizeRange(1, 1), SizeRange(3, 8), SizeRange(2, 4)),
     }
-    for device, expected in ((Holds.RANGE, range(3, 10)), (Holds.ONE, None), (Holds.ANY, None)):
+    for device, expected in ((AcceptedSizes.RANGE, range(3, 10)), (AcceptedSizes.ONE, None), (AcceptedSizes.ANY, None)):
         request, told = with_default_sizes(ShapeRequest(), inputs, {}, SampledSizes(ranges, 4, device))
         assert request.open_dims == ({} if expected is None else {"tokens": expected})
         assert request.shapes == {}
@@ -146,14 +146,14 @@ def test_a_dimension_stays_open_for_the_sizes_of_samples_where_the_device_takes_
 
 
 def test_a_device_that_takes_any_size_gets_none_of_the_samples() -> None:
-    assert completed(("batch", "T"), sampled={"x0": (1, 16)}, device=Holds.ANY)[0] == [(1, "T")]
+    assert completed(("batch", "T"), sampled={"x0": (1, 16)}, device=AcceptedSizes.ANY)[0] == [(1, "T")]
 
 
 @pytest.mark.parametrize("name", [None, "D", "num_nodes", "unk__214"])
 def test_what_stands_first_and_is_more_in_a_sample_counts_no_samples(name: str | None) -> None:
     assert completed((name, 85), sampled={"x0": (6, 85)})[0] == [(6, 85)]
     assert completed((name, 85), sampled={"x0": ((8, 29), 85)})[0] == [(name, 85)]
-    assert completed((name, 85), sampled={"x0": (6, 85)}, device=Holds.ANY)[0] == [(name, 85)]
+    assert completed((name, 85), sampled={"x0": (6, 85)}, device=AcceptedSizes.ANY)[0] == [(name, 85)]
     assert completed((name, 85), sampled={"x0": ((1, 29), 85)})[0] == [(name, 85)]
     assert completed((name, 85), sampled={"x0": (6, 85)}, count=1)[0] == [(1, 85)], "several samples in one array"
 
@@ -172,8 +172,12 @@ def test_a_batch_has_the_size_that_several_samples_agree_on() -> None:
     ]
 
 
-@pytest.mark.parametrize(("device", "held"), [(Holds.ONE, None), (Holds.RANGE, range(1, 3)), (Holds.ANY, None)])
-def test_a_batch_of_several_sizes_in_samples_stays_free_or_gets_their_range(device: Holds, held: range | None) -> None:
+@pytest.mark.parametrize(
+    ("device", "held"), [(AcceptedSizes.ONE, None), (AcceptedSizes.RANGE, range(1, 3)), (AcceptedSizes.ANY, None)]
+)
+def test_a_batch_of_several_sizes_in_samples_stays_free_or_gets_their_range(
+    device: AcceptedSizes, held: range | None
+) -> None:
     """The last batch of a data set may be cut short."""
     inputs, ranges = [ValueSpec("x0", "float32", ("batch_size", 3))], {"x0": (SizeRange(1, 2), SizeRange(3, 3))}
     request, _ = with_default_sizes(ShapeRequest(), inputs, {}, SampledSizes(ranges, 4, device))
@@ -193,10 +197,10 @@ def test_pictures_have_the_sizes_of_the_samples_whatever_the_file_states() -> No
 def test_pictures_of_several_sizes_are_not_fixed_at_the_one_that_the_file_states() -> None:
     stated, free = {"imgsz": "[480, 640]"}, ("batch", 3, "height", "width")
     sampled = {"x0": (1, 3, (96, 128), (640, 640))}
-    assert completed(free, sampled=sampled, metadata=stated, device=Holds.ANY)[0] == [(1, 3, "height", 640)]
+    assert completed(free, sampled=sampled, metadata=stated, device=AcceptedSizes.ANY)[0] == [(1, 3, "height", 640)]
     inputs = [ValueSpec("x0", "float32", free)]
     ranges = {"x0": (SizeRange(1, 1), SizeRange(3, 3), SizeRange(96, 128), SizeRange(640, 640))}
-    request, _ = with_default_sizes(ShapeRequest(), inputs, stated, SampledSizes(ranges, 4, Holds.RANGE))
+    request, _ = with_default_sizes(ShapeRequest(), inputs, stated, SampledSizes(ranges, 4, AcceptedSizes.RANGE))
     assert request.dims == {"batch": 1, "height": range(96, 129), "width": 640}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgekit.data.samples import Sample
-from edgekit_quantize.calibration.outliers import Peaks, Without, warning_of
+from edgekit_quantize.calibration.outliers import Peaks, RemainingSamples, warning_of
 
 
 def _outlying(reached: Sequence[float]) -> dict[int, str]:
@@ -76,6 +76,6 @@ class _Numbers:
 
 
 def test_samples_without_some_can_be_walked_again() -> None:
-    left = Without(_Numbers(), frozenset({0, 3}))
+    left = RemainingSamples(_Numbers(), frozenset({0, 3}))
     assert (len(left), left.has_labels) == (3, True)
     assert [[sample.name for sample in left] for _ in range(2)] == [["1", "2", "4"]] * 2

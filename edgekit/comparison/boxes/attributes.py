@@ -32,7 +32,7 @@ Kind = Literal["key points", "angle", "numbers"]
 
 
 @dataclass(frozen=True)
-class BesideAccuracy:
+class AttributeAccuracy:
     """How near the further numbers are of the boxes that both models find."""
 
     kind: Kind
@@ -70,8 +70,8 @@ class BesideAccuracy:
         return asdict(self)
 
 
-class BesideBoxes:
-    """Gathers a :class:`BesideAccuracy`."""
+class AttributeTally:
+    """Gathers a :class:`AttributeAccuracy`."""
 
     def __init__(self) -> None:
         self._corners: list[np.ndarray] = []
@@ -99,7 +99,7 @@ class BesideBoxes:
         self._squares = np.square(rows).sum(axis=0) + (self._squares if self._rows else 0)
         self._rows += len(rows)
 
-    def result(self) -> BesideAccuracy | None:
+    def result(self) -> AttributeAccuracy | None:
         """Returns the figures so far, or None if no box is found by both models, or none has further numbers."""
         if not self._rows or not sum(map(len, self._corners)):
             return None
@@ -109,7 +109,7 @@ class BesideBoxes:
             similarities = _similarities(corners, reference, built, step)
             if similarities is not None:
                 kept = float(similarities.mean()) if len(similarities) else 1.0
-                return BesideAccuracy("key points", columns, len(corners), kept)
+                return AttributeAccuracy("key points", columns, len(corners), kept)
         variance = self._squares / self._rows - np.square(self._sum / self._rows)
         differences = built - reference
         is_angle = columns == 1 and float(np.abs(reference).max()) <= np.pi
@@ -117,7 +117,7 @@ class BesideBoxes:
             differences = (differences + np.pi / 2) % np.pi - np.pi / 2
         noise = np.square(differences).mean(axis=0)
         shares = np.divide(noise, variance, out=(noise > 0).astype(np.float64), where=variance > 0)
-        return BesideAccuracy("angle" if is_angle else "numbers", columns, len(corners), 1 - float(shares.mean()))
+        return AttributeAccuracy("angle" if is_angle else "numbers", columns, len(corners), 1 - float(shares.mean()))
 
 
 def _similarities(corners: np.ndarray, reference: np.ndarray, built: np.ndarray, step: int) -> np.ndarray | None:

@@ -19,7 +19,7 @@ LAYERS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "R
 
 
 @dataclass(frozen=True)
-class BeforeChoices:
+class ValuesBeforeChoices:
     """What is compared in place of outputs that depend on which boxes are chosen."""
 
     values: frozenset[str]
@@ -28,7 +28,7 @@ class BeforeChoices:
     """The outputs that depend on the choice."""
 
 
-def before_choices(graph: ir.Graph) -> BeforeChoices | None:
+def before_choices(graph: ir.Graph) -> ValuesBeforeChoices | None:
     """Returns the values before non-maximum suppression; None if there is none, or if layers compute from its result.
 
     If a TopK node selects the boxes that enter the suppression, the choice begins at this node.
@@ -48,7 +48,7 @@ def before_choices(graph: ir.Graph) -> BeforeChoices | None:
     if not values:
         return None
     outputs = {str(value.name) for value in graph.outputs if value.producer() in behind}
-    return BeforeChoices(frozenset(values), frozenset(outputs))
+    return ValuesBeforeChoices(frozenset(values), frozenset(outputs))
 
 
 def _is_computed(value: ir.Value) -> bool:

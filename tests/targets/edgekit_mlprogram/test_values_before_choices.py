@@ -9,8 +9,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgekit_mlprogram.before_choices import BeforeChoices, before_choices
 from edgekit_mlprogram.conversion import convert_graph
+from edgekit_mlprogram.values_before_choices import ValuesBeforeChoices, before_choices
 
 DETECTOR = """<ir_version: 8, opset_import: ["": 17]>
 g (float[40, 5] x) => (float[1, 4] first, float[40, 1] scores)
@@ -41,7 +41,7 @@ def graph(text: str) -> ir.Graph:
 
 
 def test_the_choice_begins_at_the_largest_scores() -> None:
-    assert before_choices(graph(DETECTOR)) == BeforeChoices(frozenset({"flat", "boxes"}), frozenset({"first"}))
+    assert before_choices(graph(DETECTOR)) == ValuesBeforeChoices(frozenset({"flat", "boxes"}), frozenset({"first"}))
 
 
 @pytest.mark.parametrize(

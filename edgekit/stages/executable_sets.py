@@ -39,7 +39,7 @@ MOST_MISMATCH = 0.01
 MOST_SAMPLES = 3
 
 
-class HeldSets:
+class ExecutableSets:
     """Instruction sets, and with which of them the float model runs: that is determined once, when it is needed.
 
     The object can be pickled, which determines it.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class EarlierChoices:
+class CachedChoices:
     """Choices of operations for the forms of one model: of the model that was converted last.
 
     Forms of a model differ in how its weights are rounded. A form that was built as a draft is built again when it is

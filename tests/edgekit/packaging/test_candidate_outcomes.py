@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from edgekit.packaging.candidates import Fate, Fates
+from edgekit.packaging.candidates import CandidateOutcome, CandidateOutcomes
 
 
 def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
-    told = Fates()
+    told = CandidateOutcomes()
     trial = {"metric": "accuracy", "value": 0.9, "float_value": 0.95, "drop": 0.05, "sqnr_db": 20.0, "weight_bytes": 10}
     slow = {**trial, "drop": 0.0, "latency_ms": 2.0, "float_latency_ms": 1.0}
     curve = [{"candidate": "a", **trial}, {"candidate": "b", **slow}, {"candidate": "c", **trial, "drop": 0}]
@@ -25,7 +25,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     few = {**trial, "metric": "agreement", "value": 0.984, "drop": 0.016, "count": 32}
     curve += [{"candidate": "of few", **few}, {"candidate": "counted", **few, "drop": 0.0625}]
     told.measured({"max_drop": 0.01, "curve": curve})
-    told.told("c", Fate.SHIPS)
+    told.told("c", CandidateOutcome.SHIPS)
     rows = told.as_record()
     another_path = "take another path, since the model continues with"
     assert [(row["candidate"], row["fate"], row["reason"]) for row in rows] == [
@@ -53,8 +53,8 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     ],
 )
 def test_why_a_candidate_is_no_smaller_is_told_in_sizes(size: int, of_float: int, told: str) -> None:
-    fates = Fates("the model as it came")
+    outcomes = CandidateOutcomes("the model as it came")
     trial = {"candidate": "a", "metric": "accuracy", "value": 1.0, "float_value": 1.0, "drop": 0.0, "sqnr_db": 20.0}
-    fates.measured({"curve": [{**trial, "weight_bytes": size, "float_weight_bytes": of_float}]})
-    (row,) = fates.as_record()
+    outcomes.measured({"curve": [{**trial, "weight_bytes": size, "float_weight_bytes": of_float}]})
+    (row,) = outcomes.as_record()
     assert row["reason"] == f"no smaller than the model as it came: {told}"

@@ -21,7 +21,7 @@ Given = TypeVar("Given")
 Result = TypeVar("Result", bound=StageResult)
 
 
-class Walk:
+class StageRunner:
     """Runs stage after stage, reports progress and warnings, and keeps the records."""
 
     def __init__(self, progress: Progress) -> None:

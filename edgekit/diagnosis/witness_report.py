@@ -23,7 +23,7 @@ Below this number, the operation from which they differ is searched for.
 
 
 @dataclass(frozen=True)
-class Testimony:
+class WitnessReport:
     """The outputs of a second runtime (a witness), compared with the original and the target's own runtime."""
 
     executed_by: str
@@ -47,7 +47,7 @@ class Testimony:
         }
 
 
-def testify(
+def compare_witness(
     main: Path,
     runner: Runner,
     witness: Witness,
@@ -55,7 +55,7 @@ def testify(
     *,
     precision: str,
     is_sequence: bool,
-) -> Testimony:
+) -> WitnessReport:
     """Executes samples in the target's runtime and in the second one.
 
     Args:
@@ -83,20 +83,20 @@ def testify(
     parting = None
     if not is_sequence and not all(_is_near(output, near) for output in found):
         parting = witness.parting(main, samples[0][0])
-    return Testimony(second.executed_by, original.results(), found, near, parting)
+    return WitnessReport(second.executed_by, original.results(), found, near, parting)
 
 
-def refuted(testimony: Testimony, subject: object, flaws: Sequence[str]) -> RequirementError:
+def refuted(report: WitnessReport, subject: object, flaws: Sequence[str]) -> RequirementError:
     """Returns the error for a witness with other outputs than the original.
 
     Args:
-        testimony: What the witness computed.
+        report: What the witness computed.
         subject: The model or the bundle.
         flaws: The outputs that miss their floors.
     """
-    where = "" if testimony.parting is None else f"; the two runtimes part at {testimony.parting}"
+    where = "" if report.parting is None else f"; the two runtimes part at {report.parting}"
     return RequirementError(
-        f"the witness does not compute the original's outputs, executed by {testimony.executed_by}",
+        f"the witness does not compute the original's outputs, executed by {report.executed_by}",
         subject=subject,
         expected="the original model's outputs",
         found="; ".join(flaws) + where,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import edgekit
-from edgekit.comparison.boxes.beside import BesideAccuracy, BesideBoxes
+from edgekit.comparison.boxes.attributes import AttributeAccuracy, AttributeTally
 from edgekit.comparison.boxes.matching import Boxes
 from edgekit.comparison.meaning import meaning_of
 from edgekit.comparison.meaning_accuracy import MeaningAccuracy
@@ -22,8 +22,8 @@ ONE_BOX = np.array([[20.0, 20.0, 40.0, 30.0]])
 """20 by 10 pixels: an area of 200, of which 0.53 is the object's."""
 
 
-def beside(corners: np.ndarray, reference: Any, built: Any, rows: Any = None) -> BesideAccuracy | None:
-    found = BesideBoxes()
+def beside(corners: np.ndarray, reference: Any, built: Any, rows: Any = None) -> AttributeAccuracy | None:
+    found = AttributeTally()
     ones = np.ones(len(corners))
     ours, theirs = (Boxes(corners, ones, ones, np.asarray(each, float)) for each in (reference, built))
     pairs = [(place, place) for place in range(len(corners))]
@@ -35,13 +35,17 @@ def test_the_similarity_of_key_points_is_that_of_coco() -> None:
     """One point is 3 pixels away to the right and 4 down, the other stays."""
     found = beside(ONE_BOX, [[22, 22, 35, 28]], [[25, 26, 35, 28]])
     one = math.exp(-(3**2 + 4**2) / (2 * 0.53 * 200 * 0.134**2))
-    assert found == BesideAccuracy("key points", 4, 1, pytest.approx((one + 1) / 2))
+    assert found == AttributeAccuracy("key points", 4, 1, pytest.approx((one + 1) / 2))
 
 
 def test_points_that_nobody_sees_do_not_count_and_those_that_vanish_are_lost() -> None:
     points = [[22, 22, 0.9, 35, 28, 0.2, 30, 25, 0.8]]
-    assert beside(ONE_BOX, points, [[22, 22, 0.6, 0, 0, 0.9, 30, 25, 0.3]]) == BesideAccuracy("key points", 9, 1, 1.0)
-    assert beside(ONE_BOX, points, [[22, 22, 0.6, 35, 28, 0.2, 30, 25, 0.2]]) == BesideAccuracy("key points", 9, 1, 0.5)
+    assert beside(ONE_BOX, points, [[22, 22, 0.6, 0, 0, 0.9, 30, 25, 0.3]]) == AttributeAccuracy(
+        "key points", 9, 1, 1.0
+    )
+    assert beside(ONE_BOX, points, [[22, 22, 0.6, 35, 28, 0.2, 30, 25, 0.2]]) == AttributeAccuracy(
+        "key points", 9, 1, 0.5
+    )
 
 
 def test_coefficients_are_no_points(rng: np.random.Generator) -> None:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import ClassVar
 
 from edgekit.data.samples import Samples
-from edgekit.diagnosis.testimony import refuted, testify
+from edgekit.diagnosis.witness_report import compare_witness, refuted
 from edgekit.execution.recurrence import GOLDEN_STEPS, restart
 from edgekit.stages import Stage
 from edgekit.stages.build import extend
@@ -18,7 +18,7 @@ SAMPLES = 3
 """How many samples a witness executes; with states, it executes the `GOLDEN_STEPS` of the golden sequence instead."""
 
 
-class Testify(Stage[Verified]):
+class RunWitness(Stage[Verified]):
     """Compares a witness with the original and with the target's own runtime.
 
     Args:
@@ -43,7 +43,7 @@ class Testify(Stage[Verified]):
         first = [sample.feeds for sample in islice(self._samples, GOLDEN_STEPS if states else SAMPLES)]
         names = [feature.name for feature in given.artifact.outputs]
         executed = [(feeds, given.reference.run(feeds)) for feeds in first]
-        found = testify(
+        found = compare_witness(
             given.artifact.main,
             given.runner,
             self._witness,
