@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.values import computed, constant
+from edgekit_mil.support.movement import choose
 from edgekit_mil.support.runtime_shapes import as_number, counted, is_number, size_of, vector
+
+LATER = np.float32(np.finfo(np.float32).min)
+"""The score of a key that comes after its query. ONNX Runtime hides such keys by it, whatever number a mask adds."""
 
 
 def attend(query: Var, key: Var, value: Var, bias: Var | None, scale: float) -> Var:
@@ -40,21 +46,29 @@ def merge_heads(x: Var) -> Var:
     return mb.reshape(x=mb.transpose(x=x, perm=[0, 2, 1, 3]), shape=vector(sizes))
 
 
-def causal_bias(queries: Any, keys: Any, value: float) -> Var | np.ndarray:
-    """Returns ``value`` where a key comes after a query, both counted from the end, and 0 elsewhere: [1, 1, s, t].
+def causal_bias(queries: Any, keys: Any, earlier: Var | None) -> Var | np.ndarray:
+    """Returns :data:`LATER` where a key comes after a query, both counted from the end, and ``earlier`` elsewhere.
+
+    The result broadcasts to [b, heads, s, t].
 
     Args:
         queries: Number of queries, in the form of :func:`edgekit_mil.support.runtime_shapes.size_of`.
         keys: Number of keys, in the form of :func:`edgekit_mil.support.runtime_shapes.size_of`.
-        value: The bias that hides a key.
+        earlier: The bias of keys that are not later, broadcastable to [b, heads, s, t]; None for 0.
     """
     if is_number(queries) and is_number(keys):
         later = np.arange(keys)[None, :] > np.arange(queries)[:, None] + (keys - queries)
-        return np.where(later, value, 0.0).astype(np.float32)[None, None]
-    first = mb.sub(x=as_number(keys), y=as_number(queries))
-    last = mb.add(x=mb.expand_dims(x=counted(queries), axes=[1]), y=first)
-    beyond = mb.greater(x=mb.expand_dims(x=counted(keys), axes=[0]), y=last)
-    return mb.expand_dims(x=mb.mul(x=mb.cast(x=beyond, dtype="fp32"), y=value), axes=[0, 1])
+        if earlier is None:
+            return np.where(later, LATER, np.float32(0))[None, None]
+        beyond = mb.const(val=later[None, None])
+    else:
+        first = mb.sub(x=as_number(keys), y=as_number(queries))
+        last = mb.add(x=mb.expand_dims(x=counted(queries), axes=[1]), y=first)
+        beyond = mb.greater(x=mb.expand_dims(x=counted(keys), axes=[0]), y=last)
+        if earlier is None:
+            return mb.expand_dims(x=mb.mul(x=mb.cast(x=beyond, dtype="fp32"), y=LATER), axes=[0, 1])
+        beyond = mb.expand_dims(x=beyond, axes=[0, 1])
+    return choose(beyond, constant(LATER), computed(earlier, ir.DataType.FLOAT))
 
 
 def mask_bias(mask: Var, value: float) -> Var:

@@ -41,7 +41,7 @@ class AttentionMasking:
     bias: Value | None
     """Added to the scores; None for nothing."""
     strength: float
-    """The number that is added to a score to hide a key."""
+    """The number that is added to a score where the mask hides a key."""
     is_causal: bool = False
 
     def scores_bias(self, query: Var, key: Var) -> Var | None:
@@ -49,13 +49,9 @@ class AttentionMasking:
         queries, keys = size_of(query, 2), size_of(key, 2)
         if self.mask is not None and len(self.mask.shape) == 1 and _differ(self.mask.shape[0], size_of(query, 0)):
             raise Unsupported("a mask that tells where sequences begin")
-        return added(
-            [
-                None if self.mask is None else _hidden(self.mask, queries, keys, self.strength),
-                causal_bias(queries, keys, self.strength) if self.is_causal else None,
-                None if self.bias is None else self.bias.var,
-            ]
-        )
+        masked = None if self.mask is None else _hidden(self.mask, queries, keys, self.strength)
+        hidden = causal_bias(queries, keys, masked) if self.is_causal else masked
+        return added([hidden, None if self.bias is None else self.bias.var])
 
 
 @lowering("Attention", versions=[1], domain=DOMAIN, note="masks of lengths or of zeros and ones")

@@ -11,9 +11,8 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value
-from edgekit_mil.ops.microsoft.attention import MASKED
 from edgekit_mil.ops.microsoft.fused import DOMAIN
-from edgekit_mil.support.attention_heads import added, merge_heads, rotated, split_heads
+from edgekit_mil.support.attention_heads import LATER, added, merge_heads, rotated, split_heads
 
 
 @dataclass(frozen=True)
@@ -67,12 +66,12 @@ class Cache:
         if isinstance(self.begins, np.ndarray):
             places = self.positions().val[:, :, None]
             outside = (keys > places) | ((keys <= places - window) & (window > 0))
-            return np.where(outside, MASKED, 0.0).astype(np.float32)[:, None]
+            return np.where(outside, LATER, np.float32(0))[:, None]
         queries = mb.expand_dims(x=self.positions(), axes=[2])
         hidden = mb.greater(x=keys, y=queries)
         if window > 0:
             hidden = mb.logical_or(x=hidden, y=mb.less_equal(x=keys, y=mb.sub(x=queries, y=window)))
-        return mb.expand_dims(x=mb.mul(x=mb.cast(x=hidden, dtype="fp32"), y=MASKED), axes=[1])
+        return mb.expand_dims(x=mb.mul(x=mb.cast(x=hidden, dtype="fp32"), y=LATER), axes=[1])
 
 
 @lowering("GroupQueryAttention", versions=[1], domain=DOMAIN, note="total_sequence_length constant; float caches")

@@ -19,11 +19,12 @@ def mask(kind):
         "lengths": np.array([3, 2], np.int32),
         "ends and beginnings": np.array([3, 4, 1, 0], np.int32),
         "keys": zeros_and_ones,
+        "keys after padding": zeros_and_ones[:, ::-1].copy(),
         "pairs": np.repeat(zeros_and_ones[:, None], STEPS, axis=1),
     }[kind]
 
 
-@pytest.mark.parametrize("kind", [None, "lengths", "ends and beginnings", "keys", "pairs"])
+@pytest.mark.parametrize("kind", [None, "lengths", "ends and beginnings", "keys", "keys after padding", "pairs"])
 @pytest.mark.parametrize("unidirectional", [0, 1])
 def test_attention_agrees(agrees, rng, kind, unidirectional):
     inputs = [normal(rng, BATCH, STEPS, 5), normal(rng, 5, 3 * WIDTH), normal(rng, 3 * WIDTH), mask(kind)]
@@ -58,6 +59,12 @@ def test_multi_head_attention_agrees(agrees, rng, kind, biased):
         normal(rng, 1, HEADS, 3, STEPS),
     ]
     agrees("MultiHeadAttention", inputs, fed=(0, 1, 2), domain=DOMAIN, num_heads=HEADS, atol=1e-4)
+
+
+def test_queries_that_see_masked_keys_alone_do_not_see_later_keys(agrees, rng):
+    """ONNX Runtime hides later keys by the least float32, and masked keys by -10,000."""
+    inputs = [*(normal(rng, BATCH, STEPS, WIDTH) for _ in range(3)), None, mask("keys after padding")]
+    agrees("MultiHeadAttention", inputs, fed=(0, 1, 2), domain=DOMAIN, num_heads=HEADS, unidirectional=1, atol=1e-4)
 
 
 def test_multi_head_attention_with_a_past_agrees(agrees, rng):

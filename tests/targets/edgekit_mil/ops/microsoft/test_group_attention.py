@@ -78,3 +78,9 @@ def test_attributes(agrees, rng, steps, past, attributes):
 def test_a_bias_and_sinks(agrees, rng):
     bias, sinks = floats(rng, 1, HEADS, 1, 6), floats(rng, HEADS)
     check(agrees, [*inputs(rng), None, None, None, bias, sinks])
+
+
+def test_queries_whose_keys_a_bias_hides_do_not_see_later_keys(agrees, rng):
+    bias = np.zeros((1, 1, 3, 3), np.float32)
+    bias[..., :2] = -1e5
+    check(agrees, [*inputs(rng, steps=3, past=0), None, None, None, bias])

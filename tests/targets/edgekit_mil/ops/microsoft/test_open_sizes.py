@@ -56,6 +56,13 @@ CASES: list[tuple[str, str, list[str], list[tuple[str, Any, list[Any]]], dict[st
     ("pairs", "Attention", ["x", "w", "c", "mask"], [X, PAIRS], {"num_heads": HEADS, "unidirectional": 1}),
     ("many", "MultiHeadAttention", ["x", "x", "x", "c"], [X], {"num_heads": HEADS}),
     ("many keys", "MultiHeadAttention", ["x", "x", "x", "", "mask"], [X, KEYS], {"num_heads": HEADS}),
+    (
+        "many keys, causal",
+        "MultiHeadAttention",
+        ["x", "x", "x", "", "mask"],
+        [X, KEYS],
+        {"num_heads": HEADS, "unidirectional": 1},
+    ),
     ("rotary", "RotaryEmbedding", ["x", "first", "cosines", "sines"], [X], {"num_heads": HEADS}),
     (
         "pairs turned",
@@ -112,7 +119,8 @@ def test_what_onnx_runtime_computes_at_every_size(
             drawn = rng.standard_normal(sizes) if dtype is np.float32 else rng.integers(0, greatest, sizes)
             feeds[name] = drawn.astype(dtype)
             if name == "mask":
-                feeds[name] = 1 + feeds[name] if len(shape) == 1 else np.maximum(feeds[name], np.arange(steps) == 0)
+                seen = steps - 1 if "unidirectional" in attributes else 0
+                feeds[name] = 1 + feeds[name] if len(shape) == 1 else np.maximum(feeds[name], np.arange(steps) == seen)
             feeds[name] = feeds[name].astype(dtype)
         np.testing.assert_allclose(runner.run(feeds)["y"], session.run(["y"], feeds)[0], rtol=0, atol=1e-4)
 
