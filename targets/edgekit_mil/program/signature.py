@@ -185,7 +185,10 @@ def enter(var: Var, mapping: Feature, dtype: ir.DataType) -> Value:
     if dtype is ir.DataType.BOOL:
         var = mb.cast(x=var, dtype="bool")
     value = computed(var, dtype)
-    return value if is_open or value.shape == tuple(shape) else of_shape(value, shape)
+    if is_open:
+        merged = len(mapping.shape) - value.rank + 1  # the first sizes, which are fixed; see native_shape
+        return of_shape(value, [*shape[:merged], *value.shape[1:]], value) if merged > 1 else value
+    return value if value.shape == tuple(shape) else of_shape(value, shape)
 
 
 def leave(value: Value, native_name: str) -> Var:

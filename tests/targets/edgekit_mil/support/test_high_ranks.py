@@ -245,6 +245,35 @@ def test_open_sizes_of_rank_six_agree(tmp_path, is_open):
             np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-5)
 
 
+CACHES = "float[3, 2, 1, 2, past, 4] caches, float[1, 2, 1, 4] new"
+"""Keys and values of three layers in one input, as exporters of language models stack them."""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "of_layer = Gather <axis = 0> (caches, one) keys = Gather <axis = 0> (of_layer, zero)",
+        "axes = Constant <value_ints = [0, 1]> () keys = ReduceSum <keepdims = 0> (caches, axes)",
+        "places = ArgMax <axis = 1, keepdims = 0> (caches) ints = Gather <axis = 0> (places, one)"
+        " keys = Cast <to = 1> (ints)",
+    ],
+)
+def test_inputs_of_rank_six_with_an_open_size_agree(tmp_path, body):
+    model = parser.parse_model(f"""
+        <ir_version: 9, opset_import: ["" : 18]>
+        g ({CACHES}) => (float[1, 2, total, 4] y) <int64 zero = {{0}}, int64 one = {{1}}> {{
+            {body}
+            y = Concat <axis = 2> (keys, new)
+        }}
+    """)
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"past": range(1, 9)})
+    runner = edgekit_coreml.load(package)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for past in (2, 5):
+        feeds = {"caches": tensor(3, 2, 1, 2, past, 4), "new": tensor(1, 2, 1, 4)}
+        np.testing.assert_allclose(runner.run(feeds)["y"], session.run(["y"], feeds)[0], rtol=1e-6, atol=1e-6)
+
+
 SIZES_OF_PICTURE = """
     shape = Shape (x)
     b = Gather (shape, place_0)
