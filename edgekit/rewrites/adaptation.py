@@ -168,7 +168,9 @@ def _is_mended(gap: OpGap, outcome: Rewritten, left: Sequence[OpGap]) -> bool:
     """Whether a node was replaced by nodes of which none is refused, while other nodes of the model still are."""
     refused = {rest.node for rest in left}
     made = _made_of(gap.node, outcome.model)
-    return bool(left) and any(each.node == gap.node for each in outcome.applied) and not made & refused
+    if not left or gap.node in refused:  # what is made of a node may fold to a constant of its name
+        return False
+    return any(each.node == gap.node for each in outcome.applied) and not made & refused
 
 
 def _made_of(name: str, model: Model) -> set[str]:

@@ -145,3 +145,21 @@ def test_a_node_whose_rewrite_is_rewritten_and_refused_again_is_told(
     with pytest.raises(UnsupportedOpsError, match="the rewrite needs LRN: none") as raised:
         converted(model_of(proto), convert, installed_rewrites())
     assert [(gap.op_type, gap.node) for gap in raised.value.gaps] == [("LRN", "y")]
+
+
+def test_a_node_that_is_rewritten_and_refused_under_its_own_name_is_told(
+    model_of: Callable[[onnx.ModelProto], Model],
+) -> None:
+    """ReduceMax of no elements becomes a constant, which Core ML has no type for: the refusal listed no nodes."""
+    graph = """g (int64[2, 0, 3] x) => (int64[2, 3] y) <int64[1] axes = {1}> {
+        y = ReduceMax <keepdims = 0> (x, axes)
+    }"""
+    proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]>\n{graph}')
+
+    def convert(candidate: Model) -> None:
+        (node,) = candidate.graph
+        raise UnsupportedOpsError([OpGap(op_type=node.op_type, node="y", reason="does not fit int32")])
+
+    with pytest.raises(UnsupportedOpsError, match="does not fit int32") as raised:
+        converted(model_of(proto), convert, installed_rewrites())
+    assert [(gap.op_type, gap.node) for gap in raised.value.gaps] == [("ReduceMax", "y")]
