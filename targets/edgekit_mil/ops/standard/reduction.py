@@ -115,8 +115,16 @@ def reduce_by_input(
     """Reduces over axes from an input; without any, over all axes, or over none if ``noop_with_empty_axes`` is set."""
     chosen = axes.ints("axes") if axes is not None else []
     if not chosen and noop_with_empty_axes:
-        return OF_ELEMENTS.get(ctx.op_type, _identity)(x.var)
+        return of_elements(ctx.op_type, x)
     return reduced(ctx.op_type, x, chosen, bool(keepdims))
+
+
+def of_elements(op_type: str, x: Value) -> Var:
+    """The reduction over no axes, in the type of ``x``."""
+    function = OF_ELEMENTS.get(op_type, _identity)
+    if x.is_integer and op_type in THROUGH_FLOAT:
+        return mb.cast(x=function(mb.cast(x=x.var, dtype="fp32")), dtype="int32")
+    return function(x.var)
 
 
 def reduced(op_type: str, x: Value, axes: list[int], keep: bool) -> Var | Value:

@@ -54,6 +54,17 @@ def test_no_axes_reduce_nothing_where_asked(agrees, rng, op_type):
     agrees(op_type, [x, np.array([], np.int64)], opset=18, noop_with_empty_axes=1)
 
 
+@pytest.mark.parametrize(
+    ("op_type", "expected"),
+    [("ReduceL2", [1, 2, 8, 20]), ("ReduceLogSum", [0, 0, 2, 2]), ("ReduceMean", [1, 2, 8, 20])],
+)
+def test_no_axes_reduce_no_integers_where_asked(lower, op_type, expected):
+    """Logarithms of 8 and 20 are 2.08 and 2.996; integers are truncated."""
+    inputs = [np.array([1, 2, 8, 20]), np.array([], np.int64)]
+    (found,) = lower(op_type, inputs, outputs=["int64"], opset=18, noop_with_empty_axes=1)
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("row", [[-np.inf, -np.inf], [np.inf, 1.0], [np.inf, -np.inf]], ids=str)
 def test_infinite_exponents_agree(agrees, row):
     agrees("ReduceLogSumExp", [np.array([row, [1.0, 2.0]], np.float32), np.array([1])], opset=18)
