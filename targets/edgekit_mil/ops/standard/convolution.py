@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgekit_mil.core.context import Context
-from edgekit_mil.core.mil import Var, mb
+from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, constant
 from edgekit_mil.support.movement import along_channels
@@ -71,6 +71,8 @@ def conv_transpose(
     The uncropped result has ``(D - 1) * stride + extent`` elements per dimension. Pads crop it; output padding, or a
     larger output shape, appends zeros.
     """
+    if not (w.is_constant or ctx.at_least(ct.target.iOS17)):
+        raise Unsupported("weights that the program computes need iOS 17")
     windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
     crop = _crop(windows, x, auto_pad, pads, output_padding, output_shape)
     cut = tuple((max(before, 0), max(after, 0)) for before, after in crop)

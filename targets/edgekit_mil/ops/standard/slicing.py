@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Value, computed, constant
+from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, INT32_RANGE, Unsupported, Value, computed, constant
 from edgekit_mil.support.high_ranks import along_axis, around, of_shape
 from edgekit_mil.support.movement import empty, normalized_axis
 from edgekit_mil.support.runtime_shapes import is_number, note_limit, positions_of, size_of
@@ -62,6 +62,9 @@ def sliced(
     for axis, (first, last, step) in ranges.items():
         size = shape[axis]
         if not isinstance(size, int | np.integer):
+            if step > 0 and (first < 0) == (last < 0) and first >= last:
+                shape[axis] = 0
+                continue
             if step < 0:
                 x, first, last, step = reversed_range(x, axis, first, last, step)
             begin[axis], end[axis], stride[axis] = dynamic_range(first, last, step)
@@ -77,6 +80,8 @@ def sliced(
         begin[axis], end[axis], stride[axis] = taken[0], taken[-1] + 1, taken.step
         whole[axis], open_end[axis] = begin[axis] == 0, end[axis] == size
     if 0 in shape:
+        if not all(map(is_number, shape)):
+            raise Unsupported("takes no elements of a tensor with open sizes", FIX_SIZES)
         return empty(x.dtype, shape)
     var = mb.reverse(x=x.var, axes=sorted(backwards)) if backwards else x.var
     if all(whole) and all(open_end) and set(stride) <= {1}:

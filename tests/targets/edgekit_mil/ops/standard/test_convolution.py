@@ -55,6 +55,11 @@ def test_computed_weights_of_one_element_have_no_holes(agrees, rng, op_type):
     agrees(op_type, inputs, fed=(0, 1), dilations=[2, 3], atol=1e-4)
 
 
+def test_transposed_convolution_by_computed_weights_is_refused_before_ios_17(lower, rng):
+    with pytest.raises(UnsupportedOpsError, match="weights that the program computes need iOS 17"):
+        lower("ConvTranspose", [normal(rng, 1, 4, 6), normal(rng, 4, 4, 2)], fed=(0, 1), target="iOS16")
+
+
 def test_four_spatial_dimensions_are_refused(lower, rng):
     with pytest.raises(UnsupportedOpsError, match="4 spatial dimensions"):
         lower("Conv", [normal(rng, 1, 1, 3, 3, 3, 3), normal(rng, 1, 1, 1, 1, 1, 1)])

@@ -76,6 +76,17 @@ def test_open_size_backwards_to_an_end(tmp_path, start, end):
         np.testing.assert_array_equal(found, x[start : None if end == -(2**63) else end : -1])
 
 
+@pytest.mark.parametrize(("start", "end"), [(3, 2), (-1, -2), (2, 2)])
+def test_open_size_of_which_nothing_is_taken(tmp_path, start, end):
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g (float[N, 2] x) => (float[M, 2] y) <int64[1] s = {{{start}}}, '
+        f"int64[1] e = {{{end}}}, int64[1] a = {{0}}> {{ none = Slice (x, s, e, a) y = Concat <axis = 0> (none, x) }}"
+    )
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"N": range(4, 7)})
+    x = np.arange(10, dtype=np.float32).reshape(5, 2)
+    np.testing.assert_array_equal(edgekit_coreml.load(package).run({"x": x})["y"], x)
+
+
 def test_attributes_of_opset_1_agree(agrees):
     agrees("Slice", [X], opset=9, starts=[1, -3], ends=[3, 1000], axes=[0, 2])
 
