@@ -17,7 +17,7 @@ import numpy as np
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, computed, constant, shape_in_words
 from edgekit_mil.support import runtime_shapes
-from edgekit_mil.support.movement import reshaped
+from edgekit_mil.support.movement import empty, reshaped
 from edgekit_mil.support.runtime_shapes import is_number
 
 
@@ -33,6 +33,8 @@ def of_shape(x: Value, shape: Sequence[Any], *tellers: Value) -> Value:
     Raises:
         Unsupported: Too many sizes are open, or no teller has one of them.
     """
+    if 0 in shape and all(map(is_number, shape)):
+        return empty(x.dtype, [int(size) for size in shape])
     if len(shape) > HIGHEST_RANK:
         in_few = of_shape(x, held_shape(shape), *tellers)
         return replace(in_few, wide_shape=tuple(int(size) if is_number(size) else size for size in shape))

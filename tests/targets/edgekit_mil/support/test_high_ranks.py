@@ -245,6 +245,12 @@ def test_open_sizes_of_rank_six_agree(tmp_path, is_open):
             np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("axis", [0, 3, 5])
+def test_the_largest_none_of_rank_six_are_tensors_without_elements(agrees, axis):
+    outputs = ["float32", "int64"]
+    agrees("TopK", [tensor(2, 1, 2, 1, 2, 5), np.array([0])], outputs=outputs, opset=11, axis=axis)
+
+
 CACHES = "float[3, 2, 1, 2, past, 4] caches, float[1, 2, 1, 4] new"
 """Keys and values of three layers in one input, as exporters of language models stack them."""
 
