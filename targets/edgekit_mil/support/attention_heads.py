@@ -68,7 +68,7 @@ def causal_bias(queries: Any, keys: Any, earlier: Var | None) -> Var | np.ndarra
         if earlier is None:
             return mb.expand_dims(x=mb.mul(x=mb.cast(x=beyond, dtype="fp32"), y=LATER), axes=[0, 1])
         beyond = mb.expand_dims(x=beyond, axes=[0, 1])
-    return choose(beyond, constant(LATER), computed(earlier, ir.DataType.FLOAT))
+    return choose(beyond, constant(np.asarray(LATER)), computed(earlier, ir.DataType.FLOAT))
 
 
 def mask_bias(mask: Var, value: float) -> Var:
