@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from edgekit.data.npy import in_native_order
 from edgekit.errors import InputError
 from edgekit.features.tokens import numbers_for
 from edgekit.features.vocabularies import are_texts, as_numbers
@@ -43,7 +44,7 @@ def fitting_array(value: Any, spec: ValueSpec) -> np.ndarray:
         value = _checked_texts(value, subject, spec)
     if spec.vocabulary is not None and are_texts(given := _plain(value, subject, spec)):
         value = numbers_for(given, spec.vocabulary, spec.tokens, subject)
-    array = value if isinstance(value, np.ndarray) else _converted(value, spec, subject)
+    array = in_native_order(value) if isinstance(value, np.ndarray) else _converted(value, spec, subject)
     if array.dtype == np.float64 and spec.dtype == "float32" and _narrows(array):
         array = array.astype(np.float32)
     elif array.dtype.kind in "biu" and not text:

@@ -37,6 +37,11 @@ def read_header(stream: BinaryIO, size: int) -> Header:
     return shape, dtype
 
 
+def in_native_order(array: np.ndarray) -> np.ndarray:
+    """The array with its numbers in this machine's byte order, the only one that runtimes read."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 def read_npy(path: Path, most: int = SAMPLE_BYTES) -> np.ndarray:
     """The array of a ``.npy`` file.
 
@@ -47,6 +52,6 @@ def read_npy(path: Path, most: int = SAMPLE_BYTES) -> np.ndarray:
         try:
             read_header(stream, path.stat().st_size)
             stream.seek(0)
-            return np.asarray(np.load(stream, allow_pickle=False))
+            return in_native_order(np.asarray(np.load(stream, allow_pickle=False)))
         except Exception as error:  # NumPy reads the header with Python's own parser, which raises many kinds
             raise InputError(f"the array cannot be read: {error}", subject=path) from error
