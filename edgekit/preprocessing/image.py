@@ -223,6 +223,12 @@ class ImageDecoder:
         if declared.resize == "pad":
             fill = declared.pad_value if picture.mode == "L" else (declared.pad_value,) * 3
             centering = (0.5, 0.5) if declared.pad_align == "center" else (0.0, 0.0)
+            if not min(round(picture.height / picture.width * width), round(picture.width / picture.height * height)):
+                raise InputError(
+                    "the picture is too narrow: less than half a pixel is left of it in the input",
+                    subject=file,
+                    found=f"{picture.width}×{picture.height}, for {width}×{height} (width × height)",
+                )
             return ImageOps.pad(picture, size, method, fill, centering)
         if picture.size != size:
             raise InputError(
@@ -319,6 +325,8 @@ def _eight_bits(picture: Image.Image, mode: str, file: object) -> Image.Image:
                 subject=file,
                 hint="flatten it onto the background that the training used",
             )
+        picture = picture.convert("RGB")
+    if picture.mode == "LAB":  # Pillow converts it to no other mode
         picture = picture.convert("RGB")
     return picture.convert(mode)
 

@@ -314,3 +314,20 @@ def test_a_file_that_is_no_picture(tmp_path: Path) -> None:
     file.write_bytes(b"\x89PNG\r\n\x1a\nxxxx")
     text = failure(file, spec(1, 3, 4, 4))
     assert text == f"{file}: the picture cannot be read: it is damaged, or not of the kind that its suffix says"
+
+
+@pytest.mark.parametrize(("width", "height"), [(4000, 1), (1, 4000)])
+def test_a_picture_of_which_padding_leaves_nothing(tmp_path: Path, width: int, height: int) -> None:
+    """One pixel in 4000 of a side of 32 is 0.008 pixels: the input would hold the border alone."""
+    Image.new("L", (width, height), 200).save(tmp_path / "line.png")
+    assert failure(tmp_path / "line.png", spec(1, 1, 32, 32), resize="pad") == (
+        f"{tmp_path / 'line.png'}: the picture is too narrow: less than half a pixel is left of it in the input\n"
+        f"found: {width}×{height}, for 32×32 (width × height)"
+    )
+
+
+def test_a_lab_picture_becomes_its_luma(tmp_path: Path) -> None:
+    """A lightness of 100 is white, whose luma is 255 (CIE 1976; Pillow stores 100 as 255, and no hue as 128)."""
+    Image.new("LAB", (4, 4), (255, 128, 128)).save(tmp_path / "white.tif")
+    for channels in (1, 3):
+        np.testing.assert_allclose(decode(tmp_path / "white.tif", spec(1, channels, 4, 4)), 255, atol=1)
