@@ -83,13 +83,18 @@ def feeds_of(table: Table, takes: TableInputs, label: str | None = None) -> dict
     Args:
         table: The rows.
         takes: What the model takes.
-        label: A column that is left out, if the table has it.
+        label: A column that is left out, if the table has it; None: ``label``, if no input has that name and the only
+            input does not need all columns.
 
     Raises:
         InputError: A column is missing or a cell does not fit.
     """
+    inputs = [spec for spec in takes.inputs if spec.drawn is None]
+    needs_all = len(inputs) == 1 and _width(inputs[0]) == len(table.columns)
+    if label is None and not needs_all and all(spec.name != LABEL_ARRAY for spec in inputs):
+        label = LABEL_ARRAY
     features = {name: cells for name, cells in table.columns.items() if name != label}
-    return _feeds(replace(table, columns=features), [s for s in takes.inputs if s.drawn is None], takes, _ignore)[0]
+    return _feeds(replace(table, columns=features), inputs, takes, _ignore)[0]
 
 
 def _arrays(
@@ -258,6 +263,8 @@ def _label(value: object, table: Table, row: int, class_names: Sequence[str], na
         plain = int(plain)
     if isinstance(plain, int) and str(plain) in class_names:
         plain = str(plain)
+    if isinstance(plain, str) and plain.strip() not in class_names:
+        plain = _whole(plain)
     where = f"{table.at(row)}, column {name!r}"
     if not isinstance(plain, int | str):
         raise InputError(
@@ -268,6 +275,15 @@ def _label(value: object, table: Table, row: int, class_names: Sequence[str], na
             hint="a column of numbers to predict is no label: leave it out of the table",
         )
     return check_label(np.array(plain), where, class_names)
+
+
+def _whole(text: str) -> str:
+    """The class number that a text holds: without ``.0``, and True and False as 1 and 0; other texts unchanged."""
+    plain = text.strip()
+    number, point, zeros = plain.partition(".")
+    if point and number.isdecimal() and not zeros.strip("0"):
+        return number
+    return {"true": "1", "false": "0"}.get(plain.casefold(), text)
 
 
 def _listed(names: Sequence[str]) -> str:

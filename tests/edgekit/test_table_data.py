@@ -68,6 +68,25 @@ def test_the_label_column_of_the_package_is_no_feature_of_what_is_predicted(
     np.testing.assert_allclose(api.load(bundle).predict(table)["scores"], SCORES, rtol=1e-5, atol=1e-6)
 
 
+def test_a_column_called_label_is_no_feature_of_what_is_predicted(tmp_path: Path, linear: Path, table: Path) -> None:
+    table.write_text(table.read_text(encoding="utf-8").replace("a,b,c,class", "a,b,c,label", 1), encoding="utf-8")
+    loaded = api.load(api.package(linear, "ort", tmp_path / "out", data=table, quantize="none"))
+    np.testing.assert_allclose(loaded.predict(table)["scores"], SCORES, rtol=1e-5, atol=1e-6)
+    named = dict(zip(("a", "b", "label"), ROWS.T, strict=True))  # three numbers for three features
+    np.testing.assert_allclose(loaded.predict(named)["scores"], SCORES, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("write", [str, lambda label: f"{label}.0", lambda label: str(bool(label))])
+def test_labels_in_a_text_file_may_be_floats_or_booleans(
+    tmp_path: Path, linear: Path, write: Callable[[int], str]
+) -> None:
+    """As pandas writes a column of labels of these types."""
+    lines = [",".join([*map(str, row), write(int(label))]) for row, label in zip(ROWS, LABELS, strict=True)]
+    (tmp_path / "table.csv").write_text("\n".join(["a,b,c,label", *lines]) + "\n")
+    bundle = api.package(linear, "ort", tmp_path / "out", data=tmp_path / "table.csv", quantize="none")
+    assert bundle.manifest["accuracy"]["task"]["built"] == 1
+
+
 def test_a_changed_table_is_built_again(tmp_path: Path, linear: Path, table: Path) -> None:
     config = tmp_path / "edgekit.toml"
     config.write_text(
