@@ -60,8 +60,8 @@ class Prediction:
     """The model's own score for the class, of the kind that the manifest's ``classes`` states; None if the model gives
     only the class, or if its scores rank another class first, as distances do."""
     probability: float | None = None
-    """From 0 to 1: the softmax of logits, else the score itself; None if the model gives only the class, or if the
-    bundle does not say what scores are. The probabilities of independent classes do not add up to 1."""
+    """From 0 to 1: the softmax of logits, else the score itself; None if the model gives only the class, if its scores
+    are integers, or if the bundle does not say what they are. Those of independent classes do not add up to 1."""
 
 
 class LoadedBundle:
@@ -454,19 +454,20 @@ class LoadedBundle:
         name = class_output(told, replace(choice, answers=frozenset(), listed=frozenset()))
         if name is None:
             return []
-        scores, decision = outputs[name].ravel(), None
+        scores, decision = _scores(outputs[name]), None
         if scores.dtype.kind != "f":
             number = int(scores[0])
             decision = self._prediction(number, class_index(number, choice.numbers.get(name, ())))
             beside = class_output({other: array for other, array in told.items() if other != name})
-            scores = np.empty(0) if beside is None else outputs[beside].ravel()
+            name, scores = beside or name, np.empty(0) if beside is None else _scores(outputs[beside])
         if scores.dtype.kind != "f" or not len(scores) or (self.labels and len(scores) != len(self.labels)):
             return [] if decision is None else [decision]
         order = np.argsort(-scores, kind="stable")
         if decision is not None and order[0] != decision.index:
             return [decision]
         kind = (self._bundle.manifest.get("classes") or {}).get("scores")
-        likely = None if kind is None else probabilities_of(scores, Scores(kind))
+        known = kind is not None and outputs[name].dtype.kind == "f"
+        likely = probabilities_of(scores, Scores(kind)) if known else None
         return [
             self._prediction(
                 int(index), int(index), float(scores[index]), None if likely is None else float(likely[index])
@@ -480,6 +481,13 @@ class LoadedBundle:
         named = 0 <= index < len(self.labels)
         name = self.labels[index] if named else str(number)
         return Prediction(name, number if index < 0 else index, score, probability)
+
+
+def _scores(output: np.ndarray) -> np.ndarray:
+    """An output as a vector; several 8-bit integers are scores that were quantized, and become floats."""
+    numbers = output.ravel()
+    is_quantized = numbers.size > 1 and numbers.dtype.kind in "iu" and numbers.dtype.itemsize == 1
+    return numbers.astype(np.float32) if is_quantized else numbers
 
 
 def _is_media_file(sample: object) -> TypeGuard[str | Path]:

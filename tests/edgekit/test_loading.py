@@ -288,3 +288,16 @@ def test_pixels_that_need_no_declaration_are_read_as_the_samples_were(
     )
     assert bundle.manifest["preprocessing"]["scale"] == 1
     assert edgekit.load(bundle)(png(square))["y"].tolist() == [square.ravel().tolist()]
+
+
+def test_quantized_scores_tell_the_class_by_the_largest(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    """256 levels of a probability: 0.2, 0.6 and 0.4 are 51, 153 and 102."""
+    text = (
+        "f (float[1, 3] x) => (uint8[1, 3] y) <float s = {0.003921569}, uint8 z = {0}> { y = QuantizeLinear(x, s, z) }"
+    )
+    (tmp_path / "names.txt").write_text("a\nb\nc\n")
+    bundle = edgekit.package(onnx_file(text), "onnxruntime", tmp_path / "out", labels=tmp_path / "names.txt")
+    found = edgekit.load(bundle).classify(np.array([[0.2, 0.6, 0.4]], np.float32))
+    assert [(one.label, one.index, one.score, one.probability) for one in found] == [
+        ("b", 1, 153.0, None), ("c", 2, 102.0, None), ("a", 0, 51.0, None),
+    ]  # fmt: skip
