@@ -24,6 +24,9 @@ MAX_DROP = 0.01
 """The share of the labels that may be lost."""
 MAX_DISAGREEMENT = 0.05
 """The share of decisions, boxes or characters that may change."""
+DIGITS = 9
+"""The number of decimals to which shares are rounded before they are compared: in floating point, 1 - 0.99 is a little
+more than 0.01, so that a loss of exactly the budget would exceed it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,9 @@ class Floors:
         sqnr_db = SQNR_FLOOR_DB[kind] if floor_db is None else floor_db
         return cls(
             sqnr_db=sqnr_db,
-            agreement=1 - (MAX_DISAGREEMENT if max_drop is None or labelled else max_drop) if reduced else None,
+            agreement=round(1 - (MAX_DISAGREEMENT if max_drop is None or labelled else max_drop), DIGITS)
+            if reduced
+            else None,
             max_drop=(MAX_DROP if max_drop is None else max_drop) if labelled else None,
             exact_integers=not reduced,
             weakest_db=sqnr_db - WEAKEST_BELOW_DB if reduced else None,

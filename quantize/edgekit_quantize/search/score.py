@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgekit.comparison.custom_metric import share_lost
+from edgekit.comparison.floors import DIGITS
 from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, TEXT
 from edgekit_quantize.search.margins import FEW_DECISIONS
 
 LABELS = "accuracy"
 AGREEMENT = "agreement"
 EXPLAINED = "explained"
-DIGITS = 9
-"""The number of decimals to which losses are rounded."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgekit.comparison.custom_metric import Evaluation
+from edgekit.comparison.custom_metric import Evaluation, share_lost
 from edgekit.data.samples import Sample
 from edgekit.errors import InputError, RequirementError
 
@@ -145,3 +145,8 @@ def test_a_file_in_place_of_a_module() -> None:
     assert str(refused.value) == (
         "mymetric.py:f1: names a file in place of a module\nexpected: MODULE:FUNCTION\nhint: write mymetric:f1"
     )
+
+
+@pytest.mark.parametrize(("original", "value", "lost"), [(1.0, 0.99, 0.01), (0.5, 0.495, 0.01), (-2.0, -2.02, 0.01)])
+def test_a_loss_of_exactly_the_budget_is_no_more_than_it(original: float, value: float, lost: float) -> None:
+    assert share_lost(original, value) == lost

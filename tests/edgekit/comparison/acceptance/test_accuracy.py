@@ -284,6 +284,23 @@ def test_labels_may_be_lost_within_the_drop(kind: Kind) -> None:
     assert shortfalls(kind, GOOD, task=TaskAccuracy("y", 0.875, 0.75), max_drop=0.125) == []
 
 
+@pytest.mark.parametrize(("allowed", "count"), [(1, 100), (3, 300), (7, 100), (59, 1000), (172, 1000)])
+def test_a_loss_of_exactly_the_budget_is_within_it(allowed: int, count: int) -> None:
+    """In floating point 1 - 0.99 is more than 0.01, and 941 / 1000 is less than 1 - 0.059."""
+    budget, noisy = allowed / count, replace(GOOD, sqnr_db=5.0, decisions=count)
+    for lost, holds in ((allowed, True), (allowed + 1, False)):
+        kept = (count - lost) / count
+        task = TaskAccuracy("y", 1.0, kept)
+        assert (shortfalls(Kind.QUANTIZED, noisy, task=task, max_drop=budget) == []) is holds
+        for agreement in (kept, 1 - lost / count):
+            output = replace(noisy, agreement=agreement)
+            assert (shortfalls(Kind.QUANTIZED, output, max_drop=budget) == []) is holds
+        found = MeaningAccuracy("boxes", ("y",), "rows", count, lost, 0.9)
+        floor = Floors.of(Kind.QUANTIZED, labelled=False, max_drop=budget).agreement
+        assert floor is not None
+        assert (found.shortfall(floor) is None) is holds
+
+
 def test_labels_judge_the_class_output_of_a_quantized_build_and_no_other() -> None:
     noisy, task = replace(GOOD, sqnr_db=5.0, agreement=0.5), TaskAccuracy("y", 0.9, 0.9)
     assert shortfalls(Kind.QUANTIZED, noisy, task=task) == []
