@@ -160,7 +160,9 @@ def _save(folder: Path, arrays: Arrays, features: tuple[Feature, ...]) -> None:
 def _save_one(folder: Path, position: int, array: np.ndarray) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     texts = array.dtype == object  # as ONNX Runtime gives them
-    np.save(folder / f"{position}.npy", array.astype(np.str_) if texts else array, allow_pickle=False)
+    # Row by row, also what a sample holds column by column: the checks in JavaScript and Swift read no other order.
+    stored = np.asarray(array.astype(np.str_) if texts else array, order="C")
+    np.save(folder / f"{position}.npy", stored, allow_pickle=False)
 
 
 def _is_quantized(output: OutputAccuracy, accuracy: Accuracy) -> bool:

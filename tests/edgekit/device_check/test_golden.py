@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+import edgekit
 from edgekit.comparison.acceptance.accuracy import Accuracy
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.numbers.ranked import RankedAccuracy
@@ -187,3 +188,18 @@ def test_texts_need_no_pickles(tmp_path: Path, onnx_file: Callable[..., Path]) -
     x = np.load(tmp_path / "golden" / "0" / "inputs" / "0.npy", allow_pickle=False)
     texts = np.load(tmp_path / "golden" / "0" / "outputs" / "0.npy", allow_pickle=False)
     np.testing.assert_allclose(texts.astype(np.float32), x, rtol=1e-6)
+
+
+def test_samples_that_lie_column_by_column_are_written_row_by_row(
+    tmp_path: Path, onnx_file: Callable[..., Path]
+) -> None:
+    """As spectrograms of librosa are once they are transposed; the checks in JavaScript and Swift read rows alone."""
+    data = tmp_path / "data"
+    data.mkdir()
+    numbers = np.arange(6, dtype=np.float32).reshape(3, 2).T[np.newaxis]
+    np.savez(data / "0.npz", x=numbers)
+    model = onnx_file("f (float[1, 2, 3] x) => (float[1, 2, 3] y) { y = Neg(x) }")
+    edgekit.package(model, "onnxruntime", tmp_path / "out", data=data)
+    content = (tmp_path / "out" / "golden" / "0" / "inputs" / "0.npy").read_bytes()
+    assert b"'fortran_order': False" in content[:128]
+    assert np.frombuffer(content[-24:], "<f4").tolist() == [0, 2, 4, 1, 3, 5]
