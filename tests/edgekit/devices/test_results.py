@@ -164,3 +164,31 @@ def test_xcode_itself_is_not_reached(bundle: Bundle) -> None:
         pass
     with pytest.raises(InputError, match="chooses the device"):
         open_device("xcode:iPhone")
+
+
+def test_golden_samples_with_missing_values_are_found(
+    onnx_file: Callable[..., Path], tmp_path: Path, write: Write
+) -> None:
+    model = onnx_file("g (float[1, 2] x) => (float[1, 2] y) { m = IsNaN(x) y = Cast <to=1> (m) }")
+    data = tmp_path / "data"
+    data.mkdir()
+    for number, row in enumerate(([np.nan, 1.0], [1.0, np.nan], [np.nan, np.nan])):
+        np.savez(data / f"{number}.npz", x=np.array([row], np.float32))
+    package(PackageRequest(model, "ios18", tmp_path / "out", data=data), Progress())
+    made = read_bundle(tmp_path / "out")
+    assert verify_bundle(made, device=ResultsDevice(write(recorded(made)))).golden[0].exact
+
+
+def test_steps_of_a_sequence_with_equal_inputs_have_their_own_outputs(
+    onnx_file: Callable[..., Path], tmp_path: Path, write: Write
+) -> None:
+    """A counter: each step of 1 adds 1."""
+    model = onnx_file("g (float[1] x, float[1] old) => (float[1] y, float[1] new) { new = Add(x, old) y = Neg(new) }")
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(3):
+        np.savez(data / f"{number}.npz", x=np.ones(1, np.float32), old=np.array([number], np.float32))
+    package(PackageRequest(model, "ios18", tmp_path / "out", data=data, states={"old": "new"}), Progress())
+    made = read_bundle(tmp_path / "out")
+    assert [float(outputs["y"][0]) for _, outputs in made.golden()] == [-1.0, -2.0, -3.0]
+    assert verify_bundle(made, device=ResultsDevice(write(recorded(made)))).golden[0].exact
