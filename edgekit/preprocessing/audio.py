@@ -98,7 +98,16 @@ class AudioDecoder:
     def _frames(self, sound: Wav, file: Path | Encoded) -> np.ndarray:
         """Returns the samples from -1 to 1, or as stored for integer inputs."""
         if np.dtype(self._dtype).kind not in "iu":
-            return sound.waveform
+            waveform = sound.waveform
+            strays = np.count_nonzero(~np.isfinite(waveform))
+            if strays:
+                raise InputError(
+                    "the WAV file holds samples that are NaN or infinite",
+                    subject=file,
+                    expected="numbers",
+                    found=f"{strays} of {waveform.size} samples",
+                )
+            return waveform
         if sound.is_float:
             raise InputError(
                 "the WAV file holds floating-point samples, and the input takes integers",

@@ -110,3 +110,10 @@ def test_a_declaration_that_does_not_fit_the_model(
     with pytest.raises(InputError) as failure:
         decode(tmp_path / "unread.wav", spec, **declared)
     assert expected in str(failure.value)
+
+
+@pytest.mark.parametrize("stray", [np.nan, np.inf])
+def test_samples_that_are_no_numbers(tmp_path: Path, stray: float) -> None:
+    scipy.io.wavfile.write(tmp_path / "a.wav", 16000, np.array([0, stray, 0.5, stray], np.float32))
+    with pytest.raises(InputError, match="holds samples that are NaN or infinite\nexpected: numbers\nfound: 2 of 4"):
+        decode(tmp_path / "a.wav")
