@@ -122,6 +122,14 @@ def list_as_folder(given: SampleList, inputs: Iterable[ValueSpec], label: str | 
                 )
             if number == MOST_ROWS:
                 raise InputError("there are too many samples", subject=given.name, expected=f"{MOST_ROWS} at most")
+            if label not in (None, LABEL_ARRAY) and label in sample and LABEL_ARRAY in sample:
+                raise InputError(
+                    f"holds {LABEL_ARRAY!r} beside the label",
+                    subject=where,
+                    expected=f"the class in {label!r} alone",
+                    found=", ".join(map(str, sample)),
+                    hint=f"leave {LABEL_ARRAY!r} out, or give it another name",
+                )
             called = {LABEL_ARRAY if str(name) == label else str(name): value for name, value in sample.items()}
             arrays = {name: _array(value, specs.get(name), f"{where}, {name!r}") for name, value in called.items()}
             file = folder / f"{number:0{_DIGITS}}.npz"

@@ -186,3 +186,17 @@ def test_an_object_without_arrays_is_not_taken_for_no_samples(onnx_file: Callabl
         InputError, match=r"list, sample 0: .* not named as the model's inputs\nexpected: ids, x\nfound: no array"
     ):
         edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=[{}], quantize="none")
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_label_beside_the_one_that_is_named(step: int) -> None:
+    """As a data set with two sets of classes has it; which of the two counted depended on their order."""
+    sample = {"x": [1.0], "label": 0, "fine": 1}
+    given = list_of([dict(list(sample.items())[::step])], "--data list")
+    assert given is not None
+    with (
+        pytest.raises(InputError, match="sample 0: holds 'label' beside the label") as error,
+        list_as_folder(given, [ValueSpec("x", "float32", (1, 1))], "fine"),
+    ):
+        pass
+    assert error.value.expected == "the class in 'fine' alone"
