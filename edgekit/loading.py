@@ -53,7 +53,7 @@ class Prediction:
     """A class that a model predicts."""
 
     label: str
-    """The class's name."""
+    """The class's name; without names its number, as the model gives it."""
     index: int
     """Its number, from 0."""
     score: float | None
@@ -468,9 +468,10 @@ class LoadedBundle:
         kind = (self._bundle.manifest.get("classes") or {}).get("scores")
         known = kind is not None and outputs[name].dtype.kind == "f"
         likely = probabilities_of(scores, Scores(kind)) if known else None
+        own = next((each for each in choice.numbers.values() if len(each) == len(scores)), range(len(scores)))
         return [
             self._prediction(
-                int(index), int(index), float(scores[index]), None if likely is None else float(likely[index])
+                own[index], int(index), float(scores[index]), None if likely is None else float(likely[index])
             )
             for index in order
         ]
@@ -485,9 +486,8 @@ class LoadedBundle:
 
 def _scores(output: np.ndarray) -> np.ndarray:
     """An output as a vector; several 8-bit integers are scores that were quantized, and become floats."""
-    numbers = output.ravel()
-    is_quantized = numbers.size > 1 and numbers.dtype.kind in "iu" and numbers.dtype.itemsize == 1
-    return numbers.astype(np.float32) if is_quantized else numbers
+    is_quantized = output.size > 1 and output.dtype in (np.int8, np.uint8)
+    return (output.astype(np.float32) if is_quantized else output).ravel()
 
 
 def _is_media_file(sample: object) -> TypeGuard[str | Path]:

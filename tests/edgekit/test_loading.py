@@ -301,3 +301,20 @@ def test_quantized_scores_tell_the_class_by_the_largest(tmp_path: Path, onnx_fil
     assert [(one.label, one.index, one.score, one.probability) for one in found] == [
         ("b", 1, 153.0, None), ("c", 2, 102.0, None), ("a", 0, 51.0, None),
     ]  # fmt: skip
+
+
+def test_a_class_without_a_name_is_called_by_the_model_s_own_number(tmp_path: Path) -> None:
+    """Scores of -1, 0.5 and 0.25 for the classes 5, 7 and 9: the label output says 7."""
+    import onnx
+
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> '
+        "f (float[1, 3] x) => (int64[1] label, float[1, 3] scores) { label, scores = ai.onnx.ml.LinearClassifier "
+        "<coefficients = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0], intercepts = [0.0, 0.0, 0.0], "
+        "classlabels_ints = [5, 7, 9]> (x) }"
+    )
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    loaded = edgekit.load(edgekit.package(tmp_path / "model.onnx", "onnxruntime", tmp_path / "out"))
+    given = np.array([[-1, 0.5, 0.25]], np.float32)
+    assert loaded.run(given)["label"].tolist() == [7]
+    assert [(one.label, one.index) for one in loaded.classify(given)] == [("7", 1), ("9", 2), ("5", 0)]
