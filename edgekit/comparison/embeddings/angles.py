@@ -98,6 +98,7 @@ class VectorPairs:
         variance, power = float(spread.mean()), float(np.square(wanted).sum(axis=1).mean())
         tells = len(wanted) >= FEWEST_VECTORS and variance > SAME * power
         cosines = (_directions(wanted) * _directions(got)).sum(axis=1)
+        cosines[~(wanted.any(axis=1) | got.any(axis=1))] = 1.0  # zeros in both models: the same vector
         return Angles(
             vectors=len(wanted),
             lost=int((errors > LOST * variance).sum()) if tells else 0,

@@ -392,3 +392,13 @@ def test_a_budget_bounds_what_the_rank_correlation_lacks(folder: Path) -> None:
             folder / "encoder.onnx", folder / "out.onnx", data=folder / "data", scheme="int8", max_drop="0.0005%"
         )
     assert re.search(r"embeddings +99\.\d\d% +100\.00% +0\.0", str(failure.value))
+
+
+def test_zeros_in_both_models_are_the_same_vector() -> None:
+    """As an encoder of faces gives for an empty picture; zeros in one model alone have no direction in common."""
+    pairs = VectorPairs()
+    for vector in np.vstack([np.eye(16)[:3], np.zeros((1, 16))]):
+        pairs.add(vector[np.newaxis], vector[np.newaxis])
+    assert (pairs.result().cosine, pairs.result().worst_cosine) == (1.0, 1.0)
+    pairs.add(np.ones((1, 16)), np.zeros((1, 16)))
+    assert (pairs.result().cosine, pairs.result().worst_cosine) == (0.8, 0.0)
