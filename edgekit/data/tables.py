@@ -117,6 +117,7 @@ def table_of(given: object, name: str) -> Table | None:
     """
     if isinstance(given, tuple) and len(given) == 2:
         rows, labels = table_of(given[0], name), np.asarray(given[1])
+        labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels  # a DataFrame of one column
         if rows is None or labels.shape != (len(rows),):
             raise InputError(
                 "is not a pair of samples and labels",

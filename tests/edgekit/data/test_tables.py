@@ -282,6 +282,14 @@ def test_a_pair_of_samples_and_labels() -> None:
         table_of((np.zeros((2, 3)), [1, 0, 1]), "pair")
 
 
+def test_labels_may_be_one_column() -> None:
+    """As a DataFrame of one column becomes an array."""
+    table = table_of((np.zeros((3, 2)), np.array([[2], [0], [1]])), "data")
+    assert table is not None
+    assert table.labels is not None
+    assert table.labels.tolist() == [2, 0, 1]
+
+
 def test_columns_of_a_frame_keep_what_is_missing() -> None:
     frame = Frame({"age": np.array([None, 30], object), "visits": [1.0, 2.0], "active": [1, 0], "city": ["a", "b"]})
     table = table_of(frame, "frame")
