@@ -466,8 +466,8 @@ class LoadedBundle:
         if decision is not None and order[0] != decision.index:
             return [decision]
         kind = (self._bundle.manifest.get("classes") or {}).get("scores")
-        known = kind is not None and outputs[name].dtype.kind == "f"
-        likely = probabilities_of(scores, Scores(kind)) if known else None
+        quantized = outputs[name].dtype.kind != "f"
+        likely = None if kind is None or quantized else probabilities_of(scores, Scores(kind))
         own = next((each for each in choice.numbers.values() if len(each) == len(scores)), range(len(scores)))
         return [
             self._prediction(

@@ -116,7 +116,7 @@ class ResultsSession(Session):
     def __init__(self, file: Path, record: Mapping[str, Any], bundle: Bundle) -> None:
         self._file = file
         self._record = record
-        self._known = [
+        self._known: list[tuple[Arrays, Arrays]] = [
             (inputs, self._outputs(sample["outputs"], outputs))
             for sample, (inputs, outputs) in zip(record["samples"], self._golden(bundle), strict=True)
         ]
@@ -139,7 +139,8 @@ class ResultsSession(Session):
         Raises:
             RequirementError: The inputs are not those of a golden sample.
         """
-        for place in (*range(self._next, len(self._known)), *range(self._next)):
+        for step in range(len(self._known)):
+            place = (self._next + step) % len(self._known)
             inputs, outputs = self._known[place]
             if feeds.keys() == inputs.keys() and all(_same(feeds[name], inputs[name]) for name in inputs):
                 self._next = place + 1
