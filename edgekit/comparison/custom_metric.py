@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit.comparison.floors import DIGITS
+from edgekit.comparison.floors import LOSS_DIGITS
 from edgekit.data.samples import Samples
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.model import Arrays
@@ -138,9 +138,9 @@ def _no_number(name: str, found: str) -> InputError:
 def share_lost(original: float, value: float) -> float:
     """How much less ``value`` is than ``original``, as a share of the latter's magnitude; negative where it is more.
 
-    Rounded to :data:`edgekit.comparison.floors.DIGITS`.
+    The share is rounded to :data:`edgekit.comparison.floors.LOSS_DIGITS`.
     """
-    return round((original - value) / abs(original), DIGITS)
+    return round((original - value) / abs(original), LOSS_DIGITS)
 
 
 @functools.cache

@@ -24,9 +24,16 @@ MAX_DROP = 0.01
 """The share of the labels that may be lost."""
 MAX_DISAGREEMENT = 0.05
 """The share of decisions, boxes or characters that may change."""
-DIGITS = 9
-"""The number of decimals to which shares are rounded before they are compared: in floating point, 1 - 0.99 is a little
-more than 0.01, so that a loss of exactly the budget would exceed it."""
+LOSS_DIGITS = 9
+"""The number of decimals to which shares and losses are rounded before they are compared with a limit."""
+
+
+def loss(original: float, built: float) -> float:
+    """How far a share is below that of the original, rounded to :data:`LOSS_DIGITS`; negative where it is above.
+
+    In floating point 0.98 - 0.97 is a little more than 0.01, so one lost label of 100 would exceed a limit of 1%.
+    """
+    return round(original - built, LOSS_DIGITS)
 
 
 @dataclass(frozen=True)
@@ -58,9 +65,7 @@ class Floors:
         sqnr_db = SQNR_FLOOR_DB[kind] if floor_db is None else floor_db
         return cls(
             sqnr_db=sqnr_db,
-            agreement=round(1 - (MAX_DISAGREEMENT if max_drop is None or labelled else max_drop), DIGITS)
-            if reduced
-            else None,
+            agreement=loss(1.0, MAX_DISAGREEMENT if max_drop is None or labelled else max_drop) if reduced else None,
             max_drop=(MAX_DROP if max_drop is None else max_drop) if labelled else None,
             exact_integers=not reduced,
             weakest_db=sqnr_db - WEAKEST_BELOW_DB if reduced else None,

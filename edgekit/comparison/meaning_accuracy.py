@@ -9,7 +9,7 @@ from typing import Any
 
 from edgekit.comparison.boxes.attributes import AttributeAccuracy
 from edgekit.comparison.embeddings.angles import Angles
-from edgekit.comparison.floors import DIGITS
+from edgekit.comparison.floors import LOSS_DIGITS
 
 ANCHORS = "anchors"
 BOXES = "boxes"
@@ -131,8 +131,8 @@ class MeaningAccuracy:
             if self.angles.flaw is not None or self.angles.rank is None or self.angles.rank >= least_agreement:
                 return self.angles.flaw
             return f"rank correlation of cosines {self.angles.rank:.4f} (at least {least_agreement:.4g})"
-        if round(self.agreement, DIGITS) < least_agreement:
-            allowed = allowed_text(round(1 - least_agreement, DIGITS), self.count)
+        if round(self.agreement, LOSS_DIGITS) < least_agreement:
+            allowed = allowed_text(round(1 - least_agreement, LOSS_DIGITS), self.count)
             return f"{self.wrong} of {self.count} {self.kind} differ ({allowed})"
         if self.overlap is not None and self.overlap < LEAST_OVERLAP:
             return f"boxes overlap by {self.overlap:.2f} on average (at least {LEAST_OVERLAP})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from edgekit.errors import InputError
 
@@ -22,7 +23,10 @@ def parse_fraction(value: float | str) -> float:
         ValueError: The value is not a share.
     """
     if isinstance(value, str) and value.rstrip().endswith("%"):
-        number = float(value.rstrip()[:-1]) / 100
+        try:
+            number = float(Decimal(value.rstrip()[:-1]).scaleb(-2))  # 98.4 / 100 is more than 0.984 in floating point
+        except ArithmeticError as error:
+            raise ValueError("there is no number before the percent sign") from error
     else:
         number = float(value)
     if not 0 <= number <= 1:

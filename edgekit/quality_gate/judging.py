@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from edgekit.bundle import Bundle
+from edgekit.comparison.floors import LOSS_DIGITS, loss
 from edgekit.config import Budget
 from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
@@ -57,13 +57,17 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
             Figure("download", "bytes", budget.download, size),
         )
     if budget.accuracy is not None:
-        yield _least_accuracy("accuracy", "accuracy", budget.accuracy, None if task is None else task["built"])
+        share = None if task is None else task["built"]
+        found = NO_LABELS if share is None else f"{share:.2%}"
+        kept = share is not None and share >= budget.accuracy
+        figure = Figure("accuracy", "share", budget.accuracy, share)
+        yield verdict_on("accuracy", f"at least {budget.accuracy:.2%}", found, kept, figure)
     if evaluation is not None:
         yield _by_metric(evaluation, budget.accuracy_drop if task is None else None)
     if budget.accuracy_drop is not None and (task is not None or evaluation is None):
         drop = None if task is None else task["drop"]
         found = NO_LABELS if drop is None else f"{drop:.2%}"
-        kept = drop is not None and drop <= budget.accuracy_drop
+        kept = drop is not None and round(drop, LOSS_DIGITS) <= budget.accuracy_drop  # older manifests: not rounded
         figure = Figure("accuracy_drop", "share", budget.accuracy_drop, drop)
         yield verdict_on("accuracy drop", f"at most {budget.accuracy_drop:.2%}", found, kept, figure)
     if budget.sqnr_db is not None:
@@ -95,7 +99,7 @@ def _by_metric(evaluation: Mapping[str, Any], most: float | None) -> Verdict:
         return verdict_on(evaluation["metric"], f"{original} of the original", found, kept=True)
     figure = Figure("accuracy_drop", "share", most, evaluation["drop"])
     limit = f"at most {most:.2%} of {original} lost"
-    return verdict_on(evaluation["metric"], limit, found, evaluation["drop"] <= most, figure)
+    return verdict_on(evaluation["metric"], limit, found, round(evaluation["drop"], LOSS_DIGITS) <= most, figure)
 
 
 def download_size(bundle: Bundle) -> int:
@@ -122,20 +126,14 @@ def judge_growth(figures: Figures, asked: Budget, earlier: Figures) -> Iterator[
         yield verdict_on("size growth", limit, found, figures.size <= most, figure)
     if budget.accuracy_fall is not None and earlier.accuracy is not None:
         least = earlier.accuracy - budget.accuracy_fall
-        yield replace(
-            _least_accuracy(ACCURACY_FALL, "accuracy_fall", least, figures.accuracy),
-            limit=f"accuracy of at least {least:.2%}",
-        )
+        found = NO_LABELS if figures.accuracy is None else f"{figures.accuracy:.2%}"
+        kept = figures.accuracy is not None and loss(earlier.accuracy, figures.accuracy) <= budget.accuracy_fall
+        figure = Figure("accuracy_fall", "share", least, figures.accuracy)
+        yield verdict_on(ACCURACY_FALL, f"accuracy of at least {least:.2%}", found, kept, figure)
     elif budget.accuracy_fall is not None:
         limit = f"at most {budget.accuracy_fall:.2%} below the earlier build's"
         unclear = Outcome.NOT_COMPARED if asked.accuracy_fall is None else Outcome.INCONCLUSIVE
         yield Verdict(ACCURACY_FALL, limit, NEITHER_LABELS if figures.accuracy is None else NO_EARLIER_LABELS, unclear)
-
-
-def _least_accuracy(budget: str, key: str, least: float, found: float | None) -> Verdict:
-    text = NO_LABELS if found is None else f"{found:.2%}"
-    kept = found is not None and found >= least
-    return verdict_on(budget, f"at least {least:.2%}", text, kept, Figure(key, "share", least, found))
 
 
 def _evidence(operators: Mapping[str, Any]) -> str:

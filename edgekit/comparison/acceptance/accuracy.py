@@ -57,7 +57,7 @@ from typing import Any
 from edgekit.comparison.acceptance.trade_off import loss_text
 from edgekit.comparison.decisions.label_accuracy import TaskAccuracy
 from edgekit.comparison.decisions.shared import beyond_luck
-from edgekit.comparison.floors import DIGITS, MAX_DISAGREEMENT, SQNR_FLOOR_DB, WEAKEST_BELOW_DB, Floors, Kind
+from edgekit.comparison.floors import LOSS_DIGITS, MAX_DISAGREEMENT, SQNR_FLOOR_DB, WEAKEST_BELOW_DB, Floors, Kind
 from edgekit.comparison.meaning_accuracy import MeaningAccuracy, allowed_text
 from edgekit.comparison.numbers.metrics import OutputAccuracy, json_number
 from edgekit.comparison.numbers.orders import MAX_BROKEN
@@ -369,7 +369,9 @@ class Accuracy:
         if output.agreement is None or self.floors.agreement is None or self.floors.asked:
             return False
         keeps_classes = output.worst_class is None or not output.worst_class.is_lost
-        return pooled_db >= DECISION_DB and round(output.agreement, DIGITS) >= self.floors.agreement and keeps_classes
+        return (
+            pooled_db >= DECISION_DB and round(output.agreement, LOSS_DIGITS) >= self.floors.agreement and keeps_classes
+        )
 
     def _missed_variation(self, output: OutputAccuracy) -> str | None:
         """Returns how an output of quantities misses the SQNR of what varies between samples; None if it does not.
@@ -428,7 +430,7 @@ class Accuracy:
         if output.agreement is not None and self.floors.agreement is not None:
             return (
                 []
-                if round(output.agreement, DIGITS) >= self.floors.agreement
+                if round(output.agreement, LOSS_DIGITS) >= self.floors.agreement
                 else [f"{subject}: {_changed(output, self.floors.agreement)}"]
             )
         allowed = self.integer_floor(output) if self.floors.exact_integers else MAX_DISAGREEMENT

@@ -14,7 +14,7 @@ from edgekit.comparison.decisions.class_overlap import CROSSING
 from edgekit.comparison.decisions.exchanged_labels import Exchanged
 from edgekit.comparison.decisions.ranking import Ranking
 from edgekit.comparison.decisions.recalls import ClassLoss
-from edgekit.comparison.floors import DIGITS
+from edgekit.comparison.floors import loss
 from edgekit.errors import InputError
 from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays
@@ -47,8 +47,8 @@ class TaskAccuracy:
 
     @property
     def drop(self) -> float:
-        """What the built model lost, rounded to :data:`DIGITS`; negative where it is better."""
-        return round(self.reference - self.built, DIGITS)
+        """What the built model lost; negative where it is better."""
+        return loss(self.reference, self.built)
 
     def is_chance(self, samples: int) -> bool:
         """Whether the original finds no more of the labels of these samples than a guess among the classes would.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgekit.comparison.custom_metric import share_lost
-from edgekit.comparison.floors import DIGITS
+from edgekit.comparison.floors import LOSS_DIGITS
 from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, TEXT
 from edgekit_quantize.search.margins import FEW_DECISIONS
 
@@ -84,7 +84,7 @@ class Score:
 
     @property
     def drop(self) -> float:
-        """The loss, rounded to :data:`DIGITS`, since 1 - 0.99 is a little more than 0.01 in floating point.
+        """The loss, rounded to :data:`LOSS_DIGITS`, since 1 - 0.99 is a little more than 0.01 in floating point.
 
         For labels, this is the share lost over all samples, or the loss that a single class proves, whichever is more;
         with further heads, it is the loss of the metric or of the head that loses the most, whichever is more.
@@ -118,14 +118,14 @@ class Score:
     @property
     def _own_drop(self) -> float:
         lost = share_lost(self.reference, self.value) if self.relative else self.reference - self.value
-        return round(max(lost, self.class_drop) if self.class_drop else lost, DIGITS)
+        return round(max(lost, self.class_drop) if self.class_drop else lost, LOSS_DIGITS)
 
     @property
     def _worst_head(self) -> str | None:
         return min(self.heads, key=lambda name: self.heads[name].share, default=None)
 
     def _lost(self, head: str) -> float:
-        return round((1 - self.heads[head].share) * self.head_weight, DIGITS)
+        return round((1 - self.heads[head].share) * self.head_weight, LOSS_DIGITS)
 
 
 def worst_of(scores: Sequence[Score]) -> Score:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from edgekit.bundle import Bundle, read_bundle
+from edgekit.comparison.decisions.label_accuracy import TaskAccuracy
 from edgekit.config import Budget
+from edgekit.config.values import parse_fraction
 from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.judging import judge_growth, judge_manifest
 
@@ -165,3 +167,29 @@ def test_growth_over_an_earlier_build() -> None:
     assert [(verdict.budget, verdict.found, verdict.outcome) for verdict in asked][1:] == [
         ("accuracy fall", "the earlier build has no accuracy: its samples had no labels", "inconclusive")
     ]
+
+
+@pytest.mark.parametrize("found", range(1, 101))
+def test_a_loss_of_exactly_the_limit_keeps_the_budget(found: int) -> None:
+    """One of 100 labels is 1%, whatever floating point makes of the difference of two shares."""
+    task = TaskAccuracy("y", found / 100, (found - 1) / 100)
+    earlier, now = Figures("a" * 64, 1000, found / 100), Figures("b" * 64, 1000, (found - 1) / 100)
+    for limit, kept in (("1%", True), ("0.99%", False)):
+        share = parse_fraction(limit)
+        built = manifest()
+        for drop in (task.drop, task.reference - task.built):  # as recorded now, and by older versions
+            built["accuracy"]["task"] = {"built": task.built, "drop": drop}
+            (verdict,) = judge_manifest(Bundle(Path("bundle"), built), Budget(accuracy_drop=share))
+            assert (verdict.outcome == "kept") is kept
+        _, fall = judge_growth(now, Budget(accuracy_fall=share), earlier)
+        assert (fall.outcome == "kept") is kept
+
+
+@pytest.mark.parametrize("found", range(126, 251))
+def test_an_accuracy_of_exactly_the_limit_keeps_the_budget(found: int) -> None:
+    built = manifest()
+    built["accuracy"]["task"] = {"built": found / 250, "drop": 0.0}
+    for tenths, kept in ((4 * found, True), (4 * found + 1, False))[: 1 if found == 250 else 2]:
+        least = parse_fraction(f"{tenths // 10}.{tenths % 10}%")
+        (verdict,) = judge_manifest(Bundle(Path("bundle"), built), Budget(accuracy=least))
+        assert (verdict.outcome == "kept") is kept

@@ -301,6 +301,17 @@ def test_a_loss_of_exactly_the_budget_is_within_it(allowed: int, count: int) -> 
         assert (found.shortfall(floor) is None) is holds
 
 
+@pytest.mark.parametrize(("samples", "lost", "max_drop"), [(100, 1, 0.01), (200, 1, 0.005), (50, 9, 0.18)])
+def test_labels_may_be_lost_up_to_the_limit_itself(samples: int, lost: int, max_drop: float) -> None:
+    for found in range(samples // 2, samples + 1):
+        task = TaskAccuracy("y", found / samples, (found - lost) / samples)
+        assert shortfalls(Kind.QUANTIZED, GOOD, task=task, max_drop=max_drop) == []
+        task = TaskAccuracy("y", found / samples, (found - lost - 1) / samples)
+        assert len(shortfalls(Kind.QUANTIZED, GOOD, task=task, max_drop=max_drop)) == 1
+    noisy = replace(GOOD, sqnr_db=15.0, agreement=(samples - lost) / samples)
+    assert shortfalls(Kind.QUANTIZED, noisy, max_drop=max_drop) == []
+
+
 def test_labels_judge_the_class_output_of_a_quantized_build_and_no_other() -> None:
     noisy, task = replace(GOOD, sqnr_db=5.0, agreement=0.5), TaskAccuracy("y", 0.9, 0.9)
     assert shortfalls(Kind.QUANTIZED, noisy, task=task) == []
