@@ -14,9 +14,7 @@ from edgekit.devices import LOCAL
 from edgekit.devices.opening import FLAG, open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.faults import as_edgekit_error
-from edgekit.files import lfs
 from edgekit.files.regular_file import real_path
-from edgekit.graph.reading.onnx_file import sha256
 from edgekit.processes.crashes import CrashError, guarded
 from edgekit.progress import Progress
 from edgekit.quality_gate.agreement import judge_agreement
@@ -33,6 +31,7 @@ from edgekit.quality_gate.measuring import Ratio
 from edgekit.quality_gate.no_earlier import judge_without_earlier
 from edgekit.quality_gate.on_device import DeviceClock, judge_on_device
 from edgekit.quality_gate.samples import judge_on_samples, on_the_same_samples
+from edgekit.quality_gate.source import require_same_source
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import canonical_of, find_profile
 from edgekit.signature import check_signature
@@ -298,7 +297,7 @@ def _name(path: Path) -> str:
 
 
 def opened(candidate: Candidate) -> Bundle:
-    """Opens a bundle, and checks that it is complete and made from the candidate's model, if that file exists.
+    """Opens a bundle, and checks that it is complete and made from the candidate's model, if its files exist.
 
     Raises:
         InputError: The bundle is missing, the project declares no such name, its target is unknown or another one than
@@ -327,23 +326,8 @@ def opened(candidate: Candidate) -> Bundle:
     bundle = _whole(candidate.path)
     if candidate.declared is not None:
         require_declared_target(bundle, candidate.declared)
-    source = bundle.manifest["source"]["files"][0]
-    model = candidate.model
-    if model is not None and model.is_file() and lfs.is_pointer(model):
-        raise InputError(
-            "is not an ONNX model but a Git LFS pointer",
-            subject=model,
-            hint=f"fetch the file itself with {lfs.FETCHING}",
-        )
-    present = sha256(model) if model is not None and model.is_file() else None
-    if present is not None and present != source["sha256"]:
-        raise InputError(
-            "was made from another model",
-            subject=candidate.path,
-            expected=f"{model}, SHA-256 {present}",
-            found=f"made from {source['path']}, SHA-256 {source['sha256']}",
-            hint="build it again, or name its own model",
-        )
+    if candidate.model is not None:
+        require_same_source(bundle, candidate.model)
     return bundle
 
 

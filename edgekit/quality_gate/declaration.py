@@ -15,6 +15,7 @@ from edgekit.features.dimensions import defaults
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.packaging.declared import request_for
 from edgekit.preprocessing import resolve_preprocessing
+from edgekit.quality_gate.source import source_files
 from edgekit.quality_gate.verdict import Outcome, Verdict
 from edgekit.registry import find_profile
 
@@ -47,7 +48,8 @@ def judge_declaration(bundle: Bundle, declared: DeclaredBundle) -> Iterator[Verd
     Raises:
         InputError: The file of class names cannot be read.
     """
-    for what, file in (("model", declared.model), ("labels", declared.labels)):
+    models = [("model", file) for file, _ in source_files(bundle, declared.model)]
+    for what, file in (*(models if declared.model.is_file() else models[:1]), ("labels", declared.labels)):
         if file is not None and not file.is_file():
             told = f"{file} is not there, so it cannot be checked whether the bundle is made {_OF[what]}"
             yield Verdict(DECLARATION, _LIMIT, told, Outcome.NOT_COMPARED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,32 @@ def test_a_path_that_leads_nowhere_is_told_from_a_bundle_that_was_not_built(
         "hint: its name alone, `edgekit gate digits`, does in every folder of the project\n"
     )
     assert edgekit("gate", "digits", "-q").code == 0
+
+
+def test_weights_in_a_file_of_their_own_are_those_of_the_bundle(
+    edgekit: RunEdgeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, onnx_model: Callable[..., Any]
+) -> None:
+    """The ONNX file names the file of its tensors alone, so training again leaves it as it is."""
+    weights = np.arange(2000, dtype=np.float32).reshape(4, 500)
+    proto = onnx_model("f (float[1, 4] x) => (float[1, 500] y) { y = MatMul (x, w) }", w=weights)
+    onnx.save(proto, tmp_path / "model.onnx", save_as_external_data=True, location="weights.bin")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edgekit.toml").write_text(
+        '[budget]\nsize = "1 MB"\n[[bundle]]\nname = "d"\nmodel = "model.onnx"\ntarget = "onnxruntime"\n'
+    )
+    assert edgekit("build", "-q").code == 0
+    assert outcomes(edgekit("gate", "--json")) == {"size": "kept"}
+
+    file = tmp_path / "weights.bin"
+    file.write_bytes((weights + 1).tobytes())
+    finished = edgekit("gate", "-q")
+    assert (finished.code, "was made from another model" in finished.err) == (2, True)
+    assert f"\nexpected: {file}, SHA-256 {hashlib.sha256(file.read_bytes()).hexdigest()}\n" in finished.err
+    assert f"\nfound: made from weights.bin, SHA-256 {hashlib.sha256(weights.tobytes()).hexdigest()}\n" in finished.err
+
+    file.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 8000\n")
+    finished = edgekit("gate", "-q")
+    assert (finished.code, f"{file}: is not the model's data file but a Git LFS pointer" in finished.err) == (2, True)
+
+    file.unlink()
+    assert outcomes(edgekit("gate", "--json")) == {"size": "kept", "declaration": "not compared"}
