@@ -147,7 +147,7 @@ class Gate:
 
     def judge(self, candidate: Candidate) -> Judged:
         """The verdicts on the bundle, or the error that keeps it from being judged."""
-        name = candidate.name or candidate.path.name
+        name = candidate.name or folder_name(candidate.path)
         try:
             bundle = opened(candidate)
             name = candidate.name or bundle.name
@@ -190,7 +190,7 @@ class Gate:
             else:
                 earlier, figures = EarlierBuild(str(rival.path), rival, accepting=""), Figures.of(rival)
         elif self.baseline is not None:
-            figures = self._of_baseline(bundle, self.baseline)
+            figures = self._of_baseline(bundle, candidate.name or bundle.name, self.baseline)
             kept = read_kept(self.baseline, figures)
             verdicts += judge_kept(self.baseline, self.figures, figures, kept)
             earlier = EarlierBuild("the baseline's", kept.why if isinstance(kept, Unusable) else kept)
@@ -208,27 +208,34 @@ class Gate:
 
     def _of_against(self, bundle: Bundle, against: Path) -> Bundle | None:
         """The bundle that this one is compared with, or None if the folder holds no bundle of this name."""
-        place = against if os.path.lexists(against / MANIFEST) else against / bundle.path.name
+        place = against if os.path.lexists(against / MANIFEST) else against / folder_name(bundle.path)
         if not os.path.lexists(place):
             return None
         if real_path(place) == real_path(bundle.path):
             raise InputError("is the bundle itself", subject="--against", found=place)
         return _whole(place)
 
-    def _of_baseline(self, bundle: Bundle, file: Path) -> Figures:
+    def _of_baseline(self, bundle: Bundle, name: str, file: Path) -> Figures:
         """The baseline's figures of the bundle: by its name, or those of the only kept bundle that was made alike.
+
+        Args:
+            bundle: The bundle.
+            name: The name under which ``--update`` writes the bundle: the declared one, which the bundle's own may
+                differ from if it was packaged by hand.
+            file: The baseline.
 
         Raises:
             InputError: The baseline has no such figures.
         """
-        if bundle.name in self.figures:
-            return self.figures[bundle.name]
+        for known in (name, bundle.name):
+            if known in self.figures:
+                return self.figures[known]
         alike = [known for known in self.figures.values() if _is_made_alike(kept_bundle(file, known), bundle)]
         if len(alike) == 1:
             return alike[0]
         raise InputError(
             "the baseline does not know the bundle",
-            subject=bundle.name,
+            subject=name,
             expected=", ".join(self.figures) or "a bundle's name",
             hint="--update adds it",
         )
@@ -293,7 +300,12 @@ def _name(path: Path) -> str:
     try:
         return read_bundle(path).name
     except EdgeKitError:
-        return path.name
+        return folder_name(path)
+
+
+def folder_name(path: Path) -> str:
+    """The name of a bundle's folder, also if the path is ``.`` or ends with ``..``."""
+    return path.name if path.name not in ("", "..") else real_path(path).name
 
 
 def opened(candidate: Candidate) -> Bundle:

@@ -16,7 +16,7 @@ from edgekit.errors import EdgeKitError, InputError
 from edgekit.progress import Progress
 from edgekit.quality_gate.annotations import annotation_lines
 from edgekit.quality_gate.baseline import Figures, read_baseline, require_baseline_writable, write_baseline
-from edgekit.quality_gate.bundles import Candidate, Gate, Judged, candidates_of, opened
+from edgekit.quality_gate.bundles import Candidate, Gate, Judged, candidates_of, folder_name, opened
 from edgekit.quality_gate.declaration import DECLARATION
 from edgekit.quality_gate.junit import junit_xml
 from edgekit.quality_gate.machine import Machine, this_machine
@@ -197,7 +197,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
 
 def _not_judged(candidate: Candidate, told: str) -> Judged:
     """The result for a bundle that was not judged to the end when the gate was interrupted."""
-    name = candidate.name or candidate.path.name
+    name = candidate.name or folder_name(candidate.path)
     return Judged(candidate.path, name, error=InputError("was not judged", subject=candidate.path, found=told))
 
 

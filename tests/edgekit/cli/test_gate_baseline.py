@@ -389,3 +389,33 @@ def test_a_tampered_earlier_bundle(edgekit: RunEdgeKit, packaged_digits: Path, b
     finished = edgekit("gate", packaged_digits, "--against", bundle, "--quiet")
     assert finished.code == 1
     assert f"{bundle}: the bundle is not as it was written" in finished.err
+
+
+def test_a_bundle_whose_own_name_is_not_the_declared_one_is_found_as_update_wrote_it(
+    edgekit: RunEdgeKit, bundle: Path, project: WriteProject, tmp_path: Path
+) -> None:
+    """`package` without `--name` puts a bundle of another name where the project declares one."""
+    declared = '[[bundle]]\nname = "{}"\nmodel = "gone.onnx"\ntarget = "onnxruntime"\noutput = "{}"\n'
+    shutil.copytree(bundle, tmp_path / "there")
+    project(
+        '[gate]\nbaseline = "b.json"\n' + declared.format("first", bundle.name) + declared.format("second", "there")
+    )
+    assert edgekit("gate", "--update", "-q").code == 0
+    assert set(json.loads((tmp_path / "b.json").read_text())["bundles"]) == {"first", "second"}
+    finished = edgekit("gate", "--json")
+    assert finished.code == 0
+    for judged in finished.json["bundles"]:
+        found = {verdict["budget"]: verdict["found"] for verdict in judged["verdicts"]}
+        assert found["latency growth"] == "the same model files"
+
+
+def test_the_working_directory_is_a_bundle_of_its_folder_s_name(
+    edgekit: RunEdgeKit, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(bundle, tmp_path / "main" / bundle.name)
+    monkeypatch.chdir(bundle)
+    finished = edgekit("gate", ".", "--against", tmp_path / "main", "--json")
+    assert finished.code == 0
+    assert outcomes(finished)["size growth"] == "kept"
+    (bundle / "manifest.json").write_text("{}")
+    assert edgekit("gate", ".", "--against", tmp_path / "main", "--json").json["bundles"][0]["name"] == bundle.name
