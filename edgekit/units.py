@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 
 def decibel_text(value: float | str) -> str:
@@ -27,6 +28,31 @@ def bytes_texts(*counts: int) -> tuple[str, ...]:
     if len(set(texts)) == len(set(counts)):
         return texts
     return tuple(f"{count:,} B" for count in counts)
+
+
+def limit_text(limit: float, decimals: int) -> str:
+    """A limit as its author wrote it, with at least ``decimals`` decimals: rounded, 0.125 would read as 0.12."""
+    written = Decimal(repr(float(limit))).normalize()
+    return f"{written:.{max(decimals, -int(written.as_tuple().exponent))}f}"
+
+
+def share_limit_text(limit: float, decimals: int) -> str:
+    """A limit that is a share, in percent, with at least ``decimals`` decimals and all that its author wrote."""
+    return f"{limit_text(float(Decimal(repr(float(limit))).scaleb(2)), decimals)}%"
+
+
+def beyond_text(value: float, limit: float, decimals: int) -> str:
+    """A number beyond a limit, with at least ``decimals`` decimals and as many as show that it is not the limit."""
+    if not math.isfinite(value):
+        return str(value)
+    while value != limit and float(f"{value:.{decimals}f}") == float(f"{limit:.{decimals}f}"):
+        decimals += 1
+    return f"{value:.{decimals}f}"
+
+
+def milliseconds_text(milliseconds: float) -> str:
+    """Milliseconds without a unit, with three digits, or with all before the point: never as a power of ten."""
+    return f"{milliseconds:.3g}" if milliseconds < 999.5 else f"{milliseconds:.0f}"
 
 
 def time_text(milliseconds: float) -> str:

@@ -176,7 +176,9 @@ def _with_interval(value: float, interval: tuple[float, float] | None) -> str:
 
 
 def _three_digits(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    from edgekit.units import milliseconds_text
+
+    return milliseconds_text(value)
 
 
 def _runs(candidate: Candidate) -> str:

@@ -156,7 +156,7 @@ def _of_time(latency: Mapping[str, Any]) -> str:
 def _row(one: ProjectBundle) -> tuple[str, ...]:
     from edgekit.reporting.accuracy_texts import accuracy_text, worst_db
     from edgekit.reporting.summary import built_as
-    from edgekit.units import bytes_text, decibel_text
+    from edgekit.units import bytes_text, decibel_text, time_text
 
     if one.bundle is None:
         return (one.declared.name, one.declared.target, "FAILED", *[""] * (len(_HEAD) - 3))
@@ -171,5 +171,5 @@ def _row(one: ProjectBundle) -> tuple[str, ...]:
         bytes_text(manifest["size"]["bytes"]),
         accuracy_text(manifest["accuracy"]),
         "" if worst is None else decibel_text(worst),
-        f"{latency['built']['p50_ms']:.3g} ms" + _of_time(latency),
+        time_text(latency["built"]["p50_ms"]) + _of_time(latency),
     )

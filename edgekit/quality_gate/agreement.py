@@ -23,7 +23,7 @@ from edgekit.model import Arrays
 from edgekit.quality_gate.baseline import Figures
 from edgekit.quality_gate.latency import SAME_FILES, EarlierBuild, same_model
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
-from edgekit.units import decibel_text
+from edgekit.units import decibel_text, limit_text
 
 LEAST_DB = 10.0
 """The least SQNR in dB without a warning if the budget sets none: the difference has a tenth of the outputs' power."""
@@ -51,7 +51,7 @@ def judge_agreement(bundle: Bundle, asked: Budget, earlier: EarlierBuild, figure
     if asked.agreement_db is None and known:
         return
     least = LEAST_DB if asked.agreement_db is None else asked.agreement_db
-    limit = f"at least {least:.1f} dB to {earlier.whose} golden outputs"
+    limit = f"at least {limit_text(least, 1)} dB to {earlier.whose} golden outputs"
     unclear = Outcome.NOT_COMPARED if asked.agreement_db is None else Outcome.INCONCLUSIVE
     figure = Figure(_KEY, "dB", least)
     if isinstance(other, str):

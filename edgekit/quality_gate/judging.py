@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from edgekit.reporting.accuracy_texts import no_signal_text, worst_db
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.check import CheckOperators
 from edgekit.stages.verify import Verify
-from edgekit.units import bytes_texts, decibel_text
+from edgekit.units import beyond_text, bytes_texts, decibel_text, limit_text, share_limit_text
 
 GROWTH = Budget(size_growth=0.01, accuracy_fall=0.005, latency_growth=0.05)
 """How much worse than its baseline a bundle may be if the project sets no limit: 1 % in size, half a point in accuracy,
@@ -58,31 +59,35 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
         )
     if budget.accuracy is not None:
         share = None if task is None else task["built"]
-        found = NO_LABELS if share is None else f"{share:.2%}"
         kept = share is not None and share >= budget.accuracy
+        found = NO_LABELS if share is None else _share_text(share, budget.accuracy, kept)
         figure = Figure("accuracy", "share", budget.accuracy, share)
-        yield verdict_on("accuracy", f"at least {budget.accuracy:.2%}", found, kept, figure)
+        yield verdict_on("accuracy", f"at least {share_limit_text(budget.accuracy, 2)}", found, kept, figure)
     if evaluation is not None:
         yield _by_metric(evaluation, budget.accuracy_drop if task is None else None)
     if budget.accuracy_drop is not None and (task is not None or evaluation is None):
         drop = None if task is None else task["drop"]
-        found = NO_LABELS if drop is None else f"{drop:.2%}"
         kept = drop is not None and round(drop, LOSS_DIGITS) <= budget.accuracy_drop  # older manifests: not rounded
+        found = NO_LABELS if drop is None else _share_text(drop, budget.accuracy_drop, kept)
         figure = Figure("accuracy_drop", "share", budget.accuracy_drop, drop)
-        yield verdict_on("accuracy drop", f"at most {budget.accuracy_drop:.2%}", found, kept, figure)
+        yield verdict_on("accuracy drop", f"at most {share_limit_text(budget.accuracy_drop, 2)}", found, kept, figure)
     if budget.sqnr_db is not None:
         worst = worst_db(manifest["accuracy"])
-        found = no_signal_text(manifest["accuracy"]) if worst is None else decibel_text(worst)
         kept = worst is not None and float(worst) >= budget.sqnr_db
+        found = no_signal_text(manifest["accuracy"]) if worst is None else decibel_text(worst)
+        if worst is not None and not kept and math.isfinite(float(worst)):
+            found = f"{beyond_text(float(worst), budget.sqnr_db, 1)} dB"
         figure = Figure("sqnr_db", "dB", budget.sqnr_db, None if worst is None else float(worst))
-        yield verdict_on("worst output", f"at least {budget.sqnr_db:.1f} dB", found, kept, figure)
+        yield verdict_on("worst output", f"at least {limit_text(budget.sqnr_db, 1)} dB", found, kept, figure)
     operators = stage_record(manifest, CheckOperators.name)
     if budget.accelerator_share is not None:
         share = operators.get("accelerator_share")
-        found = NO_UNITS if share is None else f"{share:.2%} on {operators['accelerator']}{_evidence(operators)}"
-        kept = share is not None and share >= budget.accelerator_share
+        least = budget.accelerator_share
+        kept = share is not None and share >= least
+        place = "" if share is None else f"on {operators['accelerator']}{_evidence(operators)}"
+        found = NO_UNITS if share is None else f"{_share_text(share, least, kept)} {place}"
         figure = Figure("accelerator_share", "share", budget.accelerator_share, share)
-        limit = f"at least {budget.accelerator_share:.2%} of the nodes"
+        limit = f"at least {share_limit_text(least, 2)} of the nodes"
         yield verdict_on("on the accelerator", limit, found, kept, figure)
     if budget.partitions is not None:
         count = operators.get("partitions")
@@ -98,7 +103,7 @@ def _by_metric(evaluation: Mapping[str, Any], most: float | None) -> Verdict:
     if most is None:
         return verdict_on(evaluation["metric"], f"{original} of the original", found, kept=True)
     figure = Figure("accuracy_drop", "share", most, evaluation["drop"])
-    limit = f"at most {most:.2%} of {original} lost"
+    limit = f"at most {share_limit_text(most, 2)} of {original} lost"
     return verdict_on(evaluation["metric"], limit, found, round(evaluation["drop"], LOSS_DIGITS) <= most, figure)
 
 
@@ -120,20 +125,25 @@ def judge_growth(figures: Figures, asked: Budget, earlier: Figures) -> Iterator[
     budget = asked.over(GROWTH)
     if budget.size_growth is not None:
         before, found = bytes_texts(earlier.size, figures.size)
-        limit = f"at most {budget.size_growth:.1%} above {before}"
+        limit = f"at most {share_limit_text(budget.size_growth, 1)} above {before}"
         most = earlier.size * (1 + budget.size_growth)
         figure = Figure("size_growth", "bytes", most, figures.size)
         yield verdict_on("size growth", limit, found, figures.size <= most, figure)
     if budget.accuracy_fall is not None and earlier.accuracy is not None:
         least = earlier.accuracy - budget.accuracy_fall
-        found = NO_LABELS if figures.accuracy is None else f"{figures.accuracy:.2%}"
         kept = figures.accuracy is not None and loss(earlier.accuracy, figures.accuracy) <= budget.accuracy_fall
+        found = NO_LABELS if figures.accuracy is None else _share_text(figures.accuracy, least, kept)
         figure = Figure("accuracy_fall", "share", least, figures.accuracy)
         yield verdict_on(ACCURACY_FALL, f"accuracy of at least {least:.2%}", found, kept, figure)
     elif budget.accuracy_fall is not None:
-        limit = f"at most {budget.accuracy_fall:.2%} below the earlier build's"
+        limit = f"at most {share_limit_text(budget.accuracy_fall, 2)} below the earlier build's"
         unclear = Outcome.NOT_COMPARED if asked.accuracy_fall is None else Outcome.INCONCLUSIVE
         yield Verdict(ACCURACY_FALL, limit, NEITHER_LABELS if figures.accuracy is None else NO_EARLIER_LABELS, unclear)
+
+
+def _share_text(share: float, limit: float, kept: bool) -> str:
+    """A share in percent; one that breaks its limit has as many decimals as show that."""
+    return f"{share:.2%}" if kept else f"{beyond_text(100 * share, 100 * limit, 2)}%"
 
 
 def _evidence(operators: Mapping[str, Any]) -> str:

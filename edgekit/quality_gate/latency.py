@@ -19,6 +19,7 @@ from edgekit.quality_gate.judging import GROWTH
 from edgekit.quality_gate.measuring import Limit, Opening, Ratio, Run, measure_ratio
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.registry import find_profile
+from edgekit.units import limit_text, share_limit_text
 
 STAND_IN = (
     "not measured: the device's own runtime is not on this machine (latency_ms is measured on the device: --device)"
@@ -94,7 +95,7 @@ def judge_latency(
     verdicts: list[Verdict] = []
     ratios: list[Ratio] = []
     if asked.latency_ratio is not None:
-        text = f"at most {asked.latency_ratio:.2f} of the float model's"
+        text = f"at most {limit_text(asked.latency_ratio, 2)} of the float model's"
         way: Way = NO_ORIGINAL
         if not runs_here:
             way = STAND_IN
@@ -103,7 +104,7 @@ def judge_latency(
         _judge("latency", "latency_ratio", text, asked.latency_ratio, way, verdicts, ratios)
     growth = asked.over(GROWTH).latency_growth if runs_here else asked.latency_growth
     if growth is not None and rivals.earlier is not None:
-        text, earlier = f"at most {growth:.1%} above {rivals.earlier.called}", rivals.earlier.bundle
+        text, earlier = f"at most {share_limit_text(growth, 1)} above {rivals.earlier.called}", rivals.earlier.bundle
         if isinstance(earlier, str):
             figure = Figure(_GROWTH_KEY, "ratio", 1 + growth)
             verdicts.append(Verdict(_GROWTH, text, earlier, Outcome.INCONCLUSIVE, figure))

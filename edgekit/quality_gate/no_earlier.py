@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgekit.config import Budget
 from edgekit.quality_gate.verdict import Outcome, Verdict
+from edgekit.units import limit_text, share_limit_text
 
 NO_EARLIER = "no earlier build to compare with"
 """How the verdicts begin for which nothing was compared."""
@@ -29,11 +30,11 @@ def judge_without_earlier(asked: Budget, *, updating: bool = False, folder: Path
         found = f"{NO_EARLIER}: {folder} holds no bundle of this name; it is new, or was renamed"
         yield Verdict("earlier build", "compared with one", found, outcome)
     limits = (
-        ("size growth", asked.size_growth, "at most {:.1%} above the earlier build's"),
-        ("accuracy fall", asked.accuracy_fall, "at most {:.2%} below the earlier build's"),
-        ("agreement", asked.agreement_db, "at least {:.1f} dB to the earlier build's golden outputs"),
-        ("latency growth", asked.latency_growth, "at most {:.1%} above the earlier build's"),
+        ("size growth", asked.size_growth, share_limit_text, 1, "at most {} above the earlier build's"),
+        ("accuracy fall", asked.accuracy_fall, share_limit_text, 2, "at most {} below the earlier build's"),
+        ("agreement", asked.agreement_db, limit_text, 1, "at least {} dB to the earlier build's golden outputs"),
+        ("latency growth", asked.latency_growth, share_limit_text, 1, "at most {} above the earlier build's"),
     )
-    for budget, value, limit in limits:
+    for budget, value, text, decimals, limit in limits:
         if value is not None:
-            yield Verdict(budget, limit.format(value), found, outcome)
+            yield Verdict(budget, limit.format(text(value, decimals)), found, outcome)

@@ -22,7 +22,7 @@ from edgekit.devices.results import ResultsDevice
 from edgekit.model import Arrays
 from edgekit.progress import Step
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
-from edgekit.units import bytes_text
+from edgekit.units import bytes_text, milliseconds_text
 
 LEAST_STARTS = 6
 """The least number of starts: with fewer, even the least and the greatest value enclose the median in less than 95 % of
@@ -191,7 +191,7 @@ def _is_recorded(device: Device) -> bool:
 
 
 def _milliseconds(value: float) -> str:
-    return f"{value:.3g} ms" if value < 1000 else f"{value:.0f} ms"
+    return f"{milliseconds_text(value)} ms"
 
 
 def _bytes(value: float) -> str:

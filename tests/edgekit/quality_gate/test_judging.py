@@ -193,3 +193,18 @@ def test_an_accuracy_of_exactly_the_limit_keeps_the_budget(found: int) -> None:
         least = parse_fraction(f"{tenths // 10}.{tenths % 10}%")
         (verdict,) = judge_manifest(Bundle(Path("bundle"), built), Budget(accuracy=least))
         assert (verdict.outcome == "kept") is kept
+
+
+@pytest.mark.parametrize(
+    ("budget", "text"),
+    [
+        (Budget(sqnr_db=30.04), "30.02 dB, at least 30.04 dB"),
+        (Budget(accuracy=0.90003), "90.002%, at least 90.003%"),
+        (Budget(accuracy_drop=0.0), "0.004%, at most 0.00%"),
+    ],
+)
+def test_a_figure_that_misses_its_limit_by_little_does_not_read_as_the_limit(budget: Budget, text: str) -> None:
+    built = manifest()
+    built["accuracy"] = {"task": {"built": 0.90002, "drop": 4e-5}, "outputs": [{"worst_sample_db": 30.02}]}
+    (verdict,) = judge_manifest(Bundle(Path("bundle"), built), budget)
+    assert (f"{verdict.found}, {verdict.limit}", verdict.outcome) == (text, "broken")
