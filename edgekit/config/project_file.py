@@ -211,7 +211,8 @@ def read_config(path: Path) -> Config:
 def _by_name(flaw: str, document: Mapping[str, Any]) -> str:
     """The text of a flaw, with the bundle's name, if it has one, in place of its number from 0."""
     place = re.match(r"bundle\[(\d+)\]\.?", flaw)
-    name = document["bundle"][int(place[1])].get("name") if place else None
+    table = document["bundle"][int(place[1])] if place else None
+    name = table.get("name") if isinstance(table, dict) else None
     return f"bundle {name!r} {flaw[place.end() :]}" if place and isinstance(name, str) and name else flaw
 
 

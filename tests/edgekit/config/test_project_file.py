@@ -282,6 +282,7 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
         ),
         ("[outputs]\nboxes = true", "found: outputs.boxes: True is not false or a text or a list"),
         ('[outputs]\norder = "yxy"', "found: outputs.order: 'yxy' is not one of xy, yx"),
+        ('bundle = ["a"]', "found: bundle[0]: 'a' is not an object"),
         ('[preprocessing]\nkind = "video"', "found: preprocessing.kind: 'video' is not one of image, audio"),
         ('[preprocessing]\nkind = "audio"\nscale = 1', "found: preprocessing: 'sample_rate' is missing"),
         (
