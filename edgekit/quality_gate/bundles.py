@@ -170,7 +170,7 @@ class Gate:
     def _verdicts(self, bundle: Bundle, candidate: Candidate) -> tuple[list[Verdict], list[Ratio]]:
         asked = candidate.budget
         named = self.device or (candidate.declared and candidate.declared.device)
-        clock = self._clock(named or self.usual_device, self._named_by(candidate))
+        clock = self._clock(candidate)
         verdicts = list(judge_manifest(bundle, asked))
         if named or self.results is not None:
             verdicts.append(judge_device_outputs(bundle, clock.device, clock.called, self.progress.step))
@@ -249,9 +249,14 @@ class Gate:
             return f"{declared.file} bundle {declared.name} device"
         return self.usual_named_by
 
-    def _clock(self, url: str, named_by: str) -> DeviceClock:
-        device = open_device(url, self.device_timeout, self.progress.step, self.results, named_by)
-        return DeviceClock(device, url.partition("?")[0], self.seconds, self.progress.step)
+    def _clock(self, candidate: Candidate) -> DeviceClock:
+        """Where milliseconds and memory are measured: the device, or the file of results in place of a declared one."""
+        declared = None if candidate.declared is None else candidate.declared.device
+        usual = declared or self.usual_device
+        url = self.device or (usual if self.results is None else LOCAL)
+        device = open_device(url, self.device_timeout, self.progress.step, self.results, self._named_by(candidate))
+        called = url.partition("?")[0] if self.results is None else str(self.results)
+        return DeviceClock(device, called, self.seconds, self.progress.step)
 
     def _stopwatch(self) -> Stopwatch:
         return Stopwatch(self.seconds, self.progress.step)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgekit.bundle import read_bundle
 from edgekit.processes import supervision
 
 from .gate_outcomes import outcomes, size_of
@@ -208,6 +210,38 @@ def test_budgets_on_a_device(edgekit: RunEdgeKit, packaged_digits: Path, project
     assert "error: --device: is no address" in edgekit("gate", packaged_digits, "--device", "ssh:pi").err
     finished = edgekit("gate", packaged_digits, packaged_digits, "--results", "results.json")
     assert "--results: tell of one bundle\nexpected: one BUNDLE\nfound: 2" in finished.err
+
+
+@pytest.mark.parametrize("place", ["bundle", "gate"])
+def test_results_take_the_place_of_the_device_that_the_project_names(
+    edgekit: RunEdgeKit, packaged_digits: Path, project: WriteProject, tmp_path: Path, place: str
+) -> None:
+    samples = [
+        {
+            "milliseconds": 1.5,
+            "outputs": [
+                {"name": name, "values": base64.b64encode(array.astype("<f8").tobytes()).decode()}
+                for name, array in outputs.items()
+            ],
+        }
+        for _, outputs in read_bundle(packaged_digits).golden()
+    ]
+    manifest = (packaged_digits / "manifest.json").read_text(encoding="utf-8")
+    record = {"format": 1, "manifest": manifest, "executed_by": "a phone", "load_ms": 20, "samples": samples}
+    (tmp_path / "results.json").write_text(json.dumps(record))
+    device = 'device = "ssh://pi@camera"\n'
+    project(
+        f'[[bundle]]\nname = "own"\nmodel = "m"\ntarget = "onnxruntime"\noutput = "{packaged_digits}"\n{PACKAGED}'
+        + (device if place == "bundle" else f"[gate]\n{device}")
+        + "[budget]\nlatency_ms = 2\nload_ms = 10\n"
+    )
+    finished = edgekit("gate", packaged_digits, "--results", "results.json", "--json")
+    assert (finished.code, finished.json["bundles"][0]["error"]) == (1, None)
+    found = outcomes(finished)
+    assert found["outputs on results.json"] == found["latency on results.json"] == "kept"
+    assert found["load time on results.json"] == "broken"
+    finished = edgekit("gate", packaged_digits, "--results", "results.json", "--device", "ssh://pi@camera")
+    assert (finished.code, "--results: results come from a device that is not reached" in finished.err) == (2, True)
 
 
 @pytest.mark.parametrize("budget", ["", '[budget]\nsize = "1 MB"\n'])
