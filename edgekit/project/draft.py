@@ -110,7 +110,7 @@ def _drafted(
         output: The project file.
         label: The column that holds the class.
     """
-    profiles = [find_profile(name)[1].name for name in targets]
+    profiles = list(dict.fromkeys(find_profile(name)[1].name for name in targets))  # a device may have two names
     left_out: dict[str, str] = {}
     if not profiles:
         profiles, left_out = _first_profiles()

@@ -85,6 +85,16 @@ def test_each_budget_that_is_proposed_can_be_measured(
     assert {budget.size for budget in budgets.values()} == {5_000_000}
 
 
+@pytest.mark.parametrize("names", [("ort", "onnxruntime"), ("onnxruntime", "onnxruntime"), ("intel", "intel-cpu")])
+def test_two_names_of_one_device_are_one_bundle(
+    edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path], names: tuple[str, str]
+) -> None:
+    onnx_file(SOUND)
+    finished = edgekit("init", "model.onnx", "--target", names[0], "--target", names[1], "--json")
+    assert (finished.code, finished.json["bundles"]) == (0, [f"model-{names[1]}"])
+    assert tomllib.loads((folder / "edgekit.toml").read_text())["defaults"]["targets"] == [names[1]]
+
+
 def test_sizes_that_nothing_tells(edgekit: RunEdgeKit, folder: Path, onnx_file: Callable[..., Path]) -> None:
     onnx_file(SEQUENCE)
     finished = edgekit("init", "model.onnx")
