@@ -69,9 +69,15 @@ def _other_options(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:
     # The metric's module is the project's own code, which the gate does not execute.
     asked = {**request_for(replace(declared, metric=None)).options(), "metric": declared.metric}
     plain = json.loads(json.dumps(asked))
-    for key in plain:
-        if key in recorded and recorded[key] != plain[key]:
-            yield _other(key, recorded[key], plain[key])
+    for key in dict.fromkeys((*plain, *recorded)):  # a manifest leaves some options out that were not given
+        was, now = recorded.get(key), plain.get(key)
+        if was != now and not (_is_unset(was) and _is_unset(now)):
+            yield _other(key, was, now)
+
+
+def _is_unset(value: object) -> bool:
+    """Whether an option was not given: null, false, or an empty list or object."""
+    return value is None or value is False or value in ([], {})
 
 
 def _other_samples(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,33 @@ def test_class_names_and_preprocessing_that_are_not_as_declared(
     )
     told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
     assert told == f'preprocessing was "image", and "audio" is declared{again}'
+
+
+def test_options_that_manifests_hold_only_where_they_are_given(
+    edgekit: RunEdgeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, onnx_model: Callable[..., Any]
+) -> None:
+    onnx.save(onnx_model("f (float[1, 3] x) => (float[1, 3] y) { y = Relu(x) }"), tmp_path / "model.onnx")
+    declared = '[budget]\nsize = "1 MB"\n[[bundle]]\nname = "d"\nmodel = "model.onnx"\ntarget = "onnxruntime"\n'
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edgekit.toml").write_text(declared)
+    assert edgekit("build", "-q").code == 0
+    manifest = tmp_path / "bundles" / "d" / "manifest.json"
+    without = json.loads(manifest.read_text())
+    suppression = {"kind": "nms", "iou": 0.45, "score": 0.25, "boxes": 300}
+    given = 'label = "class"\npostprocess = { kind = "nms", iou = 0.45, score = 0.25, boxes = 300 }\n'
+    again = ": `edgekit build` builds it again"
+
+    (tmp_path / "edgekit.toml").write_text(declared + given)
+    told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
+    assert f"postprocess was null, and {json.dumps(suppression)} is declared" in told
+    assert 'label was null, and "class" is declared' in told
+    (tmp_path / "edgekit.toml").write_text(declared)
+    manifest.write_text(json.dumps({**without, "options": {**without["options"], "postprocess": suppression}}))
+    told = edgekit("gate", "--json").json["bundles"][0]["verdicts"][1]["found"]
+    assert told == f"postprocess was {json.dumps(suppression)}, and null is declared{again}"
+    older = {key: value for key, value in without["options"].items() if key not in ("also", "witness", "accept")}
+    manifest.write_text(json.dumps({**without, "options": older}))
+    assert outcomes(edgekit("gate", "--json")) == {"size": "kept"}
 
 
 def test_samples_that_are_not_those_of_the_bundle(
