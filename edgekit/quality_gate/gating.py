@@ -136,6 +136,9 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         InputError: There is nothing to judge, or nothing to judge by; or options contradict each other.
         InterruptedGateError: Somebody pressed Ctrl-C or asked the process to end. No baseline is written.
     """
+    limit = order.time_limit
+    if limit is not None and not limit > 0:
+        raise InputError("is no time", subject="--time-limit", expected="seconds, more than 0", found=limit)
     project = None if order.config is None else read_config(order.config)
     if order.output_dir is not None:
         if project is None:
@@ -157,7 +160,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
             require_baseline_writable(file)
     gate = Gate(
         this_machine(),
-        order.time_limit or settings.time_limit,
+        settings.time_limit if limit is None else limit,
         settings.inconclusive,
         None if order.update else file,
         {} if file is None or order.update else read_baseline(file),

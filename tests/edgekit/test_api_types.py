@@ -86,6 +86,7 @@ def test_no_argument_takes_anything(
             lambda m: api.verify(m, device_timeout=-1),
             "--device-timeout: is no time\nexpected: seconds, more than 0\nfound: -1",
         ),
+        (lambda m: api.gate(m, time_limit=0), "--time-limit: is no time\nexpected: seconds, more than 0\nfound: 0"),
     ],
 )
 def test_what_errors_say(digits: Path, call: Callable[[Path], object], text: str) -> None:
