@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -126,3 +127,12 @@ def test_verdicts_before_an_interruption_are_told(
     judged, left = told["bundles"]
     assert judged["verdicts"][0]["found"] == size
     assert left["error"]["message"] == "was not judged"
+
+
+def test_a_summary_of_a_name_that_is_no_utf8(edgekit: RunEdgeKit, bundle: Path, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"b\xff")
+    shutil.copytree(bundle, folder)
+    finished = edgekit("gate", folder, "--summary", tmp_path / "gate.md", "-q")
+    assert finished.code == 2
+    assert "is no text in UTF-8" in (tmp_path / "gate.md").read_text(encoding="utf-8")
+    assert "b\\udcff" in (tmp_path / "gate.md").read_text(encoding="utf-8")
