@@ -20,6 +20,9 @@ from edgekit.files.atomic import atomic_file
 VERSION = "2.1.0"
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
+_AS_BYTES, _ESCAPED = "surrogateescape", "backslashreplace"
+"""How names that are no UTF-8 are written: as the bytes that they are, and as escapes, which JSON knows."""
+
 
 class Level(StrEnum):
     """How grave a finding is, by the standard's names (3.27.10)."""
@@ -87,7 +90,7 @@ def write_sarif(log: Mapping[str, Any], path: Path) -> None:
         edgekit.errors.InputError: The file cannot be written.
     """
     with atomic_file(path, chosen_with="--sarif") as place:
-        place.write_text(json.dumps(log, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        place.write_text(json.dumps(log, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", errors=_ESCAPED)
 
 
 def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
@@ -97,7 +100,7 @@ def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
     }
     if finding.part:
         location["logicalLocations"] = [{"fullyQualifiedName": finding.part, "kind": "node"}]
-    identity = hashlib.sha256("\0".join((finding.rule.id, finding.file.name, finding.part)).encode())
+    identity = hashlib.sha256("\0".join((finding.rule.id, finding.file.name, finding.part)).encode(errors=_AS_BYTES))
     result: dict[str, Any] = {
         "ruleId": finding.rule.id,
         "ruleIndex": rule_index,
@@ -113,4 +116,4 @@ def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
 
 def _uri(file: Path) -> str:
     """Returns a relative path unchanged, so that it refers to a file of the repository, or else a ``file:`` URI."""
-    return file.as_uri() if file.is_absolute() else quote(file.as_posix())
+    return file.as_uri() if file.is_absolute() else quote(file.as_posix(), errors=_AS_BYTES)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,11 @@ def test_the_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "new" / "found.sarif").read_text(encoding="utf-8")) == log
     with pytest.raises(InputError):
         write_sarif(log, tmp_path)
+
+
+def test_a_name_that_is_no_utf8_is_the_bytes_that_it_is(tmp_path: Path) -> None:
+    file = Path(os.fsdecode(b"m\xff.onnx"))
+    finding = Finding(Rule("one", "One.", Level.ERROR), f"{file}: is none", file)
+    write_sarif(sarif_log([finding], tool="edgekit check", version="1"), tmp_path / "log.sarif")
+    (result,) = json.loads((tmp_path / "log.sarif").read_text(encoding="utf-8"))["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "m%FF.onnx"
