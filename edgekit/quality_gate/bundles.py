@@ -272,7 +272,7 @@ def candidates_of(config: Config | None, paths: Iterable[Path], model: Path | No
     """
     places = list(paths)
     if not places and config is not None:
-        return [_declared_candidate(one) for one in config.bundles]
+        return [_declared_candidate(one, model=model) for one in config.bundles]
     found = [candidate for path in places for candidate in _candidates(config, path, model)]
     once: dict[Path, Candidate] = {}
     for candidate in found:

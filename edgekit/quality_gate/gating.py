@@ -253,8 +253,8 @@ def _baseline_file(order: GateOrder, settings: GateSettings) -> Path | None:
 
 
 def _require_bundles(order: GateOrder, project: Config | None) -> None:
-    count = len(order.bundles)
-    if not count and (project is None or not project.bundles):
+    count = len(order.bundles) or (0 if project is None else len(project.bundles))
+    if not count:
         raise InputError(
             "there is nothing to judge",
             subject=None if project is None else project.path,

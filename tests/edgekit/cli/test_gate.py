@@ -492,3 +492,15 @@ def test_a_folder_of_declared_bundles_needs_a_project_file(edgekit: RunEdgeKit, 
     assert finished.err == (
         "error: --output-dir: is of use with a project file only\nhint: give --config FILE, or the bundles alone\n"
     )
+
+
+def test_the_only_bundle_of_a_project_need_not_be_named(
+    edgekit: RunEdgeKit, packaged_digits: Path, digits: Path, project: WriteProject
+) -> None:
+    bundle = '[[bundle]]\nname = "{}"\nmodel = "gone.onnx"\ntarget = "onnxruntime"\noutput = "{}"\nquantize = "none"\n'
+    project("[budget]\nlatency_ratio = 100\n" + bundle.format("own", packaged_digits))
+    finished = edgekit("gate", "--model", digits, "--json")
+    assert outcomes(finished)["latency"] == "kept"
+    project(bundle.format("own", packaged_digits) + bundle.format("other", "there"))
+    finished = edgekit("gate", "--model", digits)
+    assert "--model: names the original of one bundle\nexpected: one BUNDLE\nfound: 2" in finished.err
