@@ -43,7 +43,7 @@ def append_summary(file: Path | None, text: str) -> None:
     try:
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-        with Path(told).open("a", encoding="utf-8", errors="backslashreplace") as stream:  # of names that are no UTF-8
+        with Path(told).open("a", encoding="utf-8", errors="backslashreplace") as stream:  # of names that are not UTF-8
             stream.write(text)
     except OSError as error:
         raise InputError(f"cannot be written: {(error.strerror or str(error)).lower()}", subject=told) from error

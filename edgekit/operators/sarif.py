@@ -21,7 +21,7 @@ VERSION = "2.1.0"
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 _AS_BYTES, _ESCAPED = "surrogateescape", "backslashreplace"
-"""How names that are no UTF-8 are written: as the bytes that they are, and as escapes, which JSON knows."""
+"""Error handlers for names that are not UTF-8: kept as their bytes, or written as escapes, which JSON allows."""
 
 
 class Level(StrEnum):
