@@ -50,6 +50,11 @@ def beyond_text(value: float, limit: float, decimals: int) -> str:
     return f"{value:.{decimals}f}"
 
 
+def share_text(share: float, limit: float, *, kept: bool) -> str:
+    """A share in percent with two decimals; a share that breaks its limit has as many decimals as show that."""
+    return f"{share:.2%}" if kept else f"{beyond_text(100 * share, 100 * limit, 2)}%"
+
+
 def milliseconds_text(milliseconds: float) -> str:
     """Milliseconds without a unit, with three digits, or with all before the point: never as a power of ten."""
     return f"{milliseconds:.3g}" if milliseconds < 999.5 else f"{milliseconds:.0f}"

@@ -169,7 +169,7 @@ class Gate:
 
     def _verdicts(self, bundle: Bundle, candidate: Candidate) -> tuple[list[Verdict], list[Ratio]]:
         asked = candidate.budget
-        named = self.device or (candidate.declared and candidate.declared.device)
+        named = self._named_device(candidate)
         clock = self._clock(candidate)
         verdicts = list(judge_manifest(bundle, asked))
         if named or self.results is not None:
@@ -240,6 +240,10 @@ class Gate:
             hint="--update adds it",
         )
 
+    def _named_device(self, candidate: Candidate) -> str | None:
+        """The device that the flag or the bundle's table in the project file names; None if neither does."""
+        return self.device or (None if candidate.declared is None else candidate.declared.device)
+
     def _named_by(self, candidate: Candidate) -> str:
         """The flag or the place in the project file that names the bundle's device."""
         if self.device:
@@ -251,9 +255,7 @@ class Gate:
 
     def _clock(self, candidate: Candidate) -> DeviceClock:
         """Where milliseconds and memory are measured: the device, or the file of results in place of a declared one."""
-        declared = None if candidate.declared is None else candidate.declared.device
-        usual = declared or self.usual_device
-        url = self.device or (usual if self.results is None else LOCAL)
+        url = self.device or (LOCAL if self.results is not None else self._named_device(candidate) or self.usual_device)
         device = open_device(url, self.device_timeout, self.progress.step, self.results, self._named_by(candidate))
         called = url.partition("?")[0] if self.results is None else str(self.results)
         return DeviceClock(device, called, self.seconds, self.progress.step)

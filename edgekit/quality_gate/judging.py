@@ -17,7 +17,7 @@ from edgekit.reporting.accuracy_texts import no_signal_text, worst_db
 from edgekit.reporting.summary import stage_record
 from edgekit.stages.check import CheckOperators
 from edgekit.stages.verify import Verify
-from edgekit.units import beyond_text, bytes_texts, decibel_text, limit_text, share_limit_text
+from edgekit.units import beyond_text, bytes_texts, decibel_text, limit_text, share_limit_text, share_text
 
 GROWTH = Budget(size_growth=0.01, accuracy_fall=0.005, latency_growth=0.05)
 """How much worse than its baseline a bundle may be if the project sets no limit: 1 % in size, half a point in accuracy,
@@ -60,7 +60,7 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
     if budget.accuracy is not None:
         share = None if task is None else task["built"]
         kept = share is not None and share >= budget.accuracy
-        found = NO_LABELS if share is None else _share_text(share, budget.accuracy, kept)
+        found = NO_LABELS if share is None else share_text(share, budget.accuracy, kept=kept)
         figure = Figure("accuracy", "share", budget.accuracy, share)
         yield verdict_on("accuracy", f"at least {share_limit_text(budget.accuracy, 2)}", found, kept, figure)
     if evaluation is not None:
@@ -68,7 +68,7 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
     if budget.accuracy_drop is not None and (task is not None or evaluation is None):
         drop = None if task is None else task["drop"]
         kept = drop is not None and round(drop, LOSS_DIGITS) <= budget.accuracy_drop  # older manifests: not rounded
-        found = NO_LABELS if drop is None else _share_text(drop, budget.accuracy_drop, kept)
+        found = NO_LABELS if drop is None else share_text(drop, budget.accuracy_drop, kept=kept)
         figure = Figure("accuracy_drop", "share", budget.accuracy_drop, drop)
         yield verdict_on("accuracy drop", f"at most {share_limit_text(budget.accuracy_drop, 2)}", found, kept, figure)
     if budget.sqnr_db is not None:
@@ -85,7 +85,7 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
         least = budget.accelerator_share
         kept = share is not None and share >= least
         place = "" if share is None else f"on {operators['accelerator']}{_evidence(operators)}"
-        found = NO_UNITS if share is None else f"{_share_text(share, least, kept)} {place}"
+        found = NO_UNITS if share is None else f"{share_text(share, least, kept=kept)} {place}"
         figure = Figure("accelerator_share", "share", budget.accelerator_share, share)
         limit = f"at least {share_limit_text(least, 2)} of the nodes"
         yield verdict_on("on the accelerator", limit, found, kept, figure)
@@ -132,18 +132,13 @@ def judge_growth(figures: Figures, asked: Budget, earlier: Figures) -> Iterator[
     if budget.accuracy_fall is not None and earlier.accuracy is not None:
         least = earlier.accuracy - budget.accuracy_fall
         kept = figures.accuracy is not None and loss(earlier.accuracy, figures.accuracy) <= budget.accuracy_fall
-        found = NO_LABELS if figures.accuracy is None else _share_text(figures.accuracy, least, kept)
+        found = NO_LABELS if figures.accuracy is None else share_text(figures.accuracy, least, kept=kept)
         figure = Figure("accuracy_fall", "share", least, figures.accuracy)
         yield verdict_on(ACCURACY_FALL, f"accuracy of at least {least:.2%}", found, kept, figure)
     elif budget.accuracy_fall is not None:
         limit = f"at most {share_limit_text(budget.accuracy_fall, 2)} below the earlier build's"
         unclear = Outcome.NOT_COMPARED if asked.accuracy_fall is None else Outcome.INCONCLUSIVE
         yield Verdict(ACCURACY_FALL, limit, NEITHER_LABELS if figures.accuracy is None else NO_EARLIER_LABELS, unclear)
-
-
-def _share_text(share: float, limit: float, kept: bool) -> str:
-    """A share in percent; one that breaks its limit has as many decimals as show that."""
-    return f"{share:.2%}" if kept else f"{beyond_text(100 * share, 100 * limit, 2)}%"
 
 
 def _evidence(operators: Mapping[str, Any]) -> str:

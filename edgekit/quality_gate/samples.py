@@ -18,7 +18,7 @@ from edgekit.quality_gate.latency import EarlierBuild
 from edgekit.quality_gate.verdict import Figure, Outcome, Verdict, verdict_on
 from edgekit.reporting.accuracy_texts import worst_head_text, worst_output_text
 from edgekit.reporting.summary import fed_back_text
-from edgekit.units import beyond_text, share_limit_text
+from edgekit.units import share_limit_text, share_text
 
 _BUDGET = "outputs on samples"
 
@@ -77,8 +77,7 @@ def _on_labels(labels: LabelsFound, data: Path, least: float | None, there: str)
             hint="set `accuracy` in the table [budget], give --model MODEL, or samples with recorded outputs",
         )
     kept = labels.built >= least
-    share = f"{labels.built:.2%}" if kept else f"{beyond_text(100 * labels.built, 100 * least, 2)}%"
-    found = f"{share} of {labels.samples} samples{there}"
+    found = f"{share_text(labels.built, least, kept=kept)} of {labels.samples} samples{there}"
     figure = Figure("accuracy", "share", least, labels.built)
     return verdict_on("accuracy on samples", f"at least {share_limit_text(least, 2)}", found, kept, figure)
 

@@ -94,11 +94,11 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
     """
     operations = network.get_ordered_ops()
     is_quantized = any(operation.get_type_name() == ROUNDING for operation in operations)
-    surroundings = _Context(_constants(network), is_quantized, opset)
+    context = _Context(_constants(network), is_quantized, opset)
     for operation in operations:
         kind = operation.get_type_name()
         for kinds, correct in _CORRECTIONS:
-            if kind in kinds and correct(operation, surroundings):
+            if kind in kinds and correct(operation, context):
                 break
         for body in _bodies(operation):
             corrected(body, opset)
@@ -239,38 +239,38 @@ def _keeping(correct: Callable[[Any], object]) -> _Correction:
     return keep
 
 
-def _keep_axes(reduction: Any, surroundings: _Context) -> bool:
-    keep_axes_of_floats(reduction, surroundings.constants, is_quantized=surroundings.is_quantized)
+def _keep_axes(reduction: Any, context: _Context) -> bool:
+    keep_axes_of_floats(reduction, context.constants, is_quantized=context.is_quantized)
     return False
 
 
-def _keep_integer_axes(reduction: Any, surroundings: _Context) -> bool:
-    return keep_axes_of_integers(reduction, surroundings.constants, is_quantized=surroundings.is_quantized)
+def _keep_integer_axes(reduction: Any, context: _Context) -> bool:
+    return keep_axes_of_integers(reduction, context.constants, is_quantized=context.is_quantized)
 
 
-def _store_operands(product: Any, surroundings: _Context) -> bool:
-    store_operands(product, surroundings.constants)
+def _store_operands(product: Any, context: _Context) -> bool:
+    store_operands(product, context.constants)
     return False
 
 
-def _keep_slopes(activation: Any, surroundings: _Context) -> bool:
-    keep_slopes(activation, surroundings.opset)
-    if surroundings.is_quantized:
+def _keep_slopes(activation: Any, context: _Context) -> bool:
+    keep_slopes(activation, context.opset)
+    if context.is_quantized:
         keep_slopes_at_one_place(activation)
     return False
 
 
-def _write_out(rounding: Any, surroundings: _Context) -> bool:
-    return write_out(rounding, surroundings.constants)
+def _write_out(rounding: Any, context: _Context) -> bool:
+    return write_out(rounding, context.constants)
 
 
-def _choose_padding(padding: Any, surroundings: _Context) -> bool:
-    return surroundings.is_quantized and choose_padding(padding)
+def _choose_padding(padding: Any, context: _Context) -> bool:
+    return context.is_quantized and choose_padding(padding)
 
 
-def _keep_transposed(operation: Any, surroundings: _Context) -> bool:
-    if surroundings.is_quantized:
-        keep_transposed_convolution(operation, surroundings.constants)
+def _keep_transposed(operation: Any, context: _Context) -> bool:
+    if context.is_quantized:
+        keep_transposed_convolution(operation, context.constants)
     return False
 
 

@@ -13,10 +13,10 @@ WIDENING = ("Convert", "Multiply", "Subtract", "Reshape")
 CHANNELS_FIRST = [0, 3, 1, 2]
 CHANNELS_LAST = [0, 2, 3, 1]
 """The two transposes that the plugin assumes next to a convolution, whatever their order is."""
-TAKEN_IN = ("Transpose", "Reshape", "Squeeze", "Unsqueeze")
+MERGED = ("Transpose", "Reshape", "Squeeze", "Unsqueeze")
 """Operations next to a convolution that the plugin merges into the product."""
-PASSED_OVER = ("Add", "Convert")
-"""Operations that may stand between a convolution and one of :data:`TAKEN_IN`."""
+BETWEEN = ("Add", "Convert")
+"""Operations that may stand between a convolution and one of :data:`MERGED`."""
 
 
 def widen_where_not_loadable(network: Any) -> list[str]:
@@ -57,7 +57,7 @@ def _stumbles(operation: Any) -> bool:
         len(given.outputs()) != 1
         or _reorders(given, CHANNELS_FIRST)
         or any(_reorders(reader, CHANNELS_LAST) for reader in readers)
-        or (_moves(operation) and any(each.get_type_name() in TAKEN_IN for each in (given, *readers)))
+        or (_moves(operation) and any(each.get_type_name() in MERGED for each in (given, *readers)))
     )
 
 
@@ -83,7 +83,7 @@ def _readers(operation: Any) -> Iterator[Any]:
         for reader in output.get_target_inputs():
             node = reader.get_node()
             yield node
-            if node.get_type_name() in PASSED_OVER:
+            if node.get_type_name() in BETWEEN:
                 yield from _readers(node)
 
 

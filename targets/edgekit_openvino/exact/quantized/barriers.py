@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 ROUNDING = "FakeQuantize"
+ARITHMETIC = frozenset({"Add", "Divide", "Multiply", "Subtract"})
 
 
 def barrier(value: Any) -> Any:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from edgekit_openvino.exact.quantized.barriers import ROUNDING, barrier, has_several
+from edgekit_openvino.exact.quantized.barriers import ARITHMETIC, ROUNDING, barrier, has_several
 from edgekit_openvino.exact.quantized.merged_batches import follows_several
 from edgekit_openvino.exact.replacing import put_behind
 
 NORMALIZATION = "BatchNormInference"
 WIDENING = "Convert"
-ARITHMETIC = frozenset({"Add", "Divide", "Multiply", NORMALIZATION, "Subtract"})
+APPLIED = ARITHMETIC | {NORMALIZATION}
+"""Operations with constants that the plugin fuses with the reduction."""
 
 
 def round_apart(reduction: Any, constants: Collection[str]) -> bool:
@@ -45,7 +46,7 @@ def _is_rounded(reduction: Any, constants: Collection[str]) -> bool:
             kind = reader.get_type_name()
             numbers = [port.get_source_output() for port in reader.inputs()]
             numbers = [number for number in numbers if number.get_node().get_name() in constants]
-            if kind != WIDENING and not (numbers and (kind == ROUNDING or kind in ARITHMETIC)):
+            if kind != WIDENING and not (numbers and (kind == ROUNDING or kind in APPLIED)):
                 continue
             several = meets_several or any(has_several(number.get_partial_shape()) for number in numbers)
             rounded = is_rounded or kind == ROUNDING

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.exact.quantized.barriers import ROUNDING, barrier, has_several
+from edgekit_openvino.exact.quantized.barriers import ARITHMETIC, ROUNDING, barrier, has_several
 
 CHANNELS = 1
-PER_CHANNEL = frozenset({"Add", "Divide", ROUNDING, "Multiply", "Subtract"})
+PER_CHANNEL = ARITHMETIC | {ROUNDING}
 CONVOLUTIONS = frozenset({"Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"})
 """Whose weights may be quantized with a scale for each channel."""
-ARITHMETIC = frozenset({"Add", "Divide", "Multiply", "Subtract"})
 MOVES_CHANNELS = frozenset({"MatMul", "Reshape", "Transpose"})
 
 
