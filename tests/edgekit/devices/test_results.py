@@ -66,43 +66,6 @@ def test_right_results_pass(bundle: Bundle, write: Write) -> None:
     assert [output.exact for output in verification.golden] == [True, True]
 
 
-def test_samples_of_equal_inputs_have_results_of_their_own_in_a_model_with_states(
-    onnx_model: Callable[..., onnx.ModelProto], tmp_path: Path, write: Write
-) -> None:
-    """y counts the steps: the golden outputs of equal inputs are 1, 2, 3."""
-    text = "g (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] n) { n = Add(x, h) y = Identity(n) }"
-    onnx.save(onnx_model(text), tmp_path / "model.onnx")
-    (tmp_path / "data").mkdir()
-    for step in range(3):
-        np.savez(tmp_path / "data" / f"{step}.npz", x=np.ones((1, 4), np.float32))
-    order = PackageRequest(
-        tmp_path / "model.onnx", "ios18", tmp_path / "b", data=tmp_path / "data", states={"h": "n"}, quantize="none"
-    )
-    package(order, Progress())
-    counting = read_bundle(tmp_path / "b")
-    assert [outputs["y"][0, 0] for _, outputs in counting.golden()] == [1, 2, 3]
-    found = verify_bundle(counting, device=ResultsDevice(write(recorded(counting))))
-    assert [output.exact for output in found.golden] == [True]
-
-
-def test_inputs_without_a_value_are_found(
-    onnx_model: Callable[..., onnx.ModelProto], tmp_path: Path, write: Write
-) -> None:
-    text = "g (float[1, 4] x) => (float[1, 4] y) { m = IsNaN(x) o = Exp(x) y = Where(m, w, o) }"
-    proto = onnx_model(text)
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.full((1, 4), 7, np.float32), "w"))
-    onnx.save(proto, tmp_path / "model.onnx")
-    (tmp_path / "data").mkdir()
-    np.savez(tmp_path / "data" / "0.npz", x=np.array([[1, np.nan, 2, 3]], np.float32))
-    order = PackageRequest(
-        tmp_path / "model.onnx", "onnxruntime", tmp_path / "b", data=tmp_path / "data", quantize="none"
-    )
-    package(order, Progress())
-    imputing = read_bundle(tmp_path / "b")
-    found = verify_bundle(imputing, device=ResultsDevice(write(recorded(imputing))))
-    assert [output.exact for output in found.golden] == [True]
-
-
 def test_wrong_results_are_refused(bundle: Bundle, write: Write) -> None:
     with pytest.raises(RequirementError, match="executed by Core ML, iPhone"):
         verify_bundle(bundle, device=ResultsDevice(write(recorded(bundle, np.flip))))
