@@ -78,14 +78,13 @@ def test_an_operator_that_is_replaced_by_its_definition_is_decomposed() -> None:
 
 def test_a_missing_kernel_is_told_by_name_and_type() -> None:
     found = verdicts(
-        "(uint16[2] i, float[2] x) => (uint16[2] j, float[2] y)"
-        ' { [shift] j = BitShift <direction = "LEFT"> (i, i) [fine] y = Relu(x) }'
+        "(double[1, 2, 2] d, float[2] x) => (double[1] v, float[2] y) { [volume] v = Det(d) [fine] y = Relu(x) }"
     )
     assert [(verdict.node, verdict.support) for verdict in found] == [
-        ("shift", Support.UNSUPPORTED),
+        ("volume", Support.UNSUPPORTED),
         ("fine", Support.SUPPORTED),
     ]
-    assert "UINT16" in found[0].detail
+    assert "DOUBLE" in found[0].detail
 
 
 def test_what_lies_behind_an_unknown_operator_is_unknown() -> None:
@@ -170,7 +169,7 @@ def test_a_weight_that_is_stored_quantized_is_constant() -> None:
 
 
 def test_what_neither_the_table_nor_the_cpu_has_is_unsupported() -> None:
-    (found,) = verdicts('(uint16[2] i) => (uint16[2] j) { [shift] j = BitShift <direction = "LEFT"> (i, i) }', "cann")
+    (found,) = verdicts("(double[1, 2, 2] d) => (double[1] v) { v = Det(d) }", "cann")
     assert found.support is Support.UNSUPPORTED
     assert found.detail.startswith("not in the table of NPU; ONNX Runtime has no CPU kernel")
     assert "cast its inputs" in found.hint
