@@ -26,7 +26,7 @@ from edgekit.detections import Detection, detections
 from edgekit.devices.local import open_runner
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.execution.recurrence import restart
-from edgekit.features.class_scores import Scores, probabilities_of
+from edgekit.features.class_scores import probabilities_told
 from edgekit.features.dimensions import defaults, how_to_take, shape_text, written
 from edgekit.files.encoded import Encoded, encoded, is_content, is_picture
 from edgekit.graph.sizes.contradictions import contradiction
@@ -60,8 +60,8 @@ class Prediction:
     """The model's own score for the class, of the kind that the manifest's ``classes`` states; None if the model gives
     only the class, or if its scores rank another class first, as distances do."""
     probability: float | None = None
-    """From 0 to 1: the softmax of logits, else the score itself; None if the model gives only the class, if its scores
-    are integers, or if the bundle does not say what they are. Those of independent classes do not add up to 1."""
+    """From 0 to 1: the softmax of logits, else the score itself; None if the model gives only the class, or if the
+    bundle does not say what its scores are. Those of independent classes do not add up to 1."""
 
 
 class LoadedBundle:
@@ -465,9 +465,7 @@ class LoadedBundle:
         order = np.argsort(-scores, kind="stable")
         if decision is not None and order[0] != decision.index:
             return [decision]
-        kind = (self._bundle.manifest.get("classes") or {}).get("scores")
-        quantized = outputs[name].dtype.kind != "f"
-        likely = None if kind is None or quantized else probabilities_of(scores, Scores(kind))
+        likely = probabilities_told(outputs[name].ravel(), self._bundle.manifest.get("classes"))
         own = next((each for each in choice.numbers.values() if len(each) == len(scores)), range(len(scores)))
         return [
             self._prediction(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -19,6 +20,8 @@ _ORDER_KEPT = {"LogSoftmax", "Sigmoid", "Softmax"}
 """Operators that do not change which number of a row is the greatest."""
 EMBEDDINGS = "embeddings"
 """The name for the meaning of outputs that are compared by their angle."""
+_SHAPERS = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+"""Operators that change the shape alone."""
 _ML_DOMAIN = "ai.onnx.ml"
 _DECIDERS = {"LinearClassifier", "TreeEnsembleClassifier"}
 """Classifiers whose label is the class with the greatest score."""
@@ -36,6 +39,20 @@ class Scores(StrEnum):
     """Numbers that softmax turns into probabilities."""
     INDEPENDENT = "independent"
     """A separate probability for each class: a sample may belong to several classes, or to none."""
+    INTEGERS = "integers"
+    """Integers whose largest is the class's, and that nothing says how to make probabilities of."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """What the integers of a quantized output stand for: ``(integer - zero_point) * scale``."""
+
+    scale: float
+    zero_point: int
+
+    def numbers(self, integers: np.ndarray) -> np.ndarray:
+        """The numbers that integers stand for, as float64."""
+        return np.asarray((integers.astype(np.float64) - self.zero_point) * self.scale)
 
 
 @dataclass(frozen=True)
@@ -188,6 +205,23 @@ def _before_softmax(output: ir.Value) -> ir.Value | None:
     return node.inputs[0] if isinstance(size, int) and size > 1 else None
 
 
+def levels_of(output: ir.Value) -> Levels | None:
+    """Returns what an output's integers stand for, or None if no QuantizeLinear with one constant scale makes them."""
+    value: ir.Value | None = output
+    while value is not None and (node := value.producer()) is not None and not node.domain:
+        if node.op_type == "QuantizeLinear":
+            scale, zero_point = (*(_only_number(given) for given in node.inputs[1:] if given is not None), 0.0)[:2]
+            return None if scale is None or zero_point is None else Levels(scale, int(zero_point))
+        value = node.inputs[0] if node.op_type in _SHAPERS else None
+    return None
+
+
+def _only_number(value: ir.Value) -> float | None:
+    """The number of a constant with one element; None for other values, and for what a caller may replace."""
+    tensor = None if value.is_graph_input() else ir.convenience.get_const_tensor(value)
+    return float(tensor.numpy().item()) if tensor is not None and tensor.size == 1 else None
+
+
 def scores_of(output: ir.Value | None, answers: Sequence[np.ndarray]) -> Scores:
     """Returns the kind of an output's scores, according to the graph, or else to their values.
 
@@ -195,19 +229,46 @@ def scores_of(output: ir.Value | None, answers: Sequence[np.ndarray]) -> Scores:
         output: The output in the graph; None if it is not available.
         answers: The output's values on a few samples, each with one score per class.
     """
+    values = np.stack([answer.ravel() for answer in answers])
+    if values.dtype.kind in "iu":
+        levels = None if output is None else levels_of(output)
+        if levels is None:
+            return Scores.INTEGERS
+        values = levels.numbers(values)
     told = None if output is None else scores_by_graph(output)
     if told is not None:
         return told
-    values = np.stack([answer.astype(np.float64).ravel() for answer in answers])
+    values = values.astype(np.float64)
     if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1 + _SUM_TOLERANCE:
         return Scores.LOGITS
     return Scores.PROBABILITIES if (np.abs(values.sum(axis=1) - 1) < _SUM_TOLERANCE).all() else Scores.INDEPENDENT
 
 
 def probabilities_of(scores: np.ndarray, kind: Scores) -> np.ndarray:
-    """Returns the probability of each class: the softmax of logits, or other scores unchanged."""
+    """Returns the probability of each class: the softmax of logits, or other scores unchanged.
+
+    Args:
+        scores: The numbers; of quantized ones what they stand for.
+        kind: Their kind, not :attr:`Scores.INTEGERS`, of which no probabilities follow.
+    """
     values = scores.astype(np.float64)
     if kind is not Scores.LOGITS:
         return values
     powers = np.exp(values - values.max())
     return np.asarray(powers / powers.sum())
+
+
+def probabilities_told(scores: np.ndarray, told: Mapping[str, Any] | None) -> np.ndarray | None:
+    """Returns the probability of each class, or None if nothing says how to make it of the scores.
+
+    Args:
+        scores: A row of the output's numbers.
+        told: What the manifest's ``classes`` says of the output.
+    """
+    if told is None or told["scores"] in (None, Scores.INTEGERS):
+        return None
+    if scores.dtype.kind != "f":
+        if "scale" not in told:
+            return None
+        scores = Levels(told["scale"], told["zero_point"]).numbers(scores)
+    return probabilities_of(scores, Scores(told["scores"]))

@@ -53,7 +53,7 @@ def _differences(now: Bundle, before: Bundle) -> Iterator[str]:
         yield f"open sizes were {_sizes_text(before)} and are {_sizes_text(now)}"
     yield from _of_labels(now.manifest["labels"], before.manifest["labels"])
     earlier, told = before.manifest.get("classes"), now.manifest.get("classes")
-    if earlier is not None and told is not None and earlier != told:
+    if earlier is not None and told is not None and any(earlier[key] != told[key] for key in earlier.keys() & told):
         yield f"classes were read from {_classes_text(earlier)} and are from {_classes_text(told)}"
     yield from _of_preprocessing(now.manifest["preprocessing"], before.manifest["preprocessing"])
 
@@ -89,7 +89,12 @@ def _of_labels(now: Sequence[str] | None, before: Sequence[str] | None) -> Itera
 def _classes_text(classes: Mapping[str, Any]) -> str:
     """The output that tells the class, and what its numbers mean if that is known."""
     scores = classes["scores"]
-    return f"output {classes['output']!r} (" + ("class numbers" if scores is None else str(scores)) + ")"
+    kind = "class numbers" if scores is None else str(scores)
+    if "scale" in classes:
+        kind += f", scale {classes['scale']}, zero point {classes['zero_point']}"
+    if "numbers" in classes:
+        kind += f" {', '.join(map(str, classes['numbers']))}"
+    return f"output {classes['output']!r} ({kind})"
 
 
 def _of_preprocessing(now: dict[str, Any] | None, before: dict[str, Any] | None) -> Iterator[str]:

@@ -14,6 +14,7 @@ _SCORES = {
     "probabilities": "probabilities that add up to 1",
     "logits": "logits: softmax makes probabilities of them",
     "independent": "a probability for each class by itself; they do not add up to 1",
+    "integers": "integers, of which the class has the largest; no probabilities follow from them",
 }
 _ACTIVATIONS = {
     "none": "from 0 to 1",
@@ -108,9 +109,14 @@ def _sound(declared: Mapping[str, Any]) -> str:
 def _outputs(manifest: Manifest) -> Iterator[str]:
     told = manifest.get("classes")
     if told is not None and told["scores"] is None:
-        yield f"Output {told['output']!r} is the number of the class."
+        own = f"; the classes' numbers are {_and(map(str, told['numbers']))}, in order" if "numbers" in told else ""
+        yield f"Output {told['output']!r} is the number of the class{own}."
     elif told is not None:
-        yield f"Output {told['output']!r} has a number for each class: {_SCORES[told['scores']]}."
+        levels = ""
+        if "scale" in told:
+            zero_point = f"(integer - {told['zero_point']})" if told["zero_point"] else "integer"
+            levels = f"; a number is {zero_point} * {told['scale']:.9g}, where the output holds integers"
+        yield f"Output {told['output']!r} has a number for each class: {_SCORES[told['scores']]}{levels}."
     meaning = manifest["accuracy"].get("meaning")
     if meaning is None:
         return

@@ -108,8 +108,9 @@ def probability_texts(manifest: Manifest) -> list[str]:
     classes = manifest.get("classes") or {}
     if classes.get("scores") not in ("probabilities", "independent") or manifest["model"]["kind"] == "float32":
         return []
+    scale = classes.get("scale", 1.0)
     return [
-        f"{output['name']}: a probability is off by {output['max_abs_error']:.2g} at most"
+        f"{output['name']}: a probability is off by {output['max_abs_error'] * scale:.2g} at most"
         for output in manifest["accuracy"]["outputs"]
         if output["name"] == classes["output"] and output["max_abs_error"] is not None
     ]

@@ -49,13 +49,16 @@ export function modelInput(picture, declared, feature) {
  * The class that a model predicts.
  * @param {object} results The session's results, by name.
  * @param {object} manifest Names the output for classification and the kind of its numbers.
- * @returns {{best: number, probabilities: number[] | null}} The number of the class; the probability of each class,
- *     null if the model returns only the number of the class.
+ * @returns {{best: number, probabilities: number[] | null}} The position of the class among the labels, or -1 if no
+ *     class has the model's number; the probability of each class, null if the model's numbers do not say it.
  */
 export function decisionOf(results, manifest) {
   const probabilities = probabilitiesOf(results, manifest);
-  if (probabilities) return { best: probabilities.indexOf(Math.max(...probabilities)), probabilities };
-  return { best: Number(scoresOf(results, manifest)[0]), probabilities };
+  if (probabilities) return { best: placeOfLargest(probabilities), probabilities };
+  const numbers = Array.from(scoresOf(results, manifest), Number);
+  if (manifest.classes.scores !== null) return { best: placeOfLargest(numbers), probabilities };
+  const classes = manifest.classes.numbers;
+  return { best: classes ? classes.indexOf(numbers[0]) : numbers[0], probabilities };
 }
 
 /**
@@ -63,13 +66,18 @@ export function decisionOf(results, manifest) {
  * @param {object} results The session's results, by name.
  * @param {object} manifest Names the output for classification and the kind of its numbers.
  * @returns {number[] | null} One probability per class; for independent classes they do not add up to 1. Null if the
- *     output is the number of a class.
+ *     output is the number of a class, or integers of which no probabilities follow.
  */
 export function probabilitiesOf(results, manifest) {
   const kind = manifest.classes ? manifest.classes.scores : 'logits';
-  if (kind === null) return null;
-  const scores = scoresOf(results, manifest);
-  return kind === 'logits' ? softmax(scores) : Array.from(scores);
+  if (kind === null || kind === 'integers') return null;
+  const { scale = 1, zero_point: zeroPoint = 0 } = manifest.classes ?? {};
+  const scores = Array.from(scoresOf(results, manifest), (score) => (score - zeroPoint) * scale);
+  return kind === 'logits' ? softmax(scores) : scores;
+}
+
+function placeOfLargest(numbers) {
+  return numbers.indexOf(Math.max(...numbers));
 }
 
 /** The values of the output for classification: a score for each class, or the number of a class. */
@@ -80,7 +88,7 @@ function scoresOf(results, { classes, outputs }) {
 
 function softmax(scores) {
   const peak = Math.max(...scores);
-  const powers = Array.from(scores, (score) => Math.exp(score - peak));
+  const powers = scores.map((score) => Math.exp(score - peak));
   const total = powers.reduce((sum, power) => sum + power, 0);
   return powers.map((power) => power / total);
 }

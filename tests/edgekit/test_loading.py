@@ -291,7 +291,7 @@ def test_pixels_that_need_no_declaration_are_read_as_the_samples_were(
 
 
 def test_quantized_scores_tell_the_class_by_the_largest(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
-    """256 levels of a probability: 0.2, 0.6 and 0.4 are 51, 153 and 102."""
+    """256 levels of a number: 0.2, 0.6 and 0.4 are 51, 153 and 102."""
     text = (
         "f (float[1, 3] x) => (uint8[1, 3] y) <float s = {0.003921569}, uint8 z = {0}> { y = QuantizeLinear(x, s, z) }"
     )
@@ -299,7 +299,18 @@ def test_quantized_scores_tell_the_class_by_the_largest(tmp_path: Path, onnx_fil
     bundle = edgekit.package(onnx_file(text), "onnxruntime", tmp_path / "out", labels=tmp_path / "names.txt")
     found = edgekit.load(bundle).classify(np.array([[0.2, 0.6, 0.4]], np.float32))
     assert [(one.label, one.index, one.score, one.probability) for one in found] == [
-        ("b", 1, 153.0, None), ("c", 2, 102.0, None), ("a", 0, 51.0, None),
+        ("b", 1, 153.0, pytest.approx(0.6)), ("c", 2, 102.0, pytest.approx(0.4)), ("a", 0, 51.0, pytest.approx(0.2)),
+    ]  # fmt: skip
+
+
+def test_of_integers_of_unknown_scale_no_probabilities_follow(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
+    text = "f (float[1, 3] x) => (uint8[1, 3] y) <float s = {255.0}> { m = Mul(x, s) y = Cast <to = 2> (m) }"
+    (tmp_path / "names.txt").write_text("a\nb\nc\n")
+    bundle = edgekit.package(onnx_file(text), "onnxruntime", tmp_path / "out", labels=tmp_path / "names.txt")
+    assert bundle.manifest["classes"] == {"output": "y", "scores": "integers"}
+    found = edgekit.load(bundle).classify(np.array([[0.25, 0.6, 0.42]], np.float32))
+    assert [(one.label, one.score, one.probability) for one in found] == [
+        ("b", 153.0, None), ("c", 107.0, None), ("a", 63.0, None),
     ]  # fmt: skip
 
 

@@ -303,6 +303,14 @@ def test_the_check_runs_in_node_on_files(
     [
         ({"output": "label", "scores": None}, {"label": "BigInt64Array.of(2n)", "p": "[0.1, 0.2, 0.7]"}, 2, None),
         ({"output": "p", "scores": "probabilities"}, {"label": "[0]", "p": "[0.25, 0.75]"}, 1, [0.25, 0.75]),
+        (
+            {"output": "p", "scores": "probabilities", "scale": 2.0**-8, "zero_point": 0},
+            {"p": "Uint8Array.of(64, 192)"},
+            1,
+            [0.25, 0.75],
+        ),
+        ({"output": "p", "scores": "integers"}, {"p": "Uint8Array.of(64, 192)"}, 1, None),
+        ({"output": "label", "scores": None, "numbers": [5, 7, 9]}, {"label": "BigInt64Array.of(9n)"}, 2, None),
         (None, {"p": "[1000, 1000, 0]"}, 0, [0.5, 0.5, 0]),
     ],
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from edgekit.comparison.decisions.label_accuracy import class_output
 from edgekit.data.labels import length_of_vector
 from edgekit.errors import InputError
-from edgekit.features.class_scores import Scores, is_decision_by, is_greatest_of, scores_of
+from edgekit.features.class_scores import Levels, Scores, is_decision_by, is_greatest_of, levels_of, scores_of
 from edgekit.model import Arrays, Model
 
 
@@ -20,10 +20,16 @@ class Classes:
     output: str
     scores: Scores | None
     """What the output's numbers are; None if the output gives a class number."""
+    levels: Levels | None = None
+    """What integers stand for, whose kind `scores` states; None for floats and for other integers."""
+    numbers: tuple[int, ...] = ()
+    """The numbers that the output gives for the classes, in their order; empty for scores, and for 0, 1 and so on."""
 
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
-        return {"output": self.output, "scores": self.scores}
+        levels = {} if self.levels is None else asdict(self.levels)
+        numbers = {"numbers": list(self.numbers)} if self.numbers else {}
+        return {"output": self.output, "scores": self.scores, **levels, **numbers}
 
 
 def classes_of(model: Model, answers: Sequence[Arrays], embeddings: Collection[str] = ()) -> Classes | None:
@@ -44,16 +50,22 @@ def classes_of(model: Model, answers: Sequence[Arrays], embeddings: Collection[s
         return None
     values = {str(value.name): value for value in model.graph.outputs}
     if answers[0][name].size == 1 and answers[0][name].dtype.kind != "f":
+        number = Classes(name, None, numbers=choice.numbers.get(name, ()))
         beside = class_output({other: answers[0][other] for other in names if other != name}, choice)
         if beside is None:
-            return Classes(name, None)
+            return number
         if not is_greatest_of(values[name], values[beside]) and not (
             is_decision_by(values[name], values[beside]) and _has_probabilities(model, name, beside, answers)
         ):
-            return Classes(name, None)
+            return number
         name = beside
     given = [answer[name] for answer in answers]
-    return Classes(name, scores_of(values.get(name), [one for one in given if one.size == given[0].size]))
+    is_integer = given[0].dtype.kind in "iu"
+    return Classes(
+        name,
+        scores_of(values.get(name), [one for one in given if one.size == given[0].size]),
+        levels_of(values[name]) if is_integer and name in values else None,
+    )
 
 
 def _has_probabilities(model: Model, label: str, scores: str, answers: Sequence[Arrays]) -> bool:

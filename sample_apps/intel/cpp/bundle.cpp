@@ -1,5 +1,6 @@
 #include "bundle.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -52,7 +53,8 @@ Scores scores_of(const json& called) {
     if (called.is_null()) return Scores::none;
     static const std::map<std::string, Scores> known{{"probabilities", Scores::probabilities},
                                                      {"logits", Scores::logits},
-                                                     {"independent", Scores::independent}};
+                                                     {"independent", Scores::independent},
+                                                     {"integers", Scores::integers}};
     return known.at(called.get<std::string>());
 }
 
@@ -82,6 +84,9 @@ Bundle::Bundle(const std::string& folder, const std::string& device) : folder_(f
     if (const auto& classes = manifest.at("classes"); !classes.is_null()) {
         classes_output_ = classes.at("output");
         scores_ = scores_of(classes.at("scores"));
+        scale_ = classes.value("scale", 1.0F);
+        zero_point_ = classes.value("zero_point", 0.0F);
+        numbers_ = classes.value("numbers", std::vector<long>{});
     }
     ov::Core core;
     const auto file = folder + "/" + manifest.at("model").at("main").get<std::string>();
@@ -89,6 +94,16 @@ Bundle::Bundle(const std::string& folder, const std::string& device) : folder_(f
     // The bundle was verified in float32; some processors would compute in bfloat16.
     const ov::AnyMap precision{ov::hint::inference_precision(ov::element::f32)};
     request_ = core.compile_model(model, device, device == "CPU" ? precision : ov::AnyMap{}).create_infer_request();
+}
+
+std::string Bundle::label(std::size_t position) const {
+    return position < labels_.size() ? labels_[position] : std::to_string(position);
+}
+
+std::string Bundle::label_of_number(long number) const {
+    const auto place = std::find(numbers_.begin(), numbers_.end(), number);
+    const auto position = static_cast<std::size_t>(numbers_.empty() ? number : place - numbers_.begin());
+    return position < labels_.size() ? labels_[position] : std::to_string(number);
 }
 
 double Bundle::run(const Picture& picture) {

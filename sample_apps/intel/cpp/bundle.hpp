@@ -10,7 +10,7 @@
 #include "preprocessing.hpp"
 
 // The kind of numbers in the output for classification; `none` means that the output is the number of a class.
-enum class Scores { probabilities, logits, independent, none };
+enum class Scores { probabilities, logits, independent, integers, none };
 
 class Bundle {
 public:
@@ -21,7 +21,11 @@ public:
 
     const std::string& folder() const { return folder_; }
     const Preprocessing& preprocessing() const { return preprocessing_; }
-    const std::vector<std::string>& labels() const { return labels_; }
+
+    // The name of the class at a position among the scores, or of the class that the model calls by a number; the
+    // number itself where the class has no name.
+    std::string label(std::size_t position) const;
+    std::string label_of_number(long number) const;
 
     // Runs the model on an RGB picture, and returns the milliseconds that the inference took. Throws std::runtime_error
     // if the model takes only one size and the picture has another.
@@ -33,9 +37,10 @@ public:
     ov::Tensor output(const std::string& name);
 
     // The output of the last `run` for classification, and the kind of its numbers; by default, if the manifest does
-    // not declare classes, the first output and logits.
+    // not declare classes, the first output and logits. `scored` is what a number of the output stands for.
     ov::Tensor classes_output();
     Scores scores() const { return scores_; }
+    float scored(float number) const { return (number - zero_point_) * scale_; }
 
 private:
     std::string folder_;
@@ -44,5 +49,7 @@ private:
     std::map<std::string, std::string> native_names_;
     std::string classes_output_;
     Scores scores_ = Scores::logits;
+    float scale_ = 1, zero_point_ = 0;
+    std::vector<long> numbers_;  // of the classes, as the model gives them; empty if they are 0, 1 and so on
     ov::InferRequest request_;
 };

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <numeric>
 #include <optional>
+#include <vector>
 
 std::string Answer::percent(int digits, const std::string& end) const {
     if (!probability) return "";
@@ -16,18 +17,19 @@ std::string Answer::percent(int digits, const std::string& end) const {
 Answer Classifier::classify(const Picture& picture) {
     const double milliseconds = bundle_.run(picture);
     const ov::Tensor output = bundle_.classes_output();
-    const auto* scores = output.data<const float>();
-    const std::size_t classes = output.get_size();
-    const bool tells_number = bundle_.scores() == Scores::none;
-    const auto best = static_cast<std::size_t>(tells_number ? scores[0] : std::max_element(scores, scores + classes) - scores);
+    const auto* numbers = output.data<const float>();
+    if (bundle_.scores() == Scores::none) {
+        return {bundle_.label_of_number(std::lrint(numbers[0])), std::nullopt, milliseconds};
+    }
+    std::vector<float> scores(output.get_size());
+    std::transform(numbers, numbers + scores.size(), scores.begin(), [&](float number) { return bundle_.scored(number); });
+    const auto best = std::max_element(scores.begin(), scores.end());
     std::optional<float> probability;
     if (bundle_.scores() == Scores::logits) {
-        probability = 1 / std::accumulate(scores, scores + classes, 0.0F, [&](float sum, float score) {
-            return sum + std::exp(score - scores[best]);
-        });
-    } else if (!tells_number) {
-        probability = scores[best];
+        probability = 1 / std::accumulate(scores.begin(), scores.end(), 0.0F,
+                                          [&](float sum, float score) { return sum + std::exp(score - *best); });
+    } else if (bundle_.scores() != Scores::integers) {
+        probability = *best;
     }
-    const auto& labels = bundle_.labels();
-    return {best < labels.size() ? labels[best] : std::to_string(best), probability, milliseconds};
+    return {bundle_.label(static_cast<std::size_t>(best - scores.begin())), probability, milliseconds};
 }

@@ -22,7 +22,8 @@ public:
     Classifier(const std::string& folder, const std::string& device) : bundle_(folder, device) {}
 
     // The most probable class of an RGB picture, its probability and the inference's time. The probability is the
-    // softmax of logits, else the number that the model returns; none if the model returns only the class's number.
+    // softmax of logits, else the number that the model returns; none if the model returns only the class's number,
+    // or integers of which no probability follows.
     Answer classify(const Picture& picture);
 
 private:

@@ -33,6 +33,8 @@ class Classifier:
         self._labels: list[str] | None = manifest["labels"]
         told = manifest["classes"] or {"output": manifest["outputs"][0]["name"], "scores": "logits"}
         self._scores: str | None = told["scores"]
+        self._numbers: list[int] = told.get("numbers", [])
+        self._scale, self._zero_point = told.get("scale"), told.get("zero_point")
         self._output: str = next(o["native_name"] for o in manifest["outputs"] if o["name"] == told["output"])
         self._model = compiled(bundle / manifest["model"]["main"], device)
 
@@ -40,18 +42,30 @@ class Classifier:
         """Returns the class of a picture, its probability, and the milliseconds that the inference took.
 
         The probability is the softmax of logits, else the number that the model returns; None if the model returns only
-        the number of a class.
+        the number of a class, or integers of which no probability follows.
         """
         values = model_input(picture, self._preprocessing)
         start = time.perf_counter()
-        scores = self._model([values])[self._output].ravel()
+        found = self._model([values])[self._output].ravel()
         milliseconds = 1e3 * (time.perf_counter() - start)
+        if self._scores is None:
+            return self._named(int(found[0])), None, milliseconds
+        best = int(found.argmax())
+        if self._scores == "integers" or (found.dtype.kind != "f" and self._scale is None):
+            return self._label(best), None, milliseconds
+        scores = found if found.dtype.kind == "f" else (found.astype(float) - self._zero_point) * self._scale
         if self._scores == "logits":
             scores = np.exp(scores - scores.max())
             scores /= scores.sum()
-        best = int(scores[0] if self._scores is None else scores.argmax())
-        label = str(best) if self._labels is None else self._labels[best]
-        return label, None if self._scores is None else float(scores[best]), milliseconds
+        return self._label(best), float(scores[best]), milliseconds
+
+    def _label(self, position: int) -> str:
+        return str(position) if self._labels is None else self._labels[position]
+
+    def _named(self, number: int) -> str:
+        """The class of a number; the number itself if no class has it."""
+        classes = self._numbers or range(len(self._labels or []))
+        return self._label(classes.index(number)) if self._labels and number in classes else str(number)
 
 
 def compiled(file: Path, device: str) -> openvino.CompiledModel:

@@ -68,8 +68,9 @@ final class DigitClassifier {
             let results = try model.outputs(for: [name: array])
             let elapsed = ContinuousClock.now - start
             let scores = try results.outputValues(named: bundle.manifest.outputs[0].nativeName)
-            let probabilities = (bundle.manifest.classes?.scores ?? .logits).probabilities(of: scores)
-            answer = best(of: probabilities, labels: bundle.manifest.labels, after: elapsed)
+            let probabilities = Manifest.Classes.Scores.logits.probabilities(of: scores)
+            let told = bundle.manifest.classes.map { $0.probabilities(of: scores) } ?? probabilities
+            answer = best(of: told ?? [], labels: bundle.manifest.labels, after: elapsed)
         } catch {
             state = .failed(error.localizedDescription)
         }

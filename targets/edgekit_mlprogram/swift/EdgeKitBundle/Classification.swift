@@ -15,7 +15,7 @@ public struct Classification: Sendable, Equatable {
 public enum ClassifierError: Error, Equatable {
     /// The manifest does not say how a picture becomes the input.
     case takesNoPicture
-    /// The manifest names no output that has a number for each label.
+    /// The manifest names no output that tells the probability of each label.
     case givesNoClasses
 }
 
@@ -25,28 +25,29 @@ public struct Classifier {
     private let preprocessing: ImagePreprocessing
     private let labels: [String]
     private let output: Int
-    private let kind: Manifest.Classes.Scores
+    private let classes: Manifest.Classes
 
     init(_ manifest: Manifest, executable: any ExecutableBuild) throws {
         guard let preprocessing = manifest.imagePreprocessing, manifest.inputs.count == 1 else {
             throw ClassifierError.takesNoPicture
         }
-        guard let labels = manifest.labels, let classes = manifest.classes, let kind = classes.scores,
+        guard let labels = manifest.labels, let classes = manifest.classes,
+            (classes.scores ?? .integers) != .integers,
             let output = executable.build.outputs.firstIndex(where: { $0.name == classes.output })
         else {
             throw ClassifierError.givesNoClasses
         }
-        self.kind = kind
+        self.classes = classes
         (self.executable, self.preprocessing, self.labels, self.output) = (executable, preprocessing, labels, output)
     }
 
     /// The classes that the picture may show, the most probable first.
     public func predict(_ picture: CGImage) async throws -> [Classification] {
         let scores = try await executable.run(picture, by: preprocessing)[output]
-        guard scores.count == labels.count else {
+        guard scores.count == labels.count, let probabilities = classes.probabilities(of: scores) else {
             throw ClassifierError.givesNoClasses
         }
-        return zip(labels, kind.probabilities(of: scores)).enumerated()
+        return zip(labels, probabilities).enumerated()
             .map { Classification(index: $0.offset, label: $0.element.0, probability: $0.element.1) }
             .sorted { $0.probability > $1.probability }
     }

@@ -92,12 +92,24 @@ public struct Manifest: Decodable, Sendable {
             case logits
             /// A probability each: several classes may be there at once, or none.
             case independent
+            /// Integers whose largest is the class's, and of which no probabilities follow.
+            case integers
         }
 
         /// The output's ONNX name.
         public let output: String
         /// nil where the output gives a class number.
         public let scores: Scores?
+        /// Where integers stand for scores: a score is (integer - zeroPoint) * scale. nil for others.
+        public let scale: Double?
+        public let zeroPoint: Int?
+
+        /// The probability of each class for the output's numbers; nil where the numbers do not say it.
+        public func probabilities(of numbers: [Double]) -> [Double]? {
+            guard let scores, scores != .integers else { return nil }
+            let (scale, zeroPoint) = (scale ?? 1, Double(zeroPoint ?? 0))
+            return scores.probabilities(of: numbers.map { ($0 - zeroPoint) * scale })
+        }
     }
 
     /// What was found when the model was judged.

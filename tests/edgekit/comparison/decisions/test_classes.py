@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -108,12 +110,12 @@ def trees(transform: str, classes: list[int]) -> onnx.ModelProto:
         ("NONE", [0, 1, 2], "", {"output": "p", "scores": "probabilities"}),
         ("SOFTMAX", [0, 1, 2], "", {"output": "p", "scores": "probabilities"}),
         ("NONE", [3, 5, 8], "abc", {"output": "p", "scores": "probabilities"}),
-        ("NONE", [3, 5, 8], "", {"output": "label", "scores": None}),  # apps would show 0, 1 and 2
+        ("NONE", [3, 5, 8], "", {"output": "label", "scores": None, "numbers": [3, 5, 8]}),  # apps would show 0, 1, 2
         ("SOFTMAX_ZERO", [0, 1, 2], "", {"output": "label", "scores": None}),  # moves a score of 0 behind others
     ],
 )
 def test_probabilities_beside_the_label_of_a_tree(
-    transform: str, classes: list[int], names: str, expected: dict[str, str | None]
+    transform: str, classes: list[int], names: str, expected: dict[str, Any]
 ) -> None:
     """As scikit-learn's, XGBoost's and LightGBM's exporters write classifiers."""
     proto = trees(transform, classes)
