@@ -17,6 +17,8 @@ _OWN_KEYS = {"name", "output", "preprocessing", "outputs", "budget"}
 """Keys that ``[defaults]`` may not hold."""
 _SHARED_KEYS = {"name", *_TARGETS, "overrides"}
 """Keys that overrides for a target may not hold."""
+_OVERRIDES = (0, 2)
+"""Which of a bundle's layers are overrides for one target, whose `output` is that target's alone."""
 
 
 def completed_bundles(document: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
@@ -97,7 +99,8 @@ def _completed(layers: Sequence[Mapping[str, Any]], target: str, subject: str) -
         raise InputError("has no model", subject=subject, expected="model, in the bundle or in [defaults]")
     several = "targets" in table and "target" not in layers[1]
     name = table["name"]
-    if several and "output" not in layers[0]:
+    declares_output = next((place for place, layer in enumerate(layers) if "output" in layer), None)
+    if several and declares_output not in _OVERRIDES:
         table["output"] = f"{table.get('output', f'{BUNDLES_FOLDER}/{name}')}-{target}"
     return {
         **{key: value for key, value in table.items() if key not in {"targets", "overrides", "budget"}},

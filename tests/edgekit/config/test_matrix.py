@@ -68,6 +68,15 @@ def test_a_target_s_overrides_come_before_the_table_that_holds_them(tmp_path: Pa
     assert {one.declared_as for one in bundles.values()} == {"a", "b", "c"}
 
 
+@pytest.mark.parametrize("place", ["bundle", "defaults"])
+def test_an_output_in_overrides_is_the_folder_itself(tmp_path: Path, place: str) -> None:
+    """A target's name was appended to that of the defaults' overrides alone."""
+    own = f'[{place}.overrides.web]\noutput = "site"\n'
+    text = f"{BUNDLE}{own}" if place == "bundle" else f"{own}{BUNDLE}"
+    outputs = {name: one.output for name, one in read(tmp_path, text).items()}
+    assert outputs == {"a-ios18": tmp_path / "bundles" / "a-ios18", "a-web": tmp_path / "site"}
+
+
 def test_budgets_are_filled_key_by_key(tmp_path: Path) -> None:
     bundles = read(tmp_path, OVERRIDES)
     assert bundles["a-phone"].budget == Budget(size=1000, latency_ratio=2)
