@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from edgekit.bundle import MANIFEST, Bundle, check_integrity, is_bundle, read_bundle
-from edgekit.config import Budget, Config, DeclaredBundle, Inconclusive
+from edgekit.config import Budget, Config, DeclaredBundle, Inconclusive, declared_for
 from edgekit.devices import LOCAL
 from edgekit.devices.opening import FLAG, open_device
 from edgekit.errors import EdgeKitError, InputError, RequirementError
 from edgekit.faults import as_edgekit_error
 from edgekit.files.regular_file import real_path
+from edgekit.preprocessing import Preprocessing
 from edgekit.processes.crashes import CrashError, guarded
 from edgekit.progress import Progress
 from edgekit.quality_gate.agreement import judge_agreement
@@ -23,7 +24,7 @@ from edgekit.quality_gate.declaration import judge_declaration, require_declared
 from edgekit.quality_gate.device_outputs import judge_device_outputs
 from edgekit.quality_gate.instruction_sets import judge_instruction_sets
 from edgekit.quality_gate.interface import judge_interface
-from edgekit.quality_gate.judging import judge_growth, judge_manifest
+from edgekit.quality_gate.judging import judge_further_builds, judge_growth, judge_manifest
 from edgekit.quality_gate.kept import Unusable, judge_kept, read_kept
 from edgekit.quality_gate.latency import EarlierBuild, LatencyReferences, Stopwatch, judge_latency
 from edgekit.quality_gate.machine import Machine
@@ -50,6 +51,8 @@ class Candidate:
     """The original model's file; None if it is not known."""
     declared: DeclaredBundle | None = field(default=None, compare=False)
     """The project's declaration of the bundle; None if there is none."""
+    project: Config | None = field(default=None, compare=False)
+    """The project, for a bundle that it does not declare."""
     names: tuple[str, ...] = field(default=(), compare=False)
     """The names that the project declares, for the error if ``path`` is none of them and no bundle."""
 
@@ -171,7 +174,7 @@ class Gate:
         asked = candidate.budget
         named = self._named_device(candidate)
         clock = self._clock(candidate)
-        verdicts = list(judge_manifest(bundle, asked))
+        verdicts = [*judge_manifest(bundle, asked), *judge_further_builds(bundle, asked)]
         if named or self.results is not None:
             verdicts.append(judge_device_outputs(bundle, clock.device, clock.called, self.progress.step))
         verdicts += judge_instruction_sets(bundle, self.instruction_sets, self.progress.step)
@@ -180,7 +183,8 @@ class Gate:
             where = clock.device if named and self.results is None else None
             label = None if candidate.declared is None else candidate.declared.label
             step = self.progress.step
-            verdicts.append(judge_on_samples(bundle, self.data, model, asked.accuracy, where, step, label))
+            declared = self._preprocessing(candidate, self.data)
+            verdicts.append(judge_on_samples(bundle, self.data, model, asked.accuracy, where, step, label, declared))
         earlier = figures = None
         folder = None
         if self.against is not None:
@@ -240,6 +244,18 @@ class Gate:
             hint="--update adds it",
         )
 
+    @staticmethod
+    def _preprocessing(candidate: Candidate, data: Path) -> Preprocessing | None:
+        """How samples become the input of a bundle that does not state it: as the project file says.
+
+        If no project file declares it, the one that is nearest to the samples does. A bundle that the project declares
+        is read as it is packaged.
+        """
+        if candidate.declared is not None:
+            return candidate.declared.preprocessing
+        project = None if candidate.project is None else candidate.project.preprocessing_of(candidate.model)
+        return project or declared_for(candidate.model, data, None).preprocessing
+
     def _named_device(self, candidate: Candidate) -> str | None:
         """The device that the flag or the bundle's table in the project file names; None if neither does."""
         return self.device or (None if candidate.declared is None else candidate.declared.device)
@@ -298,7 +314,7 @@ def _candidates(config: Config | None, path: Path, model: Path | None) -> list[C
     declared = config.declared(path, _name(path))
     if declared is None:
         names = sorted({name for one in config.bundles for name in (one.name, one.declared_as)})
-        return [Candidate(path, None, config.budget, model, names=tuple(names))]
+        return [Candidate(path, None, config.budget, model, project=config, names=tuple(names))]
     return [_declared_candidate(declared, path, model)]
 
 

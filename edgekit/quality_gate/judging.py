@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,18 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
         kept = count is not None and count <= budget.partitions
         figure = Figure("partitions", "pieces", budget.partitions, count)
         yield verdict_on("partitions", f"at most {budget.partitions}", found, kept, figure)
+
+
+def judge_further_builds(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
+    """The verdicts of :func:`judge_manifest` on the builds for further devices, each named after its device.
+
+    What the operators are judged by is left out for a build whose check of operators does not record where nodes run.
+    """
+    for build in bundle.builds[1:]:
+        known = stage_record(build.manifest, CheckOperators.name)
+        unknown = {key: None for key in ("accelerator_share", "partitions") if known.get(key) is None}
+        for verdict in judge_manifest(build, replace(budget, **unknown)):
+            yield replace(verdict, budget=f"{verdict.budget} for {build.profile_name}")
 
 
 def _by_metric(evaluation: Mapping[str, Any], most: float | None) -> Verdict:

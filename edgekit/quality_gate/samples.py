@@ -8,10 +8,10 @@ from pathlib import Path
 from edgekit.bundle import Bundle
 from edgekit.bundle_checks.tables import sample_folder
 from edgekit.bundle_checks.verification import LabelsFound, verify_bundle
-from edgekit.config import declared_for
 from edgekit.data.tables import is_table_file
 from edgekit.device import Device
 from edgekit.errors import InputError, RequirementError
+from edgekit.preprocessing import Preprocessing
 from edgekit.progress import Step
 from edgekit.quality_gate.judging import ACCURACY_FALL
 from edgekit.quality_gate.latency import EarlierBuild
@@ -31,6 +31,7 @@ def judge_on_samples(
     device: Device | None = None,
     step: Step | None = None,
     label: str | None = None,
+    declared: Preprocessing | None = None,
 ) -> Verdict:
     """The verdict on what the bundle computes on samples.
 
@@ -46,12 +47,12 @@ def judge_on_samples(
         device: The device that executes the bundle; None for this machine.
         step: Called with the number of samples that are done.
         label: The column that holds the class, if the samples are the rows of a table.
+        declared: How pictures or sounds become the input of a bundle that does not state it.
 
     Raises:
         InputError: The samples do not fit the bundle, nothing says what is right, or the device cannot be reached.
     """
     try:
-        declared = declared_for(model, data, None).preprocessing
         with sample_folder(bundle, data, None, label if is_table_file(data) else None, lambda _: None) as folder:
             found = verify_bundle(bundle, folder, model, step, declared, device)
     except RequirementError as error:
@@ -59,17 +60,20 @@ def judge_on_samples(
         told = reason if error.hint is None else f"{reason} ({error.hint})"
         return verdict_on(_BUDGET, error.expected or "as accurate as it was", told, kept=False)
     there = "" if device is None else f", executed by {found.executed_by}"
-    if found.labels is not None:
-        return _on_labels(found.labels, data, least_accuracy, there)
+    labels = {name: each.labels for name, each in {"": found, **found.further}.items() if each.labels is not None}
+    if labels:
+        worst = min(labels, key=lambda name: labels[name].built)
+        there = there if device is None or not worst else f", executed by {found.further[worst].executed_by}"
+        return _on_labels(labels[worst], data, least_accuracy, f" for {worst}{there}" if worst else there)
     assert found.accuracy is not None
     record = found.accuracy.as_record()
-    worst = "; ".join(filter(None, [worst_output_text(record), worst_head_text(record)]))
+    worst_texts = "; ".join(filter(None, [worst_output_text(record), worst_head_text(record)]))
     loop = "" if found.fed_back is None else f"; fed back {fed_back_text(found.fed_back.as_record())}"
-    told = f"{worst}, of {found.accuracy.samples} samples{there}{loop}"
+    told = f"{worst_texts}, of {found.accuracy.samples} samples{there}{loop}"
     return verdict_on(_BUDGET, found.accuracy.reference, told, kept=True)
 
 
-def _on_labels(labels: LabelsFound, data: Path, least: float | None, there: str) -> Verdict:
+def _on_labels(labels: LabelsFound, data: Path, least: float | None, where: str) -> Verdict:
     if least is None:
         raise InputError(
             "the samples have labels only, and there is no budget for them",
@@ -77,7 +81,7 @@ def _on_labels(labels: LabelsFound, data: Path, least: float | None, there: str)
             hint="set `accuracy` in the table [budget], give --model MODEL, or samples with recorded outputs",
         )
     kept = labels.built >= least
-    found = f"{share_text(labels.built, least, kept=kept)} of {labels.samples} samples{there}"
+    found = f"{share_text(labels.built, least, kept=kept)} of {labels.samples} samples{where}"
     figure = Figure("accuracy", "share", least, labels.built)
     return verdict_on("accuracy on samples", f"at least {share_limit_text(least, 2)}", found, kept, figure)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from edgekit.comparison.decisions.label_accuracy import TaskAccuracy
 from edgekit.config import Budget
 from edgekit.config.values import parse_fraction
 from edgekit.quality_gate.baseline import Figures
-from edgekit.quality_gate.judging import judge_growth, judge_manifest
+from edgekit.quality_gate.judging import judge_further_builds, judge_growth, judge_manifest
 
 
 def manifest(**operators: Any) -> dict[str, Any]:
@@ -127,6 +128,21 @@ def test_an_output_that_is_too_small_to_compare_breaks_no_budget() -> None:
     told["accuracy"]["outputs"] = [scores]
     (verdict,) = judge_manifest(Bundle(Path("bundle"), told), Budget(sqnr_db=30))
     assert (verdict.outcome, verdict.found) == ("broken", "scores: too small on these inputs to compare")
+
+
+def test_each_further_build_is_judged(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    """A budget that the first build alone kept was kept."""
+    import edgekit
+
+    text = "f (float[1, 4] x) => (float[1, 4] y) { y = Relu (x) }"
+    bundle = edgekit.package(onnx_file(text), "ios18", tmp_path / "b", also=["onnxruntime"])
+    sizes = [build.manifest["size"]["bytes"] for build in bundle.builds]
+    assert sizes[0] > sizes[1]
+    asked = Budget(size=sizes[1] - 1, sqnr_db=20, accelerator_share=0.5)  # where nodes run is known of no further build
+    verdicts = list(judge_further_builds(bundle, asked))
+    assert [(each.budget, str(each.outcome)) for each in verdicts] == [
+        ("size for onnxruntime", "broken"), ("worst output for onnxruntime", "kept"),
+    ]  # fmt: skip
 
 
 def test_nothing_is_judged_that_is_not_asked() -> None:

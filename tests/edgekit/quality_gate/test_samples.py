@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pytest
+from PIL import Image
 
 import edgekit
 from edgekit.errors import InputError
@@ -82,6 +84,25 @@ def test_labels_need_a_budget(packaged_digits: Path, recorded: Path, tmp_path: P
     counted = next(verdict for verdict in verdicts if verdict.budget == "accuracy on samples")
     assert (counted.limit, counted.found) == ("at least 90.00%", "100.00% of 6 samples")
     assert counted.outcome is Outcome.KEPT
+
+
+def test_pictures_become_the_input_as_the_project_says(onnx_file: Callable[..., Path], tmp_path: Path) -> None:
+    """The project file beside the samples, of another project, was read instead."""
+    text = "f (float[1, 3, 1, 2] x) => (float[1, 6] y) { y = Flatten (x) }"
+    bundle = edgekit.package(onnx_file(text), "onnxruntime", tmp_path / "bundle")
+    data = tmp_path / "elsewhere" / "data"
+    (data / "2").mkdir(parents=True)
+    Image.new("RGB", (2, 1), "white").save(data / "2" / "white.png")
+    table = '[preprocessing]\nkind = "image"\nscale = "1/255"\nmean = {}\n'
+    (data.parent / "edgekit.toml").write_text(table.format([-1, 0, 0]))  # the greatest channel is the first
+    project = tmp_path / "edgekit.toml"
+    project.write_text(f"{table.format([0, -1, 0])}[budget]\naccuracy = 1.0\n")
+    verdicts = judged(bundle.path, data, config=project).verdicts
+    assert [each.found for each in verdicts if each.budget == "accuracy on samples"] == ["100.00% of 1 samples"]
+    unsaid = tmp_path / "other.toml"
+    unsaid.write_text("[budget]\naccuracy = 1.0\n")
+    verdicts = judged(bundle.path, data, config=unsaid).verdicts
+    assert [each.found for each in verdicts if each.budget == "accuracy on samples"] == ["0.00% of 1 samples"]
 
 
 def test_samples_that_nothing_is_known_of(packaged_digits: Path, recorded: Path) -> None:
