@@ -167,6 +167,7 @@ PREPARED = [  # the input's dtype and shape, and what is declared
     ("float32", (24, 32), {"resize": "pad", "pad_value": 114, "pad_align": "start", "layout": "HW"}),
     ("float32", (3, 24, 32), {"resize": "stretch", "color": "BGR", "interpolation": "nearest"}),
     ("uint8", (1, 1, 24, 32), {"resize": "pad", "scale": 1, "interpolation": "box"}),
+    ("int8", (1, 1, 24, 32), {"resize": "stretch", "scale": 0.6}),  # 255 becomes 127, the type's greatest number
 ]
 
 
@@ -179,7 +180,7 @@ def weighing_bundle(folder: Path, dtype: str, shape: tuple[int, ...], declared: 
         " { f = Cast <to = 1> (x) r = Reshape(f, flat) y = MatMul(r, w) }"
     )
     count = int(np.prod(shape))
-    scale = 2.0 / np.sqrt(count) / (200 if dtype == "uint8" else 2)
+    scale = 2.0 / np.sqrt(count) / (200 if dtype != "float32" else 2)
     weights = np.random.default_rng(5).normal(0, scale, (count, 3)).astype(np.float32)
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     onnx.save(model, folder / "weighing.onnx")

@@ -39,7 +39,13 @@ Preprocessing::Preprocessing(const json& declared)
       is_centered_(declared.at("pad_align") == "center") {
     normalization_ = {declared.at("scale"), per_channel(declared.at("mean"), channels()),
                       per_channel(declared.at("std"), channels())};
-    is_whole_ = declared.at("dtype").get<std::string>().find("int") != std::string::npos;
+    const std::string dtype = declared.at("dtype");
+    is_whole_ = dtype.find("int") != std::string::npos;
+    if (dtype == "uint8") {
+        least_ = 0, most_ = 255;
+    } else if (dtype == "int8") {
+        least_ = -128, most_ = 127;
+    }
 }
 
 // The picture resized to the model's size as the manifest declares.
@@ -90,7 +96,7 @@ ov::Tensor Preprocessing::input(const Picture& picture) const {
         const std::size_t layer = color_ == "BGR" ? channels() - 1 - channel : channel;
         const double value = (pixels.pixels[place] * scale - mean[layer]) / deviation[layer];
         values[pixel / width_ * down + pixel % width_ * across + layer * deep] =
-            static_cast<float>(is_whole_ ? std::nearbyint(value) : value);
+            static_cast<float>(is_whole_ ? std::clamp(std::nearbyint(value), least_, most_) : value);
     }
     return tensor;
 }

@@ -41,6 +41,7 @@ private:
     std::string color_;
     Normalization normalization_;
     bool is_whole_ = false;  // the model takes integers
+    double least_ = -1e9, most_ = 1e9;  // what these integers hold
     std::string layout_;
     std::string resize_;
     std::string interpolation_;

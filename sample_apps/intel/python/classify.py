@@ -89,7 +89,8 @@ def model_input(picture: Image.Image, declared: dict[str, Any]) -> np.ndarray:
         pixels = pixels[..., ::-1]
     values = (pixels * declared["scale"] - declared["mean"]) / declared["std"]
     if np.dtype(declared["dtype"]).kind in "iu":
-        values = np.rint(values)
+        limits = np.iinfo(declared["dtype"])
+        values = np.clip(np.rint(values), limits.min, limits.max)
     layout = declared["layout"]
     values = values if "C" in layout else values[..., 0]
     values = values.transpose(["HWC".index(letter) for letter in layout if letter != "N"])

@@ -57,12 +57,12 @@ extension Manifest.Feature {
         #if arch(arm64)
         case "float16": return NDArray(scalars: values.map { Float16($0) }, shape: shape)
         #endif
-        case "int32": return NDArray(scalars: values.map { Int32($0) }, shape: shape)
-        case "uint32": return NDArray(scalars: values.map { UInt32($0) }, shape: shape)
-        case "int16": return NDArray(scalars: values.map { Int16($0) }, shape: shape)
-        case "uint16": return NDArray(scalars: values.map { UInt16($0) }, shape: shape)
-        case "int8": return NDArray(scalars: values.map { Int8($0) }, shape: shape)
-        case "uint8": return NDArray(scalars: values.map { UInt8($0) }, shape: shape)
+        case "int32": return NDArray(scalars: values.map { Int32(nearest: $0) }, shape: shape)
+        case "uint32": return NDArray(scalars: values.map { UInt32(nearest: $0) }, shape: shape)
+        case "int16": return NDArray(scalars: values.map { Int16(nearest: $0) }, shape: shape)
+        case "uint16": return NDArray(scalars: values.map { UInt16(nearest: $0) }, shape: shape)
+        case "int8": return NDArray(scalars: values.map { Int8(nearest: $0) }, shape: shape)
+        case "uint8": return NDArray(scalars: values.map { UInt8(nearest: $0) }, shape: shape)
         case "bool": return NDArray(scalars: values.map { $0 != 0 }, shape: shape)
         default: throw ValueError.unsupportedType(nativeName)
         }

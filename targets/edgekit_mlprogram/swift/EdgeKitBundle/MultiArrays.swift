@@ -31,12 +31,20 @@ extension MLModel {
         switch constraint.dataType {
         case .float32: return MLMultiArray(MLShapedArray(scalars: values.map { Float($0) }, shape: shape))
         case .double: return MLMultiArray(MLShapedArray(scalars: values, shape: shape))
-        case .int32: return MLMultiArray(MLShapedArray(scalars: values.map { Int32($0) }, shape: shape))
+        case .int32: return MLMultiArray(MLShapedArray(scalars: values.map { Int32(nearest: $0) }, shape: shape))
         #if arch(arm64)
         case .float16: return MLMultiArray(MLShapedArray(scalars: values.map { Float16($0) }, shape: shape))
         #endif
         default: throw ValueError.unsupportedType(name)
         }
+    }
+}
+
+extension FixedWidthInteger {
+    /// The nearest integer of this type, halves to the even one: that is how EdgeKit prepares integer inputs.
+    init(nearest number: Double) {
+        let whole = number.rounded(.toNearestOrEven)
+        self = Self(exactly: whole) ?? (whole > 0 ? .max : whole < 0 ? .min : 0)
     }
 }
 
