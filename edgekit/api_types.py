@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, ParamSpec, SupportsIndex, TypeVar
 
@@ -39,6 +39,25 @@ def _is_bool(value: object) -> bool:
     return isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
 
 
+def _is_whole(value: object) -> bool:
+    """Whether the value is a whole number of any library; an array of several numbers is none."""
+    try:
+        return isinstance(value, SupportsIndex) and not isinstance(value, bool) and value.__index__() is not None
+    except TypeError:
+        return False
+
+
+def _plain(value: Any, kinds: Sequence[str]) -> Any:
+    """A number or a truth value of another library, such as NumPy's, as Python's own; other values stay."""
+    if "bool" in kinds and _is_bool(value):
+        return bool(value)
+    if "int" in kinds and _is_whole(value):
+        return value.__index__()
+    if "float" in kinds and _is_number(value) and not isinstance(value, int):
+        return float(value)
+    return value
+
+
 def _are_texts(value: object) -> bool:
     """Whether the value is a text or several; an iterator is accepted here, and checked where it is read."""
     once = iter(value) is value if isinstance(value, Iterable) else False
@@ -51,7 +70,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "None": (lambda value: value is None, "None"),
     "str": (lambda value: isinstance(value, str), "a text"),
     "bool": (_is_bool, "True or False"),
-    "int": (lambda value: isinstance(value, SupportsIndex) and not isinstance(value, bool), "a whole number"),
+    "int": (_is_whole, "a whole number"),
     "float": (_is_number, "a number"),
     "Iterable[str]": (_are_texts, "texts"),
     "Sequence[str]": (_are_texts, "texts"),
@@ -72,7 +91,7 @@ def held_to_signature(function: Callable[Given, Result]) -> Callable[Given, Resu
     """Returns the function with checks of its arguments' types; annotations that are not in ``_KINDS`` are ignored.
 
     The returned function raises an :class:`edgekit.errors.InputError` if an argument is of another type than its
-    annotation says, or if a float is not finite.
+    annotation says, or if a float is not finite. Numbers of NumPy's types become Python's own.
     """
     signature = inspect.signature(function)
     written = {name: str(parameter.annotation).split(" | ") for name, parameter in signature.parameters.items()}
@@ -81,10 +100,10 @@ def held_to_signature(function: Callable[Given, Result]) -> Callable[Given, Resu
     @functools.wraps(function)
     def checked(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
-            given = signature.bind(*args, **kwargs).arguments
+            bound = signature.bind(*args, **kwargs)
         except TypeError:  # a missing or an unknown argument: Python's own message names the function
             return function(*args, **kwargs)
-        for name, value in given.items():
+        for name, value in bound.arguments.items():
             subject = _FLAGS.get(name, f"--{name.replace('_', '-')}")
             if name in kinds and not any(_KINDS[part][0](value) for part in kinds[name]):
                 raise InputError(
@@ -95,6 +114,8 @@ def held_to_signature(function: Callable[Given, Result]) -> Callable[Given, Resu
                 )
             if name in kinds and "float" in kinds[name] and _is_number(value) and not math.isfinite(value):
                 raise InputError("cannot be used", subject=subject, expected="a finite number", found=float(value))
-        return function(*args, **kwargs)
+            if name in kinds:
+                bound.arguments[name] = _plain(value, kinds[name])
+        return function(*bound.args, **bound.kwargs)
 
     return checked

@@ -95,6 +95,20 @@ def test_what_errors_say(digits: Path, call: Callable[[Path], object], text: str
     assert str(refused.value).startswith(text)
 
 
+def test_numbers_of_numpy_become_python_s_own() -> None:
+    """The manifest, which is JSON, could not be written with them, after the whole build."""
+
+    @held_to_signature
+    def called(number: float | None, *, count: int | str, flag: bool) -> list[object]:
+        return [number, count, flag]
+
+    given = called(np.float32(20), count=np.int64(3), flag=np.bool_(True))  # type: ignore[arg-type]
+    assert [(type(one), one) for one in given] == [(float, 20.0), (int, 3), (bool, True)]
+    assert called(1, count="3MB", flag=False) == [1, "3MB", False]
+    with pytest.raises(InputError, match="--count: is of another type"):
+        called(1, count=np.array([1, 2]), flag=False)  # type: ignore[arg-type]
+
+
 def test_what_counts_as_the_type() -> None:
     @held_to_signature
     def called(
