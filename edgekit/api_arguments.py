@@ -52,7 +52,7 @@ def path_of(path: StrPath, subject: str) -> Path:
     if isinstance(path, str | os.PathLike):
         return Path(os.fsdecode(path))
     raise InputError(
-        "is no path", subject=subject, expected="a text or a path object", found=type(path).__name__, hint=_TO_FILE
+        "is not a path", subject=subject, expected="a text or a path object", found=type(path).__name__, hint=_TO_FILE
     )
 
 
@@ -84,7 +84,7 @@ def data_of(data: Data | None, subject: str, tables: dict[Path, Table | SampleLi
         tables[Path(name)] = table
         return Path(name)
     raise InputError(
-        "are no samples",
+        "are not samples",
         subject=subject,
         expected="a path, a DataFrame, a mapping of arrays by name, an array, or a pair of one of these and labels; or "
         "samples one by one, each a mapping of arrays by the inputs' names",
@@ -116,7 +116,7 @@ def bundle_name(name: str | None, folder: Path, repeated: Bundle | None) -> str 
     """
     if name is not None and not _NAME.fullmatch(name):
         raise InputError(
-            "is no name for a bundle",
+            "is not a name for a bundle",
             subject="--name",
             expected="letters, digits, '.', '_' and '-', a letter or a digit first",
             found=name or "no character",
@@ -135,10 +135,10 @@ def shape_request(dims: Dims | None, shapes: Shapes | None) -> ShapeRequest:
     for given, flag, form in ((dims, "--dim", "{name: size}"), (shapes, "--shape", "{input: sizes}")):
         if given is not None and not isinstance(given, Mapping):
             raise InputError(
-                "is no mapping", subject=flag, expected=f"a dict, {form}", found=f"{type(given).__name__} {given}"
+                "is not a mapping", subject=flag, expected=f"a dict, {form}", found=f"{type(given).__name__} {given}"
             )
         if strange := [name for name in given or () if not isinstance(name, str)]:
-            raise InputError("a name is no text", subject=flag, expected=f"a dict, {form}", found=repr(strange[0]))
+            raise InputError("a name is not a text", subject=flag, expected=f"a dict, {form}", found=repr(strange[0]))
     return ShapeRequest(
         {name: _sizes(size, f"--dim {name}") for name, size in (dims or {}).items()},
         {name: _shape(sizes, f"--shape {name}") for name, sizes in (shapes or {}).items()},
@@ -181,7 +181,7 @@ def max_bytes(value: int | str | None) -> int | None:
         return parse_bytes(value)
     except ValueError as error:
         raise InputError(
-            "is no size", subject="--max-size", expected=f"bytes, or a size such as {SIZES}", found=value
+            "is not a size", subject="--max-size", expected=f"bytes, or a size such as {SIZES}", found=value
         ) from error
 
 

@@ -166,10 +166,10 @@ def throughput(
     """
     if streams != "auto" and not (str(streams).isdecimal() and 1 <= int(streams) <= MOST_STREAMS):
         raise InputError(
-            "is no number of streams", subject=f"--streams {streams}", expected=f"1 to {MOST_STREAMS}, or auto"
+            "is not a number of streams", subject=f"--streams {streams}", expected=f"1 to {MOST_STREAMS}, or auto"
         )
     if batch < 1:
-        raise InputError("is no number of samples", subject=f"--batch {batch}", expected="1 or more")
+        raise InputError("is not a number of samples", subject=f"--batch {batch}", expected="1 or more")
     count = None if streams == "auto" else int(streams)
     told = progress or Progress()
     where = open_device(device, device_timeout, told.step)

@@ -278,7 +278,7 @@ def read_bundle(path: Path) -> Bundle:
         flaw = "it is nested too deeply"
     if flaw is not None:
         raise InputError(
-            "is no manifest of a bundle",
+            "is not a manifest of a bundle",
             subject=manifest_file,
             expected=f"what schema version {SCHEMA_VERSION} describes",
             found=flaw,

@@ -65,7 +65,7 @@ def _profile_flaws(profile: Profile) -> Iterator[str]:
 
 def _unlike(what: str, given: object, kind: type, noun: str) -> Iterator[str]:
     if not isinstance(given, kind):
-        yield f"{what} is no {noun}: {'there is none' if given is _ABSENT else repr(given)}"
+        yield f"{what} is not a {noun}: {'there is none' if given is _ABSENT else repr(given)}"
 
 
 def _not_texts(what: str, given: object) -> Iterator[str]:

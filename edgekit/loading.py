@@ -151,7 +151,7 @@ class LoadedBundle:
         """
         if top is not None and (not isinstance(top, SupportsIndex) or isinstance(top, bool) or top.__index__() < 0):
             raise InputError(
-                "is no number of classes", subject="top", expected="a whole number, or None", found=repr(top)
+                "is not a number of classes", subject="top", expected="a whole number, or None", found=repr(top)
             )
         outputs = self.run(sample)
         ranked = self._ranked(outputs)
@@ -180,7 +180,7 @@ class LoadedBundle:
         """
         for name, share in (("score", score), ("iou", iou)):
             if not isinstance(share, Real) or not 0 <= share <= 1:
-                raise InputError("is no share", subject=name, expected="a number from 0 to 1", found=repr(share))
+                raise InputError("is not a share", subject=name, expected="a number from 0 to 1", found=repr(share))
         detector, placement = self._detector, None
         source = encoded(sample) if is_content(sample) else Path(sample) if _is_media_file(sample) else sample
         if isinstance(source, Path | Encoded) or is_picture(source):
@@ -260,7 +260,7 @@ class LoadedBundle:
         rows = read_table(Path(table)) if isinstance(table, str | Path) else table_of(table, type(table).__name__)
         if rows is None:
             raise InputError(
-                "is no table",
+                "is not a table",
                 subject=self._bundle.path,
                 expected="a DataFrame, a mapping of arrays, an array, or the path of a table",
                 found=type(table).__name__,

@@ -78,5 +78,5 @@ def place_of_nothing(graph: Mapping[str, Any]) -> str | None:
     for number, node in enumerate(graph["nodes"]):
         places += [place for place in (*node["inputs"], *node["outputs"]) if place is not None]
         if node.get("within", -1) >= number:
-            return f"nodes[{number}].within: {node['within']} is no node before it"
+            return f"nodes[{number}].within: {node['within']} is not a node before it"
     return next((f"there is no value {place}" for place in places if place >= count), None)

@@ -69,10 +69,10 @@ def join(manifest: Any, measurements: Any) -> str | None:
             elif isinstance(place, list) and part.isdecimal() and len(part) < 9 and int(part) < len(place):
                 place = place[int(part)]
             else:
-                return f"{pointer} is no place in the manifest"
+                return f"{pointer} is not a place in the manifest"
         timed = key in TIMED or (len(parents) == 2 and parents[0] == "stages" and key == "record")
         if not isinstance(place, dict) or not timed:
-            return f"{pointer} is no place for a time"
+            return f"{pointer} is not a place for a time"
         place[key] = place.get(key) or value
     return None
 

@@ -69,7 +69,7 @@ class PluginKind(Generic[Plugin]):
             raise InternalError(f"does not load: {type(error).__name__}: {error}", subject=entry_point.value) from error
         interface = self.interface
         if not isinstance(plugin, type) or not issubclass(plugin, interface):
-            raise InternalError(f"is no {interface.__module__}.{interface.__name__}", subject=entry_point.value)
+            raise InternalError(f"is not an {interface.__module__}.{interface.__name__}", subject=entry_point.value)
         version = getattr(plugin, "contract_version", None)
         if version != self.contract_version:
             has = "names no version" if version is None else f"is written for version {version!r}"

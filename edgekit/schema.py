@@ -85,9 +85,8 @@ def _message(flaw: Any) -> str:
     if flaw.validator == "exclusiveMinimum":
         return f"{flaw.instance!r} is not greater than {flaw.validator_value}"
     if flaw.validator == "type" and isinstance(flaw.instance, str) and flaw.validator_value in ("number", "integer"):
-        return (
-            f"the text {flaw.instance!r} is no {_NUMBERS[flaw.validator_value]}, which stands without quotes or a unit"
-        )
+        kind = _NUMBERS[flaw.validator_value]
+        return f"the text {flaw.instance!r} is not a {kind}, which stands without quotes or a unit"
     if flaw.validator == "type" and (kinds := _kinds(flaw.validator_value)) is not None:
         return f"{flaw.instance!r} is not {kinds}"
     if flaw.validator == "required":

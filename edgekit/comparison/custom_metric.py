@@ -148,7 +148,7 @@ def _function(name: str, folder: Path) -> tuple[ModuleType, Callable[[Run, Sampl
     """Returns the module and the function that a name refers to."""
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
-        raise InputError("is no evaluation function", subject=name, expected="MODULE:FUNCTION, such as scores:f1")
+        raise InputError("is not an evaluation function", subject=name, expected="MODULE:FUNCTION, such as scores:f1")
     if module_name.endswith(".py"):
         raise InputError(
             "names a file in place of a module",

@@ -346,7 +346,7 @@ def _declared_embeddings(answers: Sequence[Arrays], names: Sequence[str]) -> Emb
             array = answer[name]
             if array.dtype.kind != "f" or array.ndim < 1 or rows_of(array).shape[1] < FEWEST_NUMBERS:
                 raise InputError(
-                    "the output is no embedding",
+                    "the output is not an embedding",
                     subject="[outputs] embeddings",
                     expected=f"floats, {FEWEST_NUMBERS} or more along the last axis",
                     found=f"{name}: {array.dtype}, {'×'.join(map(str, array.shape))}",

@@ -75,7 +75,7 @@ def parse_loss(value: float | str, subject: object, would_allow: str) -> float:
 def no_share(value: object, subject: object, hint: str | None = None) -> InputError:
     """The error for a value that is no share; ``subject`` is the flag or key of the value."""
     return InputError(
-        "is no share", subject=subject, expected="a number from 0 to 1, or from 0% to 100%", found=value, hint=hint
+        "is not a share", subject=subject, expected="a number from 0 to 1, or from 0% to 100%", found=value, hint=hint
     )
 
 

@@ -31,7 +31,7 @@ CSV_FILE = "labels.csv"
 LINES_FILE = "labels.txt"
 LABEL_FILES = (CSV_FILE, LINES_FILE)
 CONFIG_FILE = "edgekit.toml"
-_NO_CLASS_NUMBER = "the label is no class number"
+_NO_CLASS_NUMBER = "the label is not a class number"
 _CLASS_NUMBER = "one whole number from 0"
 _LABEL_BYTES = 64
 _NAME_BYTES = 1024
@@ -59,7 +59,7 @@ def read_class_names(file: Path) -> tuple[str, ...]:
     flawed = [number for number, name in enumerate(names, 1) if not name or "\0" in name or first[name] != number]
     if not names or flawed:
         raise InputError(
-            "is no list of class names",
+            "is not a list of class names",
             subject=f"{file}:{flawed[0]}" if flawed else file,
             expected="a class name a line, each once",
             found=repr(names[flawed[0] - 1]) if flawed else "an empty file",
@@ -321,7 +321,7 @@ def _from_folders(folder: Path, files: Sequence[Path], class_names: Sequence[str
             subject=folder,
             expected="samples in the folder itself, or a sub-folder for each class",
             found=names[0],
-            hint=f"give {folder / names[0]} as the data folder where it is no class",
+            hint=f"give {folder / names[0]} as the data folder where it is not a class",
         )
     else:
         numbers = {name: number for number, name in enumerate(names)}
@@ -335,7 +335,7 @@ def _class_number(text: str, class_names: Sequence[str], subject: object) -> int
     if text.isdecimal() and len(text) <= _DIGITS:
         return int(text)
     raise InputError(
-        "the label is no class",
+        "the label is not a class",
         subject=subject,
         expected=f"a number from 0, or one of {_some(class_names)}" if class_names else "a number from 0",
         found=f"{text[:80]!r}",

@@ -115,7 +115,7 @@ def list_as_folder(given: SampleList, inputs: Iterable[ValueSpec], label: str | 
         for number, (where, sample) in enumerate(given.samples):
             if not isinstance(sample, Mapping):
                 raise InputError(
-                    "is no sample",
+                    "is not a sample",
                     subject=where,
                     expected="arrays by the names of the inputs",
                     found=type(sample).__name__,
@@ -157,9 +157,9 @@ def _array(value: Any, spec: ValueSpec | None, where: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:  # lists of several lengths
-        raise InputError("is no array", subject=where, expected="numbers or texts", found=str(error)) from error
+        raise InputError("is not an array", subject=where, expected="numbers or texts", found=str(error)) from error
     if array.dtype == object:
-        raise InputError("is no array", subject=where, expected="numbers or texts", found=type(value).__name__)
+        raise InputError("is not an array", subject=where, expected="numbers or texts", found=type(value).__name__)
     return array
 
 

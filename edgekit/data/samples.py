@@ -379,7 +379,7 @@ def _kind(file: Path) -> str:
     if suffix in wav.SUFFIXES:
         return "audio"
     raise InputError(
-        "the file is no sample",
+        "the file is not a sample",
         subject=file,
         expected=".npz, .wav or a picture (" + " ".join(sorted(image.SUFFIXES)) + ")",
         found=file.suffix or "a file without suffix",

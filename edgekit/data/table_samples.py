@@ -225,9 +225,10 @@ def _width_hint(names: Sequence[str], width: int) -> str:
         return "the first column has no name: pandas wrote the rows' numbers there; write with to_csv(index=False)"
     if len(names) == width + 1:
         return (
-            "--label COLUMN names the one that holds the class; leave out what is no feature, a number to predict say"
+            "--label COLUMN names the one that holds the class; leave out what is not a feature, such as a number "
+            "to predict"
         )
-    return "leave out what is no feature; the columns stand in the order of the training"
+    return "leave out what is not a feature; the columns stand in the order of the training"
 
 
 def _labels(
@@ -249,7 +250,7 @@ def _labels(
     cells = table.columns[name]
     if np.ndim(cells) != 1:
         raise InputError(
-            "the labels are no column", subject=table.name, expected="one a row", found=f"shape {np.shape(cells)}"
+            "the labels are not a column", subject=table.name, expected="one a row", found=f"shape {np.shape(cells)}"
         )
     return [_label(value, table, row, class_names, name) for row, value in enumerate(cells)], name
 
@@ -268,11 +269,11 @@ def _label(value: object, table: Table, row: int, class_names: Sequence[str], na
     where = f"{table.at(row)}, column {name!r}"
     if not isinstance(plain, int | str):
         raise InputError(
-            "the label is no class",
+            "the label is not a class",
             subject=where,
             expected="a number from 0, or a class's name",
             found=repr(value),
-            hint="a column of numbers to predict is no label: leave it out of the table",
+            hint="a column of numbers to predict is not a label: leave it out of the table",
         )
     return check_label(np.array(plain), where, class_names)
 

@@ -45,7 +45,7 @@ class AdbDevice(RemoteDevice):
         serial = address.partition(":")[2]
         query = {name: values[-1] for name, values in parse_qs(parameters).items()}
         if set(query) - _PARAMETERS:
-            raise InputError("is no address of a device", subject="--device", expected=FORM, found=url)
+            raise InputError("is not an address of a device", subject="--device", expected=FORM, found=url)
         return cls(address, serial or None, query.get("python", "python3"), query.get("folder", FOLDER))
 
     def unreachable(self, end: HungUpError) -> InputError | None:

@@ -196,7 +196,7 @@ def cannot_execute(target: Target, profile: Profile, name: str) -> CannotExecute
         return None
     if name == ARM:
         ready = QemuDevice.is_installed()
-        what = "this processor is no ARM processor, and no emulator is installed"
+        what = "this processor is not an ARM processor, and no emulator is installed"
         return None if ready else CannotExecuteError(what, subject=url, hint=INSTALLING)
     if name in EMULATED and x86_emulator() is not None:
         return None

@@ -36,7 +36,7 @@ def open_device(
             or results are given for a device that does not write any.
     """
     if timeout is not None and not timeout > 0:
-        raise InputError("is no time", subject="--device-timeout", expected="seconds, more than 0", found=timeout)
+        raise InputError("is not a time", subject="--device-timeout", expected="seconds, more than 0", found=timeout)
     found = device_class(url.partition(":")[0])
     if found is None:
         raise InputError(

@@ -93,7 +93,7 @@ class ResultsDevice(Device):
         flaw = find_flaw(record, SCHEMA_FILE)
         if flaw is not None:
             raise InputError(
-                "is no results file",
+                "is not a results file",
                 subject=self._file,
                 expected="what the check of a bundle wrote on the device",
                 found=flaw,
@@ -185,7 +185,7 @@ class ResultsSession(Session):
             raise self._foreign(f"elements of output {output['name']!r}", golden.size, values.size)
         if golden.dtype.kind != "f" and not (np.isfinite(values) & (values == np.rint(values))).all():
             raise InputError(
-                f"output {output['name']!r} holds what is no whole number",
+                f"output {output['name']!r} holds what is not a whole number",
                 subject=self._file,
                 expected=golden.dtype.name,
                 found=", ".join(str(value) for value in values[:MOST_SHOWN]),

@@ -75,7 +75,7 @@ class SshDevice(RemoteDevice):
         if flaw:
             lacks_slashes = not parts.netloc and parts.path
             hint = f"two slashes stand before the host: ssh://{parts.path}" if lacks_slashes else None
-            raise InputError("is no address of a device", subject="--device", expected=FORM, found=url, hint=hint)
+            raise InputError("is not an address of a device", subject="--device", expected=FORM, found=url, hint=hint)
         host = parts.netloc.rpartition("@")[2].partition(":")[0] if "[" not in parts.netloc else str(parts.hostname)
         destination = host if parts.username is None else f"{parts.username}@{host}"
         config = Path(query["config"]) if "config" in query else None

@@ -308,7 +308,7 @@ class _Trial:
             raise UnprovenError(str(error)) from error
         for name in names:
             if not isinstance(captured[name], np.ndarray):
-                raise UnprovenError(f"value {name} is no tensor")
+                raise UnprovenError(f"value {name} is not a tensor")
         return {name: captured[name] for name in names}
 
 

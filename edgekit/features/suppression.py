@@ -38,7 +38,7 @@ class Suppression:
         """
         if not isinstance(declared, str | Mapping):
             raise InputError(
-                "is no postprocessing", subject=subject, expected=f"{KIND}, or a table of it", found=repr(declared)
+                "is not a postprocessing", subject=subject, expected=f"{KIND}, or a table of it", found=repr(declared)
             )
         values = _of_text(declared, subject) if isinstance(declared, str) else dict(declared)
         kind = values.pop("kind", None)
@@ -81,7 +81,7 @@ def _share(given: Any, subject: str) -> float:
     except (TypeError, ValueError):
         number = -1.0
     if isinstance(given, bool) or not 0 <= number < 1:
-        raise InputError("is no share", subject=subject, expected="a number from 0 to less than 1", found=given)
+        raise InputError("is not a share", subject=subject, expected="a number from 0 to less than 1", found=given)
     return number
 
 
@@ -94,6 +94,6 @@ def _count(given: Any, subject: str) -> int:
         number = 0
     if not 1 <= number <= MOST_BOXES:
         raise InputError(
-            "is no number of boxes", subject=subject, expected=f"a whole number from 1 to {MOST_BOXES}", found=given
+            "is not a number of boxes", subject=subject, expected=f"a whole number from 1 to {MOST_BOXES}", found=given
         )
     return number

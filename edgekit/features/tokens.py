@@ -143,7 +143,7 @@ def flaw_of(expression: str) -> str | None:
     try:
         re.compile(translated, re.ASCII)
     except re.error as error:
-        return f"is no expression: {error}"
+        return f"is not an expression: {error}"
     return None
 
 

@@ -24,7 +24,7 @@ def require_utf8_name(path: Path, *, inside: Path | None = None) -> None:
     """
     if not _is_text(path if inside is None else inside):
         raise InputError(
-            "its name, or that of a folder above it, is no text in UTF-8",
+            "its name, or that of a folder above it, is not text in UTF-8",
             subject=path,
             hint="rename it, or set PYTHONUTF8=1 where the system's locale is another",
         )
@@ -38,7 +38,7 @@ def require_name_for_libraries(path: Path) -> None:
     """
     if not _is_text(path) or os.fsencode(path) != str(path).encode():
         raise InputError(
-            "its name, or that of a folder above it, is no text in UTF-8, which onnx and the runtimes need",
+            "its name, or that of a folder above it, is not text in UTF-8, which onnx and the runtimes need",
             subject=path,
             hint="rename it, or set PYTHONUTF8=1 where the system's locale is another",
         )

@@ -71,7 +71,7 @@ def read_baseline(path: Path) -> dict[str, Figures]:
     flaw = find_flaw(document, SCHEMA_FILE)
     if flaw is not None:
         raise InputError(
-            "is no baseline",
+            "is not a baseline",
             subject=path,
             expected=f"what schema version {BASELINE_VERSION} describes",
             found=flaw,

@@ -138,7 +138,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
     """
     limit = order.time_limit
     if limit is not None and not limit > 0:
-        raise InputError("is no time", subject="--time-limit", expected="seconds, more than 0", found=limit)
+        raise InputError("is not a time", subject="--time-limit", expected="seconds, more than 0", found=limit)
     project = None if order.config is None else read_config(order.config)
     if order.output_dir is not None:
         if project is None:

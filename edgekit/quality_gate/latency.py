@@ -95,7 +95,7 @@ def judge_latency(
     verdicts: list[Verdict] = []
     ratios: list[Ratio] = []
     if asked.latency_ratio is not None:
-        text = f"at most {limit_text(asked.latency_ratio, 2)} of the float model's"
+        text = f"at most {limit_text(asked.latency_ratio, 2)} times the float model's"
         way: Way = NO_ORIGINAL
         if not runs_here:
             way = STAND_IN

@@ -164,7 +164,7 @@ def _rows(boxes: Mapping[str, Any], manifest: Manifest) -> str:
             parts.setdefault(_table_of(boxes[key]), []).append(f"{_numbers_of(boxes[key])}: {meant}")
     text = " ".join(f"{table} is a box, numbers counted from 0: {'; '.join(here)}." for table, here in parts.items())
     if boxes["background"] is not None:
-        text += f" Class {boxes['background']} is no object, and is left out before the others are counted."
+        text += f" Class {boxes['background']} is not an object, and is left out before the others are counted."
     if not boxes["suppressed"]:
         text += " Boxes overlap: of those of one class that do, the app keeps the one with the largest score."
     declared = manifest["preprocessing"]

@@ -77,7 +77,7 @@ def _origins(first: Manifest, second: Manifest) -> Iterator[Sequence[str]]:
 
 def _latency(first: Manifest, second: Manifest) -> Sequence[str]:
     """The row of latencies, each with its ratio to the original; compared only if the same runtime executed both."""
-    label = "P50 latency, of the original's"
+    label = "P50 latency, times the original's"
     ratios = [manifest["latency"]["ratio"] for manifest in (first, second)]
     comparable = first["latency"]["executed_by"] == second["latency"]["executed_by"]
     texts = [

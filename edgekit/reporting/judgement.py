@@ -59,10 +59,9 @@ def _findings(manifest: Manifest) -> Iterator[Finding]:
             Weight.CAUTION,
             f"Its latency was unsteady, {interval}, as when other programs run. `edgekit bench` measures it again.",
         )
-    elif manifest["latency"]["ratio"] > 1:
-        yield Finding(Weight.CAUTION, f"It takes {manifest['latency']['ratio']:.2f} times as long as the original.")
     else:
-        yield Finding(Weight.GOOD, f"It takes {manifest['latency']['ratio']:.2f} of the original's time.")
+        weight = Weight.CAUTION if manifest["latency"]["ratio"] > 1 else Weight.GOOD
+        yield Finding(weight, f"It takes {manifest['latency']['ratio']:.2f} times as long as the original.")
     for text in warnings(manifest):
         yield Finding(Weight.CAUTION, text[:1].upper() + text[1:])
 

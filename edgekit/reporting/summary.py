@@ -297,7 +297,7 @@ def _why_in_float(manifest: Manifest) -> list[str]:
 def size_text(manifest: Manifest) -> str:
     """The size, and its ratio to the original's."""
     size = manifest["size"]
-    text = f"{bytes_text(size['bytes'])}, {size['ratio']:.2f} of the original's {bytes_text(size['source_bytes'])}"
+    text = f"{bytes_text(size['bytes'])}, {size['ratio']:.2f} times the original's {bytes_text(size['source_bytes'])}"
     if manifest["model"]["kind"] != "quantized" or size["ratio"] < 1:
         return text
     if manifest["options"]["quantize"] == "auto":  # auto takes no form that is as large as float
@@ -334,7 +334,7 @@ def latency_text(latency: Mapping[str, Any]) -> str:
     built, reference = latency["built"], latency["reference"]
     text = (
         f"P50 {time_text(built['p50_ms'])}, P90 {time_text(built['p90_ms'])}, P99 {time_text(built['p99_ms'])}; "
-        f"{latency['ratio']:.2f} of the original's P50 {time_text(reference['p50_ms'])}"
+        f"{latency['ratio']:.2f} times the original's P50 {time_text(reference['p50_ms'])}"
     )
     if not latency["of_device"]:
         return f"{text}; {STAND_IN}"
@@ -352,7 +352,7 @@ def latency_text(latency: Mapping[str, Any]) -> str:
 def unsteady_ratio(latency: Mapping[str, Any]) -> str | None:
     """The interval of the ratio to the original, if it is unsteady; None if it is steady, or the interval unknown."""
     interval = unsteady_text(latency.get("ratio_interval"))
-    return None if interval is None else f"{interval} of the original's"
+    return None if interval is None else f"{interval} times the original's"
 
 
 def speedup_text(trial: Mapping[str, Any]) -> str | None:

@@ -29,7 +29,7 @@ def tiles(manifest: Manifest) -> list[Tile]:
 
 def _size(manifest: Manifest) -> Tile:
     size = manifest["size"]
-    note = f"{size['ratio']:.2f} of the original's {bytes_text(size['source_bytes'])}"
+    note = f"{size['ratio']:.2f} times the original's {bytes_text(size['source_bytes'])}"
     return Tile("Size", bytes_text(size["bytes"]), note, size["ratio"])
 
 
@@ -40,7 +40,7 @@ def _time(manifest: Manifest) -> Tile:
     interval = unsteady_ratio(latency)
     if interval is not None:
         return Tile("Time", time_text(latency["built"]["p50_ms"]), f"unsteady: {interval}")
-    note = f"{latency['ratio']:.2f} of the original's {time_text(latency['reference']['p50_ms'])}"
+    note = f"{latency['ratio']:.2f} times the original's {time_text(latency['reference']['p50_ms'])}"
     return Tile("Time", time_text(latency["built"]["p50_ms"]), note, latency["ratio"])
 
 

@@ -71,7 +71,7 @@ class Stage(ABC, Generic[Given]):
         try:
             json.dumps(result.record, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise self.broken(f"its record is no plain data: {error}") from error
+            raise self.broken(f"its record is not plain data: {error}") from error
         self.ensures(given, result)
         return result
 

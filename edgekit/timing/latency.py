@@ -164,7 +164,7 @@ def enough_seconds() -> float:
         seconds = math.nan
     if not 0 < seconds <= MOST_SECONDS:
         raise InputError(
-            "is no time that a latency can be measured for",
+            "is not a time that a latency can be measured for",
             subject=SECONDS_VARIABLE,
             expected=f"seconds, more than 0 and at most {MOST_SECONDS:g}",
             found=told,

@@ -51,7 +51,7 @@ def _idx(tar: tarfile.TarFile, name: str) -> np.ndarray:
     """
     member = tar.extractfile(f"package/data/{name}")
     if member is None:
-        raise ValueError(f"{name} is no file in the archive")
+        raise ValueError(f"{name} is not a file in the archive")
     content = member.read()
     element_type, rank = content[2], content[3]
     if element_type != 8:

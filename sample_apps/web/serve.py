@@ -65,7 +65,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for bundle in arguments.bundles:
         if not (bundle / "manifest.json").is_file():
-            parser.error(f"{bundle} is no bundle: there is no manifest.json in it")
+            parser.error(f"{bundle} is not a bundle: there is no manifest.json in it")
     if not (arguments.modules / "onnxruntime-web").is_dir():
         parser.error(f"there is no onnxruntime-web in {arguments.modules}: run `npm install` in {SHARED}")
     mounts = {bundle.resolve().name: bundle for bundle in arguments.bundles}

@@ -93,10 +93,10 @@ def read_package(package: Path) -> Program:
     try:
         model = model_class().FromString(data)
     except Exception as error:  # protobuf's DecodeError differs between its implementations
-        raise InputError("the package's model is no Core ML protobuf", subject=path, found=error) from error
+        raise InputError("the package's model is not a Core ML protobuf", subject=path, found=error) from error
     if not model.HasField("mlProgram"):
         raise InputError(
-            "the model is no ML Program",
+            "the model is not an ML Program",
             subject=package,
             hint="convert it with convert_to='mlprogram': neural networks and pipelines cannot be executed",
         )

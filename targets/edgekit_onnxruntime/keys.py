@@ -18,7 +18,7 @@ def refuse_others(where: str, data: Mapping[str, Any], known: Collection[str]) -
         ValueError: It has another key, or is no object.
     """
     if not isinstance(data, Mapping):
-        raise ValueError(f"{where}: {data!r} is no object")
+        raise ValueError(f"{where}: {data!r} is not an object")
     others = sorted(set(data) - set(known))
     if others:
         is_or_are = "is" if len(others) == 1 else "are"

@@ -298,15 +298,15 @@ def test_a_metric_without_a_name_or_samples(digits: Path, labelled_digits: Path)
         ({"dims": {"batch": range(-1, 8)}}, "--dim batch=-1..7: '-1' is not a size"),
         ({"dims": {"batch": (2, 2)}}, "--dim batch=2,2: the size 2 is listed twice"),
         ({"dims": {"batch": 1.5}}, "--dim batch: has no size\nexpected: a number, a range, or numbers\nfound: 1.5"),
-        ({"dims": ["batch=1"]}, "--dim: is no mapping\nexpected: a dict, {name: size}\nfound: list ['batch=1']"),
+        ({"dims": ["batch=1"]}, "--dim: is not a mapping\nexpected: a dict, {name: size}\nfound: list ['batch=1']"),
         ({"shapes": {"image": "1,1,28,28"}}, "--shape image: has no shape\nexpected: numbers and None"),
         ({"shapes": {"image": (1, 1, 28, 0)}}, "--shape image: '0' is not a size\nexpected: a whole number from 1"),
         (
             {"labels": ["cat", "dog"]},
-            "--labels: is no path\nexpected: a text or a path object\nfound: list\nhint: write",
+            "--labels: is not a path\nexpected: a text or a path object\nfound: list\nhint: write",
         ),
         ({"data": {"image": 1}}, "--data dict: the columns do not have one length\nexpected: a row for each sample"),
-        ({"data": 7}, "--data: are no samples\nexpected: a path, a DataFrame, a mapping of arrays by name, an array"),
+        ({"data": 7}, "--data: are not samples\nexpected: a path, a DataFrame, a mapping of arrays by name, an array"),
         ({"also": "ios180"}, "--also: there is no target 'ios180'"),
     ],
 )
@@ -318,7 +318,7 @@ def test_arguments_of_another_kind(tmp_path: Path, digits: Path, arguments: dict
 
 
 def test_a_model_that_is_open_already(digits: Path) -> None:
-    with pytest.raises(InputError, match="MODEL: is no path\nexpected: a text or a path object\nfound: ModelProto"):
+    with pytest.raises(InputError, match="MODEL: is not a path\nexpected: a text or a path object\nfound: ModelProto"):
         api.inspect(onnx.load(digits))  # type: ignore[arg-type]
 
 

@@ -80,13 +80,13 @@ def test_no_argument_takes_anything(
             "--option: is of another type\nexpected: a dict of texts or None\nfound: dict {'a': 1}",
         ),
         (lambda m: api.package(m, "ort", also=[1]), "--also: is of another type\nexpected: texts\nfound: list [1]"),
-        (lambda m: api.package(m, "ort", dims={1: 1}), "--dim: a name is no text\nexpected: a dict, {name: size}\nfou"),
+        (lambda m: api.package(m, "ort", dims={1: 1}), "--dim: a name is not a text\nexpected: a dict, {name: size}"),
         (lambda m: api.package(m, "ort", dims={"batch": True}), "--dim batch: has no size\n"),
         (
             lambda m: api.verify(m, device_timeout=-1),
-            "--device-timeout: is no time\nexpected: seconds, more than 0\nfound: -1",
+            "--device-timeout: is not a time\nexpected: seconds, more than 0\nfound: -1",
         ),
-        (lambda m: api.gate(m, time_limit=0), "--time-limit: is no time\nexpected: seconds, more than 0\nfound: 0"),
+        (lambda m: api.gate(m, time_limit=0), "--time-limit: is not a time\nexpected: seconds, more than 0\nfound: 0"),
     ],
 )
 def test_what_errors_say(digits: Path, call: Callable[[Path], object], text: str) -> None:

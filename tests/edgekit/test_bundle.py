@@ -258,7 +258,7 @@ def test_what_is_no_bundle(tmp_path: Path) -> None:
 )
 def test_a_manifest_that_is_none(bundle: Path, change: dict[str, Any], found: str) -> None:
     (bundle / "manifest.json").write_text(json.dumps(manifest_of(bundle) | change))
-    with pytest.raises(InputError, match="is no manifest of a bundle") as failure:
+    with pytest.raises(InputError, match="is not a manifest of a bundle") as failure:
         read_bundle(bundle)
     assert found in str(failure.value)
     assert is_bundle(bundle)
@@ -282,7 +282,7 @@ def test_a_manifest_of_a_later_version_names_both(bundle: Path) -> None:
     with pytest.raises(InputError) as failure:
         read_bundle(bundle)
     assert str(failure.value) == (
-        f"{bundle}/manifest.json: is no manifest of a bundle\n"
+        f"{bundle}/manifest.json: is not a manifest of a bundle\n"
         "expected: what schema version 1 describes\n"
         "found: schema_version: 1 was expected, not 2\n"
         f"hint: EdgeKit 7.0.0 wrote the bundle, and this is {edgekit.__version__}: package the model again"

@@ -158,9 +158,9 @@ def test_arrays_give_boxes_in_the_inputs_pixels(project: Path) -> None:
         ({"data": None}, "--postprocess: boxes are recognised on samples"),
         ({"postprocess": "soft"}, "--postprocess: unknown postprocessing\nexpected: nms\nfound: soft"),
         ({"postprocess": "nms,iuo=0.5"}, "--postprocess: nms has no such number\nexpected: 'iou'"),
-        ({"postprocess": "nms,iou=2"}, "--postprocess iou: is no share\nexpected: a number from 0 to less than 1"),
-        ({"postprocess": {"kind": "nms", "boxes": 2.5}}, "--postprocess boxes: is no number of boxes"),
-        ({"postprocess": 5}, "--postprocess: is no postprocessing\nexpected: nms, or a table of it\nfound: 5"),
+        ({"postprocess": "nms,iou=2"}, "--postprocess iou: is not a share\nexpected: a number from 0 to less than 1"),
+        ({"postprocess": {"kind": "nms", "boxes": 2.5}}, "--postprocess boxes: is not a number of boxes"),
+        ({"postprocess": 5}, "--postprocess: is not a postprocessing\nexpected: nms, or a table of it\nfound: 5"),
     ],
 )
 def test_what_cannot_be_asked_for(options: dict[str, Any], error: str, project: Path, tmp_path: Path) -> None:

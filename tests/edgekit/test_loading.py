@@ -128,7 +128,7 @@ def test_what_is_no_number_of_classes(top: Any, colours: LoadedBundle) -> None:
     """-1 left the last class out, without a word."""
     with pytest.raises(InputError) as refused:
         colours.classify(EXPECTED, top)
-    assert str(refused.value) == f"top: is no number of classes\nexpected: a whole number, or None\nfound: {top!r}"
+    assert str(refused.value) == f"top: is not a number of classes\nexpected: a whole number, or None\nfound: {top!r}"
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,10 @@ def test_times_are_taken_out_and_put_back() -> None:
     ("measurements", "flaw"),
     [
         ([], "it holds no values"),
-        ({"values": {"/files": []}}, "/files is no place for a time"),
-        ({"values": {"/name": "other"}}, "/name is no place for a time"),
-        ({"values": {"/stages/9/seconds": 1}}, "/stages/9/seconds is no place in the manifest"),
-        ({"values": {"": 1}}, " is no place for a time"),
+        ({"values": {"/files": []}}, "/files is not a place for a time"),
+        ({"values": {"/name": "other"}}, "/name is not a place for a time"),
+        ({"values": {"/stages/9/seconds": 1}}, "/stages/9/seconds is not a place in the manifest"),
+        ({"values": {"": 1}}, " is not a place for a time"),
     ],
 )
 def test_nothing_but_times_comes_from_that_file(measurements: object, flaw: str) -> None:

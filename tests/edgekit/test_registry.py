@@ -81,7 +81,7 @@ def test_a_broken_plugin_does_not_hide_the_others(entry_points: list[EntryPoint]
     assert [target.name for target in installed.targets] == ["onnxruntime"]
     assert [str(plugin) for plugin in installed.broken] == [
         "absent (no_such_package.target:Target): does not load: ModuleNotFoundError: No module named 'no_such_package'",
-        "wrong (edgekit.errors:InputError): is no edgekit.target.Target",
+        "wrong (edgekit.errors:InputError): is not an edgekit.target.Target",
     ]
     with pytest.raises(InputError) as caught:
         find_profile("absent")
@@ -110,7 +110,7 @@ def test_edgekit_s_own_targets_are_edgekit_itself() -> None:
 
 def test_a_class_that_is_no_target_is_broken(entry_points: list[EntryPoint]) -> None:
     entry_points.append(EntryPoint("set", "builtins:set", registry.TARGETS.group))
-    assert [plugin.reason for plugin in installed_targets().broken] == ["is no edgekit.target.Target"]
+    assert [plugin.reason for plugin in installed_targets().broken] == ["is not an edgekit.target.Target"]
 
 
 def test_the_quantizer_of_this_distribution_is_found() -> None:
@@ -225,7 +225,7 @@ class _Declares(ONNXRuntimeTarget):
 @pytest.mark.parametrize(
     ("member", "given", "reason"),
     [
-        ("name", 5, "its name is no text: 5"),
+        ("name", 5, "its name is not a text: 5"),
         ("options", ["layout"], "its options are not a mapping from texts to texts: ['layout']"),
         ("options", {"layout": 1}, "its options are not a mapping from texts to texts: {'layout': 1}"),
         (
@@ -233,7 +233,7 @@ class _Declares(ONNXRuntimeTarget):
             (Profile("../board", "d"),),
             "a profile's name may have only letters, digits, '.', '_' and '-': '../board'",
         ),
-        ("profiles", (Profile("board", None),), "profile 'board': its description is no text: None"),  # type: ignore[arg-type]  # what is tested
+        ("profiles", (Profile("board", None),), "profile 'board': its description is not a text: None"),  # type: ignore[arg-type]  # what is tested
         (
             "profiles",
             (Profile("board", "d", aliases="alias"),),  # type: ignore[arg-type]  # what is tested
@@ -242,7 +242,7 @@ class _Declares(ONNXRuntimeTarget):
         (
             "profiles",
             (Profile("board", "d", runs_here="no"),),  # type: ignore[arg-type]  # what is tested
-            "profile 'board': its runs_here is no bool: 'no'",
+            "profile 'board': its runs_here is not a bool: 'no'",
         ),
         ("profiles", (Profile("board", "d"), Profile("Board", "e")), "two of its profiles are called 'board'"),
         ("contract_version", "1", "is written for version '1' of the target contract, and this EdgeKit has version 1"),

@@ -105,7 +105,7 @@ def judge(case: Case, ending: Ending, folder: Path, temporary: Path, telltale: P
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _text(file: Path) -> str:

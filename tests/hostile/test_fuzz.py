@@ -49,7 +49,7 @@ def test_a_seed_and_a_number_repeat_a_case(tmp_path: Path, bundles: Path) -> Non
         (2, 1, "{}", "Traceback (most recent call last):\n", None, "traceback"),
         (2, 1, "{}", "\x1b[31mred", None, "control characters on stderr"),
         (2, 1, "{}", "a\n::error::b", None, "command for a CI on stderr"),
-        (2, 1, '{"a": NaN}', "", None, "json: NaN is no JSON"),
+        (2, 1, '{"a": NaN}', "", None, "json: NaN is not JSON"),
         (2, 1, "", "", None, "json: Expecting value"),
         (2, 1, "{}", "", ".edgekit-1", "left: .edgekit-1"),
         (0, 1, "{}", "", "notes", "left: notes"),

@@ -122,7 +122,7 @@ def test_a_field_that_is_missing_or_of_another_type_is_an_error_or_does_no_harm(
     [
         (lambda graph: graph["nodes"][1].update(inputs=[10_000]), "there is no value 10000"),
         (lambda graph: graph.update(outputs=[10_000]), "there is no value 10000"),
-        (lambda graph: graph["nodes"][0].update(within=0), "nodes[0].within: 0 is no node before it"),
+        (lambda graph: graph["nodes"][0].update(within=0), "nodes[0].within: 0 is not a node before it"),
     ],
 )
 def test_a_graph_that_points_nowhere_is_refused(written: Path, tmp_path: Path, change: Any, flaw: str) -> None:

@@ -229,7 +229,7 @@ def test_the_cpp_program_says_what_is_wrong(
     faces, expressions = intel_bundles
     web = web_bundles[0]
     for arguments, code, complaint in (
-        ([tmp_path, expressions, picture, out], 1, f"{tmp_path} is no bundle: there is no manifest.json in it"),
+        ([tmp_path, expressions, picture, out], 1, f"{tmp_path} is not a bundle: there is no manifest.json in it"),
         (
             [faces, web, picture, out],
             1,

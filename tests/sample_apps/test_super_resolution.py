@@ -228,7 +228,7 @@ def test_the_cpp_program_says_what_is_wrong(
     (classifier / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     unwritable = tmp_path / "nowhere" / "out.png"
     for arguments, code, complaint in (
-        ([tmp_path, picture, out], 1, f"upscale: {tmp_path} is no bundle: there is no manifest.json in it"),
+        ([tmp_path, picture, out], 1, f"upscale: {tmp_path} is not a bundle: there is no manifest.json in it"),
         (
             [web_bundle, picture, out],
             1,

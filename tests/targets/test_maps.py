@@ -65,5 +65,5 @@ def test_maps_are_tensors_of_a_column_a_class(package: Any, is_file: bool, tmp_p
 
 @pytest.mark.parametrize("convert", [edgekit_coreml.convert, edgekit_onnxruntime.convert, edgekit_openvino.convert])
 def test_maps_that_are_not_returned_are_named(convert: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="digits: has maps, which are no tensors"):
+    with pytest.raises(InputError, match="digits: has maps, which are not tensors"):
         convert(with_maps(returned=False), tmp_path / "converted")

@@ -112,7 +112,7 @@ class LabelCount:
             self.classes = np.asarray(outputs[scores]).size
             if not 0 <= label < self.classes:
                 raise InputError(
-                    "the label is no class of the model",
+                    "the label is not a class of the model",
                     subject=sample,
                     expected=f"0 to {self.classes - 1}, the entries of output {scores!r}",
                     found=label,
@@ -129,11 +129,11 @@ class LabelCount:
             self.classes = TWO
             if label not in range(TWO):
                 raise InputError(
-                    "the label is no class of the model",
+                    "the label is not a class of the model",
                     subject=sample,
                     expected=f"0 or 1: output {self.output!r} is the probability of class 1",
                     found=label,
-                    hint="a number to predict is no label: leave it out, and judge by it with --metric",
+                    hint="a number to predict is not a label: leave it out, and judge by it with --metric",
                 )
             answer = None if np.isnan(decision[0]) else int(decision[0] > CROSSING)
         else:

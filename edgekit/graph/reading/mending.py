@@ -55,7 +55,7 @@ def mend(proto: onnx.ModelProto) -> list[str]:
     if lone := _lone_initializers(proto):
         proto.ir_version = INITIALIZERS_ALONE
         told.append(
-            f"{lone} of its initializers are no inputs, which its IR version asks for: it is read as a newer one"
+            f"{lone} of its initializers are not inputs, which its IR version asks for: it is read as a newer one"
         )
     if sort_nodes(proto.graph):
         told.append("nodes stood before what they read: they were put into the order in which they are computed")
@@ -66,7 +66,7 @@ def mend(proto: onnx.ModelProto) -> list[str]:
     for message in strange:
         message.ClearField("doc_string")
     if strange:
-        told.append(f"{len(strange)} doc strings that are no text were dropped")
+        told.append(f"{len(strange)} doc strings that are not text were dropped")
     return told + [
         f"initializer {name!r} is used by nothing and has another size than it says: it was dropped"
         for name in _odd_unused(proto.graph)

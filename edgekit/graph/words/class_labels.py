@@ -88,7 +88,7 @@ def without_maps(proto: onnx.ModelProto, subject: object) -> dict[str, tuple[str
     makers = [node.name or node.output[0] for node in proto.graph.node if node.op_type in ("ZipMap", "CastMap")]
     if maps or makers:
         raise InputError(
-            "has maps, which are no tensors",
+            "has maps, which are not tensors",
             subject=subject,
             found=", ".join((*maps, *makers)),
             hint="export the model with tensors for inputs (skl2onnx: initial_types), or cut the part off before",

@@ -87,7 +87,7 @@ class _Heads:
         queries, shared = node.attributes.get_int("q_num_heads"), node.attributes.get_int("kv_num_heads")
         query, dtype = typed(node.inputs[0])
         if dtype != ir.DataType.FLOAT or query.shape is None:
-            raise InapplicableError("its inputs are no float32, or their shapes are not known")
+            raise InapplicableError("its inputs are not float32, or their shapes are not known")
         key_width, value_width = _width(node, 1) // shared, _width(node, 2) // shared
         if _width(node, 0) != queries * key_width or max(queries, shared) % min(queries, shared):
             raise InapplicableError("its heads do not share keys and values evenly")

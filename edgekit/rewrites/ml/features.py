@@ -102,7 +102,7 @@ class FeatureVectorizer(Rewrite):
         parts = []
         for x, wanted in zip(node.inputs, node.attributes.get_ints("inputdimensions", ()), strict=True):
             if x is None or x.shape is None or x.shape.rank() not in (1, 2):
-                raise InapplicableError("an input is no matrix")
+                raise InapplicableError("an input is not a matrix")
             data, have = build.cast(x, ir.DataType.FLOAT), width(x)
             if x.shape.rank() == 1:
                 data = build.unsqueeze(data, [0] if have != 1 else [1])

@@ -83,7 +83,7 @@ def matrix(x: ir.Value | None, build: NodeBuilder) -> ir.Value:
         InapplicableError: The input has another rank, or its rank is not known.
     """
     if x is None or x.shape is None or x.shape.rank() not in (1, 2):
-        raise InapplicableError("its input is no matrix")
+        raise InapplicableError("its input is not a matrix")
     data = build.cast(x, ir.DataType.FLOAT)
     return data if x.shape.rank() == 2 else build.unsqueeze(data, [0])
 

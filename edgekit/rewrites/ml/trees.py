@@ -226,7 +226,7 @@ def _samples(node: ir.Node, build: NodeBuilder, dtype: np.dtype[Any]) -> ir.Valu
     x = node.inputs[0]
     if x is not None and x.dtype == ir.DataType.DOUBLE and dtype == np.float64:
         if x.shape is None or x.shape.rank() != 2:
-            raise InapplicableError("its input is no matrix")
+            raise InapplicableError("its input is not a matrix")
         return x
     return matrix(x, build)
 

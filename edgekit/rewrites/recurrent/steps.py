@@ -211,7 +211,7 @@ def _layers(node: ir.Node, directions: int) -> list[_Layer]:
     weights, recurrent, bias, peepholes = (constant_input(node, place) for place in (1, 2, 3, 7))
     given = [place < len(node.inputs) and node.inputs[place] is not None for place in (3, 7)]
     if weights is None or recurrent is None or given != [bias is not None, peepholes is not None]:
-        raise InapplicableError("its weights are no constants")
+        raise InapplicableError("its weights are not constants")
     if bias is None:
         bias = np.zeros((directions, 2 * gates * size), weights.dtype)
     activations = _activations(node, directions)

@@ -16,7 +16,7 @@ namespace {
 json read_manifest(const std::string& folder) {
     std::ifstream file(folder + "/manifest.json");
     if (!file) {
-        throw std::runtime_error(folder + " is no bundle: there is no manifest.json in it");
+        throw std::runtime_error(folder + " is not a bundle: there is no manifest.json in it");
     }
     const json manifest = json::parse(file);
     const auto& target = manifest.at("target");

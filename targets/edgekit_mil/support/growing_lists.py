@@ -90,7 +90,7 @@ def grown(first: Value, rows: Value, axis: int | None) -> Value:
 def with_rows(first: Value, rows: Value) -> CollectedList:
     """Returns a sequence with added tensors, which are given along a first axis."""
     if not isinstance(first, TensorList) or first.items is None:
-        raise TypeError(f"{type(first).__name__} is no sequence")
+        raise TypeError(f"{type(first).__name__} is not a sequence")
     if not isinstance(first, CollectedList) or first.rows is None:
         return CollectedList(rows.dtype, items=first.items, rows=rows)
     both = mb.concat(values=[first.rows.var, rows.var], axis=0)

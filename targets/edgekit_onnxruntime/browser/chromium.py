@@ -83,7 +83,7 @@ def chromium_version(program: Path) -> str:
         raise InputError(f"cannot be run: {error}", subject=program, expected="Chromium") from error
     match = re.search(r"(Chromium|Google Chrome|HeadlessChrome)[^\d]*([\d.]+)", done.stdout)
     if match is None:
-        raise InputError("is no Chromium", subject=program, found=(done.stdout + done.stderr).strip() or "no version")
+        raise InputError("is not Chromium", subject=program, found=(done.stdout + done.stderr).strip() or "no version")
     return f"{match[1]} {match[2]}"
 
 

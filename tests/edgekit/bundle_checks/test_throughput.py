@@ -126,10 +126,10 @@ def test_refused(digits_bundle: DigitsBundle, tmp_path: Path, onnx_file: Callabl
         bench_throughput(summed, None, 1, 3)
 
     for streams in ("0", "two", -1, "", 1025):
-        with pytest.raises(InputError, match="is no number of streams") as refused:
+        with pytest.raises(InputError, match="is not a number of streams") as refused:
             api.throughput(fixed, streams=streams)
         assert refused.value.expected == "1 to 1024, or auto"
-    with pytest.raises(InputError, match="is no number of samples"):
+    with pytest.raises(InputError, match="is not a number of samples"):
         api.throughput(fixed, batch=0)
     with pytest.raises(InputError, match="this device runs one inference after another"):
         api.throughput(fixed, streams=2, device="isa:avx2")

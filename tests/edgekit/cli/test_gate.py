@@ -206,8 +206,8 @@ def test_budgets_on_a_device(edgekit: RunEdgeKit, packaged_digits: Path, project
     assert kept == {"outputs on local": "kept", "latency on local": "kept", "declaration": "inconclusive"}
     project(bundle.replace('"local"', '"ssh:pi"'))
     finished = edgekit("gate", packaged_digits)
-    assert re.search(r"error: .*edgekit\.toml bundle own device: is no address of a device\n", finished.err)
-    assert "error: --device: is no address" in edgekit("gate", packaged_digits, "--device", "ssh:pi").err
+    assert re.search(r"error: .*edgekit\.toml bundle own device: is not an address of a device\n", finished.err)
+    assert "error: --device: is not an address" in edgekit("gate", packaged_digits, "--device", "ssh:pi").err
     finished = edgekit("gate", packaged_digits, packaged_digits, "--results", "results.json")
     assert "--results: tell of one bundle\nexpected: one BUNDLE\nfound: 2" in finished.err
 
@@ -251,7 +251,7 @@ def test_a_named_device_has_to_compute_the_golden_outputs_whatever_the_budget(
     project(budget)
     for url, fault in (
         ("toaster:1", "error: --device: there is no such kind of device\n"),
-        ("ssh://pi?pyton=/usr/bin/python3", "error: --device: is no address of a device\n"),
+        ("ssh://pi?pyton=/usr/bin/python3", "error: --device: is not an address of a device\n"),
         ("ssh://device.invalid", "error: ssh://device.invalid: "),
     ):
         finished = edgekit("gate", bundle, "--device", url)
@@ -318,7 +318,7 @@ def test_what_is_not_clear_is_what_the_project_says(
             ["digits", "--baseline", "no.json"],
             "no.json: there is no baseline\nhint: `edgekit gate --baseline no.json --update` writes one",
         ),
-        (["digits", "--baseline", "bad.json"], "bad.json: is no baseline\nexpected: what schema version 3 describes"),
+        (["digits", "--baseline", "bad.json"], "bad.json: is not a baseline\nexpected: what schema version 3"),
         (
             ["digits", "--baseline", "other.json"],
             "digits_torchscript: the baseline does not know the bundle\nexpected: a bundle's name\n"

@@ -134,5 +134,5 @@ def test_a_summary_of_a_name_that_is_no_utf8(edgekit: RunEdgeKit, bundle: Path, 
     shutil.copytree(bundle, folder)
     finished = edgekit("gate", folder, "--summary", tmp_path / "gate.md", "-q")
     assert finished.code == 2
-    assert "is no text in UTF-8" in (tmp_path / "gate.md").read_text(encoding="utf-8")
+    assert "is not text in UTF-8" in (tmp_path / "gate.md").read_text(encoding="utf-8")
     assert "b\\udcff" in (tmp_path / "gate.md").read_text(encoding="utf-8")

@@ -212,7 +212,7 @@ def test_a_folder_of_more_than_samples_is_refused(
         Image.new("RGB", (8, 8)).save(folder / "data" / part / "0.png")
     finished = edgekit("init", model, "--data", "data", "--target", "web")
     assert finished.code == 2
-    assert "error: data/model.onnx: the file is no sample\n" in finished.err
+    assert "error: data/model.onnx: the file is not a sample\n" in finished.err
     assert "hint: keep other files outside the data folder\n" in finished.err
     assert not (folder / "edgekit.toml").exists()
 

@@ -204,7 +204,8 @@ class TestBadInput:
     def test_a_label_beyond_the_classes(self, refused: Callable[..., str], data: Path) -> None:
         np.savez(data / "a.npz", x=np.zeros((1, 3), np.float32), label=3)
         assert refused("--data", data, "--quantize", "none").startswith(
-            "error: a.npz: the label is no class of the model\nexpected: 0 to 2, the entries of output 'y'\nfound: 3\n"
+            "error: a.npz: the label is not a class of the model\n"
+            "expected: 0 to 2, the entries of output 'y'\nfound: 3\n"
         )
 
     def test_an_output_that_is_something_else(self, refused: Callable[..., str], tmp_path: Path) -> None:
@@ -224,13 +225,13 @@ class TestBadInput:
     @pytest.mark.parametrize("text", ["much", "2", "-1%", "101%"])
     def test_a_drop_that_is_no_share(self, refused: Callable[..., str], text: str) -> None:
         assert refused(f"--max-drop={text}") == (
-            f"error: --max-drop: is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: {text}\n"
+            f"error: --max-drop: is not a share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: {text}\n"
         )
 
     @pytest.mark.parametrize("name", ["", "a/b", "-x", "größe"])
     def test_a_name_that_is_none(self, refused: Callable[..., str], name: str) -> None:
         assert refused(f"--name={name}") == (
-            "error: --name: is no name for a bundle\n"
+            "error: --name: is not a name for a bundle\n"
             "expected: letters, digits, '.', '_' and '-', a letter or a digit first\n"
             f"found: {name or 'no character'}\n"
         )
@@ -435,5 +436,5 @@ def test_a_size_is_searched_with_samples(
 def test_sizes_are_written_as_budgets_are(edgekit: RunEdgeKit, tmp_path: Path, digits: Path) -> None:
     finished = edgekit("package", digits, "--target", "intel-cpu", "--max-size", "3 mx", "-o", tmp_path / "out")
     assert finished.code == 2
-    assert "--max-size: is no size\nexpected: bytes, or a size such as '2.5 MB' (B; kB, MB" in finished.err
+    assert "--max-size: is not a size\nexpected: bytes, or a size such as '2.5 MB' (B; kB, MB" in finished.err
     assert "\nfound: 3 mx" in finished.err

@@ -181,7 +181,7 @@ def test_what_needs_no_data(edgekit: RunEdgeKit, model: Path, tmp_path: Path, sc
 def test_a_max_drop_that_is_none(edgekit: RunEdgeKit, model: Path, data: Path, tmp_path: Path) -> None:
     text = refusal(edgekit, model, "--data", data, "--max-drop", "little", "-o", tmp_path / "int8.onnx")
     assert text == (
-        "error: --max-drop: is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: little\n"
+        "error: --max-drop: is not a share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: little\n"
     )
 
 
@@ -246,7 +246,7 @@ def test_what_a_measure_prints_is_no_part_of_the_record(
     ("options", "message"),
     [
         (["--metric", "json:loads", "--scheme", "int8-weights"], "--metric json:loads: needs samples to run on"),
-        (["--metric", "nonsense", "--data", "DATA"], "nonsense: is no evaluation function"),
+        (["--metric", "nonsense", "--data", "DATA"], "nonsense: is not an evaluation function"),
         (["--workers", "0", "--data", "DATA"], "--workers: cannot be used"),
         (["--workers", "2", "--cluster", "tcp://127.0.0.1:1", "--data", "DATA"], "--workers 2: is for this machine"),
     ],
@@ -424,7 +424,7 @@ def test_the_float_model_is_not_overwritten(edgekit: RunEdgeKit, model: Path) ->
 def test_a_size_that_is_none(edgekit: RunEdgeKit, model: Path, data: Path, text: str) -> None:
     options = ["--data", data, "--max-size", text, "-o", data.parent / "small.onnx"]
     assert refusal(edgekit, model, *options).startswith(
-        "error: --max-size: is no size\nexpected: bytes, or a size such as '2.5 MB' "
+        "error: --max-size: is not a size\nexpected: bytes, or a size such as '2.5 MB' "
         f"(B; kB, MB, GB of 1000; KiB, MiB, GiB of 1024)\nfound: {text}\n"
     )
 

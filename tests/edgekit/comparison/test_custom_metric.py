@@ -99,8 +99,8 @@ def test_another_process_finds_it_by_name(scores: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("scores.f1", "scores.f1: is no evaluation function\nexpected: MODULE:FUNCTION"),
-        (":f1", ":f1: is no evaluation function"),
+        ("scores.f1", "scores.f1: is not an evaluation function\nexpected: MODULE:FUNCTION"),
+        (":f1", ":f1: is not an evaluation function"),
         ("no_such_module:f1", "no_such_module:f1: .* cannot be imported\nfound: ModuleNotFoundError: .*\nhint: "),
         ("{}:absent", r"{}:absent: the module has no function 'absent'\nfound: {} is .*{}\.py"),
         ("{}:constant", "the module has no function 'constant'"),

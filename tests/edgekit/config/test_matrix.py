@@ -110,7 +110,7 @@ BUNDLE = '[[bundle]]\nname = "a"\nmodel = "m"\ntargets = ["ios18", "web"]\n'
             "bundle a overrides.web: is the same for all targets\nfound: name, target",
         ),
         (f"{BUNDLE}[bundle.overrides.web]\nsize = 1", "unknown key 'size' (expected one of name,"),
-        (f"{BUNDLE}[bundle.overrides.web.budget]\naccuracy = 98", "accuracy: is no share"),
+        (f"{BUNDLE}[bundle.overrides.web.budget]\naccuracy = 98", "accuracy: is not a share"),
     ],
 )
 def test_overrides_that_cannot_be_used(tmp_path: Path, text: str, found: str) -> None:

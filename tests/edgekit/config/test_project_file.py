@@ -228,12 +228,13 @@ def test_every_budget(config: Path) -> None:
         (
             "[budget]\naccuracy = 98",
             "budget.accuracy",
-            'is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: 98\nhint: 98% is written "98%"',
+            'is not a share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: 98\nhint: 98% is written "98%"',
         ),
         (
             '[[bundle]]\nname = "a"\nmodel = "m"\ntarget = "t"\nbudget = { accuracy_drop = 1.5 }',
             "budget.accuracy_drop",
-            'is no share\nexpected: a number from 0 to 1, or from 0% to 100%\nfound: 1.5\nhint: 1.5% is written "1.5%"',
+            "is not a share\nexpected: a number from 0 to 1, or from 0% to 100%\n"
+            'found: 1.5\nhint: 1.5% is written "1.5%"',
         ),
     ],
 )
@@ -266,11 +267,11 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
         ("[budget]\nload_ms = 0", "found: budget.load_ms: 0 is not greater than 0"),
         (
             '[budget]\nlatency_ms = "5 ms"',
-            "found: budget.latency_ms: the text '5 ms' is no number, which stands without quotes or a unit",
+            "found: budget.latency_ms: the text '5 ms' is not a number, which stands without quotes or a unit",
         ),
         (
             '[budget]\npartitions = "2"',
-            "found: budget.partitions: the text '2' is no whole number, which stands without quotes or a unit",
+            "found: budget.partitions: the text '2' is not a whole number, which stands without quotes or a unit",
         ),
         ('[gate]\ninconclusive = "maybe"', "found: gate.inconclusive: 'maybe' is not one of pass, warn, fail"),
         ("[gate]\ntime_limit = 0", "found: gate.time_limit: 0 is not greater than 0"),

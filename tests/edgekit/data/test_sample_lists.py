@@ -92,14 +92,14 @@ def test_texts_hold_what_ends_no_line_of_json(tmp_path: Path) -> None:
         ("", "{file}: holds no samples\nexpected: arrays by the names of the inputs, for each sample"),
         (
             '{"ids": [1], "x": [[1, 2]]}\n[1, 2]',
-            "{file}:2: is no sample\nexpected: arrays by the names of the inputs\nfound: list",
+            "{file}:2: is not a sample\nexpected: arrays by the names of the inputs\nfound: list",
         ),
         ('{"ids": [1}', "{file}:1: the line cannot be read: "),
         (
             '{"ids": [1.5], "x": [[1, 2]]}',
             "{file}:1, 'ids': cannot be made an array of the input's type\nexpected: ids: int64 1×seq\nfound: [[1.5]]",
         ),
-        ('{"ids": [1], "x": [[1, 2]], "more": {}}', "{file}:1, 'more': is no array\nexpected: numbers or texts\n"),
+        ('{"ids": [1], "x": [[1, 2]], "more": {}}', "{file}:1, 'more': is not an array\nexpected: numbers or texts\n"),
     ],
 )
 def test_lines_that_are_no_samples(onnx_file: Callable[..., Path], tmp_path: Path, lines: str, error: str) -> None:
@@ -167,7 +167,7 @@ def test_lines_that_are_no_samples_are_not_taken_for_none(
     given: str, onnx_file: Callable[..., Path], tmp_path: Path
 ) -> None:
     (tmp_path / "texts.jsonl").write_text(f"{given}\n")
-    with pytest.raises(InputError, match=r"texts\.jsonl:1: is no sample\nexpected: arrays by the names of the inputs"):
+    with pytest.raises(InputError, match=r"texts\.jsonl:1: is not a sample\nexpected: arrays by the names of the"):
         edgekit.package(onnx_file(GRAPH), "ort", tmp_path / "out", data=tmp_path / "texts.jsonl", quantize="none")
 
 

@@ -243,7 +243,7 @@ def test_a_file_that_is_no_sample(tmp_path: Path) -> None:
     save(tmp_path, 1)
     (tmp_path / "notes.docx").touch()
     text = message(tmp_path)
-    assert text.startswith("notes.docx: the file is no sample\nexpected: .npz, .wav or a picture")
+    assert text.startswith("notes.docx: the file is not a sample\nexpected: .npz, .wav or a picture")
     assert text.endswith("found: .docx\nhint: keep other files outside the data folder")
 
     (tmp_path / "notes.docx").rename(tmp_path / "notes.csv")
@@ -261,7 +261,7 @@ def test_labels_in_a_sub_folder_tell_that_it_is_the_data(tmp_path: Path) -> None
     save(tmp_path / "train", 1)
     (tmp_path / "train" / "labels.csv").touch()
     text = message(tmp_path)
-    assert text.startswith("train/labels.csv: the file is no sample\n")
+    assert text.startswith("train/labels.csv: the file is not a sample\n")
     assert text.endswith("hint: it holds labels of the samples beside it: give its folder, train, as the data")
 
 
@@ -298,13 +298,13 @@ class TestLabels:
     def test_that_are_no_class_numbers(self, tmp_path: Path, label: object, found: str) -> None:
         save(tmp_path, 1, label=label)
         assert message(tmp_path) == (
-            f"0.npz: the label is no class number\nexpected: one whole number from 0\nfound: {found}"
+            f"0.npz: the label is not a class number\nexpected: one whole number from 0\nfound: {found}"
         )
 
     def test_of_all_samples_in_one_file(self, tmp_path: Path) -> None:
         save(tmp_path, 1, label=[1, 0])
         assert message(tmp_path) == (
-            "0.npz: the label is no class number\n"
+            "0.npz: the label is not a class number\n"
             "expected: one whole number from 0\n"
             "found: int64 of shape (2,)\n"
             "hint: each file in a folder is one sample; give a file of many samples itself, in place of its folder; "
@@ -317,7 +317,7 @@ class TestLabels:
         samples = open_samples(tmp_path, VECTOR, class_names=("ant", "bee", "yak"))
         assert [(sample.name, sample.label) for sample in samples] == [("ant.npz", 0), ("yak.npz", 2)]
         assert message(tmp_path) == (
-            "ant.npz: the label is no class\nexpected: a number from 0\nfound: 'ant'\n"
+            "ant.npz: the label is not a class\nexpected: a number from 0\nfound: 'ant'\n"
             "hint: write the number of the class; `edgekit package` and `quantize` take the names of the classes, "
             "with --labels FILE"
         )
@@ -389,7 +389,7 @@ class TestLabels:
                 "labels.csv:1: the line does not label a sample\nexpected: FILE,LABEL\nfound: 0,1\n"
                 "hint: write FILE with its suffix, from the data folder on: 0.npz,1",
             ),
-            ("0.npz,cat\n", "labels.csv:1: the label is no class\nexpected: a number from 0\nfound: 'cat'"),
+            ("0.npz,cat\n", "labels.csv:1: the label is not a class\nexpected: a number from 0\nfound: 'cat'"),
         ],
     )
     def test_a_table_that_does_not_fit(self, tmp_path: Path, table: str, expected: str) -> None:
@@ -434,7 +434,7 @@ def test_class_names_that_are_none(tmp_path: Path, text: str, where: str) -> Non
     file.write_text(text)
     with pytest.raises(InputError) as failure:
         read_class_names(file)
-    assert str(failure.value).startswith(f"{file}{where}: is no list of class names")
+    assert str(failure.value).startswith(f"{file}{where}: is not a list of class names")
 
 
 class TestMedia:

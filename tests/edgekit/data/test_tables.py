@@ -208,7 +208,7 @@ def test_a_column_that_is_not_there(csv_file: Path) -> None:
     ("header", "hint"),
     [
         (",a,b,c", "hint: the first column has no name: pandas wrote the rows' numbers there; write with to_csv(index"),
-        ("a,b,c,kWh", "hint: --label COLUMN names the one that holds the class; leave out what is no feature"),
+        ("a,b,c,kWh", "hint: --label COLUMN names the one that holds the class; leave out what is not a feature"),
     ],
 )
 def test_a_column_too_many(tmp_path: Path, header: str, hint: str) -> None:
@@ -221,8 +221,8 @@ def test_a_number_to_predict_is_no_label(tmp_path: Path) -> None:
     table = table_of(Frame({"a": [1.0], "b": [2.0], "c": [3.0], "kWh": [17.25]}), "frame")
     assert table is not None
     assert refusal(table, TableInputs(MATRIX), "kWh") == (
-        "frame, row 0, column 'kWh': the label is no class\nexpected: a number from 0, or a class's name\n"
-        "found: np.float64(17.25)\nhint: a column of numbers to predict is no label: leave it out of the table"
+        "frame, row 0, column 'kWh': the label is not a class\nexpected: a number from 0, or a class's name\n"
+        "found: np.float64(17.25)\nhint: a column of numbers to predict is not a label: leave it out of the table"
     )
 
 

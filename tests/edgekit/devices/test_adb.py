@@ -100,7 +100,7 @@ def test_adb_that_is_not_installed(bundle: Bundle, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_no_address() -> None:
-    with pytest.raises(InputError, match="is no address of a device"):
+    with pytest.raises(InputError, match="is not an address of a device"):
         open_device("adb:serial?shell=sh")
 
 

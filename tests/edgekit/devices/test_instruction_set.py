@@ -189,7 +189,7 @@ def test_what_this_processor_lacks_is_told(
 
     assert finished.code == 2
     assert "isa:amx: this processor does not have the instructions\nfound: no amx_tile, amx_int8" in finished.err
-    assert "isa:neon: this processor is no ARM processor, and no emulator is installed" in finished.err
+    assert "isa:neon: this processor is not an ARM processor, and no emulator is installed" in finished.err
     assert (
         "--isa avx2,amx,neon: neither this processor nor an emulator here executes the bundle with any of these "
         "instruction sets"

@@ -559,7 +559,7 @@ with interrupted_by_signals(), open_device(sys.argv[2]).open(read_bundle(Path(sy
     ["ssh:", "ssh://", "ssh://user:secret@host", "ssh://host:port", "ssh://host/path", "ssh://host?shell=sh"],
 )
 def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(InputError, match="is no address of a device"):
+    with pytest.raises(InputError, match="is not an address of a device"):
         open_device(url)
 
 

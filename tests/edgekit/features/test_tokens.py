@@ -113,7 +113,7 @@ def test_cases(case: str, change: str, locale: str, text: str) -> None:
         *((each, "alternatives, groups or anchors") for each in ("a|ab", "(a)", "(?i)a", "^a", "a$", "a+?", "a*+")),
         *((each, "alternatives, groups or anchors") for each in (r"\1", r"\pL", "[[:alpha:]]", "[]a]", "a{,2}", "a{")),
         *((each, "matches the empty text") for each in ("", "a*", "a?b*", r"\b", "a{0,3}")),
-        ("[z-a]", "is no expression: bad character range"),
+        ("[z-a]", "is not an expression: bad character range"),
     ],
 )
 def test_expressions_that_may_match_otherwise(expression: str, flaw: str) -> None:

@@ -64,8 +64,8 @@ def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
     ("text", "flaw"),
     [
         ("[" * 100_000, "nested too deeply"),
-        ('{"a": NaN}', "NaN is no JSON"),
-        ('{"a": -Infinity}', "-Infinity is no JSON"),
+        ('{"a": NaN}', "NaN is not JSON"),
+        ('{"a": -Infinity}', "-Infinity is not JSON"),
         ("9" * 5000, "4300 digits"),
         ("{", "Expecting property name"),
     ],

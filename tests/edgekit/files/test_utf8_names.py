@@ -19,8 +19,10 @@ from edgekit.errors import InputError
 RunEdgeKit = Callable[..., Any]
 LATIN_1 = os.fsdecode("Modell für A".encode("latin-1"))
 HINT = "hint: rename it, or set PYTHONUTF8=1 where the system's locale is another\n"
-FOR_LIBRARIES = f"its name, or that of a folder above it, is no text in UTF-8, which onnx and the runtimes need\n{HINT}"
-IN_DOCUMENTS = f"its name, or that of a folder above it, is no text in UTF-8\n{HINT}"
+FOR_LIBRARIES = (
+    f"its name, or that of a folder above it, is not text in UTF-8, which onnx and the runtimes need\n{HINT}"
+)
+IN_DOCUMENTS = f"its name, or that of a folder above it, is not text in UTF-8\n{HINT}"
 PACKAGE = ("package", "-q", "--target", "onnxruntime", "--dim", "N=1")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems take no such names")

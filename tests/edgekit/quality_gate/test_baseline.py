@@ -94,7 +94,7 @@ def test_the_bundles_themselves_are_kept_as_long_as_they_are_named(tmp_path: Pat
     ("text", "found"),
     [
         ("{", "cannot be read: "),
-        ("[]", "is no baseline\nexpected: what schema version 3 describes\nfound: [] is not an object"),
+        ("[]", "is not a baseline\nexpected: what schema version 3 describes\nfound: [] is not an object"),
         (
             '{"schema_version": 2, "bundles": {}}',
             "found: schema_version: 3 was expected, not 2\nhint: if another",

@@ -115,7 +115,7 @@ def test_samples_that_are_not_those_of_the_bundle(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "edgekit.toml").write_text(declared)
     assert edgekit("build", "-q").code == 0
-    (tmp_path / "test" / ".DS_Store").write_text("what a file manager leaves is no sample")
+    (tmp_path / "test" / ".DS_Store").write_text("what a file manager leaves is not a sample")
     assert outcomes(edgekit("gate", "--json")) == {"accuracy": "kept"}
 
     labels.write_text("0.npz,1\n1.npz,2\n2.npz,0\n")

@@ -39,7 +39,7 @@ def test_the_original_and_the_earlier_build_are_both_compared_with(packaged_digi
     rivals = LatencyReferences(digits, EarlierBuild("main's", bundle))
     verdicts, ratios = judge_latency(bundle, Budget(latency_ratio=100, latency_growth=0.05), rivals, Stopwatch(60))
     assert [(verdict.budget, verdict.limit, verdict.outcome) for verdict in verdicts] == [
-        ("latency", "at most 100.00 of the float model's", "kept"),
+        ("latency", "at most 100.00 times the float model's", "kept"),
         ("latency growth", "at most 5.0% above main's", "kept"),
     ]
     (ratio,) = ratios

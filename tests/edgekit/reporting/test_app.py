@@ -162,8 +162,8 @@ def test_how_boxes_are_read() -> None:
     assert texts(accuracy={"meaning": meaning})[1:] == [
         "Each row of 4 of output 'boxes' is a box, numbers counted from 0: 0 to 3: top, left, bottom, right, in shares "
         "of the input's width and height. Each row of 3 of output 'scores' is a box, numbers counted from 0: 0 to 2: a "
-        "score for each class, of which 1 / (1 + exp(-x)) makes scores from 0 to 1. Class 0 is no object, and is left "
-        "out before the others are counted."
+        "score for each class, of which 1 / (1 + exp(-x)) makes scores from 0 to 1. Class 0 is not an object, and is "
+        "left out before the others are counted."
     ]
 
 

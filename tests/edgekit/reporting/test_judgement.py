@@ -34,7 +34,7 @@ def test_nothing_speaks_against_it(manifest: dict[str, Any]) -> None:
     weight, findings = judge(manifest)
     assert weight is Weight.GOOD
     assert {finding.weight for finding in findings} == {Weight.GOOD}
-    assert any(text.startswith("It takes 0.50 of") for text in reasons(manifest, Weight.GOOD))
+    assert any(text.startswith("It takes 0.50 times as long") for text in reasons(manifest, Weight.GOOD))
     assert any("takes all" in text for text in reasons(manifest, Weight.GOOD))
 
 
@@ -71,7 +71,7 @@ def test_reservations(manifest: dict[str, Any]) -> None:
 
 def test_an_unsteady_latency_is_a_reservation_whatever_its_ratio_is(manifest: dict[str, Any]) -> None:
     manifest["latency"]["ratio_interval"] = [0.4, 4.0]
-    text = "Its latency was unsteady, 0.40 to 4.00 of the original's, as when other programs run."
+    text = "Its latency was unsteady, 0.40 to 4.00 times the original's, as when other programs run."
     assert f"{text} `edgekit bench` measures it again." in reasons(manifest, Weight.CAUTION)
     assert not any("time" in reason for reason in reasons(manifest, Weight.GOOD))
 
@@ -92,8 +92,8 @@ def test_comparison(manifest: dict[str, Any]) -> None:
     manifest["accuracy"]["task"]["built"] = 0.75
     rows = {row[0]: row[1:] for row in comparison_rows(manifest, other)}
     assert rows["size"][-1] == "×0.50"
-    assert rows["P50 latency, of the original's"][-1] == "×2.00"
+    assert rows["P50 latency, times the original's"][-1] == "×2.00"
     assert rows["labels found"] == ("75.00%", "50.00%", "+25.00 points")
     other["latency"]["executed_by"] = "something else"
     rows = {row[0]: row[1:] for row in comparison_rows(manifest, other)}
-    assert rows["P50 latency, of the original's"][-1] == "", "times of different runtimes do not relate"
+    assert rows["P50 latency, times the original's"][-1] == "", "times of different runtimes do not relate"

@@ -54,10 +54,10 @@ def output(name: str, worst: float | str | None, mismatch: float = 0.0) -> dict[
 @pytest.mark.parametrize(
     ("scheme", "kind", "size", "told"),
     [
-        ("auto", "quantized", 1240, "1.24 kB, 1.24 of the original's 1 kB; in float it is larger still"),
-        ("int8", "quantized", 1240, "1.24 kB, 1.24 of the original's 1 kB: quantization made it no smaller"),
-        ("auto", "float16", 1240, "1.24 kB, 1.24 of the original's 1 kB"),
-        ("auto", "quantized", 500, "500 B, 0.50 of the original's 1 kB"),
+        ("auto", "quantized", 1240, "1.24 kB, 1.24 times the original's 1 kB; in float it is larger still"),
+        ("int8", "quantized", 1240, "1.24 kB, 1.24 times the original's 1 kB: quantization made it no smaller"),
+        ("auto", "float16", 1240, "1.24 kB, 1.24 times the original's 1 kB"),
+        ("auto", "quantized", 500, "500 B, 0.50 times the original's 1 kB"),
     ],
 )
 def test_a_size_beyond_the_original_is_explained(scheme: str, kind: str, size: int, told: str) -> None:
@@ -425,7 +425,7 @@ def test_integers_that_were_asked_for_and_are_slower_are_told(
 @pytest.mark.parametrize(
     ("interval", "told"),
     [
-        ([3.02, 259.7], "; unsteady: 3.02 to 259.70 of the original's"),
+        ([3.02, 259.7], "; unsteady: 3.02 to 259.70 times the original's"),
         ([85.0, 93.0], ""),
         (None, ""),
     ],
@@ -440,7 +440,7 @@ def test_a_latency_whose_ratio_says_little_is_told_with_its_interval(interval: l
     }
     if interval is not None:
         latency["ratio_interval"] = interval
-    text = "P50 8.37 ms, P90 209 ms, P99 560 ms; 89.34 of the original's P50 0.0937 ms"
+    text = "P50 8.37 ms, P90 209 ms, P99 560 ms; 89.34 times the original's P50 0.0937 ms"
     assert latency_text(latency) == text + told
     manifest = {"latency": latency, "model": {"kind": "quantized"}, "options": {"quantize": "int8"}}
     assert bool(if_slower(manifest)) is not bool(told)
@@ -453,7 +453,7 @@ def test_a_latency_of_few_runs_is_told_as_such() -> None:
         "built": {"runs": 1, "p50_ms": 5570.0, "p90_ms": 5570.0, "p99_ms": 5570.0},
         "reference": {"runs": 1, "p50_ms": 136.0},
     }
-    text = "P50 5.57 s, P90 5.57 s, P99 5.57 s; 40.86 of the original's P50 136 ms; "
+    text = "P50 5.57 s, P90 5.57 s, P99 5.57 s; 40.86 times the original's P50 136 ms; "
     assert latency_text(latency) == f"{text}1 run each, too few to rule out that other programs slowed them down"
 
 

@@ -36,7 +36,7 @@ def test_an_unsteady_time_is_told_with_its_interval() -> None:
     built, reference = {"p50_ms": 8.37}, {"p50_ms": 0.0937}
     latency = {"of_device": True, "ratio": 89.3, "built": built, "reference": reference, "ratio_interval": [3.0, 260.0]}
     time = tiles({**manifest, "latency": latency})[1]
-    assert (time.value, time.note) == ("8.37 ms", "unsteady: 3.00 to 260.00 of the original's")
+    assert (time.value, time.note) == ("8.37 ms", "unsteady: 3.00 to 260.00 times the original's")
 
 
 @pytest.mark.parametrize(

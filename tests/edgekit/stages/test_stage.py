@@ -64,7 +64,7 @@ def test_what_is_promised_is_checked(model: Model) -> None:
 
 @pytest.mark.parametrize("value", [{1, 2}, float("nan"), b"bytes"])
 def test_a_record_is_plain_data(model: Model, value: object) -> None:
-    with pytest.raises(InternalError, match="careful: the stage broke its contract: its record is no plain data"):
+    with pytest.raises(InternalError, match="careful: the stage broke its contract: its record is not plain data"):
         Careful({"value": value})(model)
 
 

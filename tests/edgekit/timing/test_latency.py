@@ -169,7 +169,7 @@ def test_what_is_no_time_is_refused(told: str, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(InputError) as refused:
         measure_in_turns({"model": lambda: None})
     assert str(refused.value) == (
-        "EDGEKIT_MEASURE_SECONDS: is no time that a latency can be measured for\n"
+        "EDGEKIT_MEASURE_SECONDS: is not a time that a latency can be measured for\n"
         f"expected: seconds, more than 0 and at most 10\nfound: {told}\nhint: unset it: 1.5 is taken then"
     )
 

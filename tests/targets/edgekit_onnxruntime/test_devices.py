@@ -76,8 +76,8 @@ def test_every_table_tells_its_source_version_and_date(name: str) -> None:
         ({"date": None}, "lacks 'date'"),
         ({"unit": None}, "lacks 'unit'"),
         ({"operators": ["Relu"]}, "a value has another form"),
-        ({"profile": "board"}, "profile: 'board' is no object"),
-        ({"operators": {"Relu": 6}}, "operators.Relu: 6 is no object"),
+        ({"profile": "board"}, "profile: 'board' is not an object"),
+        ({"operators": {"Relu": 6}}, "operators.Relu: 6 is not an object"),
     ],
 )
 def test_a_file_of_another_form_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:

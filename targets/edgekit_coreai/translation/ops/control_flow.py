@@ -22,7 +22,7 @@ def _kind(declared: Any) -> tuple[tuple[int | None, ...], Any]:
         shape, dtype = _kind(declared.element)
         return (None, *shape), dtype
     if not isinstance(declared, TensorType) or declared.shape is None:
-        raise CannotTranslate("values that are no tensors of known rank")
+        raise CannotTranslate("values that are not tensors of known rank")
     return declared.shape, element_type(declared.dtype)
 
 
@@ -30,7 +30,7 @@ def _kind(declared: Any) -> tuple[tuple[int | None, ...], Any]:
 def while_loop(b: Builder, call: Call, loop_vars: list[Any]) -> tuple[Any, ...]:
     """Replace the loop variables by the outputs of the second block while the first block returns True for them."""
     if not all(isinstance(item, Tensor) for item in loop_vars):
-        raise CannotTranslate("loop variables that are no tensors")
+        raise CannotTranslate("loop variables that are not tensors")
     kinds = [_kind(declared) for declared in call.outputs]
     results = b.loop(
         loop_vars,

@@ -317,7 +317,7 @@ def test_an_output_that_is_no_embedding_is_an_error() -> None:
     with pytest.raises(InputError) as failure:
         meaning_of([{"y": np.zeros((1, 15), np.float32)}], inputs, declared=declared)
     assert str(failure.value) == (
-        "[outputs] embeddings: the output is no embedding\n"
+        "[outputs] embeddings: the output is not an embedding\n"
         "expected: floats, 16 or more along the last axis\n"
         "found: y: float32, 1×15\n"
         "hint: embeddings = false judges outputs as numbers"

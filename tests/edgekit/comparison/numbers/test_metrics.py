@@ -216,7 +216,7 @@ class TestLabels:
         with pytest.raises(InputError) as failure:
             LabelCount("y").add(2, {"y": np.array([[0.1, 0.9]])}, "a.npz")
         assert str(failure.value).startswith(
-            "a.npz: the label is no class of the model\nexpected: 0 to 1, the entries of output 'y'\nfound: 2\n"
+            "a.npz: the label is not a class of the model\nexpected: 0 to 1, the entries of output 'y'\nfound: 2\n"
         )
 
     def test_what_a_guess_may_find(self) -> None:

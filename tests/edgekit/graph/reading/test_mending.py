@@ -78,11 +78,11 @@ def backwards(proto: onnx.ModelProto) -> None:
     ("change", "warning"),
     [
         (without_name, "the graph had no name: it is called 'graph'"),
-        (with_bytes, "1 doc strings that are no text were dropped"),
+        (with_bytes, "1 doc strings that are not text were dropped"),
         (backwards, "nodes stood before what they read: they were put into the order in which they are computed"),
         (
             with_initializers_alone,
-            "1 of its initializers are no inputs, which its IR version asks for: it is read as a newer one",
+            "1 of its initializers are not inputs, which its IR version asks for: it is read as a newer one",
         ),
         (with_an_untyped_output, "output 'y' had no type: it has the one that its node makes"),
         (with_an_untyped_value, "1 values had an entry without a type: it was dropped"),

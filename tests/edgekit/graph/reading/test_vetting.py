@@ -200,6 +200,6 @@ def test_a_name_that_is_no_text() -> None:
     with pytest.raises(InputError) as raised, unreadable_as_input_error(path):
         raise AssertionError("onnx is not asked")
     assert str(raised.value) == (
-        f"{path}: its name, or that of a folder above it, is no text in UTF-8, which onnx and the runtimes need\n"
+        f"{path}: its name, or that of a folder above it, is not text in UTF-8, which onnx and the runtimes need\n"
         "hint: rename it, or set PYTHONUTF8=1 where the system's locale is another"
     )

@@ -116,7 +116,7 @@ def test_an_input_of_maps_is_refused(tmp_path):
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2])],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 1), helper.make_opsetid("", 15)])
-    with pytest.raises(InputError, match="has maps, which are no tensors"):
+    with pytest.raises(InputError, match="has maps, which are not tensors"):
         Load()(written(proto, tmp_path / "m.onnx"))
 
 

@@ -261,7 +261,7 @@ def test_a_label_that_is_no_class_is_told_by_its_sample() -> None:
     wrong = Reference({"x": EYE[0]}, {"y": EYE[0]}, label=4, name="a.npz")
     with pytest.raises(InputError) as refused:
         Scorer.by_references(References.of([wrong]), classes=True)
-    assert str(refused.value).startswith("a.npz: the label is no class of the model\nexpected: 0 to 3")
+    assert str(refused.value).startswith("a.npz: the label is not a class of the model\nexpected: 0 to 3")
     assert (refused.value.hint or "").endswith("if yours run from 1, take 1 from each")
 
 

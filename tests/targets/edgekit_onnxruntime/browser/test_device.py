@@ -348,7 +348,7 @@ def test_a_chromium_that_does_not_start_is_told_and_nothing_is_left(
     ("variable", "value", "message"),
     [
         (CHROMIUM_VARIABLE, "/nowhere/chromium", "no such program"),
-        (CHROMIUM_VARIABLE, "true", "is no Chromium"),
+        (CHROMIUM_VARIABLE, "true", "is not Chromium"),
         (LIBRARY_VARIABLE, "/nowhere", "npm install"),
     ],
 )
