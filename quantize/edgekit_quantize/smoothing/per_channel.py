@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit_quantize.calibration.channel_histogram import VALUES, ZEROS, ChannelHistogram
+from edgekit_quantize.calibration.channel_histogram import ZEROS, ChannelHistogram
 from edgekit_quantize.calibration.ranges import AROUND_ZERO
 from edgekit_quantize.calibration.scaling import ChannelScales, Smoothing
 from edgekit_quantize.graph.layers import Layer
@@ -120,17 +120,18 @@ class _Tails:
         self.rounded = (1 - share[:, ZEROS].sum(1))[:, None]
         """The share of numbers that rounding changes, which is all but zeros; ``[C, 1]``."""
         edge = np.zeros((len(counts), 1))
-        self._sums = [np.hstack([edge, np.cumsum(share * VALUES**power, axis=1)]) for power in (0, 1, 2)]
+        self._values = histogram.values
+        self._sums = [np.hstack([edge, np.cumsum(share * self._values**power, axis=1)]) for power in (0, 1, 2)]
 
     def below(self, limit: np.ndarray) -> np.ndarray:
         """The mean squared distance of numbers below ``limit``, which has the shape ``[C, S]``, as does the result."""
-        place = np.searchsorted(VALUES, limit.reshape(-1)).reshape(limit.shape)
+        place = np.searchsorted(self._values, limit.reshape(-1)).reshape(limit.shape)
         count, total, squares = (np.take_along_axis(sums, place, 1) for sums in self._sums)
         return _square(limit, count, total, squares)
 
     def above(self, limit: np.ndarray) -> np.ndarray:
         """The mean squared distance of numbers above ``limit``, which has the shape ``[C, S]``, as does the result."""
-        place = np.searchsorted(VALUES, limit.reshape(-1), side="right").reshape(limit.shape)
+        place = np.searchsorted(self._values, limit.reshape(-1), side="right").reshape(limit.shape)
         count, total, squares = (sums[:, -1:] - np.take_along_axis(sums, place, 1) for sums in self._sums)
         return _square(limit, count, total, squares)
 

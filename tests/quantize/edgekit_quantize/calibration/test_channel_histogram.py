@@ -60,3 +60,25 @@ def test_an_array_without_numbers_changes_nothing() -> None:
 
     assert histogram.counts.sum(1).tolist() == [32, 32, 32]
     assert [*histogram.low, *histogram.high] == [0, 0, 0, 5, 5, 5]
+
+
+@pytest.mark.parametrize("magnitude", [1e-36, 1e-8, 1e-3, 5e3, 1e5, 1e30])
+def test_numbers_of_any_magnitude_have_bins(magnitude: float) -> None:
+    """Sound in integers of 16 bits reaches 32,768, and what a network computes of it more."""
+    numbers = (np.array([[0.3, -0.7, 0.011, -1.0], [1.0, 0.02, -0.05, 0.9]]) * magnitude).astype(np.float32)
+    histogram = ChannelHistogram()
+    histogram.update(numbers, 0)
+
+    for row, counts in zip(numbers, histogram.counts, strict=True):
+        np.testing.assert_allclose(np.repeat(histogram.values, counts), np.sort(row), rtol=1 / STEPS)
+
+
+def test_counts_move_where_later_numbers_are_larger() -> None:
+    parts = [np.array([[value, -3 * value]], np.float32) for value in (1e-12, 2.0, 5e4, 1e9)]
+    histogram = ChannelHistogram()
+    for part in parts:
+        histogram.update(part, 0)
+
+    found = np.repeat(histogram.values, histogram.counts[0])
+    np.testing.assert_allclose(found, np.sort(np.concatenate(parts, 1)[0]), rtol=1 / STEPS, atol=1.0)
+    assert np.count_nonzero(found) == 6  # 1e-12 counts as 0 beside 1e9

@@ -134,3 +134,18 @@ def test_a_tensor_that_layers_of_two_kinds_read_gets_one_scale(parse: Callable[.
     assert set(by_channel([one])) == {"h"}
     assert not by_channel([both])
     assert not by_channel([one, both])
+
+
+@pytest.mark.parametrize("magnitude", [1e-8, 1.0, 3e3, 3e4, 1e6])
+def test_a_channel_keeps_its_signal_whatever_its_magnitude(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, magnitude: float
+) -> None:
+    """Normal numbers in steps of 8 bits have 40 dB."""
+    data = (rng.normal(size=(1, 4, 4000)) * magnitude).astype(np.float32)
+    layer = _depthwise(parse, np.ones((4, 1, 3, 3), np.float32))
+
+    scales = channel_scales(_counted(data), [layer], Settings.read(SETTINGS).preparation)
+
+    factors = scales.smoothing.along(3)
+    error = (scales.params.rounded(data / factors) * factors - data) / magnitude
+    assert 10 * np.log10(np.mean((data / magnitude) ** 2) / np.mean(error**2)) > 38
