@@ -203,7 +203,7 @@ class _Placer:
         """Decide on a layer whose weights are integers, and whose activations have no calibrated range."""
         if layer.name in self.keep_float:
             self.plan.kept_float[layer.name] = TOO_LARGE
-        elif mode == "dynamic" and layer.is_plain_product:
+        elif mode == "dynamic" and layer.is_plain_product and _may_be_float32(layer.data):
             self.plan.dynamic.append(layer)
         else:
             self.plan.stored.append(layer)
@@ -231,7 +231,7 @@ class _Placer:
 
     def _why_no_integers(self, layer: Layer) -> str | None:
         """Why the layer's input cannot be quantized; None if it can."""
-        if not layer.data.name or layer.data.dtype not in (None, ir.DataType.FLOAT):
+        if not layer.data.name or not _may_be_float32(layer.data):
             return f"its activations are {layer.data.dtype}"
         if home(layer.node) not in self.observable:
             return "it stands inside a Scan"
@@ -262,7 +262,7 @@ class _Placer:
         if not is_standard(node, "MatMul") or node.name in self.keep_float or home(node) not in self.observable:
             return
         operands = [value for value in node.inputs if value is not None and constant(value) is None]
-        if len(operands) < 2 or not _gives_scores(node):
+        if len(operands) < 2 or not _gives_scores(node) or not all(map(_may_be_float32, operands)):
             return
         if not all(self._is_seen(value) and not self._holds_nan(value) for value in operands):
             return
@@ -292,6 +292,11 @@ class _Placer:
 
     def _statistics(self, value: ir.Value) -> TensorStatistics | None:
         return None if self.tensors is None else self.tensors.get(value.name or "")
+
+
+def _may_be_float32(value: ir.Value) -> bool:
+    """Whether a value is float32, or of a type that is not known: models in double precision keep their types."""
+    return value.dtype in (None, ir.DataType.FLOAT)
 
 
 def _gains_little(layer: Layer, settings: Settings) -> bool:

@@ -78,7 +78,7 @@ class ChannelHistogram:
     @property
     def values(self) -> np.ndarray:
         """The middle of each bin, in ascending order; float64 ``[2 * BINS]``."""
-        return np.ldexp(VALUES, self.exponent)
+        return np.asarray(np.ldexp(VALUES, self.exponent))
 
     def update(self, array: np.ndarray, axis: int) -> None:
         """Count the numbers of a float tensor with channels along ``axis``, if it has any."""

@@ -63,6 +63,8 @@ def noise_between(
 ) -> float:
     """Power of the error of one sample's outputs over the variance of all samples', summed over the outputs.
 
+    Numbers that are not finite without the error are left out; what becomes so by the error is wrong as a whole.
+
     Args:
         expected: The outputs without the error.
         outputs: The outputs with the error.
@@ -72,12 +74,13 @@ def noise_between(
     for name, variance in spread.items():
         if not variance:
             continue
-        if outputs[name].shape == expected[name].shape:
+        right = expected[name].astype(np.float64)
+        error = np.square(right)
+        if outputs[name].shape == right.shape:
             with np.errstate(invalid="ignore"):  # infinities in both, which are left out below
-                error = np.square(outputs[name].astype(np.float64) - expected[name])
-        else:
-            error = np.square(expected[name], dtype=np.float64)
-        total += float(np.sum(error[np.isfinite(error)])) / variance
+                found = np.square(outputs[name].astype(np.float64) - right)
+            error = np.where(np.isfinite(found), found, error)
+        total += float(np.sum(error[np.isfinite(right)])) / variance
     return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -111,6 +112,7 @@ class _Writer:
         self._stored = StoredWeights(plan.settings.weights_form, names)
         self._dynamic = DynamicWriter(names, sums_in_int16=plan.settings.sums_in_int16)
         self._forms = {layer.name: plan.stored_form(layer) for layer in plan.stored}
+        self._readers = Counter((layer.weight, layer.channel_axis) for layer in plan.stored)
         self._shared: Mapping[str, QParams] = {}
         self.accounts: list[LayerAccount] = []
         self.rounded_adaptively: list[str] = []
@@ -229,7 +231,9 @@ class _Writer:
             self.accounts += [LayerAccount(name, "LSTM", DYNAMIC, "int8, a scale a channel") for name in lstms]
         if all(self._settings.layers.get(kind) != "weights" for kind in RECURRENT):
             return
-        for node, index, params in list(recurrent_weights(self._model)):
+        found = list(recurrent_weights(self._model))
+        readers = Counter(node.inputs[index] for node, index, _ in found)
+        for node, index, params in found:
             value = node.inputs[index]
             if value is not None and self._settings.layers.get(node.op_type) == "weights":
                 name = recurrent_name(node, index)
@@ -240,7 +244,7 @@ class _Writer:
                 if array is None or not saves_room(array, params, self._settings.float_weights):
                     self.accounts.append(LayerAccount(name, node.op_type, FLOAT, SCALES_WEIGH_MORE))
                     continue
-                integers = self._chosen(name)
+                integers = self._chosen(name) if readers[value] == 1 else None  # see _quantized
                 how = _form(params) if integers is None else f"{_form(params)}; {ADAPTIVELY}"
                 account = LayerAccount(name, node.op_type, STORED, how, weights=array, params=params)
                 self.accounts.append(account)
@@ -329,7 +333,8 @@ class _Writer:
         if not saves_room(weights, params, self._settings.float_weights):
             self._tell(layer, source, FLOAT, SCALES_WEIGH_MORE)
             return
-        rounded = self._chosen(stored_name(layer))
+        is_shared = self._readers[layer.weight, layer.channel_axis] > 1  # see _quantized
+        rounded = None if is_shared else self._chosen(stored_name(layer))
         integers = params.quantize(weights) if rounded is None else rounded
         self._correct(layer, params, integers, layer.data.name or "", stored=True)
         stored = self._stored.store(layer.weight, home(layer.node), params, integers)

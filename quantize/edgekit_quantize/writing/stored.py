@@ -25,6 +25,8 @@ class StoredWeights:
         self._names = names
         self._done: dict[tuple[str, int | None, int, bool, ir.Graph], ir.Value] = {}
         self._held: dict[tuple[str, int | None, int], ir.Value] = {}
+        self._tables: dict[str, ir.Value] = {}
+        self._table_scales: dict[tuple[str, ir.Graph], ir.Value] = {}
 
     def store(
         self,
@@ -62,13 +64,21 @@ class StoredWeights:
         return self._done[place]
 
     def table(self, node: ir.Node, params: QParams) -> None:
-        """Store the table that a Gather along axis 0 reads as integers, and dequantize the gathered rows."""
+        """Store the table that a Gather along axis 0 reads as integers, and dequantize the gathered rows.
+
+        The integers of a table that several nodes read are written once.
+        """
         data, output = node.inputs[0], node.outputs[0]
         array = constant(data)
         if data is None or array is None:
             raise ValueError(f"the table of {node.name!r} is not constant")
-        held = self._integers(data, params.quantize(array), params)
-        scale = add_initializer(home(node), self._names.fresh(f"{data.name}_scale"), params.scale)
+        name, graph = data.name or "", home(node)
+        if name not in self._tables:
+            self._tables[name] = self._integers(data, params.quantize(array), params)
+        if (name, graph) not in self._table_scales:
+            fresh = self._names.fresh(f"{name}_scale")
+            self._table_scales[name, graph] = add_initializer(graph, fresh, params.scale)
+        held, scale = self._tables[name], self._table_scales[name, graph]
         node.replace_input_with(0, held)
         gathered = ir.Value(
             name=self._names.fresh(f"{output.name}_{params.dtype.name}"), shape=output.shape, type=held.type
@@ -77,14 +87,13 @@ class StoredWeights:
             node.op_type, list(node.inputs), node.attributes, outputs=[gathered], name=f"{node.name}_integers"
         )
         scaled = ir.node("DequantizeLinear", [gathered, scale], {"axis": -1}, num_outputs=1, name=f"{node.name}_scaled")
-        graph = home(node)
         graph.insert_before(node, [inner, scaled])
         result = scaled.outputs[0]
         result.shape, result.type = output.shape, output.type
         output.replace_all_uses_with(result, replace_graph_outputs=True)
-        name, output.name = output.name, None
+        made, output.name = output.name, None
         graph.remove(node, safe=True)
-        result.name = name
+        result.name = made
 
     def _by_cast(
         self, value: ir.Value, graph: ir.Graph, array: np.ndarray, held: ir.Value, params: QParams

@@ -166,6 +166,13 @@ def test_an_output_of_another_length_is_wrong_as_a_whole_and_one_without_power_d
         assert noise_between(expected, outputs, {"a": 5.0, "b": 0.0, "c": 2.0}) == 25 / 5 + 1 / 2
 
 
+def test_a_number_that_an_error_makes_nan_or_infinite_is_wrong_as_a_whole() -> None:
+    """The logarithm of a small number that rounding makes 0 or negative."""
+    expected = {"a": np.array([3.0, 4.0, 2.0, np.nan])}
+    outputs = {"a": np.array([np.nan, -np.inf, 2.5, np.nan])}
+    assert noise_between(expected, outputs, {"a": 5.0}) == (9 + 16 + 0.25) / 5
+
+
 @pytest.mark.parametrize(
     ("there", "most", "expected"), [(3, 4, [0, 1, 2]), (7, 4, [0, 1, 3, 5]), (8, 4, [0, 2, 4, 6]), (9, 2, [0, 4])]
 )

@@ -11,6 +11,8 @@ from edgekit_quantize.calibration.activations import FEW
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import TensorStatistics, calibrate
 from edgekit_quantize.graph.layers import layers
+from edgekit_quantize.prepare import prepared
+from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.candidate import write
 
@@ -90,3 +92,51 @@ def test_stored_weights_of_a_model_in_half_precision_are_half_precision_to_their
     exact = data["x"].astype(np.float64) @ weights.astype(np.float64)
     step = np.abs(weights).max(axis=0) / 127
     np.testing.assert_allclose(found, exact, atol=float(np.abs(data["x"]).sum() * step.max()))
+
+
+SHARED = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 40] a, float[1, 40] c) => (float[1, 30] y, float[1, 30] z) { y = Gemm(a, w, b)  z = Gemm(c, w, b) }"""
+
+
+def test_stored_weights_that_several_layers_read_are_not_rounded_for_one_of_them(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    """The mean error of the integers that are written is taken off each layer's bias."""
+    model = parse(SHARED, w=rng.normal(size=(40, 30)).astype(np.float32), b=np.zeros(30, np.float32))
+    data = {name: rng.uniform(1, 3, (1, 40)).astype(np.float32) for name in "ac"}
+    tensors = calibrate(model, {"a": [-1], "c": [-1]}, [(data, None)], 1).tensors
+    settings = Settings.read({"layers": {"Gemm": "weights"}})
+    rounding = SharedRounding(model, tensors, lambda: [data], lambda done, total: None).layers(settings)
+    assert len(rounding) == 2
+
+    written = write(model, settings, tensors, (), rounding)
+
+    assert written.rounded_adaptively == []
+    for exact, found in zip(execute(model, data), execute(written.model, data), strict=True):
+        np.testing.assert_allclose(found, exact, atol=1e-4)
+
+
+TABLES = """<ir_version: 8, opset_import: ["" : 17]>
+g (int64[4] i, int64[3] j, bool c) => (float[4, 16] y, float[3, 16] z, float[3, 16] v) {
+  y = Gather(t, i)
+  z = Gather(t, j)
+  v = If (c) <then_branch = yes () => (float[3, 16] a) { a = Gather(t, j) },
+              else_branch = no () => (float[3, 16] n) { n = Identity(z) }>
+}"""
+
+
+def test_a_table_that_several_nodes_read_is_stored_once(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    """The words of an encoder and of a decoder."""
+    table = rng.normal(size=(64, 16)).astype(np.float32)
+    model = parse(TABLES, t=table)
+
+    written = write(prepared(model), Settings.read({"layers": {"Gather": "weights"}}), {})
+
+    stored = [value for value in written.model.graph.initializers.values() if value.shape == (64, 16)]
+    assert [value.dtype for value in stored] == [ir.DataType.INT8]
+    i, j = np.array([3, 0, 63, 3]), np.array([5, 6, 7])
+    rows = execute(written.model, {"i": i, "j": j, "c": np.array(True)})
+    for found, places in zip(rows, (i, j, j), strict=True):
+        np.testing.assert_allclose(found, table[places], atol=np.abs(table).max() / 127 / 2 * 1.001)

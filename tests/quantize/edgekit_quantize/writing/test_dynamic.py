@@ -29,3 +29,22 @@ def test_a_gemm_multiplies_integers_whichever_way_its_weights_stand(
     right = data @ (weights.T if turned else weights) + bias
     (found,) = execute(written.model, {"x": data})
     assert np.abs(found - right).max() < 0.03 * np.abs(right).max()
+
+
+def test_a_product_of_doubles_stores_its_weights(
+    parse: Callable[..., ir.Model], execute: Execute, rng: np.random.Generator
+) -> None:
+    """DynamicQuantizeLinear takes float32 alone."""
+    weights = rng.normal(size=(24, 24))
+    model = parse(
+        '<ir_version: 8, opset_import: ["" : 17]> g (double[3, 24] x) => (double[3, 24] y) { y = MatMul(x, w) }',
+        w=weights,
+    )
+    data = rng.normal(size=(3, 24))
+
+    written = write(prepared(model), Settings(layers={"MatMul": "dynamic"}), {})
+
+    assert len(written.stored) == 1
+    (found,) = execute(written.model, {"x": data})
+    assert found.dtype == np.float64
+    assert np.abs(found - data @ weights).max() < 0.03 * np.abs(data @ weights).max()
