@@ -123,6 +123,8 @@ class LabelCount:
         if is_list:
             self.listed = decision.size
             answer = label if label in decision else None
+        elif not decision.size:
+            answer = None  # a list that follows the sample, such as that of what is found, may be empty
         elif decision.size > 1:
             answer = None if np.isnan(decision).any() else int(decision.argmax())
         elif _is_answer(decision):
@@ -138,7 +140,7 @@ class LabelCount:
             answer = None if np.isnan(decision[0]) else int(decision[0] > CROSSING)
         else:
             answer = class_index(int(decision[0]), self._numbers)
-        if self.classes == TWO:
+        if self.classes == TWO and decision.size:
             self.ranking.add(label, np.asarray(outputs[scores or self.output]))
         found = answer == label
         self.answers[label, answer] += 1

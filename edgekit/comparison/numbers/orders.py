@@ -54,7 +54,8 @@ class OrderCount:
         if not (self._rises or self._falls):
             return
         rows, others = (each.reshape(-1, each.shape[-1]).astype(np.float64) for each in (reference, built))
-        steps, found = np.diff(rows), np.diff(others)
+        with np.errstate(invalid="ignore"):  # the difference of infinities, which have no order
+            steps, found = np.diff(rows), np.diff(others)
         least = ROUNDING * np.abs(rows).max(axis=1, keepdims=True)
         self._samples += 1
         self._rows += len(steps)

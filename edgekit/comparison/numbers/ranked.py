@@ -104,6 +104,13 @@ class _Rows:
         """Returns the array as (rows, columns)."""
         return _table(array, self.axis)
 
+    def count(self, array: np.ndarray) -> int | None:
+        """Returns the number of rows; None if the array does not hold one list of such rows."""
+        ahead, (size, *columns) = array.shape[: self.axis], array.shape[self.axis :] or (0,)
+        wide = len(self.numbers) + len(self.names) + (self.score is not None)
+        fits = array.ndim > self.axis and math.prod(ahead) == 1 and math.prod(columns) == wide
+        return size if fits else None
+
 
 class RankedRows:
     """Reorders a built model's rows to match the original's, and counts the rows that the original does not have.
@@ -151,19 +158,27 @@ class RankedRows:
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> Arrays:
         """Returns the built model's outputs on one more sample, with their rows where the original has the same ones.
 
-        The outputs stay as they are if one is missing, or if shapes or types differ.
+        The outputs stay as they are if one is missing, if shapes or types differ, or if they do not hold lists as those
+        that were seen; samples of other sizes may hold one for each element of a batch.
         """
         if any(
             name not in reference or name not in built or _form(built[name]) != _form(reference[name])
             for name in self._rows
         ):
             return dict(built)
-        if not self._in_batches:
+        if not self._in_batches and self._is_list(reference):
             return self._of_one_list(reference, built)
-        pairs = zip(_lists(reference, self._rows), _lists(built, self._rows), strict=True)
+        pairs = [*zip(_lists(reference, self._rows), _lists(built, self._rows), strict=True)]
+        if not all(self._is_list(wanted) for wanted, _ in pairs):
+            return dict(built)
         lists = [self._of_one_list(*pair) for pair in pairs]
         names = self._rows if lists else ()
         return {**built, **{name: np.concatenate([each[name] for each in lists]) for name in names}}
+
+    def _is_list(self, outputs: Mapping[str, np.ndarray]) -> bool:
+        """Whether outputs hold one list, of at most :data:`MOST_ROWS` rows."""
+        (count, *others) = {rows.count(outputs[name]) for name, rows in self._rows.items()}
+        return not others and count is not None and count <= MOST_ROWS
 
     def _of_one_list(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> Arrays:
         moved = dict(built)
@@ -197,7 +212,8 @@ class RankedRows:
 
     def _are_same(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         most = np.maximum(ROUNDING, math.sqrt(self._share) * np.maximum(np.abs(one), np.abs(other)))
-        near: np.ndarray = np.abs(one - other) <= most
+        with np.errstate(invalid="ignore"):  # the difference of infinities
+            near: np.ndarray = np.where(np.isfinite(most), np.abs(one - other) <= most, one == other)
         return near
 
     def _at_cut_off(self, scores: np.ndarray, each: np.ndarray) -> np.ndarray:
@@ -205,8 +221,8 @@ class RankedRows:
 
     def _count(self, lost: np.ndarray, scores: np.ndarray) -> None:
         self._lost_rows = max(self._lost_rows, float(lost.mean()))
-        total = float(scores.sum())
-        if total and (scores >= 0).all():  # of others a sum tells nothing
+        total = float(scores.sum()) if (scores >= 0).all() else 0.0  # of others a sum tells nothing
+        if 0 < total < math.inf:
             self._lost_scores = max(self._lost_scores, float(scores[lost].sum()) / total)
 
     def _distances(self, wanted: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> np.ndarray:

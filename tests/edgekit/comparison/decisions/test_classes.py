@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 
 from edgekit.comparison.decisions.classes import ambiguity, classes_of, require_class_output
-from edgekit.comparison.decisions.label_accuracy import class_output
+from edgekit.comparison.decisions.label_accuracy import LabelCount, class_output
 from edgekit.errors import InputError
 from edgekit.features.class_scores import ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs
@@ -37,6 +37,15 @@ def model(names: str = "", declared: str | None = None, outputs: tuple[str, str]
 )
 def test_the_output_that_has_a_number_for_each_class(choice: ClassChoice | None, name: str) -> None:
     assert class_output(ANSWER, choice) == name
+
+
+def test_a_sample_for_which_a_list_is_empty_has_no_class() -> None:
+    """The scores of what a detector finds."""
+    count = LabelCount("scores")
+    for scores in ([0.2, 0.8], [], [0.3, 0.4, 0.1]):
+        count.add(1, {"scores": np.array(scores, np.float32)}, "a picture")
+    assert count.accuracy == 2 / 3
+    assert count.answers == {(1, 1): 2, (1, None): 1}
 
 
 def test_what_tells_the_class_and_how() -> None:

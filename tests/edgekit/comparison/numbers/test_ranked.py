@@ -391,6 +391,45 @@ def test_a_batch_of_nothing() -> None:
     assert ranked.add(empty, empty)["rows"].shape == (0, 5, 2)
 
 
+def test_a_batch_after_single_lists_has_a_list_for_each_element() -> None:
+    """Samples of an open batch, the first ones of which are of one element."""
+    ranked = ranked_rows([batch(ROWS)] * 4, LIST, 50.0, leaves_out=True)
+    assert ranked is not None
+    moved = ranked.add(batch(ROWS, SECOND), batch(SWAPPED, SECOND_SWAPPED))
+    for name, expected in batch(ROWS, SECOND).items():
+        np.testing.assert_array_equal(moved[name], expected)
+    assert ranked.result().lost_rows == 0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        answer(ROWS) | {"rows": np.zeros((2, len(ROWS), 2), np.float32)},
+        answer(ROWS) | {"rows": np.zeros((len(ROWS) + 1, 2), np.float32)},
+        answer(ROWS) | {"rows": np.zeros((len(ROWS), 1), np.float32)},
+        answer(ROWS * 201),
+    ],
+    ids=["another rank", "another length", "fewer columns", "a thousand rows"],
+)
+def test_what_holds_no_list_as_the_ones_before_stays_as_it_is(other: Arrays) -> None:
+    ranked = ranked_rows([answer(ROWS)] * 4, LIST, 50.0, leaves_out=True)
+    assert ranked is not None
+    assert ranked.add(other, other)["rows"] is other["rows"]
+
+
+@pytest.mark.parametrize("least", [-np.inf, np.inf])
+def test_infinite_scores_are_those_of_both_models(least: float) -> None:
+    """A policy's forbidden moves, or a recommender's items that were seen already, have the score -∞."""
+    ranked = ranked_rows([answer(ROWS)] * 4, LIST, 50.0, leaves_out=True)
+    assert ranked is not None
+    rows = [*ROWS[:3], (least, 40.0, 40.0, 0), (least, 50.0, 50.0, 1)]
+    moved = ranked.add(answer(rows), answer([*rows[:3], rows[4], rows[3]]))
+    np.testing.assert_array_equal(moved["rows"], answer(rows)["rows"])
+    assert (ranked.result().lost_rows, ranked.result().lost_scores) == (0, 0)
+    ranked.add(answer(rows), answer([*rows[:4], ROWS[4]]))
+    assert ranked.result().lost_rows == pytest.approx(1 / 5)
+
+
 def test_the_record_holds_to_the_schema() -> None:
     schema = json.loads((Path(edgekit.__file__).parent / "manifest.schema.json").read_text())
     _, found = held_against([*ROWS[:4], (0.1, 99.0, 99.0, 1)])
