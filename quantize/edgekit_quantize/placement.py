@@ -150,7 +150,7 @@ def place(
         keep_float: Names of layers that compute in float whatever the settings say: with weights stored as integers,
             or with float weights if the settings only store them as integers.
         tensors: The statistics from calibration; None before calibration. Layers whose inputs no sample reaches, or
-            whose inputs hold NaN, compute in float.
+            whose inputs hold NaN or infinity, compute in float.
     """
     return _Placer(graph, settings, keep_float, tensors).placed()
 
@@ -235,8 +235,8 @@ class _Placer:
             return f"its activations are {layer.data.dtype}"
         if home(layer.node) not in self.observable:
             return "it stands inside a Scan"
-        if self._holds_nan(layer.data):
-            return "its input holds NaN, which integers cannot represent"
+        if (held := self._beyond_integers(layer.data)) is not None:
+            return f"its input holds {held}, which integers cannot represent"
         if not self._is_seen(layer.data):
             return "no sample reached it"
         return None
@@ -253,7 +253,7 @@ class _Placer:
         output = fused_output(layer.output, self.settings.fused)
         if not output.name or output.is_graph_output() or not _stays_in(output):
             return
-        if self._is_seen(output) and not self._holds_nan(output):
+        if self._is_seen(output) and self._beyond_integers(output) is None:
             self.plan.tensors[output.name] = output
             self.plan.whole.add(output.name)
 
@@ -264,7 +264,7 @@ class _Placer:
         operands = [value for value in node.inputs if value is not None and constant(value) is None]
         if len(operands) < 2 or not _gives_scores(node) or not all(map(_may_be_float32, operands)):
             return
-        if not all(self._is_seen(value) and not self._holds_nan(value) for value in operands):
+        if not all(self._is_seen(value) and self._beyond_integers(value) is None for value in operands):
             return
         self.plan.products.append(node)
         for value in operands:
@@ -285,10 +285,12 @@ class _Placer:
         found = self._statistics(value)
         return found is None or not found.histogram.is_empty
 
-    def _holds_nan(self, value: ir.Value) -> bool:
-        """Whether the value held NaN for any sample."""
+    def _beyond_integers(self, value: ir.Value) -> str | None:
+        """What the value held for any sample that is no number, in words; None if all were finite."""
         found = self._statistics(value)
-        return found is not None and found.histogram.holds_nan
+        if found is None or not found.histogram.not_finite:
+            return None
+        return "NaN" if found.histogram.holds_nan else "infinity"
 
     def _statistics(self, value: ir.Value) -> TensorStatistics | None:
         return None if self.tensors is None else self.tensors.get(value.name or "")

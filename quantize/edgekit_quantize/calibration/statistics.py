@@ -40,9 +40,9 @@ class ChannelStatistics:
         """The largest number of every channel, or 0 if all are negative; ``[C]``."""
 
     def update(self, array: np.ndarray, axis: int) -> None:
-        """Add one sample's tensor, with channels along ``axis``; NaN counts as 0."""
+        """Add one sample's tensor, with channels along ``axis``; numbers that are NaN or infinite count as 0."""
         channels = array.shape[axis]
-        rows = _without_nan(np.moveaxis(array, axis, 0).reshape(channels, -1))
+        rows = _finite(np.moveaxis(array, axis, 0).reshape(channels, -1))
         if not self.count:
             self._sum, self._squares, self.high = np.zeros(channels), np.zeros(channels), np.zeros(channels)
         self.count += rows.shape[1]
@@ -228,7 +228,7 @@ def largest_inputs(
 
     def take(name: str, array: np.ndarray) -> None:
         axis = axes[name] % array.ndim
-        largest = np.abs(_without_nan(array)).max(axis=tuple(i for i in range(array.ndim) if i != axis), initial=0.0)
+        largest = np.abs(_finite(array)).max(axis=tuple(i for i in range(array.ndim) if i != axis), initial=0.0)
         found[name] = np.maximum(found.get(name, largest), largest)
         counts[name] = counts.get(name, 0) + array.size // max(array.shape[axis], 1)
 
@@ -236,11 +236,11 @@ def largest_inputs(
     return found, counts
 
 
-def _without_nan(array: np.ndarray) -> np.ndarray:
-    """The array with 0 instead of NaN; the array itself if it holds no NaN."""
-    if not np.isnan(np.min(array, initial=0)):
+def _finite(array: np.ndarray) -> np.ndarray:
+    """The array with 0 instead of NaN and infinity; the array itself if all its numbers are finite."""
+    if np.isfinite(np.min(array, initial=0)) and np.isfinite(np.max(array, initial=0)):
         return array
-    return np.where(np.isnan(array), array.dtype.type(0), array)
+    return np.where(np.isfinite(array), array, array.dtype.type(0))
 
 
 def _not_finite(tensors: Mapping[str, TensorStatistics], graph: ir.Graph) -> list[str]:

@@ -65,15 +65,16 @@ def test_integers_that_are_moved_keep_one_range(cnn: ir.Model) -> None:
     assert plan.observed() == {"r"}
 
 
-def test_a_layer_stays_float_where_its_input_holds_nan(cnn: ir.Model) -> None:
+@pytest.mark.parametrize(("other", "called"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+def test_a_layer_stays_float_where_its_input_holds_nan_or_infinity(cnn: ir.Model, other: float, called: str) -> None:
     tensors = {name: TensorStatistics() for name in ("x", "f")}
-    tensors["x"].histogram.update(np.array([1, np.nan], np.float32))
+    tensors["x"].histogram.update(np.array([1, other], np.float32))
     tensors["f"].histogram.update(np.ones(2, np.float32))
 
     plan = place(cnn.graph, Settings.read({"layers": {"Conv": "input", "MatMul": "input"}, "moves": []}), (), tensors)
 
     assert set(plan.tensors) == {"f"}
-    assert "its input holds NaN, which integers cannot represent" in plan.kept_float.values()
+    assert f"its input holds {called}, which integers cannot represent" in plan.kept_float.values()
 
 
 def test_so_they_do_through_a_chain_of_moves(parse: Callable[..., ir.Model]) -> None:

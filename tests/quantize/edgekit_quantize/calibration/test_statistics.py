@@ -19,9 +19,10 @@ def test_mean_and_mean_square_by_channel(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(found.mean_square, (together**2).mean((0, 2)), rtol=1e-5)
 
 
-def test_nan_counts_as_zero() -> None:
+@pytest.mark.parametrize("other", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_counts_as_zero(other: float) -> None:
     found = ChannelStatistics()
-    found.update(np.array([[np.nan, 2], [4, np.nan]], np.float32), 0)
+    found.update(np.array([[other, 2], [4, other]], np.float32), 0)
     assert (found.mean.tolist(), found.mean_square.tolist(), found.high.tolist()) == ([1, 2], [2, 8], [2, 4])
 
 
