@@ -91,7 +91,7 @@ def _along(layer: Layer, weights: np.ndarray, factor: np.ndarray) -> np.ndarray:
 
 
 def set_weights(graph: ir.Graph, layer: Layer, array: np.ndarray) -> None:
-    """Give the layer these weights; other readers of the old weights keep the old ones."""
+    """Give the layer these weights; other readers of the old weights, and outputs, keep the old ones."""
     _set_constant(graph, layer.node, layer.weight_index, array.astype(layer.weights().dtype), layer.weight.name or "")
 
 
@@ -140,7 +140,7 @@ def _bias_behind(layer: Layer) -> tuple[ir.Node, int, np.ndarray] | None:
 
 
 def set_bias(graph: ir.Graph, layer: Layer, array: np.ndarray) -> None:
-    """Give the layer this bias; other readers of the old bias keep the old one."""
+    """Give the layer this bias; other readers of the old bias, and outputs, keep the old one."""
     if len(layer.node.inputs) <= BIAS:
         layer.node.resize_inputs(BIAS + 1)
     _set_constant(graph, layer.node, BIAS, array, f"{layer.weight.name}_bias")
@@ -148,7 +148,8 @@ def set_bias(graph: ir.Graph, layer: Layer, array: np.ndarray) -> None:
 
 def _set_constant(graph: ir.Graph, node: ir.Node, index: int, array: np.ndarray, wish: str) -> None:
     old = node.inputs[index]
-    if old is not None and old.is_initializer() and not old.is_graph_input() and len(tuple(old.uses())) == 1:
+    is_read_alone = old is not None and len(tuple(old.uses())) == 1 and not old.is_graph_output()
+    if old is not None and is_read_alone and old.is_initializer() and not old.is_graph_input():
         tensor = ir.tensor(array, name=old.name)
         old.const_value, old.shape, old.type = tensor, ir.Shape(array.shape), ir.TensorType(tensor.dtype)
         return

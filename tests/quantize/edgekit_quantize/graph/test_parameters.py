@@ -8,6 +8,7 @@ import pytest
 
 from edgekit_quantize.graph.layers import layers
 from edgekit_quantize.graph.parameters import add_to_bias, has_bias
+from edgekit_quantize.prepare import prepared
 
 
 @pytest.mark.parametrize(("channels", "shape"), [(3, (3,)), (3, (1, 3)), (1, ()), (1, (1,)), (1, (1, 1))])
@@ -50,3 +51,26 @@ def test_a_product_whose_weights_come_first_has_a_bias_for_each_row(
     )
     (layer,) = layers(model.graph)
     assert has_bias(layer) == has
+
+
+def test_weights_that_are_outputs_too_stay_what_they_are(
+    parse: Callable[..., ir.Model], execute: Callable[..., list[np.ndarray]], rng: np.random.Generator
+) -> None:
+    """A model may return its table of words, or its prototypes, which it multiplies with."""
+    weights, bias = rng.normal(size=(4, 3)).astype(np.float32), rng.normal(size=3).astype(np.float32)
+    model = parse(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 4] x) => (float[2, 3] y, float[4, 3] w, float[3] b) { m = Gemm (x, w, b) y = Mul (m, three) }""",
+        w=weights,
+        b=bias,
+        three=np.array(3, np.float32),
+    )
+    x = rng.normal(size=(2, 4)).astype(np.float32)
+
+    changed = prepared(model)
+
+    assert [node.op_type for node in changed.graph] == ["Gemm"]
+    product, *constants = execute(changed, {"x": x})
+    np.testing.assert_allclose(product, 3 * (x @ weights + bias), rtol=1e-5, atol=1e-5)
+    for found, expected in zip(constants, (weights, bias), strict=True):
+        np.testing.assert_array_equal(found, expected)
