@@ -41,7 +41,7 @@ from edgekit.model import Model, ValueSpec
 from edgekit.processes import supervision
 
 if TYPE_CHECKING:
-    from edgekit.preprocessing import Decoder, Preprocessing
+    from edgekit.preprocessing import AudioPreprocessing, Decoder, ImagePreprocessing, Preprocessing
 
 
 @dataclass(frozen=True)
@@ -296,6 +296,17 @@ def require_sample_files(folder: Path) -> None:
         _kind(file)
 
 
+def require_declaration(inputs: Sequence[ValueSpec], *folders: Path | None) -> None:
+    """Checks, before any work starts, that pictures or sounds become a model's only input without a declaration.
+
+    Raises:
+        InputError: They do not.
+    """
+    for folder in folders:
+        if folder is not None and len(inputs) == 1 and (kind := _kind(sample_files(folder)[0])) != "npz":
+            _declared(kind, inputs[0], None, folder)
+
+
 def pixels_as_they_are(inputs: Sequence[ValueSpec], *folders: Path) -> Preprocessing | None:
     """The preprocessing of pictures for an only input that holds pixels from 0 to 255, which needs no declaration.
 
@@ -408,9 +419,22 @@ def _config_hint(folder: Path) -> str:
 
 def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocessing | None, folder: Path) -> Read:
     """A function that reads pictures or sounds for the model's only input."""
-    from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing, only_input
+    from edgekit.preprocessing import only_input
 
     spec = only_input(inputs, "a folder of pictures" if kind == "image" else "a folder of WAV files")
+    return functools.partial(_decoded, spec.name, _declared(kind, spec, declared, folder).decoder(spec))
+
+
+def _declared(
+    kind: str, spec: ValueSpec, declared: Preprocessing | None, folder: Path
+) -> ImagePreprocessing | AudioPreprocessing:
+    """The preprocessing of pictures or sounds that the folder holds; pixels need no declaration.
+
+    Raises:
+        InputError: None is declared, or one of another kind.
+    """
+    from edgekit.preprocessing import AudioPreprocessing, ImagePreprocessing
+
     if declared is None and kind == "image" and spec.dtype == PIXELS:
         declared = ImagePreprocessing(scale=1.0)
     wanted = ImagePreprocessing if kind == "image" else AudioPreprocessing
@@ -427,7 +451,7 @@ def _media_reader(kind: str, inputs: tuple[ValueSpec, ...], declared: Preprocess
             )
             + _config_hint(folder),
         )
-    return functools.partial(_decoded, spec.name, declared.decoder(spec))
+    return declared
 
 
 def _read_without(

@@ -14,7 +14,14 @@ from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.picture_sizes import picture_size, require_size
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
-from edgekit.data.samples import Samples, SeededSamples, open_samples, pixels_as_they_are, require_sample_files
+from edgekit.data.samples import (
+    Samples,
+    SeededSamples,
+    open_samples,
+    pixels_as_they_are,
+    require_declaration,
+    require_sample_files,
+)
 from edgekit.diagnosis.scattered_twice import scattered_twice
 from edgekit.errors import InputError
 from edgekit.execution.recurrence import SEEDED_STEPS, FedBackOriginal, with_states
@@ -153,6 +160,8 @@ def _loaded(
     loaded = replace(loaded, class_names=tuple(class_names) or loaded.class_names).with_outputs(request.outputs)
     sampled = sampled.for_inputs(loaded.inputs)
     if not sampled.count:
+        if request.preprocessing is None and stated.task(loaded.metadata) is None:
+            require_declaration(loaded.inputs, *folders)
         sampled = replace(sampled, picture=picture_size(loaded.inputs, request.preprocessing, *folders))
     require_runs(loaded, folders, request.shapes, every=held_sizes(profiles) is AcceptedSizes.ANY)
     return told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), stages, *folders), sampled

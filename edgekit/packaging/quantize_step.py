@@ -14,7 +14,7 @@ from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.picture_sizes import picture_size, require_size
 from edgekit.data.sample_lists import SampleList
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
-from edgekit.data.samples import open_samples, require_sample_files
+from edgekit.data.samples import open_samples, require_declaration, require_sample_files
 from edgekit.data.tables import Table
 from edgekit.devices.instruction_set import cannot_execute, held_here, require_executable
 from edgekit.errors import InputError
@@ -289,6 +289,8 @@ def _fixed_for_samples(
         loaded = replace(loaded, class_names=class_names)
     sampled = sampled.for_inputs(loaded.inputs)
     if not _holds_arrays(sampled):
+        if order.preprocessing is None and stated.task(loaded.metadata) is None:
+            require_declaration(loaded.inputs, order.data)
         sampled = replace(sampled, picture=picture_size(loaded.inputs, order.preprocessing, order.data))
     held = AcceptedSizes.ANY if order.target is None else held_sizes([find_profile(order.target)])
     require_runs(loaded, [order.data], order.shapes, every=held is AcceptedSizes.ANY)

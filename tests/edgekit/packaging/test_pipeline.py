@@ -1,7 +1,8 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,12 @@ class Told(Progress):
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
+        self.stages: list[str] = []
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        self.stages.append(name)
+        yield
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
@@ -282,6 +289,19 @@ def test_what_the_file_states_is_used_and_kept(tmp_path: Path, onnx_file: Callab
         built = onnx.load(bundle.main)
         assert {entry.key: entry.value for entry in built.metadata_props}.items() >= metadata.items()
         assert manifest["model"]["kind"] == "float32"  # 6 weights are no smaller in int8
+
+
+@pytest.mark.parametrize(("suffix", "what"), [(".png", "a picture"), (".wav", "a sound")])
+def test_media_without_a_declaration_are_refused_before_the_model_is_fixed(
+    tmp_path: Path, onnx_file: Callable[..., Path], suffix: str, what: str
+) -> None:
+    model = onnx_file("g (float[batch, 3, 4, 4] x) => (float[batch, 3, 4, 4] y) { y = Relu(x) }")
+    data, told = tmp_path / "data", Told()
+    data.mkdir()
+    (data / f"0{suffix}").touch()
+    with pytest.raises(InputError, match=f"how {what} becomes the model's input is not declared"):
+        package(PackageRequest(model, "onnxruntime", tmp_path / "out", data=data), told)
+    assert told.stages == ["load"]
 
 
 def test_dynamic_inputs_without_data(tmp_path: Path, onnx_file: Callable[..., Path]) -> None:
