@@ -71,10 +71,15 @@ class CompiledRunner:
         return f"OpenVINO {version}, CPU, {precision}, {threads}"
 
     def by_default(self) -> CompiledRunner | None:
-        """Returns a runner of the model in the precision that the plugin chooses, or None if that is float32 here."""
+        """Returns a runner of the model in the precision that the plugin chooses, or None if that is float32 here.
+
+        It has two threads at least: on processors with AMX the plugin fuses the three products of a gated feed-forward
+        layer in bfloat16 and float16 (its layer LLMMLP), and on one thread the fused layer divides by zero, which ends
+        the process (OpenVINO 2026.4.1).
+        """
         chosen = new_core().get_property("CPU", "INFERENCE_PRECISION_HINT").to_string()
         same = chosen == SETTINGS["INFERENCE_PRECISION_HINT"]
-        return None if same else CompiledRunner(self._path, threads=self._threads, settings={})
+        return None if same else CompiledRunner(self._path, threads=max(2, self._threads), settings={})
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Arrays:
         """Outputs by name for inputs by name. Threads that call it at once take turns: they share one request.

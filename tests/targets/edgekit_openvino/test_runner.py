@@ -116,6 +116,27 @@ def test_without_its_settings_the_plugin_chooses_the_precision(tmp_path: Path) -
         assert f", {chosen}, " in by_default.executed_by
 
 
+def test_a_gated_feed_forward_layer_runs_in_the_precision_that_the_plugin_chooses(tmp_path: Path) -> None:
+    """On one thread the plugin's fused layer ended the process where the processor has AMX."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float[1, 4, 32] x) => (float[1, 4, 32] y) {
+            a = MatMul(x, gate) s = Sigmoid(a) b = Mul(a, s) c = MatMul(x, up) d = Mul(b, c) y = MatMul(d, down)
+        }"""
+    )
+    random = np.random.default_rng(0)
+    shapes = ((32, 64), (32, 64), (64, 32))
+    gate, up, down = ((random.standard_normal(shape) / 6).astype(np.float32) for shape in shapes)
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for array, name in ((gate, "gate"), (up, "up"), (down, "down"))
+    )
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    x = random.standard_normal((1, 4, 32)).astype(np.float32)
+    gates = x @ gate
+    for each in filter(None, (runner, runner.by_default())):
+        expected = gates / (1 + np.exp(-gates)) * (x @ up) @ down
+        np.testing.assert_allclose(each.run({"x": x})["y"], expected, atol=0.05)
+
+
 @pytest.mark.parametrize(
     ("profile", "settings"),
     [("intel-cpu", {"INFERENCE_PRECISION_HINT": "f32"}), ("intel-gpu", None), ("intel-npu", None)],
