@@ -27,6 +27,8 @@ from edgekit_openvino.exact.integer_widths import keep_width
 from edgekit_openvino.exact.joined_constants import KINDS as JOINED
 from edgekit_openvino.exact.joined_constants import keep_apart
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
+from edgekit_openvino.exact.permutations import KINDS as ORDERED
+from edgekit_openvino.exact.permutations import keep_order
 from edgekit_openvino.exact.quantized.barriers import ROUNDING
 from edgekit_openvino.exact.quantized.merged_batches import keep_channels_apart
 from edgekit_openvino.exact.quantized.negative_factors import keep_negative_factors
@@ -288,6 +290,7 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     (ORDERS, _keeping(_compare_in_other_order)),
     ({"Divide"}, _keeping(keep_quotient)),
     (JOINED, _keeping(keep_apart)),
+    (ORDERED, _keeping(keep_order)),
     (PRODUCTS, _store_operands),
     ({PRELU}, _keep_slopes),
     ({INFINITE}, _replacing(compare_with_the_greatest)),
