@@ -92,6 +92,8 @@ def fixed(var: Var) -> tuple[int, ...]:
 
 def broadcast(x: Value, target: Sequence[int]) -> Var:
     """A value in a shape that it broadcasts to."""
+    if 0 in target:
+        return empty(x.dtype, target).var
     filled = [1] * (len(target) - x.rank) + list(x.static_shape)
     var = x.var if len(filled) == x.rank else reshaped(x, filled)
     repeats = [size // have for size, have in zip(target, filled, strict=True)]

@@ -150,8 +150,16 @@ class Layer:
             return mb.const(val=nothing) if isinstance(nothing, np.ndarray) else nothing
         axis = 0 if self.layout == 0 else 1
         if state.is_constant:
-            return mb.const(val=np.take(state.operand, direction, axis=axis))
-        return mb.gather(x=state.var, indices=np.int32(direction), axis=axis)
+            return self._of_sequences(mb.const(val=np.take(state.operand, direction, axis=axis)))
+        return self._of_sequences(mb.gather(x=state.var, indices=np.int32(direction), axis=axis))
+
+    def _of_sequences(self, states: Var) -> Var:
+        """The states [b, H], 0 for a sequence of length 0, whose last state is 0 in ONNX Runtime."""
+        lengths = self.lengths
+        if lengths is None or (lengths.constant is not None and np.all(lengths.constant > 0)):
+            return states
+        is_there = mb.cast(x=mb.greater(x=lengths.var, y=0), dtype="fp32")
+        return mb.mul(x=states, y=mb.reshape(x=is_there, shape=[-1, 1]))
 
     def _reversed(self, sequence: Var) -> Var:
         """A sequence backward; what lies after the end of a shorter one stays where it is."""

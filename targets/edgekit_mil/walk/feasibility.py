@@ -1,4 +1,4 @@
-"""Whether a node can run at all with inputs of given shapes, by ONNX's own shape inference.
+"""Whether a node can run at all with inputs of given types and shapes, by ONNX's schemas and its own shape inference.
 
 The inference is run when a node could not be lowered: a node that no runtime could run is a fault of the model, or of
 the sizes that its inputs were fixed to. A model for several settings (sampling rates, say) chooses between them by an
@@ -52,4 +52,22 @@ def contradiction(node: ir.Node, inputs: Sequence[Value | None], opsets: Mapping
         onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
         return str(error).strip().splitlines()[-1]
+    return None
+
+
+def type_contradiction(schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None]) -> str | None:
+    """Returns which input has an element type that the operator is not defined for; None if there is no such input.
+
+    Args:
+        schema: The operator's schema, if there is one.
+        inputs: The node's inputs.
+    """
+    if schema is None or not schema.inputs:
+        return None
+    for index, value in enumerate(inputs):
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        if value is None or isinstance(value, TensorList):
+            continue
+        if f"tensor({value.dtype.name.lower()})" not in formal.types:
+            return f"is not defined for {value.dtype.name.lower()}: input {index + 1} ({formal.name})"
     return None

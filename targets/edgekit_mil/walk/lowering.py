@@ -134,6 +134,9 @@ class GraphLowering:
             return Infeasible(f"cannot run with inputs of these shapes: {reason}", "check what the shapes are fixed to")
         if isinstance(error, Unsupported):
             return error
+        wrong_type = feasibility.type_contradiction(schema_of(node, scope.opsets), inputs)
+        if wrong_type is not None:
+            return Unsupported(wrong_type, "check what exported the model: runtimes refuse it, too")
         if isinstance(error, TypeError) and any(text in str(error) for text in NO_NUMBER):
             open_shapes = [value.shape_text for value in inputs if value is not None and not value.is_static]
             return Unsupported(f"needs fixed sizes, found {', '.join(open_shapes)}", FIX_SIZES)

@@ -17,6 +17,7 @@ from edgekit_mil.ops.microsoft.fused import DOMAIN
 from edgekit_mil.ops.microsoft.quantized_matmul import rescaled
 from edgekit_mil.ops.standard.quantized_products import integer_matmul
 from edgekit_mil.support.attention_heads import (
+    LATER,
     added,
     attend,
     causal_bias,
@@ -49,7 +50,8 @@ class AttentionMasking:
         queries, keys = size_of(query, 2), size_of(key, 2)
         if self.mask is not None and len(self.mask.shape) == 1 and _differ(self.mask.shape[0], size_of(query, 0)):
             raise Unsupported("a mask that tells where sequences begin")
-        masked = None if self.mask is None else _hidden(self.mask, queries, keys, self.strength)
+        finite = max(self.strength, float(LATER))  # it is multiplied by 0 where nothing is hidden
+        masked = None if self.mask is None else _hidden(self.mask, queries, keys, finite)
         hidden = causal_bias(queries, keys, masked) if self.is_causal else masked
         return added([hidden, None if self.bias is None else self.bias.var])
 

@@ -6,13 +6,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import onnx_ir as ir
 
 from edgekit_mil.core.context import Context
+from edgekit_mil.core.exactness import EXACT
 from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.core.values import Unsupported, Value, computed, constant
 from edgekit_mil.ops.microsoft.fused import DOMAIN
 from edgekit_mil.support.attention_heads import LATER, added, merge_heads, rotated, split_heads
+from edgekit_mil.support.movement import choose
 
 
 @dataclass(frozen=True)
@@ -127,9 +130,19 @@ def group_query_attention(
     if softcap:
         scores = mb.mul(x=mb.tanh(x=mb.mul(x=scores, y=1 / softcap)), y=softcap)
     sink = _sink(head_sink, bool(smooth_softmax), [batch, num_heads, steps, 1])
-    shares = mb.reshape(x=_softmax(mb.add(x=scores, y=bias), sink), shape=[*grouped[:3], cache.length])
+    shares = _softmax(mb.add(x=scores, y=bias), sink)
+    if attention_bias is not None and sink is None:
+        shares = _nothing_where_all_is_hidden(shares, bias)
+    shares = mb.reshape(x=shares, shape=[*grouped[:3], cache.length])
     result = mb.reshape(x=mb.matmul(x=shares, y=v), shape=[batch, num_heads, steps, width])
     return merge_heads(result), k, v
+
+
+def _nothing_where_all_is_hidden(shares: Var, bias: Var) -> Var:
+    """The shares, 0 for each query whose keys are all hidden by LATER or minus infinity, as in ONNX Runtime."""
+    nearest = mb.reduce_max(x=bias, axes=[-1], keep_dims=True, name=EXACT)
+    is_hidden = mb.less_equal(x=nearest, y=LATER, name=EXACT)
+    return choose(is_hidden, constant(np.zeros((), np.float32)), computed(shares, ir.DataType.FLOAT))
 
 
 def _heads(query: Value, key: Value | None, value: Value | None, heads: int, kv_heads: int) -> tuple[Var, Var, Var]:

@@ -92,3 +92,9 @@ def test_layouts_of_a_processor_are_refused_with_what_can_be_done(convert_graph)
     nodes = [make_node("ReorderInput", ["x"], ["y"], domain="com.microsoft.nchwc")]
     with pytest.raises(UnsupportedOpsError, match="at ONNX Runtime's level extended or lower"):
         convert_graph(nodes, {"x": X}, {"y": "float32"})
+
+
+def test_an_element_type_that_the_operator_is_not_defined_for_is_refused(convert_graph):
+    counts = np.array([1, 2])
+    with pytest.raises(UnsupportedOpsError, match=r"is not defined for int64: input 1 \(data_0\)"):
+        convert_graph([make_node("Mean", ["x", "x"], ["y"])], {"x": counts}, {"y": "int64"})

@@ -32,6 +32,11 @@ def test_attention_agrees(agrees, rng, kind, unidirectional):
     agrees("Attention", inputs, domain=DOMAIN, atol=1e-4, **attributes)
 
 
+def test_keys_may_be_hidden_by_minus_infinity(agrees, rng):
+    inputs = [normal(rng, BATCH, STEPS, 5), normal(rng, 5, 3 * WIDTH), normal(rng, 3 * WIDTH), mask("lengths")]
+    agrees("Attention", inputs, domain=DOMAIN, num_heads=HEADS, mask_filter_value=-np.inf, atol=1e-4)
+
+
 def test_attention_with_a_past_agrees(agrees, rng):
     inputs = [
         *(normal(rng, BATCH, STEPS, 5), normal(rng, 5, 3 * WIDTH), normal(rng, 3 * WIDTH), None),

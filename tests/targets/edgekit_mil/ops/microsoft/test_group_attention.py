@@ -84,3 +84,10 @@ def test_queries_whose_keys_a_bias_hides_do_not_see_later_keys(agrees, rng):
     bias = np.zeros((1, 1, 3, 3), np.float32)
     bias[..., :2] = -1e5
     check(agrees, [*inputs(rng, steps=3, past=0), None, None, None, bias])
+
+
+@pytest.mark.parametrize("hidden", [-np.inf, np.finfo(np.float32).min])
+def test_queries_whose_keys_are_all_hidden_give_zeros(agrees, rng, hidden):
+    bias = np.zeros((1, 1, 3, 3), np.float32)
+    bias[..., 0, 0] = bias[..., 1, :] = hidden
+    check(agrees, [*inputs(rng, steps=3, past=0), None, None, None, bias])

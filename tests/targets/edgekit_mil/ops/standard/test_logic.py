@@ -56,3 +56,9 @@ def test_shifts_agree_in_and_out_of_range(agrees, dtype, direction):
     bits = np.dtype(dtype).itemsize * 8
     places = np.array([0, 1, 3, bits - 1, bits, bits + 5], dtype)
     agrees("BitShift", [x, places], fed=[0, 1], outputs=[dtype], opset=28, against="reference", direction=direction)
+
+
+@pytest.mark.parametrize("shapes", [((0, 3), (1, 3)), ((3,), (0, 3)), ((0,), (3, 1))])
+def test_shifts_of_nothing_agree(agrees, shapes):
+    x, places = (np.ones(shape, np.uint8) for shape in shapes)
+    agrees("BitShift", [x, places], fed=[0, 1], outputs=["uint8"], direction="LEFT")

@@ -54,6 +54,13 @@ def test_lengths_agree(agrees, rng, op_type, direction):
     agrees(op_type, inputs, fed=(0, 4), **attributes(op_type, direction=direction))
 
 
+@pytest.mark.parametrize("op_type", GATES)
+def test_the_last_state_of_a_sequence_of_length_0_is_0(agrees, rng, op_type):
+    """The specification leaves it open; ONNX Runtime does not return the initial state."""
+    inputs = layer(rng, op_type, lengths=[2, 0, 1])
+    agrees(op_type, inputs, fed=(0, 4), **attributes(op_type))
+
+
 @pytest.mark.parametrize("fed", [(0,), (0, 5)])
 @pytest.mark.parametrize("op_type", GATES)
 def test_batch_can_come_first(agrees, rng, op_type, fed):
