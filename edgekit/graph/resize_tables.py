@@ -58,7 +58,7 @@ class Axis:
         if transformation == "pytorch_half_pixel":
             return (x + half) / scale - half if self.out > 1 else np.zeros(1, np.float32)
         if transformation == "tf_half_pixel_for_nn":
-            return (x + half) / scale
+            return x if scale == 1 else (x + half) / scale  # runtimes keep an axis whose factor is 1, channels too
         if transformation == "align_corners":
             return np.zeros_like(x) if exact == 1 else x * last / (exact - 1)
         if transformation == "half_pixel_symmetric":

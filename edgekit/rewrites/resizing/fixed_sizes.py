@@ -27,8 +27,8 @@ from edgekit.rewrites.arithmetic import rank_of, size_along, typed
 
 MOST_CELLS = 1 << 22
 """The most numbers of a table; a larger one takes more room than most models."""
-MOVES_WHAT_IT_KEEPS = ("tf_crop_and_resize", "tf_half_pixel_for_nn")
-"""Coordinate transformations that may choose other elements along an axis whose factor is 1."""
+MOVES_WHAT_IT_KEEPS = "tf_crop_and_resize"
+"""The coordinate transformation that may choose other elements along an axis whose factor is 1."""
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 
 
@@ -96,7 +96,7 @@ def _plan(node: ir.Node, rank: int, transformation: str) -> dict[int, Axis]:
         raise InapplicableError("tf_crop_and_resize needs a roi")
     region = region or [*[0.0] * len(axes), *[1.0] * len(axes)]
     places = list(range(len(axes)))
-    if scales is not None and transformation not in MOVES_WHAT_IT_KEEPS:
+    if scales is not None and transformation != MOVES_WHAT_IT_KEEPS:
         places = [place for place in places if scales[place] != 1 or not _is_open(x, axes[place])]
     lengths = [size_along(x, axes[place]) for place in places]
     wanted = None if sizes is None else [int(sizes[place]) for place in places]

@@ -43,6 +43,18 @@ def test_cubic_agrees(agrees, rng, sizes, transformation, exclude_outside):
     agrees("Resize", by_sizes(image(rng), sizes), mode="cubic", cubic_coeff_a=-0.5, **modes)
 
 
+@pytest.mark.parametrize("scales", [[1, 1, 2, 1], [1, 1, 1, 1.7]], ids=str)
+@pytest.mark.parametrize(
+    "modes",
+    [{"mode": "nearest", "nearest_mode": "ceil"}, {"mode": "nearest", "nearest_mode": "floor"}, {"mode": "linear"}],
+    ids=str,
+)
+def test_axes_that_keep_their_size_keep_their_elements(agrees, rng, modes, scales):
+    """By its formula alone, ``tf_half_pixel_for_nn`` shifts them by half an element, channels too."""
+    inputs = [image(rng), np.zeros(8, np.float32), np.array(scales, np.float32)]
+    agrees("Resize", inputs, opset=11, coordinate_transformation_mode="tf_half_pixel_for_nn", **modes)
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("scales", [[1, 1, 0.6, 0.4], [1, 1, 1.5, 0.3], [1, 1, 2.3, 1.7]], ids=str)
 def test_antialias_agrees(agrees, rng, mode, scales):
