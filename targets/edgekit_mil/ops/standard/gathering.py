@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, computed
+from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, computed, constant
 from edgekit_mil.support import runtime_shapes
 from edgekit_mil.support.high_ranks import around, of_shape
 from edgekit_mil.support.integer_arithmetic import wrapped
@@ -70,7 +70,11 @@ def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) ->
     if x.rank > HIGHEST_RANK:
         others = [[size for dim, size in enumerate(value.static_shape) if dim != axis] for value in (x, indices)]
         if others[0] != others[1]:
-            raise Unsupported(f"a tensor of rank {x.rank} whose indices cover a part of it only")
+            places = places_of_elements(x, indices, axis)
+            moved = through_int32(
+                of_shape(x, [math.prod(x.static_shape)]), lambda var: mb.gather(x=var, indices=places, axis=0)
+            )
+            return of_shape(computed(moved, x.dtype), indices.static_shape)
         found = gather_elements(ctx, around(x, axis), around(indices, axis), axis=1)
         return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), indices.static_shape)
     places = nonnegative(indices, size_along(x, axis))
@@ -89,12 +93,39 @@ def gather_nd(ctx: Context, x: Value, indices: Value, *, batch_dims: int = 0) ->
     shape = [*indices.shape[:-1], *x.shape[last:]]
     if max(x.rank, indices.rank, len(shape)) > HIGHEST_RANK:
         batch = [math.prod(x.shape[:batch_dims])] if batch_dims else []
-        slices = of_shape(x, [*batch, *x.shape[batch_dims:last], math.prod(x.shape[last:])], x)
-        tuples = of_shape(indices, [*batch, math.prod(indices.shape[batch_dims:-1]), depth], indices)
+        indexed = list(x.shape[batch_dims:last])
+        tuples = in_rows(indices, [*batch, math.prod(indices.shape[batch_dims:-1]), depth])
+        if len(batch) + len(indexed) + 1 > HIGHEST_RANK:
+            tuples, indexed = in_a_row(tuples, x, batch_dims), [math.prod(indexed)]
+        slices = of_shape(x, [*batch, *indexed, math.prod(x.shape[last:])], x)
         found = gather_nd(ctx, slices, tuples, batch_dims=len(batch))
         return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), shape, x, indices)
     places = nonnegative_tuples(indices, x, batch_dims)
     return through_int32(x, lambda var: mb.gather_nd(x=var, indices=places, batch_dims=batch_dims))
+
+
+def in_rows(indices: Value, shape: list[Any]) -> Value:
+    """Index tuples in another shape; constant ones stay constant."""
+    if indices.constant is not None:
+        return constant(indices.constant.reshape(shape), indices.dtype)
+    return of_shape(indices, shape, indices)
+
+
+def in_a_row(indices: Value, x: Value, batch_dims: int = 0) -> Value:
+    """Returns index tuples of one element, for a tensor whose indexed dimensions are merged into one.
+
+    Args:
+        indices: The tuples, along the last axis.
+        x: The tensor that they index, before its dimensions are merged.
+        batch_dims: Number of leading dimensions of the tensor that are not indexed.
+
+    Raises:
+        Unsupported: An indexed dimension is open.
+    """
+    sizes = x.static_sizes(range(batch_dims, batch_dims + int(indices.shape[-1])))
+    steps = np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int32)
+    places = mb.mul(x=nonnegative_tuples(indices, x, batch_dims), y=steps)
+    return computed(mb.reduce_sum(x=places, axes=[-1], keep_dims=True), indices.dtype)
 
 
 def nonnegative_tuples(indices: Value, x: Value, batch_dims: int = 0) -> Var:
@@ -134,6 +165,8 @@ def scatter_elements(
     """Writes, adds, multiplies or compares elements at indices along an axis."""
     axis = normalized_axis(axis, data.rank)
     mode = mode_of(reduction)
+    if data.rank > HIGHEST_RANK:
+        return scatter_in_a_row(data, indices, updates, axis, mode)
     x, values = written(data, updates)
     places = nonnegative(indices, size_along(data, axis))
     if not indices.is_static:
@@ -148,14 +181,42 @@ def scatter_elements(
     )
     if covers_all:
         return restored(data, mb.scatter_along_axis(data=x, indices=places, updates=values, axis=axis, mode=mode))
+    if data.rank == HIGHEST_RANK:  # coordinates of the elements would be a tensor of one dimension more
+        return scatter_in_a_row(data, indices, updates, axis, mode)
     tuples = index_tuples(places, indices.static_shape, axis)
     return restored(data, mb.scatter_nd(data=x, indices=tuples, updates=values, mode=mode))
 
 
+def scatter_in_a_row(data: Value, indices: Value, updates: Value, axis: int, mode: str) -> Value:
+    """ScatterElements with all elements in a row: for tensors whose coordinates have too many dimensions."""
+    if 0 in indices.static_shape:
+        return data
+    places = places_of_elements(data, indices, axis)
+    row = of_shape(data, [math.prod(data.static_shape)])
+    new = of_shape(updates, [math.prod(updates.static_shape)])
+    x, values = written(row, new)
+    result = mb.scatter_along_axis(data=x, indices=places, updates=values, axis=0, mode=mode)
+    return of_shape(computed(restored(row, result), data.dtype), data.static_shape)
+
+
+def places_of_elements(x: Value, indices: Value, axis: int) -> Var:
+    """Returns where the elements that ``indices`` choose along an axis are if all elements of ``x`` are in a row.
+
+    Raises:
+        Unsupported: A size is open.
+    """
+    steps = np.cumprod([1, *x.static_shape[:0:-1]])[::-1]
+    coordinates = np.indices(indices.static_shape, sparse=True)
+    offsets = sum(
+        (grid * step for dim, (grid, step) in enumerate(zip(coordinates, steps, strict=True)) if dim != axis),
+        np.zeros(indices.static_shape, np.int32),
+    )
+    along = nonnegative(in_rows(indices, [math.prod(indices.static_shape)]), x.static_shape[axis])
+    return mb.add(x=mb.mul(x=along, y=np.int32(steps[axis])), y=offsets.reshape(-1).astype(np.int32))
+
+
 def index_tuples(places: Var, shape: tuple[int, ...], axis: int) -> Var:
     """Coordinates (*shape, rank) of every element of a tensor of indices, which are the coordinates along the axis."""
-    if len(shape) == HIGHEST_RANK:
-        raise Unsupported(f"indices of rank {HIGHEST_RANK} that cover a part of the tensor only")
     grids = np.meshgrid(*(np.arange(size, dtype=np.int32) for size in shape), indexing="ij")
     columns = [
         mb.expand_dims(x=places, axes=[len(shape)]) if dim == axis else grid[..., np.newaxis]
@@ -169,6 +230,14 @@ def scatter_nd(ctx: Context, data: Value, indices: Value, updates: Value, *, red
     """Writes, adds, multiplies or compares slices at index tuples."""
     if indices.is_static and 0 in indices.static_shape:
         return data
+    if max(data.rank, indices.rank, updates.rank) > HIGHEST_RANK:
+        depth = indices.static_sizes([-1])[0]
+        count, width = math.prod(indices.shape[:-1]), math.prod(data.shape[depth:])
+        places_in_a_row = in_a_row(in_rows(indices, [count, depth]), data)
+        rows = of_shape(data, [math.prod(data.shape[:depth]), width], data)
+        new = of_shape(updates, [count, width], updates)
+        found = scatter_nd(ctx, rows, places_in_a_row, new, reduction=reduction)
+        return of_shape(found if isinstance(found, Value) else computed(found, data.dtype), data.shape, data)
     places = nonnegative_tuples(indices, data)
     x, values = written(data, updates)
     return restored(data, mb.scatter_nd(data=x, indices=places, updates=values, mode=mode_of(reduction)))

@@ -83,3 +83,45 @@ def test_bytes_scattered_wrap_around(lower):
 @TYPES
 def test_places_of_what_is_not_zero(agrees, dtype):
     agrees("NonZero", [of_type(X % 3, dtype)], outputs=["int64"])
+
+
+ALL_PLACES = np.moveaxis(np.indices((1, 2, 3, 2, 2)), 0, -1)
+"""Index tuples of six dimensions, as PyTorch's older exporter writes them for ``x[..., :2] = y`` of a detector."""
+
+
+@pytest.mark.parametrize("fed", [[0, 2], [0, 1, 2]])
+def test_index_tuples_of_six_dimensions_are_written_to(agrees, rng, fed):
+    x, new = rng.standard_normal((1, 2, 3, 2, 4)), rng.standard_normal((1, 2, 3, 2, 2))
+    agrees("ScatterND", [x.astype(np.float32), ALL_PLACES, new.astype(np.float32)], fed=fed)
+
+
+@pytest.mark.parametrize("fed", [[0], [0, 1]])
+def test_index_tuples_of_six_dimensions_are_read_from(agrees, rng, fed):
+    agrees("GatherND", [rng.standard_normal((1, 2, 3, 2, 4)).astype(np.float32), ALL_PLACES], fed=fed)
+
+
+def test_slices_of_a_tensor_of_six_dimensions_are_written(agrees, rng):
+    x, new = rng.standard_normal((1, 2, 3, 2, 2, 2)), rng.standard_normal((2, 2, 2, 2))
+    places = np.array([[0, 1, 2], [0, -1, 0]])
+    agrees("ScatterND", [x.astype(np.float32), places, new.astype(np.float32)], fed=[0, 1, 2])
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_tuples_that_index_almost_all_of_six_dimensions(agrees, rng, batch):
+    places = np.tile([1, -1, 1, 0, 1], (2, 3, 1))
+    agrees(
+        "GatherND",
+        [rng.standard_normal((2, 2, 3, 2, 2, 2)).astype(np.float32), places],
+        fed=[0, 1],
+        batch_dims=batch,
+    )
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 2, 2, 2), (1, 2, 3, 2, 2, 2)], ids=len)
+@pytest.mark.parametrize("axis", [0, 2, -1])
+def test_elements_of_a_part_of_many_dimensions(agrees, rng, shape, axis):
+    part = list(shape)
+    part[axis] = part[-2] = 1
+    x, new = (rng.standard_normal(sizes).astype(np.float32) for sizes in (shape, part))
+    agrees("ScatterElements", [x, np.full(part, -1), new], fed=[0, 1, 2], axis=axis, reduction="add")
+    agrees("GatherElements", [x, np.full(part, -1)], fed=[0, 1], axis=axis)
