@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value, computed, constant
+from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_mil.support.high_ranks import of_shape
 from edgekit_mil.support.movement import choose, normalized_axis
 from edgekit_mil.support.runtime_shapes import counted, is_number, of_sizes, size_of
 
@@ -65,11 +68,17 @@ def number_range(ctx: Context, start: Value, limit: Value, delta: Value, *, stas
 
 
 @lowering("OneHot", versions=[9, 11, 28], note="depth constant")
-def one_hot(ctx: Context, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Var:
+def one_hot(ctx: Context, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Var | Value:
     """``on`` at an index along a new axis, ``off`` elsewhere; an index out of range gives ``off`` everywhere."""
     size = depth.ints("the depth")[0]
     rank = indices.rank + 1
     axis = normalized_axis(axis, rank)
+    if rank > HIGHEST_RANK:
+        before, after = indices.shape[:axis], indices.shape[axis:]
+        two = of_shape(indices, [math.prod(before), math.prod(after)], indices)
+        found = one_hot(ctx, two, depth, values, axis=1)
+        result = found if isinstance(found, Value) else computed(found, values.dtype)
+        return of_shape(result, [*before, size, *after], indices)
     places = np.arange(size, dtype=np.int32).reshape([-1 if dim == axis else 1 for dim in range(rank)])
     whole = indices.var if indices.is_integer else mb.cast(x=indices.var, dtype="int32")
     from_front = mb.select(cond=mb.less(x=whole, y=0), a=mb.add(x=whole, y=size), b=whole)
@@ -88,8 +97,11 @@ def elements(values: Value) -> tuple[Value, Value]:
 
 
 @lowering("Trilu", versions=[14], note="k constant")
-def trilu(ctx: Context, x: Value, k: Value | None = None, *, upper: int = 1) -> Var:
+def trilu(ctx: Context, x: Value, k: Value | None = None, *, upper: int = 1) -> Var | Value:
     """The triangle above or below a diagonal; other elements are 0."""
+    if x.rank > HIGHEST_RANK:
+        found = trilu(ctx, of_shape(x, [math.prod(x.shape[:-2]), *x.shape[-2:]], x), k, upper=upper)
+        return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), x.shape, x)
     diagonal = 0 if k is None else int(k.require_constant("k").reshape(-1)[0])
     rows, columns = size_of(x.var, x.rank - 2), size_of(x.var, x.rank - 1)
     if is_number(rows) and is_number(columns):

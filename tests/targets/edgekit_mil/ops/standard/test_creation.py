@@ -58,3 +58,15 @@ def test_constants_agree(agrees, attributes):
 def test_text_is_refused(lower):
     with pytest.raises(UnsupportedOpsError, match="neither texts"):
         lower("Constant", [], fed=[], value_string="a")
+
+
+@pytest.mark.parametrize("axis", [0, 2, -1])
+def test_classes_of_six_dimensions_agree(agrees, axis):
+    classes = np.arange(24).reshape(1, 2, 3, 2, 2) % 4
+    values = np.array([0, 1], np.float32)
+    agrees("OneHot", [classes, np.array(4), values], axis=axis)
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+def test_triangles_of_six_dimensions_agree(agrees, rng, upper):
+    agrees("Trilu", [rng.standard_normal((1, 2, 1, 2, 3, 3)).astype(np.float32)], upper=upper)
