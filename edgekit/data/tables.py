@@ -32,7 +32,6 @@ SUFFIXES = frozenset({".csv", ".tsv", ".parquet", ".npy", ".npz", LINES_SUFFIX})
 _SEPARATORS = ",;\t"
 _TAB_FIRST = "\t,;"
 """Separators of ``.tsv`` files, in the order in which they are tried: names may hold commas there."""
-_SCALAR_RANK = 1
 
 Cells: TypeAlias = "np.ndarray | list[str]"
 """What a column holds: an array, or the texts of a file's cells, which may be numbers in writing."""

@@ -369,7 +369,7 @@ class _Planner:
         declared = [output.type for output in operation.outputs]
         # Nested blocks are planned even under an operation that is lacking: all gaps are to be reported.
         blocks = [self._block(block, block.inputs, scope, types) for block in operation.blocks]
-        problem = self._problem(operation, kernel, input_types, declared)
+        problem = self._problem(kernel, input_types, declared)
         if problem or kernel is None:
             self.gaps.append(OpGap(op_type=operation.type, node=operation.name, reason=problem))
             return None
@@ -391,11 +391,7 @@ class _Planner:
         return step
 
     def _problem(
-        self,
-        operation: Operation,
-        kernel: Kernel | None,
-        inputs: Mapping[str, Sequence[ValueType]],
-        outputs: Sequence[ValueType],
+        self, kernel: Kernel | None, inputs: Mapping[str, Sequence[ValueType]], outputs: Sequence[ValueType]
     ) -> str:
         """Returns why an operation cannot be executed, or an empty string if it can."""
         if kernel is None:

@@ -7,7 +7,7 @@ import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +47,6 @@ def named_digits(tmp_path_factory: pytest.TempPathFactory, digits: Path, labelle
         dims={"batch": 1},
         labels=str(digits.parent / "labels.txt"),
     )
-
-
-def without_times(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key not in ("latency", "seconds", "bundle")}
 
 
 # Importing

@@ -43,7 +43,6 @@ INTEGER_EXTREMES = 12
 
 _COMPARISONS = {"Less": (1, 0), "LessOrEqual": (1, 1), "Greater": (-1, 0), "GreaterOrEqual": (-1, 1)}
 """Per operator ``a ? b``: the sign of ``sign a < sign b``, and 1 if it also holds for equal numbers, else 0."""
-_SWAPPED = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual", "Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 _NEGATED = {"Less": "GreaterOrEqual", "LessOrEqual": "Greater", "Greater": "LessOrEqual", "GreaterOrEqual": "Less"}
 
 

@@ -361,16 +361,13 @@ class Builder:
         )
         return self.wrap(made.result)
 
-    def max_pool(
-        self, x: Tensor, shape: Sequence[int | None], sizes: Any, strides: Any, *, ceil_mode: bool = False
-    ) -> Tensor:
+    def max_pool(self, x: Tensor, shape: Sequence[int | None], sizes: Any, strides: Any) -> Tensor:
         """Maximum of each window, without padding; ``shape`` is the shape of the result."""
         function = dialect.maxpool2d if x.rank == 4 else dialect.maxpool3d
         ones = np.ones(x.rank - 2, np.uint32)
         sizes, strides = np.array(sizes, np.uint32), np.array(strides, np.uint32)
-        return self.wrap(
-            function(tensor_type(shape, x.dtype), self.raw(x), sizes, strides, ones, np.array(ceil_mode, np.bool_))
-        )
+        rounds_up = np.array(False)  # the shape is given
+        return self.wrap(function(tensor_type(shape, x.dtype), self.raw(x), sizes, strides, ones, rounds_up))
 
     def sum_pool(self, x: Tensor, sizes: Any, strides: Any) -> Tensor:
         """Sum of each window, without padding."""

@@ -151,10 +151,10 @@ class _Translator:
         lacking = [MISSING] * len(declared)
         if lowering is None:
             self._gap(operation, "Core AI's operations do not express it")
-            self._look_into(operation, scope)
+            self._note_gaps_inside(operation)
             return lacking
         if any(item is MISSING for items in inputs.values() for item in items):
-            self._look_into(operation, scope)
+            self._note_gaps_inside(operation)
             return lacking
         before = len(self._gaps)
         try:
@@ -177,7 +177,7 @@ class _Translator:
     def _gap(self, operation: Operation, reason: str) -> None:
         self._gaps.append(OpGap(op_type=operation.type, node=operation.name, reason=reason))
 
-    def _look_into(self, operation: Operation, scope: Mapping[str, Any]) -> None:
+    def _note_gaps_inside(self, operation: Operation) -> None:
         """Note the gaps in the nested blocks of an operation that cannot be translated."""
         for block in operation.blocks:
             for inner in block.walk():

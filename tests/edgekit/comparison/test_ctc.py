@@ -7,13 +7,6 @@ from edgekit.comparison.ctc import edits, spelled
 from edgekit.comparison.meaning import meaning_of
 from edgekit.model import Arrays, ValueSpec
 
-PICTURE = (ValueSpec("image", "float32", (1, 3, 64, 64)),)
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(0)
-
 
 def test_text_is_spelled_without_repetitions_and_blanks() -> None:
     classes = [0, 7, 7, 0, 7, 3, 3, 0, 0]

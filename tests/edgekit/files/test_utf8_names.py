@@ -23,7 +23,6 @@ FOR_LIBRARIES = (
     f"its name, or that of a folder above it, is not text in UTF-8, which onnx and the runtimes need\n{HINT}"
 )
 IN_DOCUMENTS = f"its name, or that of a folder above it, is not text in UTF-8\n{HINT}"
-PACKAGE = ("package", "-q", "--target", "onnxruntime", "--dim", "N=1")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems take no such names")
 

@@ -25,7 +25,6 @@ from edgekit_mil.support.high_ranks import (
 )
 from edgekit_mil.support.movement import broadcast, empty, normalized_axis
 
-CONSTANT_SHAPE = "the shape constant"
 BOOLEAN_MASK = 10
 """The version of Dropout from which on its mask is bool instead of numbers of the input's type."""
 

@@ -9,7 +9,6 @@ import onnx.parser
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from edgekit.model import node_name
 from edgekit.rewrites.resizing.run_time_sizes import GatheredResize
 
 RNG = np.random.default_rng(7)
@@ -235,10 +234,6 @@ def test_tables_come_first(model_of):
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1, 2, 4, 5], np.int64), "sizes"))
     (node,) = (node for node in model_of(proto).graph if node.op_type == "Resize")
     assert not GatheredResize().matches(node)
-
-
-def resizes(model):
-    return {node_name(node) for node in model.graph.all_nodes() if node.op_type == "Resize"}
 
 
 @pytest.mark.parametrize(

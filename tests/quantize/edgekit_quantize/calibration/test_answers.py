@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 import edgekit
 from edgekit_quantize.calibration.answers import logits_of_answers, with_both_answers
 
-Parse = Callable[..., ir.Model]
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4, 6, 6] x) => (float[N] y)'
 
 
