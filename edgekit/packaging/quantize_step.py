@@ -14,7 +14,7 @@ from edgekit.data.labels import check_class_names, read_class_names
 from edgekit.data.picture_sizes import picture_size, require_size
 from edgekit.data.sample_lists import SampleList
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
-from edgekit.data.samples import open_samples, require_declaration, require_sample_files
+from edgekit.data.samples import Samples, open_samples, require_declaration, require_sample_files
 from edgekit.data.tables import Table
 from edgekit.devices.instruction_set import cannot_execute, held_here, require_executable
 from edgekit.errors import InputError
@@ -194,25 +194,7 @@ def _quantized_on(
         words = WordsAsNumbers(None if sampled is None else sampled.without(other_sizes))
         fixed = stages.run_stage(words, fixed).model
     fixed = fixed.with_outputs(order.outputs)
-    samples = None
-    if order.data is not None:
-        at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))
-        preprocessing = None
-        if not _holds_arrays(sampled):
-            require_size(at_defaults, order.preprocessing, order.data)
-            preprocessing = resolve_preprocessing(order.preprocessing, at_defaults)
-            preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
-        if order.labels is not None:
-            check_class_names(fixed.class_names, order.labels, fixed.outputs, fixed.fed_inputs)
-        samples = open_samples(
-            order.data,
-            fixed.inputs,
-            preprocessing,
-            fixed.class_names,
-            fixed.open_dims,
-            nan_inputs=fixed.nan_inputs,
-            without=other_sizes,
-        )
+    samples = None if order.data is None else _samples_for(fixed, order, order.data, sampled, other_sizes)
     simplified = stages.run_stage(Simplify(), fixed).model
     if order.target is not None:
         adapter = Adapter(installed_rewrites())
@@ -248,6 +230,37 @@ def _quantized_on(
         weight_bytes_before=before,
         weight_bytes=model.weight_bytes,
         warnings=tuple(stages.warnings),
+    )
+
+
+def _samples_for(
+    fixed: Model, order: QuantizeOrder, data: Path, sampled: SampledShapes | None, other_sizes: Collection[Path]
+) -> Samples:
+    """The samples as inputs of the model: arrays as they are, pictures and sounds preprocessed.
+
+    Args:
+        fixed: The model, with the sizes that samples get.
+        order: How pictures or sounds become inputs, and what labels are.
+        data: The folder of the samples.
+        sampled: The shapes of the samples that are arrays.
+        other_sizes: Files of samples that the model does not take.
+    """
+    at_defaults = at_sizes(fixed.inputs, defaults(fixed.open_dims))
+    preprocessing = None
+    if not _holds_arrays(sampled):
+        require_size(at_defaults, order.preprocessing, data)
+        preprocessing = resolve_preprocessing(order.preprocessing, at_defaults)
+        preprocessing = preprocessing or stated.preprocessing(fixed.metadata, at_defaults)
+    if order.labels is not None:
+        check_class_names(fixed.class_names, order.labels, fixed.outputs, fixed.fed_inputs)
+    return open_samples(
+        data,
+        fixed.inputs,
+        preprocessing,
+        fixed.class_names,
+        fixed.open_dims,
+        nan_inputs=fixed.nan_inputs,
+        without=other_sizes,
     )
 
 

@@ -139,15 +139,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
     limit = order.time_limit
     if limit is not None and not limit > 0:
         raise InputError("is not a time", subject="--time-limit", expected="seconds, more than 0", found=limit)
-    project = None if order.config is None else read_config(order.config)
-    if order.output_dir is not None:
-        if project is None:
-            raise InputError(
-                "is of use with a project file only",
-                subject="--output-dir",
-                hint="give --config FILE, or the bundles alone",
-            )
-        project = project.in_folder(order.output_dir)
+    project = _project_of(order)
     settings = GateSettings() if project is None else project.gate
     file = _baseline_file(order, settings)
     _require_bundles(order, project)
@@ -196,6 +188,24 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         return GateResult(gate.machine, tuple(judged), order.config, file, updated, declared_as, tuple(changes))
     _require_verdicts(judged, order)
     return GateResult(gate.machine, tuple(judged), order.config, file, declared_as=declared_as)
+
+
+def _project_of(order: GateOrder) -> Config | None:
+    """The project file, with its bundles in the order's output folder; None if there is no project file.
+
+    Raises:
+        InputError: There is an output folder, but no project file.
+    """
+    project = None if order.config is None else read_config(order.config)
+    if order.output_dir is None:
+        return project
+    if project is None:
+        raise InputError(
+            "is of use with a project file only",
+            subject="--output-dir",
+            hint="give --config FILE, or the bundles alone",
+        )
+    return project.in_folder(order.output_dir)
 
 
 def _not_judged(candidate: Candidate, told: str) -> Judged:

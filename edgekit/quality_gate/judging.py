@@ -36,28 +36,23 @@ NO_UNITS = "not known: the bundle's check of operators does not record where nod
 def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
     """One verdict for each limit that the bundle's files suffice to check: not for latency, memory and growth."""
     manifest = bundle.manifest
+    if budget.size is not None:
+        yield _on_bytes("size", budget.size, manifest["size"]["bytes"])
+    if budget.download is not None:
+        yield _on_bytes("download", budget.download, download_size(bundle), " compressed")
+    yield from _on_accuracy(manifest, budget)
+    yield from _on_operators(stage_record(manifest, CheckOperators.name), budget)
+
+
+def _on_bytes(key: str, most: int, size: int, how: str = "") -> Verdict:
+    limit, found = bytes_texts(most, size)
+    return verdict_on(key, f"at most {limit}", f"{found}{how}", size <= most, Figure(key, "bytes", most, size))
+
+
+def _on_accuracy(manifest: Mapping[str, Any], budget: Budget) -> Iterator[Verdict]:
+    """Verdicts on the accuracy by labels, by the project's own function, and by the numbers of the outputs."""
     task = manifest["accuracy"]["task"]
     evaluation = stage_record(manifest, Verify.name).get("evaluation")
-    if budget.size is not None:
-        size = manifest["size"]["bytes"]
-        most, found = bytes_texts(budget.size, size)
-        yield verdict_on(
-            "size",
-            f"at most {most}",
-            found,
-            size <= budget.size,
-            Figure("size", "bytes", budget.size, size),
-        )
-    if budget.download is not None:
-        size = download_size(bundle)
-        most, found = bytes_texts(budget.download, size)
-        yield verdict_on(
-            "download",
-            f"at most {most}",
-            f"{found} compressed",
-            size <= budget.download,
-            Figure("download", "bytes", budget.download, size),
-        )
     if budget.accuracy is not None:
         share = None if task is None else task["built"]
         kept = share is not None and share >= budget.accuracy
@@ -73,14 +68,21 @@ def judge_manifest(bundle: Bundle, budget: Budget) -> Iterator[Verdict]:
         figure = Figure("accuracy_drop", "share", budget.accuracy_drop, drop)
         yield verdict_on("accuracy drop", f"at most {share_limit_text(budget.accuracy_drop, 2)}", found, kept, figure)
     if budget.sqnr_db is not None:
-        worst = worst_db(manifest["accuracy"])
-        kept = worst is not None and float(worst) >= budget.sqnr_db
-        found = no_signal_text(manifest["accuracy"]) if worst is None else decibel_text(worst)
-        if worst is not None and not kept and math.isfinite(float(worst)):
-            found = f"{beyond_text(float(worst), budget.sqnr_db, 1)} dB"
-        figure = Figure("sqnr_db", "dB", budget.sqnr_db, None if worst is None else float(worst))
-        yield verdict_on("worst output", f"at least {limit_text(budget.sqnr_db, 1)} dB", found, kept, figure)
-    operators = stage_record(manifest, CheckOperators.name)
+        yield _on_worst_output(manifest["accuracy"], budget.sqnr_db)
+
+
+def _on_worst_output(accuracy: Mapping[str, Any], least: float) -> Verdict:
+    worst = worst_db(accuracy)
+    kept = worst is not None and float(worst) >= least
+    found = no_signal_text(accuracy) if worst is None else decibel_text(worst)
+    if worst is not None and not kept and math.isfinite(float(worst)):
+        found = f"{beyond_text(float(worst), least, 1)} dB"
+    figure = Figure("sqnr_db", "dB", least, None if worst is None else float(worst))
+    return verdict_on("worst output", f"at least {limit_text(least, 1)} dB", found, kept, figure)
+
+
+def _on_operators(operators: Mapping[str, Any], budget: Budget) -> Iterator[Verdict]:
+    """Verdicts on the share of nodes on the accelerator, and on the number of pieces that the graph is cut into."""
     if budget.accelerator_share is not None:
         share = operators.get("accelerator_share")
         least = budget.accelerator_share
