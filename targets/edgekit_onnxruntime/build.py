@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgekit.graph.integer_products import multiplies_integers
@@ -15,7 +16,7 @@ from edgekit_onnxruntime.devices import NOT_STARTED, device_of
 from edgekit_onnxruntime.loading import open_session
 from edgekit_onnxruntime.ort_file import with_sorted_resolver
 from edgekit_onnxruntime.session import session_options
-from edgekit_onnxruntime.session_recipe import SESSION_FILE, UNWRITABLE, session_text, unwritable_inputs
+from edgekit_onnxruntime.session_recipe import SESSION_FILE, UNWRITABLE, SessionRecipe, session_text, unwritable_inputs
 from edgekit_onnxruntime.signed_activations import loadable_activations
 
 MOST_GROWTH = 1.1
@@ -67,44 +68,20 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     """
     import onnxruntime
 
-    source, optimized = folder / "model.onnx", folder / "model.ort"
+    source = folder / "model.onnx"
     unsigned = with_unsigned_weights(model) if options.precision == "float32" and multiplies_integers(model) else model
     written = loadable_activations(unsigned)
     written = webgpu.computed_right(written) if profile.options["provider"] == webgpu.PROVIDER else written
     if not options.draft:
         written = written.with_graph(with_least_mark(without_inferable_value_info(written).graph_model))
     written.save(source)
-    alternatives: tuple[Path, ...]
-    if options.draft:
-        alternatives, ort_format = (), "left out: a draft"
-    elif model.weight_bytes < PROTOBUF_LIMIT:  # the limit of a FlatBuffer too
-        folded = write_ort_format(source, optimized, architecture=profile.options.get("architecture", ""))
-        alternatives, ort_format = (optimized,), f"constants {'' if folded else 'not '}folded"
-    else:
-        open_session(source, session_options())
-        alternatives, ort_format = (), "left out: the model is too large for it"
-    precision = "float16" if model.has_half_floats else "float32"
-    warnings = []
+    alternatives, ort_format = _alternatives(model, source, profile, options)
     device = device_of(profile)
     recipe = None if device is None else device.session
-    told = recipe is not None and options.precision in recipe.precisions
-    if told and options.precision == "float16":
-        precision = "float16"
-    elif not told and options.precision not in ("auto", precision):
-        smaller = "; `--quantize float16` stores weights in half precision" if options.precision == "float16" else ""
-        warnings.append(
-            f"{options.precision} was asked for, and has no effect: ONNX Runtime computes in the types that the model "
-            f"names, which makes this {precision}{smaller}"
-        )
+    by_provider = recipe is not None and options.precision in recipe.precisions
+    precision = _precision(model, options.precision, by_provider=by_provider)
     inputs = tuple(map(_feature, model.inputs))
-    if recipe is not None and recipe.shape_profile and (unwritable := unwritable_inputs(inputs)):
-        warnings.append(
-            f"the sizes of {', '.join(unwritable)} are not in {SESSION_FILE}: the provider's options cannot hold a "
-            f"name with {' or '.join(UNWRITABLE)}, so it builds for the first sizes that it meets"
-        )
-    not_started = profile.options.get(NOT_STARTED)
-    if not_started:
-        warnings.append(not_started)
+    warnings = _warnings(profile, recipe, inputs, asked=options.precision, precision=precision, by_provider=by_provider)
     files = sorted(folder.iterdir())
     if device is not None and recipe is not None:  # load reads this file, also for a draft
         record = recipe.record(device.provider, options.precision, inputs, model.open_dims)
@@ -121,7 +98,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             "runtime": f"onnxruntime {onnxruntime.__version__}",
             "provider": profile.options["provider"],
             "precision": f"{options.precision}, by the provider's options in {SESSION_FILE}"
-            if told
+            if by_provider
             else "as in the model: ONNX Runtime computes in the types that it names",
             "ort_format": ort_format,
             "precision_asked": options.precision,
@@ -129,6 +106,50 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
             "warnings": warnings,
         },
     )
+
+
+def _alternatives(model: Model, source: Path, profile: Profile, options: BuildOptions) -> tuple[tuple[Path, ...], str]:
+    """Writes the file in ORT format, unless it is left out; returns it, and what the record says of it."""
+    if options.draft:
+        return (), "left out: a draft"
+    if model.weight_bytes >= PROTOBUF_LIMIT:  # the limit of a FlatBuffer too
+        open_session(source, session_options())
+        return (), "left out: the model is too large for it"
+    optimized = source.with_suffix(".ort")
+    folded = write_ort_format(source, optimized, architecture=profile.options.get("architecture", ""))
+    return (optimized,), f"constants {'' if folded else 'not '}folded"
+
+
+def _precision(model: Model, asked: str, *, by_provider: bool) -> str:
+    """The precision that the artifact computes in; the provider's options may ask for another one than the model."""
+    return "float16" if model.has_half_floats or (by_provider and asked == "float16") else "float32"
+
+
+def _warnings(
+    profile: Profile,
+    recipe: SessionRecipe | None,
+    inputs: Sequence[Feature],
+    *,
+    asked: str,
+    precision: str,
+    by_provider: bool,
+) -> list[str]:
+    """What was asked for and has no effect, and what could not be tried here."""
+    warnings = []
+    if not by_provider and asked not in ("auto", precision):
+        smaller = "; `--quantize float16` stores weights in half precision" if asked == "float16" else ""
+        warnings.append(
+            f"{asked} was asked for, and has no effect: ONNX Runtime computes in the types that the model "
+            f"names, which makes this {precision}{smaller}"
+        )
+    if recipe is not None and recipe.shape_profile and (unwritable := unwritable_inputs(inputs)):
+        warnings.append(
+            f"the sizes of {', '.join(unwritable)} are not in {SESSION_FILE}: the provider's options cannot hold a "
+            f"name with {' or '.join(UNWRITABLE)}, so it builds for the first sizes that it meets"
+        )
+    if not_started := profile.options.get(NOT_STARTED):
+        warnings.append(not_started)
+    return warnings
 
 
 def _feature(value: ValueSpec) -> Feature:

@@ -15,7 +15,7 @@ from edgekit_onnxruntime.assignment import Assignment, CompilerError, SilentComp
 from edgekit_onnxruntime.by_parts import Parts, in_parts
 from edgekit_onnxruntime.conditions import has_open_shapes, shapes_hint
 from edgekit_onnxruntime.devices import Device
-from edgekit_onnxruntime.node_verdicts import CONSTANT, fallen_back, unknown
+from edgekit_onnxruntime.node_verdicts import CONSTANT, fallen_back, supported, unknown
 
 
 def session_verdicts(
@@ -67,24 +67,11 @@ class _Judge:
             hint = shapes_hint(node) if has_open_shapes(node) else replacement_hint(node, self.opset)
             return fallen_back(on_cpu, device, Evidence.COMPILED, detail, hint)
         if name in assignment.accelerated:
-            return NodeVerdict(
-                node=on_cpu.node,
-                op_type=on_cpu.op_type,
-                support=Support.SUPPORTED,
-                evidence=Evidence.COMPILED,
-                unit=device.unit,
-            )
+            return supported(on_cpu, device, Evidence.COMPILED)
         if node.op_type in assignment.added_on_cpu:
             return unknown(on_cpu, "ONNX Runtime replaced it, and does not report where the replacement runs")
         detail = f"merged with others when they got the {device.unit}'s memory layout"
-        return NodeVerdict(
-            node=on_cpu.node,
-            op_type=on_cpu.op_type,
-            support=Support.DECOMPOSED,
-            evidence=Evidence.COMPILED,
-            unit=device.unit,
-            detail=detail,
-        )
+        return replace(supported(on_cpu, device, Evidence.COMPILED, detail), support=Support.DECOMPOSED)
 
     def of_parts(self, on_cpu: NodeVerdict, node: ir.Node, parts: Parts, refusal: CompilerError) -> NodeVerdict:
         """The verdict on a node of a model that is refused as a whole.

@@ -8,10 +8,10 @@ from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model
 from edgekit.operators.hints import replacement_hint
 from edgekit.operators.measured import MeasuredTable
-from edgekit.target import Evidence, NodeVerdict, Support
+from edgekit.target import Evidence, NodeVerdict
 from edgekit_onnxruntime.conditions import unmet_conditions
 from edgekit_onnxruntime.devices import Device, Table
-from edgekit_onnxruntime.node_verdicts import CONSTANT, fallen_back, unknown
+from edgekit_onnxruntime.node_verdicts import CONSTANT, fallen_back, supported, unknown
 
 
 def table_verdicts(model: Model, local: list[NodeVerdict], device: Device, table: Table) -> list[NodeVerdict]:
@@ -38,14 +38,7 @@ def table_verdicts(model: Model, local: list[NodeVerdict], device: Device, table
             reason, hint = ("; ".join(texts) for texts in zip(*((u.reason, u.hint) for u in failed), strict=True))
             return fallen_back(on_cpu, device, Evidence.TABLE, reason, hint)
         detail = f"{operator.note} (not tested here)" if operator.note else ""
-        return NodeVerdict(
-            node=on_cpu.node,
-            op_type=on_cpu.op_type,
-            support=Support.SUPPORTED,
-            evidence=Evidence.TABLE,
-            unit=device.unit,
-            detail=detail,
-        )
+        return supported(on_cpu, device, Evidence.TABLE, detail)
 
     return [verdict(*pair) for pair in zip(local, typed.graph.all_nodes(), strict=True)]
 
@@ -76,13 +69,6 @@ def measured_verdicts(
             return unknown(on_cpu, told, hint)
         if not cases.is_taken:
             return fallen_back(on_cpu, device, Evidence.TABLE, told, "")
-        return NodeVerdict(
-            node=on_cpu.node,
-            op_type=on_cpu.op_type,
-            support=Support.SUPPORTED,
-            evidence=Evidence.TABLE,
-            unit=device.unit,
-            detail=told,
-        )
+        return supported(on_cpu, device, Evidence.TABLE, told)
 
     return [verdict(*pair) for pair in zip(local, typed.graph.all_nodes(), strict=True)]

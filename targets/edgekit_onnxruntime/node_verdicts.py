@@ -11,6 +11,18 @@ CONSTANT = "Constant"
 """The operator whose nodes become initializers and are not executed."""
 
 
+def supported(on_cpu: NodeVerdict, device: Device, evidence: Evidence, detail: str = "") -> NodeVerdict:
+    """The verdict on a node that the device's provider executes."""
+    return NodeVerdict(
+        node=on_cpu.node,
+        op_type=on_cpu.op_type,
+        support=Support.SUPPORTED,
+        evidence=evidence,
+        unit=device.unit,
+        detail=detail,
+    )
+
+
 def unknown(on_cpu: NodeVerdict, reason: str, hint: str = "") -> NodeVerdict:
     """The verdict on a node whose support is not known."""
     return NodeVerdict(
