@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from edgekit.data.columns import Columns, picked_columns, picks_columns
 from edgekit.data.magnitudes import Magnitude, magnitudes
 from edgekit.data.words import KEEPS_VALUES, Words, word_limits
 from edgekit.graph.sizes.size_inputs import inputs_of_sizes
+from edgekit.graph.traversal import reached
 from edgekit.model import Model
 
 FLAG_LIMIT = 2
@@ -371,21 +372,17 @@ def _sources(value: ir.Value | None) -> Iterator[ir.Value]:
 
     Operators that pick columns are not followed: each column may have a limit of its own.
     """
-    seen: set[ir.Value] = set()
-    open_values = [value]
-    while open_values:
-        current = open_values.pop()
-        if current is None or current in seen:
-            continue
-        seen.add(current)
-        yield current
+
+    def taken_from(current: ir.Value) -> Iterable[ir.Value | None]:
         producer = current.producer()
         if producer is None or producer.domain:
-            continue
-        sorts = producer.op_type == "TopK" and current is producer.outputs[0]  # PyTorch packs the longest first
+            return ()
         if producer.op_type == "Concat":
-            open_values.extend(producer.inputs)
-        elif producer.op_type == "Where":
-            open_values.extend(producer.inputs[1:])
-        elif sorts or (producer.op_type in KEEPS_VALUES | _TAKES_SOME and not picks_columns(producer)):
-            open_values.extend(producer.inputs[:1])
+            return producer.inputs
+        if producer.op_type == "Where":
+            return producer.inputs[1:]
+        sorts = producer.op_type == "TopK" and current is producer.outputs[0]  # PyTorch packs the longest first
+        takes = sorts or (producer.op_type in KEEPS_VALUES | _TAKES_SOME and not picks_columns(producer))
+        return producer.inputs[:1] if takes else ()
+
+    return reached([value], taken_from)

@@ -6,26 +6,23 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from edgekit.graph.traversal import reached
+
 _SIZES_ONLY = {"Shape", "Size"}
 """Operators that read no numbers of their inputs."""
 
 
 def inputs_behind(value: ir.Value) -> set[str]:
     """Returns the names of the inputs on whose numbers a value depends, without inputs whose size alone it reads."""
-    found: set[str] = set()
-    seen: set[ir.Value] = set()
-    waiting: list[ir.Value] = [value]
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if value.is_graph_input() and not value.is_initializer():
-            found.add(str(value.name))
-        node = value.producer()
-        if node is not None and node.op_type not in _SIZES_ONLY:
-            waiting += [read for read in _read_by(node) if read is not None]
-    return found
+    values = reached([value], _made_of)
+    return {str(value.name) for value in values if value.is_graph_input() and not value.is_initializer()}
+
+
+def _made_of(value: ir.Value) -> Iterator[ir.Value | None]:
+    """Yields the values whose numbers a value is directly computed from."""
+    node = value.producer()
+    if node is not None and node.op_type not in _SIZES_ONLY:
+        yield from _read_by(node)
 
 
 def _read_by(node: ir.Node) -> Iterator[ir.Value | None]:

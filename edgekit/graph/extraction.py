@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from edgekit.errors import InputError
 from edgekit.graph.sizes.shapes import infer_shapes
+from edgekit.graph.traversal import reached
 from edgekit.model import Model, node_name, read_by
 from edgekit.suggestions import near_names
 
@@ -97,20 +98,15 @@ def _names(texts: Iterable[str], known: Sequence[str]) -> Iterator[str]:
 
 def _needed_inputs(wanted: Iterable[ir.Value], starts: set[ir.Value]) -> list[ir.Value]:
     """The values without a producer, or among ``starts``, that the wanted ones are computed from."""
-    needed: dict[ir.Value, None] = {}
-    seen: set[ir.Value] = set()
-    open_values = list(wanted)
-    while open_values:
-        value = open_values.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+
+    def ends(value: ir.Value) -> bool:
+        return value in starts or (value.producer() is None and not value.is_initializer())
+
+    def made_of(value: ir.Value) -> Iterable[ir.Value]:
         producer = value.producer()
-        if value in starts or (producer is None and not value.is_initializer()):
-            needed[value] = None
-        elif producer is not None:
-            open_values.extend(read_by(producer))
-    return list(needed)
+        return () if value in starts or producer is None else read_by(producer)
+
+    return [value for value in reached(wanted, made_of) if ends(value)]
 
 
 def _listed(values: Iterable[ir.Value]) -> str:

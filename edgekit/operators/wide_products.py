@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -10,6 +10,7 @@ import onnx_ir as ir
 from edgekit.data.limits import index_limits
 from edgekit.graph.nodes import constant_input, input_at
 from edgekit.graph.sizes.size_inputs import SIZES
+from edgekit.graph.traversal import reached
 from edgekit.model import Model, node_name
 
 LEAST_FACTOR = 1 << 16
@@ -147,23 +148,17 @@ def _tells_places(value: ir.Value) -> bool:
 
 def _holds(value: ir.Value | None, sources: set[ir.Value]) -> bool:
     """Whether a value depends on numbers of the given inputs, or on larger numbers made from them."""
-    seen: set[ir.Value] = set()
-    left = [value]
-    while left:
-        one = left.pop()
-        if one is None or one in seen:
-            continue
-        seen.add(one)
-        if one in sources:
-            return True
+
+    def made_of(one: ir.Value) -> Iterable[ir.Value | None]:
         producer = one.producer()
         if producer is None or producer.domain:
-            continue
+            return ()
         if producer.op_type in ("Add", "Concat", "Mul", "Sub", "Where"):
-            left.extend(producer.inputs)
-        elif producer.op_type in _KEEPS | _GROWS or producer.op_type in _OVERFLOWS:
-            left.append(input_at(producer, 0))
-    return False
+            return producer.inputs
+        moves = producer.op_type in _KEEPS | _GROWS or producer.op_type in _OVERFLOWS
+        return (input_at(producer, 0),) if moves else ()
+
+    return any(one in sources for one in reached([value], made_of))
 
 
 def _factor(node: ir.Node) -> int:
@@ -183,17 +178,9 @@ def _factor(node: ir.Node) -> int:
 
 def _holds_inputs(value: ir.Value | None) -> bool:
     """Whether numbers of the model's inputs go into a value, not their sizes alone."""
-    seen: set[ir.Value] = set()
-    left = [value]
-    while left:
-        one = left.pop()
-        if one is None or one in seen:
-            continue
-        seen.add(one)
+
+    def made_of(one: ir.Value) -> Iterable[ir.Value | None]:
         producer = one.producer()
-        if producer is None:
-            if one.is_graph_input() and not one.is_initializer():
-                return True
-        elif producer.domain or producer.op_type not in _SIZES:
-            left.extend(producer.inputs)
-    return False
+        return () if producer is None or (not producer.domain and producer.op_type in _SIZES) else producer.inputs
+
+    return any(one.is_graph_input() and not one.is_initializer() for one in reached([value], made_of))

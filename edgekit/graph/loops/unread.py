@@ -8,6 +8,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from edgekit.graph.loops.values import BEFORE_STATES, CONDITION
+from edgekit.graph.traversal import reached
 from edgekit.model import bodies, read_by
 
 
@@ -53,15 +54,12 @@ def _unread(loop: ir.Node) -> list[int]:
 
 def _needed(values: Iterable[ir.Value]) -> set[ir.Value]:
     """Returns the given values and all values that they are computed from."""
-    waiting, seen = list(values), set[ir.Value]()
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+
+    def made_of(value: ir.Value) -> Iterable[ir.Value]:
         node = value.producer()
-        waiting.extend(() if node is None else read_by(node))
-    return seen
+        return () if node is None else read_by(node)
+
+    return set(reached(values, made_of))
 
 
 def _without(loop: ir.Node, graph: ir.Graph, unread: list[int]) -> ir.Node:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx_ir as ir
 
 from edgekit.graph.nodes import input_at
+from edgekit.graph.traversal import reached
 from edgekit.model import Dim, Model
 
 MOST_ELEMENTS = 16
@@ -39,13 +40,7 @@ _OF_SHAPES = {"Shape", "Size"}
 
 def inputs_of_sizes(model: Model) -> list[str]:
     """Returns the names of small inputs from whose values sizes are computed, in the model's order."""
-    waiting = list(_size_values(model))
-    seen = set(waiting)
-    while waiting:
-        for value in _made_of(waiting.pop()):
-            if value not in seen:
-                seen.add(value)
-                waiting.append(value)
+    seen = set(reached(_size_values(model), _made_of))
     sizes = {spec.name: spec.shape for spec in model.inputs}
     found = [str(value.name) for value in model.graph.inputs if value in seen]
     return [name for name in found if _is_small(sizes.get(name))]

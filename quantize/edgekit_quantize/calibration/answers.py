@@ -6,10 +6,11 @@ score would ever exceed 0.5, whatever the detector sees.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx_ir as ir
 
+from edgekit.graph.traversal import reached
 from edgekit_quantize.graph.layers import LAYER_KINDS
 from edgekit_quantize.graph.nodes import is_standard
 
@@ -56,27 +57,21 @@ def with_both_answers(low: float, high: float) -> tuple[float, float]:
 
 def _moved_into(value: ir.Value) -> Iterator[ir.Value]:
     """The value, and the values that it is moved from."""
-    waiting, seen = [value], {value}
-    while waiting:
-        each = waiting.pop()
-        yield each
-        node = each.producer()
+
+    def sources(moved: ir.Value) -> Iterable[ir.Value | None]:
+        node = moved.producer()
         if node is None or not is_standard(node, *_MOVES):
-            continue
-        sources = node.inputs if node.op_type == "Concat" else node.inputs[:1]
-        new = {source for source in sources if source is not None} - seen
-        seen |= new
-        waiting.extend(new)
+            return ()
+        return node.inputs if node.op_type == "Concat" else node.inputs[:1]
+
+    return reached([value], sources)
 
 
 def _goes_into_layers(node: ir.Node) -> bool:
     """Whether a product, a convolution or a recurrent node depends on the node's outputs."""
-    waiting, seen = [node], {node}
-    while waiting:
-        for output in waiting.pop().outputs:
-            readers = {reader for reader, _ in output.uses()} - seen
-            if any(reader.op_type in LAYER_KINDS or is_standard(reader, *_RECURRENT) for reader in readers):
-                return True
-            seen |= readers
-            waiting.extend(readers)
-    return False
+    readers = reached(_readers(node), _readers)
+    return any(reader.op_type in LAYER_KINDS or is_standard(reader, *_RECURRENT) for reader in readers)
+
+
+def _readers(node: ir.Node) -> Iterator[ir.Node]:
+    return (reader for output in node.outputs for reader, _ in output.uses())
