@@ -19,8 +19,8 @@ from edgekit.comparison.acceptance.refusal import blame_target, require_accuracy
 from edgekit.comparison.acceptance.remarks import lost_rows, remarks_on, unproven
 from edgekit.comparison.acceptance.self_agreement import with_self_agreement
 from edgekit.comparison.acceptance.trade_off import loss_text
+from edgekit.comparison.decisions.from_graph import decisions_of
 from edgekit.comparison.decisions.label_accuracy import LabelCount, class_output
-from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.numbers.metrics import Comparison, OutputAccuracy
 from edgekit.comparison.numbers.quantized_outputs import quantized_outputs

@@ -77,7 +77,7 @@ def compare(
         meaning: Gathers what the outputs tell; see :func:`meaning_on`.
         ranked: Reorders rows to match the original's; see :func:`ranked_on`.
         decisions: What counts as a decision in the outputs of which the graph tells it; see
-            :mod:`edgekit.comparison.decisions.told`.
+            :mod:`edgekit.comparison.decisions.from_graph`.
         quantized: The outputs that hold quantized numbers; see :mod:`edgekit.comparison.numbers.quantized_outputs`.
         choice: What is known of the output that tells the class.
         padding: Positions that are not compared; see :func:`edgekit.comparison.padding.padding_on`.

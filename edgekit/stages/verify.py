@@ -18,8 +18,8 @@ from edgekit.comparison.acceptance.remarks import lost_rows, remarks_on, told_no
 from edgekit.comparison.acceptance.self_agreement import with_self_agreement
 from edgekit.comparison.by_default import lost_by_default
 from edgekit.comparison.custom_metric import Evaluation, share_lost
+from edgekit.comparison.decisions.from_graph import decisions_of
 from edgekit.comparison.decisions.shared import Decision
-from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.floors import MAX_DROP, Floors, Kind
 from edgekit.comparison.numbers.metrics import OtherFormError, json_number
 from edgekit.comparison.numbers.quantized_outputs import quantized_outputs

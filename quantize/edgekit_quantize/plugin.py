@@ -13,8 +13,8 @@ import onnx_ir as ir
 
 from edgekit.comparison.boxes.detectors import UNDECLARED
 from edgekit.comparison.boxes.near import nearly_recognised
+from edgekit.comparison.decisions.from_graph import decisions_of
 from edgekit.comparison.decisions.shared import Decision
-from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.meaning import SEEN, as_shown, meaning_of
 from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, TEXT
 from edgekit.comparison.padding import padding_on

@@ -20,7 +20,7 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     Raises:
         edgekit.errors.InputError: An input's shape is not fixed.
     """
-    from edgekit_mil.walk.nodes import mil_name
+    from edgekit_mil.lowering.nodes import mil_name
 
     built, gaps = trial(model, PROGRAM_TARGET)
     lacking = dict(_untranslated(built.program)) if not gaps else {}

@@ -69,6 +69,6 @@ def _operations(block: Any) -> Iterator[Any]:
 
 def unit_of(names: list[str], units: Mapping[str, str]) -> str:
     """Returns the unit of the node that makes the values ``names``, or "" if passes removed them from the program."""
-    from edgekit_mil.walk.nodes import mil_name
+    from edgekit_mil.lowering.nodes import mil_name
 
     return next((units[place] for name in names if (place := mil_name(name)) in units), "")

@@ -10,8 +10,8 @@ import onnx
 
 from edgekit.registry import installed_rewrites
 from edgekit_mil.core.registry import Lowering
+from edgekit_mil.lowering import function_bodies
 from edgekit_mil.ops import catalogue
-from edgekit_mil.walk import function_bodies
 
 DOMAINS = {
     "": "ai.onnx",

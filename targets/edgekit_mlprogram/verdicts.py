@@ -23,8 +23,8 @@ def trial(model: Model, target: str) -> tuple[BuiltProgram, dict[str, OpGap]]:
     Raises:
         edgekit.errors.InputError: An input's shape is not fixed.
     """
+    from edgekit_mil.lowering.nodes import PATH_SEPARATOR
     from edgekit_mil.program.build import build_program
-    from edgekit_mil.walk.nodes import PATH_SEPARATOR
 
     built = build_program(model.graph_model, target, model.source, model.open_dims)
     return built, {gap.node.split(PATH_SEPARATOR)[0]: gap for gap in built.gaps}
@@ -39,8 +39,8 @@ def verdict_of(model: Model, node: ir.Node, gaps: Mapping[str, OpGap], detail: s
         gaps: From :func:`trial`.
         detail: The verdict's detail if the node has a lowering.
     """
+    from edgekit_mil.lowering.nodes import domain_of, schema_of
     from edgekit_mil.ops import catalogue
-    from edgekit_mil.walk.nodes import domain_of, schema_of
 
     gap = gaps.get(node_name(node))
     if gap is not None:

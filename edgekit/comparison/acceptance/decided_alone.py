@@ -18,7 +18,7 @@ def decided_alone(accuracy: Accuracy, decisions: Mapping[str, Decision | None]) 
     Args:
         accuracy: The measured accuracy.
         decisions: What counts as a decision in the outputs of which the graph tells it; see
-            :mod:`edgekit.comparison.decisions.told`.
+            :mod:`edgekit.comparison.decisions.from_graph`.
     """
     return [text for output in accuracy.by_decisions if (text := _told(output, decisions)) is not None]
 

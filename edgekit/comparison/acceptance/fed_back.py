@@ -142,7 +142,7 @@ def compare_fed_back(
         reference: Executes the original.
         runner: Executes what was built.
         model: The original.
-        decisions: What counts as a decision in its outputs; see :mod:`edgekit.comparison.decisions.told`.
+        decisions: What counts as a decision in its outputs; see :mod:`edgekit.comparison.decisions.from_graph`.
         floors: What a single step has to reach.
         step: Told of the steps that are done.
 

@@ -33,7 +33,7 @@ def choices_beside(graph: ir.Graph, decisions: Mapping[str, Decision | None]) ->
 
     Args:
         graph: The model's graph.
-        decisions: The decision of each output (:func:`edgekit.comparison.decisions.told.decisions_of`).
+        decisions: The decision of each output (:func:`edgekit.comparison.decisions.from_graph.decisions_of`).
     """
     found = {}
     for output in graph.outputs[1:]:

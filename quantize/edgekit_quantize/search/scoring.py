@@ -114,7 +114,7 @@ class Scorer:
             meaning: Interprets the outputs, if their meaning is known.
             choice: What is known of the output that holds the class.
             decision: The decision in the first output, if the graph shows it
-                (:mod:`edgekit.comparison.decisions.told`). Without it, an output of amounts decides nothing.
+                (:mod:`edgekit.comparison.decisions.from_graph`). Without it, an output of amounts decides nothing.
             beside: The decisions that outputs may hold; an output in which the float model decides nothing is a signal
                 instead. If only the first output decides, it is judged by its metric alone.
             signals: See :attr:`signals`; heads, and outputs that the metric covers, are left out.

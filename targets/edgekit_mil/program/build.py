@@ -15,12 +15,12 @@ from edgekit.operators.hints import fix_sizes_hint
 from edgekit.target import Feature
 from edgekit_mil.core.mil import Function, Program, ct, export_proto, mb
 from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value
+from edgekit_mil.lowering.graph import GraphLowering
 from edgekit_mil.passes.tied_weights import store_equal_weights_once
 from edgekit_mil.program import class_output, picture_input, signature, states
 from edgekit_mil.program.flexible_shapes import checked, symbols_of
 from edgekit_mil.program.interface import Interface
 from edgekit_mil.support.runtime_shapes import note_input_size
-from edgekit_mil.walk.lowering import GraphLowering
 
 
 @dataclass(frozen=True)

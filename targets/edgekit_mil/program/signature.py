@@ -21,11 +21,11 @@ from edgekit.model import dtype_name
 from edgekit.target import Feature
 from edgekit_mil.core.mil import Symbol, Var, ct, get_new_symbol, mb, types
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, carrier_name, computed, constant
+from edgekit_mil.lowering.nodes import mil_name
 from edgekit_mil.program.flexible_shapes import coreml_shape, require_enumerable
 from edgekit_mil.program.open_sizes import OpenSize, open_sizes
 from edgekit_mil.support.high_ranks import of_shape
 from edgekit_mil.support.movement import empty
-from edgekit_mil.walk.nodes import mil_name
 
 NATIVE_DTYPES = {"fp32": "float32", "fp16": "float16", "int32": "int32"}
 

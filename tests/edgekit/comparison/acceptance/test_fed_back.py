@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from edgekit import api
 from edgekit.cli import app
 from edgekit.comparison.acceptance.fed_back import FedBackAccuracy, carried_states, compare_fed_back
-from edgekit.comparison.decisions.told import decisions_of
+from edgekit.comparison.decisions.from_graph import decisions_of
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.data.samples import Samples, open_samples
 from edgekit.execution.reference import Reference

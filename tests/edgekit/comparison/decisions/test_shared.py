@@ -11,9 +11,9 @@ import pytest
 from edgekit.comparison.acceptance.accuracy import Accuracy
 from edgekit.comparison.acceptance.decided_alone import decided_alone
 from edgekit.comparison.acceptance.remarks import remarks_on
+from edgekit.comparison.decisions.from_graph import decisions_of
 from edgekit.comparison.decisions.label_accuracy import TaskAccuracy
 from edgekit.comparison.decisions.shared import DecidedBy, Decision
-from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.numbers.metrics import LARGEST, OutputComparison
 from edgekit.model import Model

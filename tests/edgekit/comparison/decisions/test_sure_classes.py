@@ -10,9 +10,9 @@ import pytest
 
 from edgekit.comparison.acceptance.accuracy import Accuracy
 from edgekit.comparison.acceptance.remarks import remarks_on
+from edgekit.comparison.decisions.from_graph import decisions_of
 from edgekit.comparison.decisions.shared import Decision
 from edgekit.comparison.decisions.sure_classes import SureClassCount
-from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.numbers.metrics import Comparison
 from edgekit.model import Model

@@ -8,8 +8,8 @@ import onnx_ir as ir
 import pytest
 
 from edgekit.comparison.acceptance.accuracy import Accuracy
+from edgekit.comparison.decisions.from_graph import decisions_of
 from edgekit.comparison.decisions.shared import DecidedBy, Decision
-from edgekit.comparison.decisions.told import decisions_of
 from edgekit.comparison.decisions.yes_or_no import yes_or_no_outputs
 from edgekit.comparison.floors import Floors, Kind
 from edgekit.comparison.numbers.metrics import OutputAccuracy, OutputComparison

@@ -11,8 +11,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from edgekit.comparison.decisions.from_graph import decisions_of
 from edgekit.comparison.decisions.shared import DecidedBy, Decision
-from edgekit.comparison.decisions.told import decisions_of
 from edgekit.data.samples import Sample
 from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Model

@@ -10,8 +10,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from edgekit.comparison.decisions.from_graph import decisions_of
 from edgekit.comparison.decisions.shared import DecidedBy, Decision
-from edgekit.comparison.decisions.told import decisions_of
 from edgekit.model import Model
 
 TAGS = Decision(are_scores=True, independent=True, named=True)

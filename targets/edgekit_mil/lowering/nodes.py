@@ -1,4 +1,4 @@
-"""Nodes as the walk meets them: their names, schemas and attributes within the bodies that enclose them."""
+"""Nodes as the lowering meets them: their names, schemas and attributes within the bodies that enclose them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from edgekit_mil.core.values import Value
-from edgekit_mil.walk.function_bodies import STANDARD_DOMAINS
+from edgekit_mil.lowering.function_bodies import STANDARD_DOMAINS
 
 PATH_SEPARATOR = " > "
 """Separates the names of a node and of the nodes whose bodies it is in; names themselves often contain slashes."""

@@ -42,7 +42,7 @@ def decisions_of(model: Model) -> dict[str, Decision | None]:
     answers = yes_or_no_outputs(model)
     if any(value.shape is None or len(value.shape) > 2 or _maker(value)[1] for value in graph.outputs):
         graph = infer_shapes(model, strict=False).graph
-    found = {value.name: _told(value, graph, len(model.class_names)) for value in graph.outputs if value.name}
+    found = {value.name: _decision(value, graph, len(model.class_names)) for value in graph.outputs if value.name}
     signals = set(filter(None, map(_form, graph.inputs)))
     rows = {
         value.name: None
@@ -117,7 +117,7 @@ def _is_one_each(output: ir.Value) -> bool:
     return _is_linear(node.outputs[0]) if node is not None else False
 
 
-def _told(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
+def _decision(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
     node, way = _maker(output)
     if node is not None and not node.domain and node.op_type == "ArgMax":
         return Decision(DecidedBy.NUMBER, told=True)

@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from edgekit_mil.core.values import TensorList, Value
-from edgekit_mil.walk.function_bodies import STANDARD_DOMAINS, type_proto
+from edgekit_mil.lowering.function_bodies import STANDARD_DOMAINS, type_proto
 
 GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 LARGEST_GIVEN = 64

@@ -1,8 +1,8 @@
-"""The walk over an ONNX graph that lowers it node by node into the current MIL block.
+"""Lowers an ONNX graph node by node into the current MIL block.
 
 Each node is folded if all its inputs are known, else lowered by its entry in the registry, else expanded into the
-function body that its schema or the model defines. A node for which none of these works is a gap; the walk goes on
-after it, so that one error lists every gap of the model.
+function body that its schema or the model defines. A node for which none of these works is a gap; the
+others are lowered all the same, so that one error lists every gap of the model.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ from edgekit_mil.core.values import (
     Value,
     constant,
 )
-from edgekit_mil.ops import catalogue
-from edgekit_mil.support import high_ranks, symbolic_sizes
-from edgekit_mil.walk import feasibility, folding, function_bodies
-from edgekit_mil.walk.nodes import (
+from edgekit_mil.lowering import feasibility, folding, function_bodies
+from edgekit_mil.lowering.nodes import (
     Scope,
     attribute_value,
     bound_attributes,
@@ -44,6 +42,8 @@ from edgekit_mil.walk.nodes import (
     rebound,
     schema_of,
 )
+from edgekit_mil.ops import catalogue
+from edgekit_mil.support import high_ranks, symbolic_sizes
 
 NO_NUMBER = ("Cannot convert symbols to int", "'Symbol' object cannot be interpreted as an integer")
 """Parts of the error messages of a lowering that uses an open size, a symbol, as a number."""

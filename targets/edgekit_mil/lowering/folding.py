@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from edgekit.graph.folding import is_miscomputed
 from edgekit.rewrites.randomness import RANDOM
 from edgekit_mil.core.values import Value, constant
-from edgekit_mil.walk.stored_weights import kept
+from edgekit_mil.lowering.stored_weights import kept
 
 CONSTANTS = frozenset({"Constant", "ConstantOfShape"})
 """Operators that are not folded: their lowerings return constants, in less time or memory."""

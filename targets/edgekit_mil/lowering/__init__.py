@@ -1,0 +1,1 @@
+"""Lowers an ONNX graph to MIL: folds, lowers or expands each node."""

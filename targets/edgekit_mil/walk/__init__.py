@@ -1,1 +1,0 @@
-"""The walk over an ONNX graph, which folds, lowers or expands each node."""
