@@ -78,7 +78,7 @@ Row = tuple[str, ...]
 
 def _rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
     """One row per node."""
-    return [(verdict.node, *_fate(verdict)) for verdict in verdicts]
+    return [(verdict.node, *_shown(verdict)) for verdict in verdicts]
 
 
 def _grouped_rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
@@ -87,9 +87,9 @@ def _grouped_rows(verdicts: Iterable[NodeVerdict]) -> list[Row]:
 
     groups: dict[Row, list[NodeVerdict]] = {}
     for verdict in verdicts:
-        operator, *fate = _fate(verdict)
-        groups.setdefault((operator if is_about_operator(verdict) else "", *fate), []).append(verdict)
-    return [(_and_more([v.node for v in group]), _operators(group), *fate) for (_, *fate), group in groups.items()]
+        operator, *shown = _shown(verdict)
+        groups.setdefault((operator if is_about_operator(verdict) else "", *shown), []).append(verdict)
+    return [(_and_more([v.node for v in group]), _operators(group), *shown) for (_, *shown), group in groups.items()]
 
 
 def _and_more(names: Sequence[str]) -> str:
@@ -101,7 +101,7 @@ def _operators(verdicts: Sequence[NodeVerdict]) -> str:
     return kinds[0] if len(kinds) == 1 else f"{len(kinds)} operators"
 
 
-def _fate(verdict: NodeVerdict) -> Row:
+def _shown(verdict: NodeVerdict) -> Row:
     detail = "; ".join(filter(None, (verdict.detail, verdict.hint)))
     unit = verdict.unit
     if unit and verdict.unit_evidence not in (None, verdict.evidence):

@@ -45,7 +45,7 @@ def in_executable_types(model: Model) -> tuple[Model, str | None]:
         is_double = types == _DOUBLES
         changed = model.with_graph(in_single_precision(graph_model, types, at_boundary=not is_double))
         if _runs(changed):
-            return changed, _DOUBLES_TOLD if is_double else _told(model, changed)
+            return changed, _DOUBLES_TOLD if is_double else _note(model, changed)
     return model, None
 
 
@@ -55,7 +55,7 @@ _DOUBLES_TOLD = (
 )
 
 
-def _told(model: Model, changed: Model) -> str:
+def _note(model: Model, changed: Model) -> str:
     before, after = ((*each.graph.inputs, *each.graph.outputs) for each in (model, changed))
     names = [str(new.name) for old, new in zip(before, after, strict=True) if old.dtype is not new.dtype]
     also = ""

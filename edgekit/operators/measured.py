@@ -86,7 +86,7 @@ class MeasuredTable:
             tree = tree["of"][value]
         return _all_of(tree)
 
-    def told(self, cases: Cases) -> str:
+    def text_on(self, cases: Cases) -> str:
         """Returns the text about the cases for a verdict."""
         share = f"{cases.compiled} of {cases.total}"
         return f"compiled in {share} cases like it, measured with {self.measured} ({self.version})"

@@ -92,7 +92,7 @@ class CandidateOutcomes:
         """
         max_drop = record.get("max_drop")
         for failure in record.get("failed", ()):
-            self.told(failure["candidate"], CandidateOutcome.FAILED, failure["reason"])
+            self.record(failure["candidate"], CandidateOutcome.FAILED, failure["reason"])
         for trial in record.get("curve", ()):
             fate, reason = _of_trial(trial, max_drop, self.given)
             self._records[trial["candidate"]] = {**_row(trial["candidate"], fate, reason), **_figures(trial)}
@@ -108,7 +108,7 @@ class CandidateOutcomes:
         new = {key: [row for row in record.get(key, ()) if row["candidate"] not in known] for key in _MEASURED}
         self.measured({**record, **new})
 
-    def told(self, name: str, fate: CandidateOutcome, reason: str = "") -> None:
+    def record(self, name: str, fate: CandidateOutcome, reason: str = "") -> None:
         """Records what became of a candidate."""
         self._records[name] = {**self._records.get(name, {}), **_row(name, fate, reason)}
 
@@ -339,9 +339,11 @@ def first_accepted(
                 why_not = (
                     f"not tried: it has the operations of {_quoted(as_slow.name)}, which is slower than the float model"
                 )
-                outcomes.told(form.name, CandidateOutcome.REFUSED, why_not)
+                outcomes.record(form.name, CandidateOutcome.REFUSED, why_not)
                 continue
-            warned = fall_back(before, form, f"{_told(before, error)}: {_in_place_of(before, form, error)} instead")
+            warned = fall_back(
+                before, form, f"{_failure_text(before, error)}: {_in_place_of(before, form, error)} instead"
+            )
             outcomes.warned(_name(before, error), warned)
         try:
             verified = attempt(form)
@@ -350,12 +352,12 @@ def first_accepted(
         except Exception as error:
             if is_for_want_of_room(error):  # no other form would fit either
                 raise
-            outcomes.told(_name(form, error), *why(error))
+            outcomes.record(_name(form, error), *why(error))
             failed = form, error
             if isinstance(error, SlowerError):
                 slow[_operations(form)] = form
         else:
-            outcomes.told(form.name if form.name != FLOAT else verified.artifact.precision, CandidateOutcome.SHIPS)
+            outcomes.record(form.name if form.name != FLOAT else verified.artifact.precision, CandidateOutcome.SHIPS)
             return verified
     if failed is None:
         raise InternalError("there is no candidate")
@@ -395,7 +397,7 @@ def _in_place_of(before: Candidate, form: Candidate, error: Exception) -> str:
     return f"--precision {form.precision}" if same else _quoted(form.name)
 
 
-def _told(form: Candidate, error: Exception) -> str:
+def _failure_text(form: Candidate, error: Exception) -> str:
     """In words, what happened to a candidate."""
     name = _quoted(_name(form, error))
     if isinstance(error, InaccurateError):

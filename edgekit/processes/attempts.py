@@ -25,11 +25,11 @@ class Attempts:
     _may_stall: set[str] = field(default_factory=set)
     _restarts: int = 0
 
-    def hear(self, told: Mapping[str, Any]) -> None:
+    def record(self, message: Mapping[str, Any]) -> None:
         """Records what a process has ``begun``, and what it has ``done``."""
-        self._at |= {told["begun"]} if "begun" in told else set()
-        self._may_stall |= {told["begun"]} if told.get("may_stall") else set()
-        self._at -= {told.get("done")}
+        self._at |= {message["begun"]} if "begun" in message else set()
+        self._may_stall |= {message["begun"]} if message.get("may_stall") else set()
+        self._at -= {message.get("done")}
 
     def stalled(self, why: str) -> bool:
         """Records that a limit ended the process, and why; returns whether the work can go on without what it tried."""

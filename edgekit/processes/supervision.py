@@ -54,8 +54,8 @@ class StageDiedError(InputError):
 
 
 @dataclass
-class _Told:
-    """What the child has told."""
+class _Reported:
+    """What the child has reported."""
 
     stage: str = "start"
     exit_code: int | None = None
@@ -190,7 +190,7 @@ class _Supervisor:
 
     def __init__(self, temporary: Path | None) -> None:
         self._temporary = temporary
-        self._told = _Told()
+        self._reported = _Reported()
         self._attempts = Attempts()
         self._output = b""
         self._unread = b""
@@ -205,10 +205,10 @@ class _Supervisor:
             os.open(os.devnull, os.O_RDWR)
         code, broken = self._done_once(work)
         while self._does_without(code, broken):
-            self._told, self._output, self._unread = _Told(), b"", b""
+            self._reported, self._output, self._unread = _Reported(), b"", b""
             code, broken = self._done_once(work)
-        if broken is None and self._told.exit_code is not None:
-            exit_code = self._told.exit_code
+        if broken is None and self._reported.exit_code is not None:
+            exit_code = self._reported.exit_code
         else:
             exit_code = report(self._explained(code, broken))
         for number in _ENDING_SIGNALS:
@@ -237,8 +237,8 @@ class _Supervisor:
                 signal.signal(number, handler)
             os.close(told)
             os.close(printed)
-        if broken is not None or self._told.exit_code is None:
-            for folder in self._told.folders:
+        if broken is not None or self._reported.exit_code is None:
+            for folder in self._reported.folders:
                 with suppress(OSError):
                     remove_abandoned(folder)
         return os.waitstatus_to_exitcode(status), broken
@@ -246,17 +246,17 @@ class _Supervisor:
     def _does_without(self, code: int, broken: InputError | None) -> bool:
         """Whether the child ended in guarded code without which the work can be repeated."""
         global _crashed
-        if self._told.exit_code is not None or self._forwarded:
+        if self._reported.exit_code is not None or self._forwarded:
             return False
         if broken is not None:
             if not self._attempts.stalled(f"{broken.message} (expected: {broken.expected})"):
                 return False
-            text = f"stage {self._told.stage}: {broken.message}; starting again without the part that was running"
+            text = f"stage {self._reported.stage}: {broken.message}; starting again without the part that was running"
         else:
             name = self._attempts.crashed(code)
             if name is None:
                 return False
-            text = restart_text(self._told.stage, name)
+            text = restart_text(self._reported.stage, name)
         _crashed = self._attempts.ended
         with suppress(OSError):
             os.write(2, f"warning: {text}\n".encode())
@@ -267,18 +267,18 @@ class _Supervisor:
         watch, broken, reading = Watch(self._child), None, [told, printed]
         while True:
             if told in self._read(reading, printed, _SECONDS_BETWEEN_LOOKS):
-                watch.progressed(self._told.patience)
+                watch.progressed(self._reported.patience)
             gone, status = os.waitpid(self._child, 0 if told not in reading and broken is None else os.WNOHANG)
             if gone:
                 while self._read(reading, printed, 0):  # what it wrote since the last look, before it ended
                     pass
                 return status, broken
             if broken is None:
-                broken = watch.broken(self._told.limits) or self._deaf()
+                broken = watch.broken(self._reported.limits) or self._ignores_signals()
                 if broken is not None:
                     watch.end()
 
-    def _deaf(self) -> InputError | None:
+    def _ignores_signals(self) -> InputError | None:
         """The error if the child was asked to end :data:`GRACE_SECONDS` ago and has not ended; else None."""
         asked = min(self._forwarded.values(), default=math.inf)
         return self._interrupted() if time.monotonic() - asked >= GRACE_SECONDS else None
@@ -291,41 +291,41 @@ class _Supervisor:
 
     def _read(self, reading: list[int], printed: int, seconds: float) -> list[int]:
         """Reads from the pipes; returns those that had data, and removes those at their end from ``reading``."""
-        heard = []
+        with_data = []
         for pipe in select.select(reading, (), (), seconds)[0] if reading else []:
             data = os.read(pipe, 1 << 16)
             if not data:
                 reading.remove(pipe)
                 continue
-            heard.append(pipe)
+            with_data.append(pipe)
             if pipe == printed:
                 self._output = (self._output + data)[-_KEPT_OUTPUT:]
             else:
-                self._hear(data)
-        return heard
+                self._read_messages(data)
+        return with_data
 
-    def _hear(self, data: bytes) -> None:
+    def _read_messages(self, data: bytes) -> None:
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             message: Mapping[str, Any] = json.loads(line)
-            self._told.stage = message.get("stage", self._told.stage)
-            self._told.exit_code = message.get("exit_code", self._told.exit_code)
-            self._told.subject = message.get("subject", self._told.subject)
-            self._told.patience = message.get("patience", 0.0)
-            self._attempts.hear(message)
+            self._reported.stage = message.get("stage", self._reported.stage)
+            self._reported.exit_code = message.get("exit_code", self._reported.exit_code)
+            self._reported.subject = message.get("subject", self._reported.subject)
+            self._reported.patience = message.get("patience", 0.0)
+            self._attempts.record(message)
             if "folder" in message:
-                self._told.folders.append(Path(message["folder"]))
+                self._reported.folders.append(Path(message["folder"]))
             if "limits" in message:
-                self._told.limits = Limits(**message["limits"])
+                self._reported.limits = Limits(**message["limits"])
 
     def _explained(self, code: int, broken: InputError | None) -> InputError:
-        stage, words = self._told.stage, self._last_words()
+        stage, words = self._reported.stage, self._last_words()
         if self._forwarded:  # and the child has not said so itself
             return self._interrupted()
         if broken is not None:
             return StageDiedError(
                 f"stage {stage}: {broken.message}",
-                subject=self._told.subject,
+                subject=self._reported.subject,
                 expected=broken.expected,
                 found=broken.found,
                 hint=broken.hint,
@@ -333,7 +333,7 @@ class _Supervisor:
         how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         return StageDiedError(
             f"stage {stage}: the process that ran it {how}",
-            subject=self._told.subject,
+            subject=self._reported.subject,
             expected="a model that the libraries under EdgeKit can take",
             found=words,
             hint="`python -m onnx.checker` may tell what is wrong with the model; "

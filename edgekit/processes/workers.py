@@ -122,7 +122,7 @@ def run_jobs(
                     _end_where_broken(one)
             for connection in ready:
                 one = next(one for one in running if one.connection is connection)
-                if _heard(one, board):
+                if _passed_on(one, board):
                     one.watch.progressed(one.patience)
                     continue
                 running.remove(one)
@@ -198,7 +198,7 @@ def _end_where_broken(one: _Running) -> None:
         one.watch.end()
 
 
-def _heard(one: _Running, board: Board) -> bool:
+def _passed_on(one: _Running, board: Board) -> bool:
     """Passes on what the process reports; returns False once the process has ended."""
     try:
         kind, *rest = one.connection.recv()
@@ -213,7 +213,7 @@ def _heard(one: _Running, board: Board) -> bool:
         (what,) = rest
         one.patience = what.get("patience", 0.0)
         one.limits = Limits(**what["limits"]) if "limits" in what else one.limits
-        one.attempts.hear(what)
+        one.attempts.record(what)
         return True
     if kind == "stage":
         (one.stage,) = rest

@@ -188,11 +188,11 @@ class Gate:
         earlier = figures = None
         folder = None
         if self.against is not None:
-            rival = self._of_against(bundle, self.against)
-            if rival is None:
+            other = self._of_against(bundle, self.against)
+            if other is None:
                 folder = self.against
             else:
-                earlier, figures = EarlierBuild(str(rival.path), rival, accepting=""), Figures.of(rival)
+                earlier, figures = EarlierBuild(str(other.path), other, accepting=""), Figures.of(other)
         elif self.baseline is not None:
             figures = self._of_baseline(bundle, candidate.name or bundle.name, self.baseline)
             kept = read_kept(self.baseline, figures)

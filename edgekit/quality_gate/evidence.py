@@ -10,8 +10,8 @@ above ``c`` by some amount as below it by that amount, whatever the machine did 
 distribution, may last over many pairs, may come in waves. No normal distribution and no independence is assumed.
 
 For each conceivable ``c``, a bettor starts with one unit and bets that the true center is higher: on each difference
-``d`` a share ``b`` of the fortune, at the score ``clip((d - c) / s, -1, 1)``, with the scale ``s`` from earlier
-differences alone. By symmetry the bets are fair if ``c`` is the true center. The fortune is then a martingale, and
+``d`` a share ``b`` of the wealth, at the score ``clip((d - c) / s, -1, 1)``, with the scale ``s`` from earlier
+differences alone. By symmetry the bets are fair if ``c`` is the true center. The wealth is then a martingale, and
 exceeds ``1 / ERROR`` at any time with probability ``ERROR`` at most (J. Ville, Étude critique de la notion de
 collectif, 1939; the method of betting: A. Ramdas, P. Grünwald, V. Vovk and G. Shafer, Game-Theoretic Statistics and
 Safe Anytime-Valid Inference, Statistical Science 38, 2023). The lower bound is the greatest ``c`` that is refuted in
@@ -29,7 +29,7 @@ import numpy as np
 ERROR = 0.01
 """The greatest probability that a bound is ever wrong, for each of the two bounds."""
 BETS = (0.1, 0.25, 0.5, 0.95)
-"""Shares of the fortune that separate bettors bet; the fortune is the mean of theirs. Small shares win if noise is
+"""Shares of the wealth that separate bettors bet; the wealth is the mean of theirs. Small shares win if noise is
 great."""
 SCALING_PAIRS = 5
 """How many of the first differences only determine the scale: no bet is made on them."""
@@ -89,23 +89,23 @@ class ConfidenceSequence:
 def _greatest_refuted(differences: np.ndarray, scales: np.ndarray) -> float:
     """The greatest center that bets on a higher one refute; minus infinity if they refute none.
 
-    The higher the center, the lower are all scores and the fortune, so bisection finds the greatest.
+    The higher the center, the lower are all scores and the wealth, so bisection finds the greatest.
     """
     enough = -math.log(ERROR)
     low, high = float((differences - scales).min()), float(differences.max())
-    if _log_fortune(differences, scales, low) < enough:
+    if _log_wealth(differences, scales, low) < enough:
         return -math.inf
     while high - low > PRECISION:
         middle = (low + high) / 2
-        if _log_fortune(differences, scales, middle) < enough:
+        if _log_wealth(differences, scales, middle) < enough:
             high = middle
         else:
             low = middle
     return low
 
 
-def _log_fortune(differences: np.ndarray, scales: np.ndarray, centre: float) -> float:
-    """Logarithm of the mean fortune over all :data:`BETS`."""
+def _log_wealth(differences: np.ndarray, scales: np.ndarray, centre: float) -> float:
+    """Logarithm of the mean wealth over all :data:`BETS`."""
     scores = np.clip((differences - centre) / scales, -1, 1)
     logs = np.log1p(np.outer(_BETS, scores)).sum(axis=1)
     return float(np.logaddexp.reduce(logs) - math.log(len(BETS)))

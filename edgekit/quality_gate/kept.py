@@ -40,7 +40,7 @@ def read_kept(file: Path, figures: Figures) -> Bundle | Unusable:
         if writer is None:
             return _damaged(place, error)
         why = "another version of EdgeKit wrote the baseline's bundle"
-        return Unusable(why, f"{place} is of {writer}, and cannot be read: {_told(error)} (--update writes it anew)")
+        return Unusable(why, f"{place} is of {writer}, and cannot be read: {_reason(error)} (--update writes it anew)")
     try:
         check_integrity(bundle, canonical_of(bundle.profile_name))
     except EdgeKitError as error:
@@ -77,10 +77,10 @@ def judge_kept(
 
 
 def _damaged(place: Path, error: EdgeKitError) -> Unusable:
-    return Unusable("the baseline's bundle is damaged", f"{place}: {_told(error)} ({_RESTORING})")
+    return Unusable("the baseline's bundle is damaged", f"{place}: {_reason(error)} ({_RESTORING})")
 
 
-def _told(error: EdgeKitError) -> str:
+def _reason(error: EdgeKitError) -> str:
     return error.message if error.found is None else str(error.found)
 
 

@@ -78,18 +78,18 @@ Way = Callable[[Clear], Ratio] | str
 
 
 def judge_latency(
-    bundle: Bundle, asked: Budget, rivals: LatencyReferences, stopwatch: Stopwatch
+    bundle: Bundle, asked: Budget, references: LatencyReferences, stopwatch: Stopwatch
 ) -> tuple[list[Verdict], list[Ratio]]:
     """A verdict for each limit of latency, and the ratios that were measured for them.
 
     Args:
         bundle: The bundle to judge.
         asked: The budget. If it sets no growth of latency, :data:`GROWTH` does, provided that it can be measured here.
-        rivals: The models that the bundle is compared with.
+        references: The models that the bundle is compared with.
         stopwatch: How latencies are measured.
 
     Raises:
-        InputError: ``rivals.original`` is not the bundle's original.
+        InputError: ``references.original`` is not the bundle's original.
     """
     runs_here = counts_here(bundle)
     verdicts: list[Verdict] = []
@@ -99,12 +99,15 @@ def judge_latency(
         way: Way = NO_ORIGINAL
         if not runs_here:
             way = STAND_IN
-        elif rivals.original is not None:
-            way = partial(_ratio_to_original, bundle, rivals.original, stopwatch)
+        elif references.original is not None:
+            way = partial(_ratio_to_original, bundle, references.original, stopwatch)
         _judge("latency", "latency_ratio", text, asked.latency_ratio, way, verdicts, ratios)
     growth = asked.over(GROWTH).latency_growth if runs_here else asked.latency_growth
-    if growth is not None and rivals.earlier is not None:
-        text, earlier = f"at most {share_limit_text(growth, 1)} above {rivals.earlier.called}", rivals.earlier.bundle
+    if growth is not None and references.earlier is not None:
+        text, earlier = (
+            f"at most {share_limit_text(growth, 1)} above {references.earlier.called}",
+            references.earlier.bundle,
+        )
         if isinstance(earlier, str):
             figure = Figure(_GROWTH_KEY, "ratio", 1 + growth)
             verdicts.append(Verdict(_GROWTH, text, earlier, Outcome.INCONCLUSIVE, figure))

@@ -305,7 +305,7 @@ def _modes(nodes: Sequence[Node], views: Sequence[dict[str, Any]]) -> list[dict[
         _Mode("error", _colours(ERROR_STEPS), lambda some: _step(ERROR_STEPS, _least(some, "error"))),
         _Mode("time", _colours(TIME_STEPS), lambda some: _step(TIME_STEPS, _sum(some, "time"))),
     )
-    return [way.told(nodes, views) for way in ways]
+    return [way.as_record(nodes, views) for way in ways]
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ class _Mode:
     label: Callable[[Sequence[Node]], str | None]
     """The category of one node, or of several together; None if they have none."""
 
-    def told(self, nodes: Sequence[Node], views: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def as_record(self, nodes: Sequence[Node], views: Sequence[dict[str, Any]]) -> dict[str, Any]:
         single = [self.label([node]) for node in nodes]
         parts = [[self.label([nodes[at] for at in part["members"]]) for part in view["parts"]] for view in views]
         present = [label for label in self.colours if label in single or any(label in found for found in parts)]

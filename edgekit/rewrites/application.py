@@ -288,7 +288,7 @@ def with_origins(
         if ORIGIN in node.metadata_props
     }
 
-    def told(verdict: NodeVerdict) -> NodeVerdict:
+    def with_origin(verdict: NodeVerdict) -> NodeVerdict:
         origin = origins.get(verdict.node)
         if origin is None and verdict.support is Support.UNSUPPORTED and verdict.node in (dropped or {}):
             return replace(verdict, detail=f"{verdict.detail}; {(dropped or {})[verdict.node]}")
@@ -298,4 +298,4 @@ def with_origins(
         detail = f"by the rewrite {origin}" if support is Support.DECOMPOSED else f"{verdict.detail}; from {origin}"
         return replace(verdict, support=support, detail=detail)
 
-    return [told(verdict) for verdict in verdicts]
+    return [with_origin(verdict) for verdict in verdicts]

@@ -21,7 +21,7 @@ from edgekit.execution.stated_sizes import drop_untrue_sizes
 from edgekit.features.dimensions import as_record, defaults, last
 from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
 from edgekit.graph.simplification.squeezed_axes import with_squeezed_axes
-from edgekit.graph.sizes.default_sizes import DefaultSize, SampledSizes, told, with_default_sizes
+from edgekit.graph.sizes.default_sizes import DefaultSize, SampledSizes, texts_on, with_default_sizes
 from edgekit.graph.sizes.shape_request import FixedSizes, ShapeRequest, at_sizes, terms
 from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Arrays, Dim, Model, ValueSpec
@@ -73,7 +73,7 @@ class FixShapes(Stage[Model]):
         request, by_default = self._request(given)
         sizes = request.sizes(given.inputs)
         given = replace(given, open_dims=request.open_dims)
-        warnings = [*([self._left_out.why] if self._left_out.files else []), *told(by_default)]
+        warnings = [*([self._left_out.why] if self._left_out.files else []), *texts_on(by_default)]
         fixed = self._with_inputs_fixed(given, request, sizes, by_default, warnings)
         executed = _executed(fixed)
         misnamed = None if isinstance(executed, NotRunnableError) else _misnamed_output(fixed, executed.outputs)
@@ -362,7 +362,7 @@ def _contradiction(
         f"cannot take these shapes: {match.group(2) if match else text}",
         subject="the graph" if node is None else f"node {node!r}",
         found="; ".join(str(spec) for spec in fixed.inputs),
-        hint="; ".join(told(by_default)[:_MOST_HINTED]) or "give the shapes that the model was made for",
+        hint="; ".join(texts_on(by_default)[:_MOST_HINTED]) or "give the shapes that the model was made for",
     )
 
 

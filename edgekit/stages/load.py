@@ -218,7 +218,13 @@ class Load(Stage[Path]):
             "classes": {name: list(names) for name, names in ({**classes.scores, **classes.labels}).items()},
             "class_numbers": {name: list(each) for name, each in numbers.items()},
             "sequences": {name: list(names) for name, names in sequences.items()},
-            "warnings": [*_told(file.fed), *warnings, *stale, *classes.warnings(), *warnings_of(sequences)],
+            "warnings": [
+                *_fed_initializer_warnings(file.fed),
+                *warnings,
+                *stale,
+                *classes.warnings(),
+                *warnings_of(sequences),
+            ],
         }
         return StageResult(model, record)
 
@@ -239,7 +245,7 @@ class Load(Stage[Path]):
             raise self.broken("a node has no name")
 
 
-def _told(fed: Collection[str]) -> list[str]:
+def _fed_initializer_warnings(fed: Collection[str]) -> list[str]:
     return [f"the file has a value for {name!r}, but the samples have one too: {name!r} is an input" for name in fed]
 
 

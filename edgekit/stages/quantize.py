@@ -104,7 +104,7 @@ class Execute:
         closing = ExitStack()
         place = closing.enter_context(temporary_folder())
         try:
-            with _told_of_candidate("built"):
+            with _as_candidate_errors("built"):
                 artifact = self.target.build(candidate, self.profile, place, options)
             form = topology_digest(candidate)
             timed = self._loaded(artifact, form, self.threads)
@@ -129,7 +129,7 @@ class Execute:
 
     def _loaded(self, artifact: Artifact, form: str, threads: int) -> _CandidateRunner:
         tried = f"{self.profile.name} with {threads} threads: {form}"
-        with _told_of_candidate("loaded"), guarded(tried):
+        with _as_candidate_errors("loaded"), guarded(tried):
             runner = self.target.load(artifact.main, self.profile, threads=threads)
         told = None if self.profile.runs_here else self.options.progress  # reports would add to the measured times
         return _CandidateRunner(runner, tried, told)
@@ -138,7 +138,7 @@ class Execute:
         self, artifact: Artifact, place: Path, sets: ExecutableSets, timed: Runner, closing: ExitStack
     ) -> Sequence[Runner]:
         """Executes a build with each of the sets that count, in a process for each, which ``closing`` ends."""
-        with _told_of_candidate("loaded"):
+        with _as_candidate_errors("loaded"):
             sessions = sets.opened(draft_bundle(artifact, self.profile, place), timed, closing)
         return [*map(_CandidateRunner, sessions)]
 
@@ -164,12 +164,12 @@ class _CandidateRunner:
         self._runs += 1
         if self.progress is not None:
             self.progress("executing a candidate, run", self._runs, 0)
-        with _told_of_candidate("run"), nullcontext() if tried is None else guarded(tried):
+        with _as_candidate_errors("run"), nullcontext() if tried is None else guarded(tried):
             return self.runner.run(feeds)
 
 
 @contextmanager
-def _told_of_candidate(what: str) -> Iterator[None]:
+def _as_candidate_errors(what: str) -> Iterator[None]:
     """Turns every error that a target or its runtime raises into an error about the candidate.
 
     Raises:
@@ -359,7 +359,7 @@ class Quantize(Stage[Model]):
         for kind in ("inputs", "outputs"):
             before, after = getattr(given, kind), getattr(result.model, kind)
             if kind == "outputs" and len(before) == len(after):
-                before = [_told(was, now, open_dims) for was, now in zip(before, after, strict=True)]
+                before = [_completed(was, now, open_dims) for was, now in zip(before, after, strict=True)]
             if list(before) != list(after):
                 raise self.broken(f"the {kind} were {', '.join(map(str, before))}, now {', '.join(map(str, after))}")
 
@@ -368,7 +368,7 @@ class Quantize(Stage[Model]):
         return self._target.weight_schemes(self._profile)
 
 
-def _told(output: ValueSpec, now: ValueSpec, open_dims: Collection[str]) -> ValueSpec:
+def _completed(output: ValueSpec, now: ValueSpec, open_dims: Collection[str]) -> ValueSpec:
     """An output, completed by sizes and names that only ``now`` has; open dimensions of the inputs stay open."""
     if output.shape is None:
         return replace(output, shape=now.shape)

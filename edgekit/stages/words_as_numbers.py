@@ -68,7 +68,7 @@ class WordsAsNumbers(Stage[Model]):
         record = {
             "inputs": {name: len(words) for name, words in found.vocabularies.items()},
             **({"tokens": counted} if counted else {}),
-            "warnings": [*_told(found, given), *reasons],
+            "warnings": [*_warnings(found, given), *reasons],
         }
         return StageResult(found.model, record)
 
@@ -136,12 +136,12 @@ def _where_to_cut(given: Model) -> str:
     return f"; `edgekit extract MODEL {cut} -o PART` cuts out the part that computes with numbers"
 
 
-def _told(found: WordInputs, given: Model) -> list[str]:
+def _warnings(found: WordInputs, given: Model) -> list[str]:
     """Warnings that say what has changed at the model's inputs."""
     told = []
     for name, words in found.vocabularies.items():
         if name in found.tokens:
-            told.append(_told_of_words(name, found.tokens[name], words))
+            told.append(_word_warning(name, found.tokens[name], words))
             continue
         if not words:
             told.append(
@@ -153,7 +153,7 @@ def _told(found: WordInputs, given: Model) -> list[str]:
             f"input {name!r} takes the number of a word in place of the text: from 0, its place among {count} "
             f"({listed(words)}), or {len(words)} for any other word"
         )
-    told += _told_of_pads(given, found)
+    told += _padding_warnings(given, found)
     told += [
         f"node {node!r} fails in the original at a word that is not in its list; in the built model it gives zeros"
         for node in found.failing
@@ -161,7 +161,7 @@ def _told(found: WordInputs, given: Model) -> list[str]:
     return told
 
 
-def _told_of_words(name: str, tokens: Tokens, words: Vocabulary) -> str:
+def _word_warning(name: str, tokens: Tokens, words: Vocabulary) -> str:
     """A warning that says what an input takes in place of texts that the model cut into words."""
     cut = ", then ".join(f"of up to {rule.count} words ({rule})" for rule in tokens)
     known = "one word" if len(words) == 1 else f"{len(words)} words"
@@ -171,7 +171,7 @@ def _told_of_words(name: str, tokens: Tokens, words: Vocabulary) -> str:
     )
 
 
-def _told_of_pads(given: Model, found: WordInputs) -> Iterator[str]:
+def _padding_warnings(given: Model, found: WordInputs) -> Iterator[str]:
     """Warnings that the original counts the padding of shorter texts as a word."""
     known = {word for name in found.tokens for word in found.vocabularies[name]}
     for pad in sorted(pads(given) & known) if found.tokens else ():

@@ -129,7 +129,10 @@ class Float32Reference:
     """
 
     def __init__(
-        self, runner: Runner | _Told, trials: Sequence[TrialInputs], computed: Sequence[Arrays] | None = None
+        self,
+        runner: Runner | _ReportingProgram,
+        trials: Sequence[TrialInputs],
+        computed: Sequence[Arrays] | None = None,
     ) -> None:
         self._trials = trials
         outputs = map(runner.run, (feeds for trial in trials for feeds in trial.compared))
@@ -140,7 +143,7 @@ class Float32Reference:
             for trial in trials
         ]
 
-    def agreement_db(self, runner: Runner | _Told) -> float:
+    def agreement_db(self, runner: Runner | _ReportingProgram) -> float:
         """Signal-to-noise ratio in dB of the float32 program's worst output when inputs change in their last bits.
 
         If it is low, rounding alone decides what the outputs are.
@@ -153,7 +156,7 @@ class Float32Reference:
             )
         )
 
-    def worst_db(self, runner: Runner | _Told, floor_db: float = -math.inf) -> float:
+    def worst_db(self, runner: Runner | _ReportingProgram, floor_db: float = -math.inf) -> float:
         """Signal-to-noise ratio of the worst output in dB: the lower one of the measured and the expected ratio.
 
         An output of few elements may happen to be near zero on one input, where the same noise weighs more than on
@@ -172,7 +175,7 @@ class Float32Reference:
                 break
         return worst
 
-    def hardest(self, runner: Runner | _Told) -> tuple[Arrays, Arrays]:
+    def hardest(self, runner: Runner | _ReportingProgram) -> tuple[Arrays, Arrays]:
         """The inputs on which a program is farthest from the float32 program, and the float32 outputs for them."""
         found: tuple[Arrays, Arrays] | None = None
         least = math.inf
@@ -188,7 +191,7 @@ class Float32Reference:
 
     def _worst_of(
         self,
-        runner: Runner | _Told,
+        runner: Runner | _ReportingProgram,
         trial: TrialInputs,
         expected: Sequence[Arrays],
         further: Sequence[Mapping[str, float]],
@@ -211,7 +214,7 @@ class Float32Reference:
         return worst
 
 
-def decides_shapes(runner: Runner | _Told) -> bool:
+def decides_shapes(runner: Runner | _ReportingProgram) -> bool:
     """Whether the sizes of outputs depend on computed values, such as when a loop ends or how many boxes are found.
 
     Rounding changes such a decision where it is close, and on random inputs any decision may be close.
@@ -280,8 +283,8 @@ def choose(
             progress(what, 0, 0)
         return executed
 
-    def opened(package: Path) -> _Told:
-        return _Told(load(package), tell, compared)
+    def opened(package: Path) -> _ReportingProgram:
+        return _ReportingProgram(load(package), tell, compared)
 
     runner = opened(float32_package)
     if decides_shapes(runner) and any(trial.further for trial in trials):
@@ -309,9 +312,9 @@ def choose(
 class _Search:
     """Ways to find what has to stay in float32; ``ranges`` are those of :func:`study`, in the order of execution."""
 
-    runner: _Told
+    runner: _ReportingProgram
     """Executes the float32 program."""
-    built: Callable[[frozenset[str]], _Told]
+    built: Callable[[frozenset[str]], _ReportingProgram]
     """Builds the program in float16 except for these operations."""
     yardstick: Float32Reference
     floor_db: float
@@ -352,9 +355,9 @@ class _Search:
         """
         overflowing = must_stay(ranges, *TRIALS[0])
         noise = NoiseByPart(self.runner, *self.yardstick.hardest(self.built(overflowing)), list(ranges))
-        loud = overflowing | noise.loudest(SHARE_OF_NOISE * 10 ** (-self.floor_db / 10))
+        noisy = overflowing | noise.noisiest(SHARE_OF_NOISE * 10 ** (-self.floor_db / 10))
         vanishing = frozenset(name for name, found in ranges.items() if found.vanishing > VANISHING)
-        for kept in dict.fromkeys((loud, with_readers(loud | vanishing, ranges, DOWNSTREAM))):
+        for kept in dict.fromkeys((noisy, with_readers(noisy | vanishing, ranges, DOWNSTREAM))):
             if len(kept) <= MOST_KEPT * len(ranges) and (choice := self.held(kept, len(ranges))) is not None:
                 return choice
         return None
@@ -373,7 +376,7 @@ class _Search:
         return Choice(overflowing | frozenset(order[-length:]), length == len(order), worst, len(order))
 
 
-class _Told:
+class _ReportingProgram:
     """A program that reports each of its runs before it starts, since a run may take long.
 
     Args:
@@ -407,7 +410,7 @@ class _Told:
 class NoiseByPart:
     """The noise that each part of a program adds to the outputs when this part alone computes in float16.
 
-    The noise of the parts nearly adds up, since their errors are independent. The loudest part is halved again and
+    The noise of the parts nearly adds up, since their errors are independent. The noisiest part is halved again and
     again, so that few measurements find the operations that matter.
 
     Args:
@@ -417,7 +420,9 @@ class NoiseByPart:
         order: The operations' names, as they are executed.
     """
 
-    def __init__(self, runner: Runner | _Told, feeds: Arrays, expected: Arrays, order: Sequence[str]) -> None:
+    def __init__(
+        self, runner: Runner | _ReportingProgram, feeds: Arrays, expected: Arrays, order: Sequence[str]
+    ) -> None:
         self._runner = runner
         self._feeds = feeds
         self._expected = expected
@@ -425,24 +430,24 @@ class NoiseByPart:
         self._parts = [tuple(order[first : first + size]) for first in range(0, len(order), size)]
         self._noise = {part: self._measured(part) for part in self._parts}
 
-    def loudest(self, allowed: float) -> frozenset[str]:
-        """Returns the operations to keep in float32 so that the others together are quiet enough.
+    def noisiest(self, allowed: float) -> frozenset[str]:
+        """Returns the operations to keep in float32 so that the others together add little enough noise.
 
         Args:
             allowed: Noise power that the other operations may add, as a share of the worst output's power.
         """
         while len(self._noise) < MOST_MEASUREMENTS:
-            divisible = [part for part in self._loud(allowed) if len(part) > 1]
+            divisible = [part for part in self._noisiest_parts(allowed) if len(part) > 1]
             if not divisible:
                 break
             part = divisible[0]
             halves = part[: len(part) // 2], part[len(part) // 2 :]
             self._parts = [other for other in self._parts if other != part] + list(halves)
             self._noise |= {half: self._measured(half) for half in halves}
-        return frozenset(name for part in self._loud(allowed) for name in part)
+        return frozenset(name for part in self._noisiest_parts(allowed) for name in part)
 
-    def _loud(self, allowed: float) -> list[tuple[str, ...]]:
-        """Returns the parts to keep in float32 so that the others add at most ``allowed``, the loudest first."""
+    def _noisiest_parts(self, allowed: float) -> list[tuple[str, ...]]:
+        """Returns the parts to keep in float32 so that the others add at most ``allowed``, the noisiest first."""
         ordered = sorted(self._parts, key=self._noise.__getitem__, reverse=True)
         rest = math.fsum(noise for part in ordered if math.isfinite(noise := self._noise[part]))
         for count, part in enumerate(ordered):

@@ -84,7 +84,7 @@ def assign(model: Model, provider: str, options: Mapping[str, str]) -> Assignmen
         request = json.dumps({"model": str(path), "provider": provider, "options": dict(options)})
         command = [sys.executable, "-m", "edgekit_onnxruntime.assignment", request, str(answer)]
         with supervision.slow_step(PATIENCE_SECONDS):
-            code, log = _heard_out(command)
+            code, log = _run_to_its_end(command)
         if not answer.is_file():
             last = (log.strip().splitlines() or ["no message"])[-1]
             raise CompilerError(f"ended with code {code}: {last}")
@@ -97,7 +97,7 @@ def assign(model: Model, provider: str, options: Mapping[str, str]) -> Assignmen
     return _read(told["parts"], log)
 
 
-def _heard_out(command: Sequence[str]) -> tuple[int, str]:
+def _run_to_its_end(command: Sequence[str]) -> tuple[int, str]:
     """The exit code and the log of a compiler's process; every line of the log counts as progress.
 
     Raises:
@@ -110,7 +110,7 @@ def _heard_out(command: Sequence[str]) -> tuple[int, str]:
     ) as process:
         assert process.stderr is not None  # it is a pipe
         lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        threading.Thread(target=_hand_on, args=(process.stderr, lines), daemon=True).start()
+        threading.Thread(target=_queue_lines, args=(process.stderr, lines), daemon=True).start()
         try:
             while (line := _next(lines, deadline)) is not None:
                 heard.append(line)
@@ -125,7 +125,7 @@ def _heard_out(command: Sequence[str]) -> tuple[int, str]:
     return process.returncode, "".join(heard)
 
 
-def _hand_on(log: Iterable[str], lines: queue.SimpleQueue[str | None]) -> None:
+def _queue_lines(log: Iterable[str], lines: queue.SimpleQueue[str | None]) -> None:
     """Puts every line of a log into a queue, and None at the end."""
     for line in log:
         lines.put(line)

@@ -64,7 +64,7 @@ def measured_verdicts(
         cases = table.cases_like(node, opsets.get(node.domain, 1))
         if cases is None:
             return unknown(on_cpu, f"{on_cpu.op_type} was not measured ({table.version})", hint)
-        told = table.told(cases)
+        told = table.text_on(cases)
         if cases.is_taken is None:
             return unknown(on_cpu, told, hint)
         if not cases.is_taken:

@@ -83,14 +83,14 @@ def _not_compiled(nodes: Sequence[ir.Node], error: RuntimeError, device: str) ->
     found = [node for node in nodes if named in {node.name, *(value.name for value in node.outputs)}]
     detail = f"the {device} plugin cannot compile the model: {last_line(error)}"
     return [
-        _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail="; ".join([detail, *_ranks_told(node)]))
+        _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail="; ".join([detail, *_differing_ranks(node)]))
         if node in found
         else _verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail)
         for node in nodes
     ]
 
 
-def _ranks_told(node: ir.Node) -> Iterator[str]:
+def _differing_ranks(node: ir.Node) -> Iterator[str]:
     """Yields a sentence for each output of an If whose number of dimensions differs between the branches."""
     if node.op_type == "If":
         yes, no = (node.attributes[name].as_graph().outputs for name in ("then_branch", "else_branch"))
@@ -113,7 +113,7 @@ def _by_table(model: Model, device: str) -> list[NodeVerdict]:
             found.append(_verdict(node, Support.SUPPORTED, Evidence.COMPILED, device, "becomes a constant"))
             continue
         cases = None if table is None else table.cases_like(node, typed.graph_model.opset_imports.get(node.domain, 1))
-        told = "" if table is None or cases is None else table.told(cases)
+        told = "" if table is None or cases is None else table.text_on(cases)
         if cases is None or cases.is_taken is None:
             detail = f"{converts}; {told}" if told else converts
             found.append(_verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail, hint=hint))
@@ -138,7 +138,7 @@ def _by_frontend(node: ir.Node, gaps: dict[str, OpGap], opset: int) -> NodeVerdi
 def _by_plugin(node: ir.Node, refused: set[str], device: str, opset: int) -> NodeVerdict:
     """Returns the plugin's verdict on a node, whose operations bear the name of the node or of one of its outputs."""
     if refused & {node.name, *(value.name for value in node.outputs)}:
-        detail = "; ".join([f"the {device} plugin does not take it", *_ranks_told(node)])
+        detail = "; ".join([f"the {device} plugin does not take it", *_differing_ranks(node)])
         hint = replacement_hint(node, opset)
         return _verdict(node, Support.UNSUPPORTED, Evidence.COMPILED, detail=detail, hint=hint)
     return _verdict(node, Support.SUPPORTED, Evidence.COMPILED, device)

@@ -20,10 +20,10 @@ def decided_alone(accuracy: Accuracy, decisions: Mapping[str, Decision | None]) 
         decisions: What counts as a decision in the outputs of which the graph tells it; see
             :mod:`edgekit.comparison.decisions.from_graph`.
     """
-    return [text for output in accuracy.by_decisions if (text := _told(output, decisions)) is not None]
+    return [text for output in accuracy.by_decisions if (text := _warning(output, decisions)) is not None]
 
 
-def _told(output: OutputAccuracy, decisions: Mapping[str, Decision | None]) -> str | None:
+def _warning(output: OutputAccuracy, decisions: Mapping[str, Decision | None]) -> str | None:
     decision = decisions.get(output.name, Decision())
     if decision is None or output.sqnr_db is None or output.max_abs_error is None:
         return None

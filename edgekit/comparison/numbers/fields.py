@@ -62,7 +62,7 @@ class Fields:
 
     def centred_db(self) -> float | None:
         """Returns the SQNR in dB of what varies; None if that is nothing, or nearly all, or with many channels."""
-        told = self._told
+        told = self._varying_channels
         if len(self._power) > MOST_COLUMNS:
             return None
         variance = float(self._variance[told].sum())
@@ -73,7 +73,7 @@ class Fields:
 
     def worst(self) -> ColumnAccuracy | None:
         """Returns the channel that is explained the least, or None if channels have one scale, or are many."""
-        told = self._told
+        told = self._varying_channels
         variance = self._variance
         if not 2 <= len(told) <= MOST_COLUMNS or variance[told].max() < APART * variance[told].min():
             return None
@@ -82,7 +82,7 @@ class Fields:
         return ColumnAccuracy(int(told[least]), len(variance), float(explained[least]), is_channel=True)
 
     @property
-    def _told(self) -> np.ndarray:
+    def _varying_channels(self) -> np.ndarray:
         """The channels that vary by more than rounding."""
         return np.flatnonzero(self._variance > SAME * self._power) if self._axis is not None else np.zeros(0, int)
 

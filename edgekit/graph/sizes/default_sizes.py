@@ -40,19 +40,19 @@ class DefaultSize:
     why: str
 
     def __str__(self) -> str:
-        return _told([self])
+        return _text([self])
 
 
-def told(sizes: Sequence[DefaultSize]) -> list[str]:
+def texts_on(sizes: Sequence[DefaultSize]) -> list[str]:
     """Describes the sizes given to free dimensions; unnamed ones that got the same in several inputs share one line."""
     groups: dict[object, list[DefaultSize]] = {}
     for each in sizes:
         alike = (each.axis, str(each.size), each.why) if each.dimension is None else each.dimension
         groups.setdefault(alike, []).append(each)
-    return [_told(group) for group in groups.values()]
+    return [_text(group) for group in groups.values()]
 
 
-def _told(alike: Sequence[DefaultSize]) -> str:
+def _text(alike: Sequence[DefaultSize]) -> str:
     first = alike[0]
     called = "" if first.dimension is None else f" ({first.dimension})"
     names = [repr(each.input) for each in alike]

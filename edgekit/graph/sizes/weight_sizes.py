@@ -22,7 +22,7 @@ _HALF_A_BYTE = 4
 _CACHES = (3, 4)
 """Indices of the inputs of grouped attention with past keys and values, [b, heads, t, width]."""
 
-Told = tuple[int, int, int]
+KnownSize = tuple[int, int, int]
 """The index of a node's input, an axis of that input, and the size along that axis."""
 
 
@@ -49,7 +49,7 @@ def tell_sizes_by_weights(model: Model) -> list[WeightSize]:
     found: dict[tuple[ir.Value, int], int] = {}
     widths = _Widths(model)
     for node in model.graph:  # nodes in branches may be meant for other sizes
-        for place, axis, size in _told(node, widths):
+        for place, axis, size in _known_sizes(node, widths):
             source = _source(node.inputs[place], axis)
             if source is not None and source[0] in inputs:
                 found.setdefault(source, size)
@@ -133,7 +133,7 @@ def _last_size(value: ir.Value | None) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _told(node: ir.Node, widths: _Widths) -> Iterator[Told]:
+def _known_sizes(node: ir.Node, widths: _Widths) -> Iterator[KnownSize]:
     rule = _RULES.get(node.op_type)
     if len(node.inputs) < _OPERANDS:  # an invalid node, which the check of the file reports
         return
@@ -143,19 +143,19 @@ def _told(node: ir.Node, widths: _Widths) -> Iterator[Told]:
         yield from _of_caches(node, widths)
 
 
-def _of_convolution(node: ir.Node) -> Iterator[Told]:
+def _of_convolution(node: ir.Node) -> Iterator[KnownSize]:
     weights = _sizes(node.inputs[1])
     if weights is not None and len(weights) > 1:
         yield 0, 1, weights[1] * node.attributes.get_int("group", 1)
 
 
-def _of_transposed_convolution(node: ir.Node) -> Iterator[Told]:
+def _of_transposed_convolution(node: ir.Node) -> Iterator[KnownSize]:
     weights = _sizes(node.inputs[1])
     if weights:
         yield 0, 1, weights[0]
 
 
-def _of_product(node: ir.Node) -> Iterator[Told]:
+def _of_product(node: ir.Node) -> Iterator[KnownSize]:
     left, right = _sizes(node.inputs[0]), _sizes(node.inputs[1])
     if right is not None and len(right) > 1:
         yield 0, -1, right[-2]
@@ -163,26 +163,26 @@ def _of_product(node: ir.Node) -> Iterator[Told]:
         yield 1, -2, left[-1]
 
 
-def _of_matrices(node: ir.Node) -> Iterator[Told]:
+def _of_matrices(node: ir.Node) -> Iterator[KnownSize]:
     right = _sizes(node.inputs[1])
     if right is not None and len(right) == _MATRIX:
         inner = right[1] if node.attributes.get_int("transB", 0) else right[0]
         yield 0, 0 if node.attributes.get_int("transA", 0) else 1, inner
 
 
-def _of_layer(node: ir.Node) -> Iterator[Told]:
+def _of_layer(node: ir.Node) -> Iterator[KnownSize]:
     weights = _sizes(node.inputs[1])
     if weights is not None and len(weights) > _MATRIX and not node.attributes.get_int("layout", 0):
         yield 0, 2, weights[2]
 
 
-def _of_channels(node: ir.Node) -> Iterator[Told]:
+def _of_channels(node: ir.Node) -> Iterator[KnownSize]:
     scale = _sizes(node.inputs[1])
     if scale:
         yield 0, 1, scale[0]
 
 
-def _of_caches(node: ir.Node, widths: _Widths) -> Iterator[Told]:
+def _of_caches(node: ir.Node, widths: _Widths) -> Iterator[KnownSize]:
     """Past keys and values are as wide as heads of queries, unless a byte holds two numbers."""
     if node.attributes.get_int("kv_cache_bit_width", 0) == _HALF_A_BYTE:
         return
@@ -205,7 +205,7 @@ def _sizes(value: ir.Value | None) -> Sequence[int] | None:
     return None if tensor is None else tuple(tensor.shape.numpy())
 
 
-_RULES: dict[str, Callable[[ir.Node], Iterator[Told]]] = {
+_RULES: dict[str, Callable[[ir.Node], Iterator[KnownSize]]] = {
     "BatchNormalization": _of_channels,
     "Conv": _of_convolution,
     "ConvInteger": _of_convolution,

@@ -69,4 +69,4 @@ def test_a_node_is_like_the_cases_that_share_its_features(
 
 
 def test_verdicts_tell_the_cases_and_who_measured_them(table: MeasuredTable) -> None:
-    assert table.told(Cases(9, 10)) == "compiled in 9 of 10 cases like it, measured with a board (meter 1)"
+    assert table.text_on(Cases(9, 10)) == "compiled in 9 of 10 cases like it, measured with a board (meter 1)"

@@ -25,7 +25,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
     few = {**trial, "metric": "agreement", "value": 0.984, "drop": 0.016, "count": 32}
     curve += [{"candidate": "of few", **few}, {"candidate": "counted", **few, "drop": 0.0625}]
     told.measured({"max_drop": 0.01, "curve": curve})
-    told.told("c", CandidateOutcome.SHIPS)
+    told.record("c", CandidateOutcome.SHIPS)
     rows = told.as_record()
     another_path = "take another path, since the model continues with"
     assert [(row["candidate"], row["fate"], row["reason"]) for row in rows] == [

@@ -449,7 +449,7 @@ def test_the_operations_that_add_the_noise_are_found_among_many(tmp_path: Path) 
     runner = load(convert_graph(model, tmp_path / "float32", **options).package)  # type: ignore[arg-type]
     feeds = {"x": np.random.default_rng(5).standard_normal((1, 8)).astype(np.float32)}
     order = list(study(runner, [feeds]).ranges)
-    kept = NoiseByPart(runner, feeds, runner.run(feeds), order).loudest(1e-4)
+    kept = NoiseByPart(runner, feeds, runner.run(feeds), order).noisiest(1e-4)
     assert 1 <= len(kept) <= 2
     assert kept <= {"shifted", "b0"}
 

@@ -219,7 +219,7 @@ def test_what_was_asked_for_wins_over_samples() -> None:
 def test_inputs_whose_dimensions_got_the_same_are_one_line() -> None:
     columns = [ValueSpec(f"x{number}", "float32", (None, 1)) for number in range(5)]
     _, found = with_default_sizes(ShapeRequest(), columns, {})
-    assert default_sizes.told(found) == [
+    assert default_sizes.texts_on(found) == [
         "dimension 0 of the inputs 'x0', 'x1', 'x2' and 2 more is 1, one sample; --shape INPUT=SIZE,… makes it "
         "another, for each of them, and ? in place of SIZE keeps it open"
     ]
