@@ -121,52 +121,60 @@ def _checked_headers(
     headers = read_headers(file)
     if LABEL_ARRAY in headers and all(spec.name != LABEL_ARRAY for spec in inputs):
         require_class_number(*headers[LABEL_ARRAY], file)
-    wanted = {spec.name for spec in inputs}
-    further = {name for name in headers if name == LABEL_ARRAY or name.startswith(OUTPUT_PREFIX)}
-    strange = sorted(headers.keys() - wanted - further - set(left_out))
-    if not wanted <= headers.keys() or strange:
-        missing = [spec.name for spec in inputs if spec.name not in headers]
-        called_otherwise = [name for name in strange if name.casefold() in _CALLED_LABELS]
-        if not missing and len(called_otherwise) == 1 and LABEL_ARRAY not in headers:
-            hint = (
-                f"if {called_otherwise[0]} is the sample's label, call the array {LABEL_ARRAY!r}; if not, leave it out"
-            )
-        else:
-            hint = names_hint(missing, strange) or "numpy.savez(FILE, **{INPUT: array, …}) names them"
-            if not missing:
-                hint += (
-                    "; a value that the model's file holds (an initializer) counts as an input only if every "
-                    "sample has an array for it"
-                )
-        raise InputError(
-            "the sample's arrays are not named as the model's inputs",
-            subject=file,
-            expected=", ".join(spec.name for spec in inputs),
-            found=", ".join(headers) or "no array",
-            hint=hint,
-        )
+    _check_names(file, headers.keys(), inputs, left_out)
     for spec in inputs:
-        shape, dtype = headers[spec.name]
-        may_be_text = spec.dtype == "str" or spec.vocabulary is not None
-        if dtype.name != spec.dtype and not (dtype.kind == "U" and may_be_text):
-            raise InputError(
-                "the sample's element type is not the model's",
-                subject=file,
-                expected=str(spec),
-                found=f"{spec.name}: {dtype.name}",
-                hint=f"save array.astype({spec.dtype!r})",
-            )
-        taken = spec.of_texts if dtype.kind == "U" else spec
-        if not taken.takes_shape(shape):
-            raise InputError(
-                "the sample's shape is not the model's",
-                subject=file,
-                expected=str(taken),
-                found=str(ValueSpec(spec.name, dtype.name, shape)),
-                hint=_shape_hint(shape, taken),
-            )
+        _check_array(file, spec, *headers[spec.name])
     _check_open_dims(file, {spec: headers[spec.name][0] for spec in inputs}, open_dims)
     return set(headers)
+
+
+def _check_names(file: Path, names: Collection[str], inputs: Sequence[ValueSpec], left_out: Collection[str]) -> None:
+    """Refuses files that lack an input's array, or have one that is neither an input, a label nor an output."""
+    wanted = {spec.name for spec in inputs}
+    further = {name for name in names if name == LABEL_ARRAY or name.startswith(OUTPUT_PREFIX)}
+    strange = sorted(set(names) - wanted - further - set(left_out))
+    missing = [spec.name for spec in inputs if spec.name not in names]
+    if not missing and not strange:
+        return
+    called_otherwise = [name for name in strange if name.casefold() in _CALLED_LABELS]
+    if not missing and len(called_otherwise) == 1 and LABEL_ARRAY not in names:
+        hint = f"if {called_otherwise[0]} is the sample's label, call the array {LABEL_ARRAY!r}; if not, leave it out"
+    else:
+        hint = names_hint(missing, strange) or "numpy.savez(FILE, **{INPUT: array, …}) names them"
+        if not missing:
+            hint += (
+                "; a value that the model's file holds (an initializer) counts as an input only if every "
+                "sample has an array for it"
+            )
+    raise InputError(
+        "the sample's arrays are not named as the model's inputs",
+        subject=file,
+        expected=", ".join(spec.name for spec in inputs),
+        found=", ".join(names) or "no array",
+        hint=hint,
+    )
+
+
+def _check_array(file: Path, spec: ValueSpec, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Refuses an array whose element type or shape is not the input's."""
+    may_be_text = spec.dtype == "str" or spec.vocabulary is not None
+    if dtype.name != spec.dtype and not (dtype.kind == "U" and may_be_text):
+        raise InputError(
+            "the sample's element type is not the model's",
+            subject=file,
+            expected=str(spec),
+            found=f"{spec.name}: {dtype.name}",
+            hint=f"save array.astype({spec.dtype!r})",
+        )
+    taken = spec.of_texts if dtype.kind == "U" else spec
+    if not taken.takes_shape(shape):
+        raise InputError(
+            "the sample's shape is not the model's",
+            subject=file,
+            expected=str(taken),
+            found=str(ValueSpec(spec.name, dtype.name, shape)),
+            hint=_shape_hint(shape, taken),
+        )
 
 
 def _check_open_dims(file: Path, shapes: Mapping[ValueSpec, tuple[int, ...]], open_dims: OpenDims) -> None:

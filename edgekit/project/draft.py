@@ -138,32 +138,38 @@ def _drafted(
     ]
     if data is not None and folder is not None:
         lines.append(f"data = {_text(_relative(data, output))}")
-        lines += [] if label is None else [f"label = {_text(label)}"]
-        numbered = None if (folder / CSV_FILE).exists() else numbered_folders(folder, files, loaded.class_names)
-        if numbered is not None:
-            lines.append(f"# labels = {_text(LINES_FILE)}, a class name a line in the model's order; without it")
-            lines.append(f"# {numbered.replace('were', 'are')}.")
+        lines += _labels(folder, files, label, loaded.class_names)
     if sizes:
         lines.append(f"dims = {{ {', '.join(f'{_text(name)} = {size}' for name, size in sizes.items())} }}")
     lines += [f"# The size of {name} is open: dims = {{ {_text(name)} = SIZE }}" for name in unknown]
-    lines += [
-        "",
-        *(
-            _remark_of_stated(how)
-            if how is not None
-            else _preprocessing(loaded.inputs, files, None if free is None else pictures)
-        ),
-    ]
+    lines.append("")
+    if how is not None:
+        lines += _remark_of_stated(how)
+    else:
+        lines += _preprocessing(loaded.inputs, files, None if free is None else pictures)
     lines += ["[[bundle]]", f"name = {_text(_name(model))}"]
     if data is not None and stated.task(loaded.metadata) in BOXED:
         lines.append('# postprocess = "nms"  # suppresses boxes in the model, which then gives each object once')
-    lines.append("")
-    lines += ["[gate]", f"baseline = {_text(BASELINE_FILE)}", ""]
-    lines += ["# [budget]", '# size = "5 MB"', '# accuracy_drop = "1%"  # of samples with labels']
+    return [*lines, "", *_gate(profiles)], unknown, left_out
+
+
+def _labels(folder: Path, files: Sequence[Path], label: str | None, class_names: Sequence[str]) -> Iterator[str]:
+    """The lines that say which class a sample belongs to."""
+    if label is not None:
+        yield f"label = {_text(label)}"
+    numbered = None if (folder / CSV_FILE).exists() else numbered_folders(folder, files, class_names)
+    if numbered is not None:
+        yield f"# labels = {_text(LINES_FILE)}, a class name a line in the model's order; without it"
+        yield f"# {numbered.replace('were', 'are')}."
+
+
+def _gate(profiles: Sequence[str]) -> Iterator[str]:
+    """The lines of ``[gate]``, and budgets to fill in."""
+    yield from ("[gate]", f"baseline = {_text(BASELINE_FILE)}", "")
+    yield from ("# [budget]", '# size = "5 MB"', '# accuracy_drop = "1%"  # of samples with labels')
     for name in profiles:
         if find_profile(name)[1].runs_here:  # a budget whose figure is not measured does not pass
-            lines += ["", f"# [defaults.overrides.{name}]", "# budget = { latency_ratio = 1.0 }"]
-    return lines, unknown, left_out
+            yield from ("", f"# [defaults.overrides.{name}]", "# budget = { latency_ratio = 1.0 }")
 
 
 def _first_profiles() -> tuple[list[str], dict[str, str]]:
