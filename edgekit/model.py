@@ -191,6 +191,11 @@ class Model:
                         yield attribute.value  # as_tensor() checks a protocol, method by method
 
     @property
+    def node_count(self) -> int:
+        """How many nodes the graph and its subgraphs have."""
+        return sum(1 for _ in self.graph.all_nodes())
+
+    @property
     def weight_bytes(self) -> int:
         """Bytes of all tensors that the model carries."""
         return sum(tensor.nbytes for tensor in self.tensors())

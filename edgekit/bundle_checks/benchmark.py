@@ -126,12 +126,12 @@ def bench_bundle(
         for one in bundles:
             check_integrity(one, canonical_of(one.profile_name))
             session = opened.enter_context(where.open(one))
-            clocks[str(one.path)] = _Clock(session, _feeds(one))
+            clocks[str(one.path)] = _Clock(session, first_feeds(one))
             if session.default_precision is not None:
                 name = f"{one.path} in {session.default_precision}"
                 try:
                     other = opened.enter_context(where.open_in_default_precision(one))
-                    other.time(feeds := _feeds(one), 1, 0)
+                    other.time(feeds := first_feeds(one), 1, 0)
                 except RequirementError as error:
                     if warn is not None:
                         warn(f"{name} is not measured: {error.message}" + (f": {error.found}" if error.found else ""))
@@ -139,9 +139,9 @@ def bench_bundle(
                     clocks[name] = _Clock(other, feeds)
         for one, name in held:
             session = opened.enter_context(InstructionSetDevice(name).open(one))
-            clocks[f"{one.path} with {name}"] = _Clock(session, _feeds(one))
+            clocks[f"{one.path} with {name}"] = _Clock(session, first_feeds(one))
         if model is not None:
-            clocks[str(model)] = _Clock(opened.enter_context(open_original(bundle, model)), _feeds(bundle))
+            clocks[str(model)] = _Clock(opened.enter_context(open_original(bundle, model)), first_feeds(bundle))
         stands_in = any(clock.stands_in for clock in clocks.values())
         timers = {name: clock.time for name, clock in clocks.items()}
         times = time_in_turns(timers, step, STAND_IN_SECONDS if stands_in else MOST_SECONDS)
@@ -193,7 +193,7 @@ class _Clock:
         )
 
 
-def _feeds(bundle: Bundle) -> Arrays:
+def first_feeds(bundle: Bundle) -> Arrays:
     """The inputs of the first golden sample."""
     inputs, _ = next(bundle.golden())
     return inputs

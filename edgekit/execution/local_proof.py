@@ -18,7 +18,7 @@ import onnx_ir as ir
 from edgekit.data.battery import KINDS, numbers_like
 from edgekit.execution.exact_products import with_blocks_in_floats
 from edgekit.execution.moved_outputs import MovedOutputs
-from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.reference import NotRunnableError, Reference, fed_to
 from edgekit.execution.tolerance import SENSITIVE, are_steps_apart, compare
 from edgekit.execution.value_numbers import Comparison, EqualValues, Side, read_values
 from edgekit.graph.cost import node_macs
@@ -181,7 +181,7 @@ class _Trial:
                 for number, value in leaves.items()
             }
             try:
-                expected, computed = (reference.run(_fed(reference, feeds)) for reference in pair)
+                expected, computed = (reference.run(fed_to(reference, feeds)) for reference in pair)
             except NotRunnableError as error:
                 if kind == KINDS[0]:
                     return self._one_by_one(claims, error)
@@ -321,10 +321,6 @@ def _macs(node: ir.Node) -> int:
     counts = [node_macs(inner) for body in bodies(node) for inner in body.all_nodes()]
     inside = sum(HEAVY_MACS if count is None else count for count in counts)
     return (node_macs(node) or 0) + inside * (LOOP_STEPS if node.op_type in ("Loop", "Scan") else 1)
-
-
-def _fed(reference: Reference, feeds: Arrays) -> Arrays:
-    return {name: feeds[name] for name in reference.inputs}
 
 
 def _feeds_sensitive(value: ir.Value) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from edgekit.execution.double_precision import doubled, in_double
 from edgekit.execution.exact_products import with_blocks_in_floats
-from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.reference import NotRunnableError, Reference, fed_to
 from edgekit.execution.rounding import (
     PERTURBATIONS,
     is_rounding,
@@ -55,7 +55,7 @@ class MovedOutputs:
                     model = with_values_moved(model, self._inside, seed)
                 reference = Reference(with_blocks_in_floats(model))
                 moved = perturbed_inputs(self._feeds, seed, whole_too=self._whole_too)
-                yield reference.run(_fed(reference, moved))
+                yield reference.run(fed_to(reference, moved))
             except NotRunnableError:
                 continue
 
@@ -64,10 +64,6 @@ class MovedOutputs:
         """The outputs in double precision; empty if ONNX Runtime does not execute the model in it."""
         try:
             reference = Reference(in_double(self._model))
-            return reference.run(doubled(_fed(reference, self._feeds)))
+            return reference.run(doubled(fed_to(reference, self._feeds)))
         except NotRunnableError:
             return {}
-
-
-def _fed(reference: Reference, feeds: Arrays) -> Arrays:
-    return {name: feeds[name] for name in reference.inputs}

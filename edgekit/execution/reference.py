@@ -133,6 +133,11 @@ class Reference:
             raise _not_runnable(error) from error
 
 
+def fed_to(reference: Reference, arrays: Arrays) -> Arrays:
+    """Those of the arrays that are inputs of the model."""
+    return {name: arrays[name] for name in reference.inputs}
+
+
 def open_session(model: Model, options: Any, *, planned: bool = False) -> Any:
     """A session over the model; tensors that are in files are mapped by the session itself, not copied.
 
@@ -147,7 +152,7 @@ def open_session(model: Model, options: Any, *, planned: bool = False) -> Any:
     """
     import onnxruntime
 
-    nodes = sum(1 for _ in model.graph.all_nodes())
+    nodes = model.node_count
     if nodes > _MANY_NODES:
         options.enable_mem_reuse = planned
         tell_step(patience=_SECONDS_TO_OPEN * (nodes / _MANY_NODES) ** 2)
@@ -165,6 +170,15 @@ def open_session(model: Model, options: Any, *, planned: bool = False) -> Any:
             return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime's exceptions have no common base class
             raise _not_runnable(error) from error
+
+
+def is_executable(model: Model) -> bool:
+    """Whether ONNX Runtime opens a session over the model."""
+    try:
+        Reference(model)
+    except NotRunnableError:
+        return False
+    return True
 
 
 def tensor_folders(model: Model) -> set[str] | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
-from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.reference import is_executable
 from edgekit.graph.reading.inlining import inline_functions
 from edgekit.graph.single_precision import TYPE_ATTRIBUTES, in_single_precision
 from edgekit.model import Model
@@ -37,14 +37,14 @@ def in_executable_types(model: Model) -> tuple[Model, str | None]:
         *((_BRAIN_FLOATS, _BOTH_HALVES) if _holds(_BRAIN_FLOATS, model.graph_model) else ()),
         *((_DOUBLES,) if _holds(_DOUBLES, model.graph_model) else ()),
     ]
-    if not tried or _runs(model):
+    if not tried or is_executable(model):
         return model, None
     graph_model = model.graph_model.clone()
     inline_functions(graph_model)
     for types in tried:
         is_double = types == _DOUBLES
         changed = model.with_graph(in_single_precision(graph_model, types, at_boundary=not is_double))
-        if _runs(changed):
+        if is_executable(changed):
             return changed, _DOUBLES_TOLD if is_double else _note(model, changed)
     return model, None
 
@@ -66,14 +66,6 @@ def _note(model: Model, changed: Model) -> str:
         f"the model computes in bfloat16, which ONNX Runtime does not execute: it is converted to float32{also}; "
         "weights keep their values, and results of nodes are not rounded to bfloat16's 8 bits"
     )
-
-
-def _runs(model: Model) -> bool:
-    try:
-        Reference(model)
-    except NotRunnableError:
-        return False
-    return True
 
 
 def _holds(types: Collection[ir.DataType], graph_model: ir.Model) -> bool:

@@ -265,8 +265,8 @@ def extract_model(
     require_another_file(output, model)
     part = extract_part(loaded, outputs=outputs, inputs=inputs)
     write_model(part, output)
-    nodes, nodes_before = (sum(1 for _ in one.graph.all_nodes()) for one in (part, loaded))
-    return ExtractedModel(output, nodes, nodes_before, part.inputs, part.outputs, tuple(stages.warnings))
+    counts = part.node_count, loaded.node_count
+    return ExtractedModel(output, *counts, part.inputs, part.outputs, tuple(stages.warnings))
 
 
 def check_model(model: Path, target: str, shapes: ShapeRequest, progress: Progress) -> OperatorCheck:

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from edgekit.bundle import Bundle
+from edgekit.bundle_checks.benchmark import first_feeds
 from edgekit.bundle_checks.original import original_of
 from edgekit.config import Budget
 from edgekit.devices.local import open_runner
 from edgekit.execution.recurrence import reference_of
-from edgekit.model import Arrays
 from edgekit.progress import Step
 from edgekit.quality_gate.judging import GROWTH
 from edgekit.quality_gate.measuring import Limit, Opening, Ratio, Run, measure_ratio
@@ -158,7 +158,7 @@ def _ratio_to_original(bundle: Bundle, original: Path, stopwatch: Stopwatch, cle
     Raises:
         InputError: ``original`` is not the bundle's original.
     """
-    feeds, model = _feeds(bundle), original_of(bundle, original)
+    feeds, model = first_feeds(bundle), original_of(bundle, original)
 
     def open_original() -> Run:
         return partial(reference_of(model, fast=True).run, feeds)
@@ -172,14 +172,8 @@ def _ratio_to_bundle(bundle: Bundle, other: Bundle, stopwatch: Stopwatch, clear:
 
 def opening(bundle: Bundle) -> Opening:
     """A function that opens the bundle, and returns a function that runs its first golden sample."""
-    feeds = _feeds(bundle)
+    feeds = first_feeds(bundle)
     return lambda: partial(open_runner(bundle).run, feeds)
-
-
-def _feeds(bundle: Bundle) -> Arrays:
-    """The inputs of the first golden sample."""
-    inputs, _ = next(bundle.golden())
-    return inputs
 
 
 def ratio_text(ratio: Ratio) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from edgekit.execution.reference import NotRunnableError, Reference
+from edgekit.execution.reference import is_executable
 from edgekit.model import Model, node_name
 
 
@@ -34,7 +34,7 @@ def without_infeasible_branch(model: Model) -> tuple[Model, str] | None:
             copy = model.graph_model.clone()
             _replace(copy.graph[position], branch, stand_ins)
             changed = model.with_graph(copy)
-            if _loads(changed):
+            if is_executable(changed):
                 when = "true" if branch == "then_branch" else "false"
                 return changed, (
                     f"If {node_name(node)!r}: the branch for a condition that is {when} cannot run with the fixed "
@@ -68,11 +68,3 @@ def _replace(node: ir.Node, branch: str, arrays: list[np.ndarray]) -> None:
         constant.name = f"{value.name}_left_out"
     graph = ir.Graph([], [constant.outputs[0] for constant in constants], nodes=constants, name=branch)
     node.attributes[branch] = ir.AttrGraph(branch, graph)
-
-
-def _loads(model: Model) -> bool:
-    try:
-        Reference(model)
-    except NotRunnableError:
-        return False
-    return True

@@ -99,7 +99,7 @@ class FixShapes(Stage[Model]):
                 {"input": spec.name, "axis": axis, "dimension": dim, "fix": flag}
                 for spec, axis, dim, flag in dynamic_dimensions(result)
             ],
-            "folded_nodes": _node_count(fixed) - _node_count(result),
+            "folded_nodes": fixed.node_count - result.node_count,
             "warnings": warnings,
         }
         if self._left_out.files:
@@ -368,7 +368,3 @@ def _contradiction(
 
 def _plain(shape: tuple[Dim, ...] | None) -> list[Dim] | None:
     return None if shape is None else list(shape)
-
-
-def _node_count(model: Model) -> int:
-    return sum(1 for _ in model.graph.all_nodes())

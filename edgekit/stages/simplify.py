@@ -98,16 +98,16 @@ def _simplified(given: Model, before: Equivalence, *, thorough: bool) -> tuple[M
             if alone is not rewrite:
                 outcome = _attempt(alone, model, before, thorough=thorough)
             model, clone = outcome.model, outcome.clone
-            record.append({"name": tried_name, "nodes": _node_count(model), "dropped": outcome.dropped_because})
+            record.append({"name": tried_name, "nodes": model.node_count, "dropped": outcome.dropped_because})
     return model, record
 
 
 def _record(given: Model, model: Model, passes: list[dict[str, Any]], warnings: list[str]) -> dict[str, Any]:
     return {
-        "nodes_before": _node_count(given),
+        "nodes_before": given.node_count,
         "passes": passes,
         "warnings": warnings,
-        "nodes_after": _node_count(model),
+        "nodes_after": model.node_count,
     }
 
 
@@ -238,7 +238,7 @@ def _parts(name: str) -> Mapping[str, Rewrite]:
 def _is_same(before: Model, after: Model) -> bool:
     """Whether the graphs are the same, node for node."""
     pairs = zip(_outline(before), _outline(after), strict=False)
-    return _node_count(before) == _node_count(after) and all(old == new for old, new in pairs)
+    return before.node_count == after.node_count and all(old == new for old, new in pairs)
 
 
 def _outline(model: Model) -> Iterator[tuple[object, ...]]:
@@ -254,7 +254,3 @@ def _outline(model: Model) -> Iterator[tuple[object, ...]]:
 
 def _tensor_bytes(graph_model: ir.Model) -> int:
     return Model(graph_model).weight_bytes
-
-
-def _node_count(model: Model) -> int:
-    return sum(1 for _ in model.graph.all_nodes())
