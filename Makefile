@@ -43,7 +43,7 @@ pytest: $(TESTABLE) ## All tests.
 quick: $(TESTABLE) ## The fast tests.
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q -m 'not slow and not browser and not cxx'
 
-lint: $(TESTABLE) ## Ruff: rules and format; import-linter: which room may import which.
+lint: $(TESTABLE) ## Ruff: rules and format; import-linter: which package may import which.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYTHONPATH=.:quantize:targets $(BIN)/lint-imports --no-cache

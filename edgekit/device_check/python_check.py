@@ -36,5 +36,5 @@ def python_check(package: str) -> DeviceCheck:
         package: The target's package, such as ``edgekit_openvino``.
     """
     program = files(package).joinpath("assets", PROGRAM).read_text(encoding="utf-8")
-    beside = {name: files(room).joinpath(name).read_text(encoding="utf-8") for name, room in _BESIDE_IT.items()}
+    beside = {name: files(home).joinpath(name).read_text(encoding="utf-8") for name, home in _BESIDE_IT.items()}
     return DeviceCheck(files={PROGRAM: program, **beside}, command=f"python {PROGRAM}")

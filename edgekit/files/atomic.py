@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.files.bundle_folder import require_outside_bundles
-from edgekit.files.room import is_shortage, no_room, shortage
+from edgekit.files.disk_space import is_shortage, no_room, shortage
 from edgekit.files.utf8_names import require_name_for_libraries
 
 try:

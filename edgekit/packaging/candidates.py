@@ -26,7 +26,7 @@ from edgekit.errors import (
     RequirementError,
     UnsupportedOpsError,
 )
-from edgekit.files.room import is_for_want_of_room
+from edgekit.files.disk_space import is_out_of_space
 from edgekit.graph.integer_products import multiplies_integers
 from edgekit.graph.reading.onnx_file import sha256
 from edgekit.graph.sizes.shapes import operations_digest
@@ -350,7 +350,7 @@ def first_accepted(
         except RequestError:
             raise
         except Exception as error:
-            if is_for_want_of_room(error):  # no other form would fit either
+            if is_out_of_space(error):  # no other form would fit either
                 raise
             outcomes.record(_name(form, error), *why(error))
             failed = form, error

@@ -16,7 +16,7 @@ from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data.samples import Samples, samples_at
 from edgekit.errors import UnsupportedOpsError
 from edgekit.execution.known_answers import KnownAnswers
-from edgekit.files.room import shortage
+from edgekit.files.disk_space import shortage
 from edgekit.model import Model
 from edgekit.packaging.candidates import Candidate, CandidateOutcomes, candidates, first_accepted, require_size
 from edgekit.packaging.float_form import AUTO, FLOAT16, FLOAT32, FloatForm, NotWorthItError

@@ -21,7 +21,7 @@ from edgekit.devices.own_check import draft_bundle
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.faults import as_edgekit_error, plugin_at_fault
 from edgekit.files.atomic import temporary_folder
-from edgekit.files.room import is_for_want_of_room, require_room
+from edgekit.files.disk_space import is_out_of_space, require_room
 from edgekit.graph.sizes.shapes import topology_digest
 from edgekit.instruction_sets import WITHOUT_VNNI
 from edgekit.model import Arrays, Model, ValueSpec
@@ -277,7 +277,7 @@ class Quantize(Stage[Model]):
         except InputError:
             raise
         except Exception as error:
-            if is_for_want_of_room(error):
+            if is_out_of_space(error):
                 raise
             if not isinstance(error, EdgeKitError) and plugin_at_fault(error) is None:
                 require_runs_on_all(given, self._samples)

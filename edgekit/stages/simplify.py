@@ -23,7 +23,7 @@ from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.executed_constants import execute_constants
 from edgekit.execution.reference import NotRunnableError
 from edgekit.execution.tree_tables import tabulate_trees
-from edgekit.files.room import is_for_want_of_room
+from edgekit.files.disk_space import is_out_of_space
 from edgekit.graph.folding import ELEMENTS, FoldingBudget, growth_allowed
 from edgekit.graph.loops.collected_sequences import collect_sequences
 from edgekit.graph.loops.invariants import capture_constant_states
@@ -135,7 +135,7 @@ def _attempt(
             return _Outcome(model)
         changed = infer_shapes(changed, strict=False)
     except Exception as error:  # a pass is foreign code; without it the model is as good as before
-        if is_for_want_of_room(error):
+        if is_out_of_space(error):
             raise
         return _Outcome(model, f"{type(error).__name__}: {shorten(str(error), LONGEST_REASON, placeholder=' …')}")
     difference = before.difference(changed) if thorough else before.difference_since(model, changed)

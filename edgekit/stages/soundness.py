@@ -17,7 +17,7 @@ from edgekit.errors import EdgeKitError, InputError, InternalError
 from edgekit.execution.equivalence import trial_inputs
 from edgekit.execution.reference import Reference
 from edgekit.features.dimensions import defaults
-from edgekit.files.room import is_for_want_of_room
+from edgekit.files.disk_space import is_out_of_space
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, ValueSpec
@@ -44,7 +44,7 @@ def find_unsoundness(model: Model) -> str | None:
     except EdgeKitError as error:
         return " ".join(error.message.split())
     except Exception as error:  # libraries that fail on reading the model
-        if is_for_want_of_room(error):
+        if is_out_of_space(error):
             raise
         return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 

@@ -15,7 +15,7 @@ from edgekit import api
 from edgekit.bundle import Bundle
 from edgekit.comparison.acceptance.refusal import InaccurateError
 from edgekit.errors import InputError, InternalError, OpGap, RequestError, RequirementError, UnsupportedOpsError
-from edgekit.files.room import NoRoomError
+from edgekit.files.disk_space import NoRoomError
 from edgekit.model import Model
 from edgekit.packaging.candidates import Candidate, CandidateOutcomes, Choice, first_accepted
 from edgekit.packaging.float_form import FloatForm, SlowerError

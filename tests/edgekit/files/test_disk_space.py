@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgekit.files.room import NoRoomError, is_shortage, no_room, require_room, shortage
+from edgekit.files.disk_space import NoRoomError, is_shortage, no_room, require_room, shortage
 
 
 def test_a_folder_that_takes_files_has_room(tmp_path: Path) -> None:

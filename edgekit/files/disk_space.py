@@ -28,8 +28,8 @@ def is_shortage(number: int | None) -> bool:
     return number in _REASONS
 
 
-def is_for_want_of_room(error: BaseException) -> bool:
-    """Whether an error means that there is no room, and so says nothing about a model."""
+def is_out_of_space(error: BaseException) -> bool:
+    """Whether an error means that the disk is full, and so says nothing about a model."""
     return isinstance(error, NoRoomError) or (isinstance(error, OSError) and is_shortage(error.errno))
 
 
