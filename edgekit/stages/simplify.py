@@ -29,8 +29,8 @@ from edgekit.graph.loops.collected_sequences import collect_sequences
 from edgekit.graph.loops.invariants import capture_constant_states
 from edgekit.graph.loops.recurrences import recognize_recurrences
 from edgekit.graph.loops.repeated_rows import repeat_rows_at_once
-from edgekit.graph.loops.scans import compute_turns_at_once
-from edgekit.graph.loops.turns import count_turns
+from edgekit.graph.loops.scans import compute_iterations_at_once
+from edgekit.graph.loops.trip_counts import set_trip_counts
 from edgekit.graph.loops.unread import drop_unread_states
 from edgekit.graph.simplification.arc_edges import keep_arcs_finite
 from edgekit.graph.simplification.cleanup import remove_identities, store_once
@@ -211,9 +211,9 @@ _PASSES: dict[str, Rewrite] = {
     "drop what loops carry along unread": drop_unread_states,
     "repeat rows at once": repeat_rows_at_once,
     "collect what loops add to sequences": _with_shapes_known(collect_sequences),
-    "count the turns of loops": _with_shapes_known(count_turns),
+    "count the turns of loops": _with_shapes_known(set_trip_counts),
     "recognize recurrent layers in loops": _with_shapes_known(recognize_recurrences),
-    "compute the turns of scans at once": compute_turns_at_once,
+    "compute the turns of scans at once": compute_iterations_at_once,
     "reduce picked columns at once": reduce_columns_at_once,
     "compute softmax without flattening": compute_softmax_in_place,
     "compute softmax at once": compute_softmax_at_once,

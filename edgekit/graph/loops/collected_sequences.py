@@ -42,7 +42,7 @@ class _Growth(NamedTuple):
 
     @property
     def first(self) -> ir.Value:
-        """The sequence before the first turn."""
+        """The sequence before the first iteration."""
         value = self.loop.inputs[BEFORE_STATES + self.state]
         assert value is not None
         return value

@@ -19,7 +19,7 @@ from edgekit.graph.loops.grus import gru_cells
 from edgekit.graph.loops.lstms import lstm_cells
 from edgekit.graph.loops.recurrent_cells import Cell, Rows, Weights
 from edgekit.graph.loops.rnns import rnn_cells
-from edgekit.graph.loops.turns import ends_by_count
+from edgekit.graph.loops.trip_counts import ends_by_count
 from edgekit.graph.loops.values import (
     BEFORE_STATES,
     CONDITION,

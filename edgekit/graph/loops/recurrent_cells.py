@@ -38,10 +38,10 @@ class Rows:
     """What a step of a layer multiplies with weights."""
 
     step: ir.Value
-    """The turn's row of the sequence: [batch, features]."""
+    """The iteration's row of the sequence: [batch, features]."""
     features: int
     state: ir.Value
-    """The output of the turn before: [batch, size]."""
+    """The output of the iteration before: [batch, size]."""
     size: int
     known: Callable[[ir.Value], np.ndarray | None]
     """Returns the array of a constant value, or None for other values."""

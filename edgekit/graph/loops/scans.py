@@ -21,7 +21,7 @@ REDUCING = frozenset(
 )
 
 
-def compute_turns_at_once(model: ir.Model) -> bool:
+def compute_iterations_at_once(model: ir.Model) -> bool:
     """Replaces Scans that carry nothing from iteration to iteration, in place; returns whether there were any.
 
     Converters of scikit-learn write distances between samples this way, with one iteration for each training sample. A

@@ -36,7 +36,7 @@ class Counter:
     """The greatest absolute value up to which all types that the counter passes through represent every integer."""
 
     def shifted(self, by: int) -> Counter:
-        """The counter with a number added in each turn."""
+        """The counter with a number added in each iteration."""
         return replace(self, first=self.first + by, exact_to=self.exact_to - abs(by))
 
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from edgekit.graph.loops.scans import MOST_ELEMENTS, compute_turns_at_once
+from edgekit.graph.loops.scans import MOST_ELEMENTS, compute_iterations_at_once
 
 DISTANCES = "kept = Identity (s) d = Sub (s, t) o = ReduceSumSquare <axes = [1], keepdims = 0> (d)"
 """What skl2onnx writes for the distances between samples and those that were learnt."""
@@ -32,7 +32,7 @@ def scan(onnx_model: Callable[..., onnx.ModelProto]) -> Callable[..., onnx.Model
 
 def computed_at_once(proto: onnx.ModelProto) -> onnx.ModelProto:
     model = ir.from_proto(proto)
-    compute_turns_at_once(model)
+    compute_iterations_at_once(model)
     return ir.to_proto(model)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import edgekit_coreml
 from edgekit.errors import UnsupportedOpsError
-from edgekit.graph.loops.turns import count_turns
+from edgekit.graph.loops.trip_counts import set_trip_counts
 
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 
@@ -27,13 +27,13 @@ def assert_agrees(
     counted: bool = False,
     **options: Any,
 ):
-    """Asserts that one conversion agrees with ONNX Runtime on all feeds; ``counted`` applies ``count_turns`` first."""
+    """Asserts that one conversion agrees with ONNX Runtime on all feeds; ``counted``: after ``set_trip_counts``."""
     given = onnx.parser.parse_model(text) if isinstance(text, str) else text
     model = onnx.shape_inference.infer_shapes(given)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     if counted:
         graph_model = ir.from_proto(model)
-        assert count_turns(graph_model)
+        assert set_trip_counts(graph_model)
         model = ir.to_proto(graph_model)
     runner = edgekit_coreml.load(edgekit_coreml.convert(model, folder / "m", precision="float32", **options))
     for feeds in every:

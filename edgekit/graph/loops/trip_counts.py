@@ -1,4 +1,4 @@
-"""Loops whose condition compares a counter with a limit: the number of turns (iterations) becomes their trip count.
+"""Loops whose condition compares a counter with a limit: the number of iterations becomes their trip count.
 
 Exporters of TensorFlow's ``while_loop`` (tf2onnx) write ``counter < limit`` as the condition and the largest integer,
 or none, as the trip count. If only its trip count ends a loop, the number of rows that the loop collects is known, and
@@ -76,7 +76,7 @@ class _Comparison:
         return _Comparison(self.limit, self.tested, -self.sign, self.equal)
 
 
-def count_turns(model: ir.Model) -> bool:
+def set_trip_counts(model: ir.Model) -> bool:
     """Gives loops the trip count that the comparison of a counter in their condition amounts to, in place.
 
     Parts of the condition that are not such a comparison stay, and the trip count is then an upper limit. Comparisons
@@ -153,7 +153,7 @@ class _Conditioned:
         return constant is not None and bool(constant.reshape(-1)[0])
 
     def _bound(self, comparison: _Comparison | None) -> _Bound | None:
-        """How many turns a comparison allows; None where that is not known."""
+        """How many iterations a comparison allows; None where that is not known."""
         if comparison is None:
             return None
         counter = self._values.counter(comparison.tested)

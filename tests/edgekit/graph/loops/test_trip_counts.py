@@ -6,7 +6,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from edgekit.graph.loops.turns import count_turns, ends_by_count
+from edgekit.graph.loops.trip_counts import ends_by_count, set_trip_counts
 
 COUNTING = """<ir_version: 9, opset_import: ["": 17]>
 g (float[1] x) => (float[1] last, float[N, 1] rows)
@@ -76,12 +76,12 @@ def test_a_condition_becomes_the_trip_count(condition, options, turns) -> None:
     wanted = computed(given, feeds)
     assert len(wanted[1]) == turns
     model = ir.from_proto(given)
-    assert count_turns(model)
+    assert set_trip_counts(model)
     loop = loop_in(model)
     assert trip_count(loop) == turns
     assert ends_by_count(loop)
     assert loop.outputs[2].shape == [turns, 1]
-    assert not count_turns(model)
+    assert not set_trip_counts(model)
     for got, want in zip(computed(ir.to_proto(model), feeds), wanted, strict=True):
         np.testing.assert_array_equal(got, want)
 
@@ -105,7 +105,7 @@ def test_a_condition_becomes_the_trip_count(condition, options, turns) -> None:
 def test_other_conditions_stay(condition, options) -> None:
     given = counting(condition, **options)
     model = ir.from_proto(given)
-    assert not count_turns(model)
+    assert not set_trip_counts(model)
     assert ir.to_proto(model) == ir.to_proto(ir.from_proto(given))
 
 
@@ -131,10 +131,10 @@ CONJUNCTIONS = {
 def test_what_else_a_condition_asks_stays_beside_the_trip_count(case: str) -> None:
     given = counting(CONJUNCTIONS[case])
     model = ir.from_proto(given)
-    assert count_turns(model)
+    assert set_trip_counts(model)
     assert trip_count(loop_in(model)) == 5
     assert not ends_by_count(loop_in(model))
-    assert not count_turns(model)
+    assert not set_trip_counts(model)
     for x, turns in ((1.0, 5), (3.0, 2)):
         feeds = {"x": np.full(1, x, np.float32)}
         wanted = computed(given, feeds)
@@ -149,7 +149,7 @@ def test_an_if_that_goes_on_where_its_condition_does_not_hold_is_no_and() -> Non
         more = If (large) <
             then_branch = t () => (bool a) { a = Less (j, limit) },
             else_branch = e () => (bool b) { b = Identity (small) }>"""
-    assert not count_turns(ir.from_proto(counting(condition, most=8)))
+    assert not set_trip_counts(ir.from_proto(counting(condition, most=8)))
 
 
 OVER_ROWS = """<ir_version: 9, opset_import: ["": 17]>
@@ -175,8 +175,8 @@ def test_a_size_that_is_open_is_the_trip_count(entry, count, start, step) -> Non
     text = OVER_ROWS.format(entry=entry.strip('"'), count=count.strip('"'), start=start, step=step)
     given = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text), data_prop=True)
     model = ir.from_proto(given)
-    assert count_turns(model)
-    assert not count_turns(model)
+    assert set_trip_counts(model)
+    assert not set_trip_counts(model)
     loop = loop_in(model)
     assert ends_by_count(loop)
     if count == "whole" and entry == "on" and start == 0 and step == 1:
@@ -197,7 +197,7 @@ def test_a_size_that_is_known_is_the_trip_count() -> None:
     text = OVER_ROWS.format(entry="", count="", start=0, step=1).replace("float[N, 2] x", "float[4, 2] x")
     given = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text), data_prop=True)
     model = ir.from_proto(given)
-    assert count_turns(model)
+    assert set_trip_counts(model)
     assert trip_count(loop_in(model)) == 4
     assert loop_in(model).outputs[3].shape == [4, 2]
 
@@ -213,7 +213,7 @@ def test_a_limit_that_is_fed_counts_where_its_type_holds_it() -> None:
     }"""
     given = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
     model = ir.from_proto(given)
-    assert count_turns(model)
+    assert set_trip_counts(model)
     assert ends_by_count(loop_in(model))
     for limit, turns in ((-7, 1), (0, 1), (2, 1), (3, 2), (5, 2), (6, 3)):
         feeds = {"limit": np.array(limit), "x": np.ones(1, np.float32)}
@@ -252,8 +252,8 @@ def test_integers_that_are_compared_as_floats_are_an_upper_limit(below, step, in
     text = IN_FLOATS.format(below=below, step=step, inner=inner, outer=inner, start=start, enter=enter)
     given = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
     model = ir.from_proto(given)
-    assert count_turns(model)
-    assert not count_turns(model)
+    assert set_trip_counts(model)
+    assert not set_trip_counts(model)
     assert not ends_by_count(loop_in(model))
     changed = ir.to_proto(model)
     onnx.checker.check_model(changed, full_check=True)
@@ -273,7 +273,7 @@ def test_integers_that_are_compared_as_floats_are_an_upper_limit(below, step, in
 def test_integers_that_floats_put_in_another_order_are_no_limit(below, outer) -> None:
     text = IN_FLOATS.format(below=below, step=1, inner=1, outer=outer, start=0, enter="")
     text = text.replace("f_entry = Cast", "f_half = Cast <to = 1> (f_outer)  f_entry = Cast")
-    assert not count_turns(ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))))
+    assert not set_trip_counts(ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))))
 
 
 FED = """<ir_version: 9, opset_import: ["": 17]>
@@ -298,8 +298,8 @@ def test_a_limit_that_is_fed_counts_beside_what_else_ends_the_loop(below, step, 
     text = FED.format(below=below, step=step, most=most, enter=enter)
     given = onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))
     model = ir.from_proto(given)
-    assert count_turns(model)
-    assert not count_turns(model)
+    assert set_trip_counts(model)
+    assert not set_trip_counts(model)
     loop = loop_in(model)
     assert not ends_by_count(loop)
     if (below, enter) == ("Less", "enter"):
@@ -320,4 +320,4 @@ def test_a_trip_count_that_is_the_least_of_several_is_read() -> None:
     limits = "six = Constant <value = int64 {6}> ()  several = Min (six, limit)"
     text = text.replace("enter = Less", f"{limits}  enter = Less")
     model = ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text)))
-    assert not count_turns(model)  # it says already what the condition does
+    assert not set_trip_counts(model)  # it says already what the condition does
