@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_openvino.exact.integer_comparisons import is_small
-from edgekit_openvino.exact.integer_quotients import IN_FLOATS, may_be_large
+from edgekit_openvino.exact.integer_quotients import IN_FLOATS, may_be_large, number_like
 from edgekit_openvino.exact.replacing import put_in_place_of
 
 LIMITS = np.iinfo(np.int32)
@@ -47,15 +47,15 @@ def keep_integer_kernel(operation: Any) -> bool:
 def _rectified(operation: Any) -> Any:
     from openvino import opset13
 
-    return opset13.maximum(operation.input_value(0), _number(operation, 0))
+    return opset13.maximum(operation.input_value(0), number_like(operation, 0))
 
 
 def _clipped(operation: Any) -> Any:
     from openvino import opset13
 
     low, high = (min(max(float(operation.get_attributes()[bound]), LIMITS.min), LIMITS.max) for bound in ("min", "max"))
-    raised = opset13.maximum(operation.input_value(0), _number(operation, int(low)))
-    return _minimum(raised.output(0), _number(operation, int(high)).output(0))
+    raised = opset13.maximum(operation.input_value(0), number_like(operation, int(low)))
+    return _minimum(raised.output(0), number_like(operation, int(high)).output(0))
 
 
 def _limited(operation: Any) -> Any | None:
@@ -79,7 +79,7 @@ def _minimum(one: Any, other: Any) -> Any:
     """Returns the lesser of two integers x by the maximum of -1 - x, which is x with all bits inverted."""
     from openvino import opset13
 
-    last = _number(one, -1)
+    last = number_like(one, -1)
     return opset13.subtract(last, opset13.maximum(opset13.subtract(last, one), opset13.subtract(last, other)))
 
 
@@ -88,13 +88,13 @@ def _power(operation: Any) -> Any:
     from openvino import opset13
 
     base, exponent = operation.input_value(0), operation.input_value(1)
-    one, none = _number(operation, 1), _number(operation, 0)
+    one, none = number_like(operation, 1), number_like(operation, 0)
     last = opset13.bitwise_and(exponent, one)
     positive = opset13.maximum(exponent, opset13.negative(exponent))
-    bounded = opset13.minimum(positive, opset13.add(last, _number(operation, 2**EXPONENT_BITS - 2)))
+    bounded = opset13.minimum(positive, opset13.add(last, number_like(operation, 2**EXPONENT_BITS - 2)))
     result = one
     for bit in range(EXPONENT_BITS):
-        is_set = opset13.not_equal(opset13.bitwise_and(bounded, _number(operation, 1 << bit)), none)
+        is_set = opset13.not_equal(opset13.bitwise_and(bounded, number_like(operation, 1 << bit)), none)
         factor = opset13.add(one, opset13.multiply(_as_integer(is_set, operation), opset13.subtract(base, one)))
         result = opset13.multiply(result, factor)
         base = opset13.multiply(base, base)
@@ -110,10 +110,10 @@ def _extreme(name: str) -> Callable[[Any], Any]:
 
         value, axes = operation.input_value(0), operation.input_value(1)
         reduce = getattr(opset13, name)
-        low = opset13.bitwise_and(value, _number(operation, LOW_BITS))
+        low = opset13.bitwise_and(value, number_like(operation, LOW_BITS))
         upper = opset13.subtract(value, low)
         kept = reduce(upper, axes, keep_dims=True)
-        other = _number(operation, -1 if name == "reduce_max" else LOW_BITS + 1)
+        other = number_like(operation, -1 if name == "reduce_max" else LOW_BITS + 1)
         candidates = opset13.select(opset13.equal(upper, kept), low, other)
         total = opset13.add(kept, reduce(candidates, axes, keep_dims=True))
         return total if operation.get_attributes()["keep_dims"] else opset13.squeeze(total, axes)
@@ -218,12 +218,6 @@ def _as_integer(flags: Any, like: Any) -> Any:
     from openvino import opset13
 
     return opset13.convert(flags, like.get_element_type().get_type_name())
-
-
-def _number(like: Any, number: int) -> Any:
-    from openvino import opset13
-
-    return opset13.constant(np.asarray(number, like.get_element_type().to_dtype()))
 
 
 KERNELS: Mapping[str, Callable[[Any], Any | None]] = {

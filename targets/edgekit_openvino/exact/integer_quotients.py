@@ -39,11 +39,11 @@ def keep_integer_quotient(operation: Any) -> bool:
     kind = operation.get_type_name()
     quotient, left = divided(dividend, divisor)
     if kind == "FloorMod":
-        none = _number(divisor, 0)
+        none = number_like(divisor, 0)
         is_other = opset13.logical_xor(opset13.less(left, none), opset13.less(divisor, none))
         # The divisor itself is not selected, since the plugin selects in float32.
         is_moved = opset13.logical_and(opset13.not_equal(left, none), is_other)
-        moved = opset13.multiply(opset13.select(is_moved, _number(divisor, 1), none), divisor)
+        moved = opset13.multiply(opset13.select(is_moved, number_like(divisor, 1), none), divisor)
         left = opset13.add(left, moved)
     put_in_place_of(operation, quotient if kind == "Divide" else left)
     return True
@@ -53,7 +53,7 @@ def divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:
     """Returns the quotient, truncated towards zero, and the remainder, which has the dividend's sign."""
     from openvino import opset13
 
-    none = _number(divisor, 0)
+    none = number_like(divisor, 0)
 
     def left_by(quotient: Any) -> Any:
         return opset13.subtract(dividend, opset13.multiply(quotient, divisor))
@@ -63,10 +63,12 @@ def divided(dividend: Any, divisor: Any) -> tuple[Any, Any]:
     left = left_by(quotient)
     is_negative = opset13.less(dividend, none)
     is_too_far = opset13.less(opset13.select(is_negative, opset13.negative(left), left), none)
-    below = opset13.subtract(_below_zero(left), _number(divisor, 1))  # of 0 and the least integer it stays in 32 bits
+    below = opset13.subtract(
+        _below_zero(left), number_like(divisor, 1)
+    )  # of 0 and the least integer it stays in 32 bits
     is_too_short = opset13.less(opset13.subtract(below, _below_zero(divisor)), none)
     outwards = opset13.select(
-        opset13.logical_xor(is_negative, opset13.less(divisor, none)), _number(divisor, -1), _number(divisor, 1)
+        opset13.logical_xor(is_negative, opset13.less(divisor, none)), number_like(divisor, -1), number_like(divisor, 1)
     )
     short = opset13.select(is_too_short, outwards, none)
     moved = opset13.select(is_too_far, opset13.negative(outwards), short)
@@ -81,7 +83,8 @@ def _below_zero(numbers: Any) -> Any:
     return opset13.minimum(numbers, opset13.negative(numbers))
 
 
-def _number(like: Any, number: int) -> Any:
+def number_like(like: Any, number: int) -> Any:
+    """A constant of the element type of another value."""
     from openvino import opset13
 
     return opset13.constant(np.asarray(number, like.get_element_type().to_dtype()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from edgekit_coreai.translation.builder import Builder
-from edgekit_coreai.translation.ops.elementwise import clamped
+from edgekit_coreai.translation.ops.elementwise import clamped, register_unary
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
 from edgekit_coreai.translation.tensors import Tensor
 
@@ -19,15 +19,8 @@ def _along_channels(b: Builder, values: Tensor, x: Tensor) -> Tensor:
     return b.reshape(values, [])
 
 
-def _register(name: str, ours: str) -> None:
-    def write(b: Builder, call: Call, x: Tensor) -> Tensor:
-        return b.op(ours, x)
-
-    lowering(name)(write)
-
-
 for _name in ("relu", "sigmoid", "silu"):
-    _register(_name, _name)
+    register_unary(_name, _name)
 
 
 @lowering("relu6")

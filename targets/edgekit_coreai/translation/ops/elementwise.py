@@ -42,7 +42,9 @@ _BINARY = {
 }
 
 
-def _register_unary(name: str, ours: str) -> None:
+def register_unary(name: str, ours: str) -> None:
+    """Registers the lowering of an operation of one tensor to Core AI's operation ``ours``."""
+
     def write(b: Builder, call: Call, x: Tensor) -> Tensor:
         return b.op(ours, x)
 
@@ -57,7 +59,7 @@ def _register_binary(name: str, ours: str) -> None:
 
 
 for _name, _ours in _UNARY.items():
-    _register_unary(_name, _ours)
+    register_unary(_name, _ours)
 for _name, _ours in _BINARY.items():
     _register_binary(_name, _ours)
 

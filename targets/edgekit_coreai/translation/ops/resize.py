@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from edgekit_coreai.translation.builder import Builder
+from edgekit_coreai.translation.ops.slicing import whole_number
 from edgekit_coreai.translation.registry import Call, CannotTranslate, lowering
 from edgekit_coreai.translation.tensors import Tensor
 
@@ -172,7 +173,7 @@ def upsample_nearest_neighbor(
         if isinstance(size, int) and isinstance(count, int):
             x = _pick(b, x, axis, np.arange(count) * size // count)
         else:
-            x = _pick(b, x, axis, b.div(b.mul(b.positions(count), _whole_number(b, size)), _whole_number(b, count)))
+            x = _pick(b, x, axis, b.div(b.mul(b.positions(count), whole_number(b, size)), whole_number(b, count)))
     return x
 
 
@@ -188,7 +189,7 @@ def _nearest(mode: str, size: int, count: int) -> np.ndarray:
 
 def _open_nearest(b: Builder, mode: str, size: int | Tensor, count: int | Tensor) -> Tensor:
     """``_nearest`` for sizes that are known only at run time."""
-    whole, many, steps = _whole_number(b, size), _whole_number(b, count), b.positions(count)
+    whole, many, steps = whole_number(b, size), whole_number(b, count), b.positions(count)
     if mode == "DEFAULT":
         return b.div(b.mul(b.add(b.mul(steps, 2), 1), whole), b.mul(many, 2))
     first, step = _open_points(b, mode, size, count)
@@ -237,8 +238,4 @@ def _wanted(b: Builder, shape: Tensor, axis: int, size: int | Tensor) -> int | T
         return int(shape.array.reshape(-1)[axis]) or size
     (count,) = shape.sizes
     item = b.op("reshape", b.narrow(b.cast(shape, np.int32), 0, count + axis, count + axis + 1), [])
-    return b.select(b.equal(item, 0), _whole_number(b, size), item)
-
-
-def _whole_number(b: Builder, size: int | Tensor) -> Tensor:
-    return size if isinstance(size, Tensor) else b.constant(np.int32(size))
+    return b.select(b.equal(item, 0), whole_number(b, size), item)

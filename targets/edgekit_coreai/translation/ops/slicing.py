@@ -67,7 +67,7 @@ def _after(b: Builder, x: Tensor, axis: int, first: int | Tensor) -> int | Tenso
     """The end of a slice of the single element at index ``first``."""
     if isinstance(first, int):
         return INT_MAX if first == -1 else first + 1
-    wrapped = b.select(b.less(first, 0), b.add(first, _tensor(b, b.size(x, axis))), first)
+    wrapped = b.select(b.less(first, 0), b.add(first, whole_number(b, b.size(x, axis))), first)
     return b.add(wrapped, 1)
 
 
@@ -78,11 +78,12 @@ def _end_backwards(b: Builder, x: Tensor, axis: int, last: int | Tensor) -> int 
         if last >= 0:
             return last
         return max(last + size, -1) if isinstance(size, int) else b.add(size, last)
-    whole = _tensor(b, size)
+    whole = whole_number(b, size)
     return b.maximum(b.select(b.less(last, 0), b.add(last, whole), last), -1)
 
 
-def _tensor(b: Builder, size: int | Tensor) -> Tensor:
+def whole_number(b: Builder, size: int | Tensor) -> Tensor:
+    """A size as a tensor of int32; one that is known becomes a constant."""
     return size if isinstance(size, Tensor) else b.constant(np.int32(size))
 
 
@@ -140,7 +141,7 @@ def _forwards(
     if isinstance(size, int) and isinstance(first, int) and isinstance(count, int):
         top = min(first if first >= 0 else first + size, size - 1)
         return top + (count - 1) * step, top + 1
-    whole, begin, many = _tensor(b, size), _tensor(b, first), _tensor(b, count)
+    whole, begin, many = whole_number(b, size), whole_number(b, first), whole_number(b, count)
     highest = b.minimum(b.select(b.less(begin, 0), b.add(begin, whole), begin), b.sub(whole, 1))
     return b.add(highest, b.mul(b.sub(many, 1), step)), b.add(highest, 1)
 
@@ -162,7 +163,7 @@ def slice_by_size(b: Builder, call: Call, x: Tensor, begin: Tensor, size: Tensor
             assert isinstance(count, Tensor)
             last = b.select(b.less(count, 0), INT_MAX, b.add(count, first))
         else:
-            known = _tensor(b, b.size(x, axis))
+            known = whole_number(b, b.size(x, axis))
             first = b.select(b.less(first, 0), b.add(first, known), first)
             last = INT_MAX if count == -1 else b.add(first, count)
         firsts.append(first)
