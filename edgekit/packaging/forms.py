@@ -185,7 +185,18 @@ class Forms:
             of_float.require_smaller(built)
         elif halved and chosen_freely and self._profile.runs_here and not requirements.any_speed:
             of_float.require_smaller(built, in_half=True)  # elsewhere the device may compute in half precision
-        verify = Verify(
+        verify = self._verification(form, options)
+        verified = self._stages.run_stage(verify, built, Verified)
+        verified = self._verified_as_on_devices(verified, verify, form, options)
+        if chosen_freely and not requirements.any_speed:
+            in_half = halved and form.stays_float
+            of_float.require_as_fast(verified.artifact, requirements.samples, in_half=in_half)
+        return verified
+
+    def _verification(self, form: Quantized, options: BuildOptions) -> Verify:
+        """The stage that compares what is built of a form with the original."""
+        requirements = self._requirements
+        return Verify(
             requirements.original,
             self._target,
             self._profile,
@@ -200,7 +211,12 @@ class Forms:
             conditioning=self._conditioning,
             answers=self._answers,
         )
-        verified = self._stages.run_stage(verify, built, Verified)
+
+    def _verified_as_on_devices(
+        self, verified: Verified, verify: Verify, form: Quantized, options: BuildOptions
+    ) -> Verified:
+        """Also verified with the instruction sets of the devices, and in a simulator of the device if there is one."""
+        requirements = self._requirements
         sets = VerifyInstructionSets(
             verify,
             self._target,
@@ -217,12 +233,7 @@ class Forms:
         simulate = Simulate(
             verify, self._target, self._profile, requirements.samples, self._folder, is_last=form.stays_float
         )
-        if simulate.counts:
-            verified = self._stages.run_stage(simulate, verified, Verified)
-        if chosen_freely and not requirements.any_speed:
-            in_half = halved and form.stays_float
-            of_float.require_as_fast(verified.artifact, requirements.samples, in_half=in_half)
-        return verified
+        return self._stages.run_stage(simulate, verified, Verified) if simulate.counts else verified
 
     def _checked(self, form: Quantized) -> Model:
         """The form's model, after its operators were checked for the device; a form is checked once."""
