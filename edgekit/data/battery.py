@@ -16,7 +16,7 @@ import numpy as np
 
 from edgekit.data.columns import Columns
 from edgekit.data.inputs import drawn_shapes, seeded_inputs
-from edgekit.data.limits import FLAG_LIMIT, Given, Interval, Limit, Limits
+from edgekit.data.limits import FLAG_LIMIT, GivenValues, Interval, Limit, Limits
 from edgekit.data.magnitudes import Magnitude
 from edgekit.data.words import Words
 from edgekit.model import Arrays, ValueSpec
@@ -81,7 +81,7 @@ def battery_inputs(specs: Sequence[ValueSpec], kind: str, limits: Limits | None 
     inputs: Arrays = {}
     for spec, shape in zip(specs, drawn_shapes(specs), strict=True):
         limit = limits.get(spec.name)
-        if spec.dtype in _FLOATS and not isinstance(limit, Given):
+        if spec.dtype in _FLOATS and not isinstance(limit, GivenValues):
             inputs[spec.name] = numbers(kind, spec.name, shape, np.dtype(spec.dtype))
         else:
             (seeded,) = seeded_inputs([spec], KINDS.index(kind), limits).values()
@@ -132,7 +132,7 @@ def _pool(kind: str, dtype: np.dtype) -> np.ndarray:
 
 
 def _of_kind(kind: str, name: str, seeded: np.ndarray, limit: Limit | None) -> np.ndarray:
-    if seeded.dtype.kind == "U" or isinstance(limit, Given):
+    if seeded.dtype.kind == "U" or isinstance(limit, GivenValues):
         return seeded
     if seeded.dtype.kind not in "iub":
         return numbers(kind, name, seeded.shape, seeded.dtype)

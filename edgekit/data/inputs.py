@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.data.columns import Columns
-from edgekit.data.limits import FLAG_LIMIT, Given, Interval, Limit, Limits
+from edgekit.data.limits import FLAG_LIMIT, GivenValues, Interval, Limit, Limits
 from edgekit.data.magnitudes import Magnitude
 from edgekit.data.natural import natural_values
 from edgekit.data.words import ANY_WORDS, Words
@@ -124,7 +124,7 @@ def _draw(spec: ValueSpec, shape: tuple[int, ...], seed: int, limit: Limit | Non
         words = limit if isinstance(limit, Words) else Words(((None, ANY_WORDS),))
         return words.draw(rng, shape)
     dtype = _dtype_of_numbers(spec)
-    if isinstance(limit, Given) and limit.values.shape == shape:
+    if isinstance(limit, GivenValues) and limit.values.shape == shape:
         return limit.values.astype(dtype)
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)

@@ -37,13 +37,13 @@ class Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class GivenValues:
     """The only values that an input takes."""
 
     values: np.ndarray
 
 
-Limit = int | Columns | tuple[int, ...] | Interval | Magnitude | Words | Given
+Limit = int | Columns | tuple[int, ...] | Interval | Magnitude | Words | GivenValues
 Limits = Mapping[str, Limit]
 """By input, what values it takes: integers below a number, for all of them or by column; one of several integers;
 floating-point numbers of an interval, or that are not negative; texts of some words; or the given values alone."""
@@ -110,7 +110,7 @@ def with_sampled_integers(limits: Limits, model: Model) -> Limits:
 
     Some integers have to fit each other, such as lengths that add up to another length, and only those of samples do.
     """
-    return {**limits, **{name: Given(value) for name, value in model.sample_integers.items()}}
+    return {**limits, **{name: GivenValues(value) for name, value in model.sample_integers.items()}}
 
 
 def _with_columns(below: Mapping[int, int], of_all: int | None) -> Columns:
@@ -127,9 +127,9 @@ def _values_of_sizes(model: Model) -> dict[str, Limit]:
         shape = tuple(dim for dim in spec.shape or () if isinstance(dim, int))
         value = model.sample_values.get(spec.name)
         if spec.name in names and value is not None and value.shape == shape:
-            found[spec.name] = Given(value)
+            found[spec.name] = GivenValues(value)
         elif spec.name in names and spec.dtype.startswith("float"):
-            found[spec.name] = Given(np.ones(shape))
+            found[spec.name] = GivenValues(np.ones(shape))
     return found
 
 

@@ -70,7 +70,7 @@ class OperationRange:
 
 
 @dataclass(frozen=True)
-class Studied:
+class RangesAndOutputs:
     """The ranges and outputs of a float32 program on examples."""
 
     ranges: dict[str, OperationRange]
@@ -79,7 +79,7 @@ class Studied:
     """The program's outputs on each example."""
 
 
-def study(runner: ObservableProgram, examples: Sequence[Mapping[str, np.ndarray]]) -> Studied:
+def study(runner: ObservableProgram, examples: Sequence[Mapping[str, np.ndarray]]) -> RangesAndOutputs:
     """Execute a float32 program and note every operation's range and sensitivity."""
     known = _Known()
     masks = Masks(lambda array: known.of(array).largest, known.bound)
@@ -89,7 +89,7 @@ def study(runner: ObservableProgram, examples: Sequence[Mapping[str, np.ndarray]
 
 def _studied(
     runner: ObservableProgram, examples: Sequence[Mapping[str, np.ndarray]], known: _Known, masks: Masks | None
-) -> Studied:
+) -> RangesAndOutputs:
     """Returns what :func:`study` does; if ``masks`` is None, large constants are ordinary numbers."""
     ranges: dict[str, OperationRange] = {}
     writers: dict[int, str] = {}
@@ -126,7 +126,7 @@ def _studied(
         found.append(runner.run(feeds, observer=observe))
         if masks is not None:
             masks.look_at(found[-1])
-    return Studied(ranges, found)
+    return RangesAndOutputs(ranges, found)
 
 
 @dataclass(frozen=True)

@@ -120,20 +120,20 @@ def calibrate(
             tensors is in ``smoothing``.
         again: Reads samples again, for scoring.
     """
-    walk = _Walk(model, wanted, References(expected, again), expected, smoothing or {}, by_channel or {})
+    one_pass = _Pass(model, wanted, References(expected, again), expected, smoothing or {}, by_channel or {})
 
     def finish(samples: int) -> None:
-        walk.finish_sample()
+        one_pass.finish_sample()
         if done is not None:
             done(samples)
 
     with np.errstate(over="ignore"):
-        count = observe(model, walk.observed, walk.begin(feeds), walk.take, finish)
-    walk.find_scales()
-    return Calibration(walk.tensors, walk.references, count, _not_finite(walk.tensors, model.graph))
+        count = observe(model, one_pass.observed, one_pass.begin(feeds), one_pass.take, finish)
+    one_pass.find_scales()
+    return Calibration(one_pass.tensors, one_pass.references, count, _not_finite(one_pass.tensors, model.graph))
 
 
-class _Walk:
+class _Pass:
     """The state of a pass over the samples; see :func:`calibrate` for the arguments."""
 
     def __init__(

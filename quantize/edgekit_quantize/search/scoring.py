@@ -216,9 +216,9 @@ class Scorer:
             candidates: For each candidate, the name of each setting and the function that runs it there.
             references: The samples to use instead of :attr:`references`.
         """
-        walk = _Walk(self, candidates)
-        walk.over(self.references if references is None else references)
-        return walk.scores()
+        one_pass = _Pass(self, candidates)
+        one_pass.over(self.references if references is None else references)
+        return one_pass.scores()
 
     def at_first(
         self, candidates: Sequence[Sequence[tuple[str, Run]]], max_drop: float | None
@@ -238,17 +238,17 @@ class Scorer:
         if max_drop is None or fewest is None or self.evaluation is not None or len(self.references) < PART * fewest:
             return self.of_settings(candidates)
         first, rest = self.references.parted(PART)
-        walk = _Walk(self, candidates)
-        walk.over(first, len(first) / len(self.references))
-        at_first = {number: score for number, score in enumerate(walk.scores()) if isinstance(score, Score)}
+        one_pass = _Pass(self, candidates)
+        one_pass.over(first, len(first) / len(self.references))
+        at_first = {number: score for number, score in enumerate(one_pass.scores()) if isinstance(score, Score)}
         in_doubt = {
             number
             for number, score in at_first.items()
-            if score.drop > max_drop and walk.surely_lost(number) <= max_drop
+            if score.drop > max_drop and one_pass.surely_lost(number) <= max_drop
         }
         if in_doubt:
-            walk.over(rest, among=in_doubt)
-        found = walk.scores()
+            one_pass.over(rest, among=in_doubt)
+        found = one_pass.scores()
         for number, score in at_first.items():
             whole = found[number]
             if number not in in_doubt:
@@ -320,7 +320,7 @@ class Scorer:
         return tally.explained, None
 
 
-class _Walk:
+class _Pass:
     """A pass over samples with candidates that run in several settings each; see :meth:`Scorer.of_settings`."""
 
     def __init__(self, scorer: Scorer, candidates: Sequence[Sequence[tuple[str, Run]]]) -> None:
