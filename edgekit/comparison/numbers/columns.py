@@ -37,6 +37,8 @@ SHARES_VARY = 10 * 2.0**-11
 """The standard deviation from which on numbers between 0 and 1 tell samples apart: ten times the spacing of
 half-precision numbers below 1. Those of a Sigmoid that is sure of all samples vary less, and rounding is much of
 that."""
+RANGE = 1e100
+"""How many times as large as on the first sample numbers may be before their squares leave the range of doubles."""
 SAME = 1e-10
 """What varies by less than this share of its power is the same for all samples: rounding makes up the rest."""
 
@@ -100,8 +102,11 @@ class Columns:
             return
         wide, found = (array.astype(np.float64).ravel() for array in (reference, built))
         self._are_shares = self._are_shares and bool(((wide >= 0) & (wide <= 1)).all())
+        peak = float(np.abs(wide).max())
         if self._first is None:
-            self._scale = float(np.abs(wide).max()) or 1.0  # keeps squares in range
+            self._scale = peak or 1.0  # keeps squares in range
+        elif peak / RANGE > self._scale:
+            self._rescale(peak)
         wide, found = wide / self._scale, found / self._scale
         if self._first is None:
             self._first = wide
@@ -119,6 +124,16 @@ class Columns:
         self._largest.add(int(wide.argmax()))
         error = np.abs(found - wide)
         self._errors, self._most = self._errors + error, np.maximum(self._most, error)
+
+    def _rescale(self, scale: float) -> None:
+        """Gives the sums so far as those of the numbers over a larger scale."""
+        smaller = self._scale / scale
+        self._first = None if self._first is None else self._first * smaller
+        self._sum, self._errors, self._most = (each * smaller for each in (self._sum, self._errors, self._most))
+        self._squares, self._power, self._noise = (
+            each * smaller**2 for each in (self._squares, self._power, self._noise)
+        )
+        self._scale = scale
 
     def worst(self) -> ColumnAccuracy | None:
         """Returns the column that is explained the least, or None if columns have one scale or samples are too few."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from edgekit.comparison.decisions.class_overlap import ClassAccuracy
 from edgekit.comparison.decisions.shared import DecidedBy, Decision, DecisionCount
-from edgekit.comparison.numbers.columns import ColumnAccuracy, ColumnError, Columns
+from edgekit.comparison.numbers.columns import RANGE, ColumnAccuracy, ColumnError, Columns
 from edgekit.comparison.numbers.fields import Fields
 from edgekit.comparison.numbers.orders import OrderAccuracy, OrderCount
 from edgekit.errors import RequirementError
@@ -253,12 +253,22 @@ class OutputComparison:
         self._note_variation(reference, built, peak)
         if self._samples == 1:
             self._scale = peak or 1.0  # keeps the squares of very large and very small outputs in range
+        elif peak / RANGE > self._scale:
+            self._rescale(peak)
         reference, built = reference.ravel() / self._scale, built.ravel() / self._scale
         noise = built - reference
         lost = math.inf if mismatches else _sum_of_products(noise, noise)
         self._powers.append((_sum_of_products(reference, reference), lost))
         self._dot += _sum_of_products(reference, built)
         self._built_power += _sum_of_products(built, built)
+
+    def _rescale(self, scale: float) -> None:
+        """Gives the powers so far as those of the outputs over a larger scale."""
+        smaller = (self._scale / scale) ** 2
+        self._powers = [
+            (signal * smaller, noise * smaller if math.isfinite(noise) else noise) for signal, noise in self._powers
+        ]
+        self._dot, self._built_power, self._scale = self._dot * smaller, self._built_power * smaller, scale
 
     def _compare_exactly(self, reference: np.ndarray, built: np.ndarray) -> None:
         mismatches = int(np.count_nonzero(reference != built))

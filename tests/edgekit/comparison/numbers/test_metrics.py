@@ -287,3 +287,17 @@ def test_figures_do_not_depend_on_the_number_of_threads() -> None:
         for threads in ("1", "2")
     }
     assert len(printed) == 1
+
+
+@pytest.mark.parametrize("first", [0.0, 1e-300, 1e-200, 1e-30])
+@pytest.mark.filterwarnings("error")
+def test_a_first_sample_that_is_nearly_nothing_does_not_set_the_scale(first: float) -> None:
+    """The density of a point far outside, in double precision."""
+    comparison = Comparison(("y",), {"y": None})
+    for factor, scale in ((1.0, first), *((1.1, 1.0 + place / 100) for place in range(20))):
+        numbers = np.array([[1.0, 2.0]]) * scale
+        comparison.add({"y": numbers}, {"y": numbers * factor})
+    (found,) = comparison.results()
+    assert found.sqnr_db == pytest.approx(20)
+    assert found.cosine == pytest.approx(1)
+    assert found.centred_db is not None
