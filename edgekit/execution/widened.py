@@ -22,6 +22,9 @@ _MOST_NAMED = 4
 def in_executable_types(model: Model) -> tuple[Model, str | None]:
     """The model in float32, if it is in bfloat16 or in double precision and does not run in that type.
 
+    A model with inputs or outputs in bfloat16 does not run either: ONNX Runtime takes and gives arrays of NumPy, which
+    has no such type.
+
     Frameworks train in bfloat16, and exporters write operators in it that have no kernel on a processor, or that their
     operator set does not allow. Inputs and outputs become float32, too. Every bfloat16 is also a float32, so that the
     weights keep their values. Results of nodes are not rounded to the 8 significant bits of bfloat16.
@@ -37,7 +40,10 @@ def in_executable_types(model: Model) -> tuple[Model, str | None]:
         *((_BRAIN_FLOATS, _BOTH_HALVES) if _holds(_BRAIN_FLOATS, model.graph_model) else ()),
         *((_DOUBLES,) if _holds(_DOUBLES, model.graph_model) else ()),
     ]
-    if not tried or is_executable(model):
+    if not tried:
+        return model, None
+    runs = is_executable(model)
+    if runs and not _at_boundary(_BRAIN_FLOATS, model):
         return model, None
     graph_model = model.graph_model.clone()
     inline_functions(graph_model)
@@ -45,7 +51,7 @@ def in_executable_types(model: Model) -> tuple[Model, str | None]:
         is_double = types == _DOUBLES
         changed = model.with_graph(in_single_precision(graph_model, types, at_boundary=not is_double))
         if is_executable(changed):
-            return changed, _DOUBLES_TOLD if is_double else _note(model, changed)
+            return changed, _DOUBLES_TOLD if is_double else _note(model, changed, runs=runs)
     return model, None
 
 
@@ -55,17 +61,23 @@ _DOUBLES_TOLD = (
 )
 
 
-def _note(model: Model, changed: Model) -> str:
+def _note(model: Model, changed: Model, *, runs: bool) -> str:
     before, after = ((*each.graph.inputs, *each.graph.outputs) for each in (model, changed))
     names = [str(new.name) for old, new in zip(before, after, strict=True) if old.dtype is not new.dtype]
     also = ""
     if names:
         told = ", ".join(map(repr, names)) if len(names) <= _MOST_NAMED else f"{len(names)} inputs and outputs"
         also = f", and so {'is' if len(names) == 1 else 'are'} {told}"
+    has = "takes inputs or gives outputs" if runs else "computes"
     return (
-        f"the model computes in bfloat16, which ONNX Runtime does not execute: it is converted to float32{also}; "
+        f"the model {has} in bfloat16, which ONNX Runtime does not execute: it is converted to float32{also}; "
         "weights keep their values, and results of nodes are not rounded to bfloat16's 8 bits"
     )
+
+
+def _at_boundary(types: Collection[ir.DataType], model: Model) -> bool:
+    """Whether an input or an output of the model has one of the types."""
+    return any(value.dtype in types for value in (*model.graph.inputs, *model.graph.outputs))
 
 
 def _holds(types: Collection[ir.DataType], graph_model: ir.Model) -> bool:

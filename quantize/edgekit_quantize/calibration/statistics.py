@@ -248,10 +248,14 @@ def _not_finite(tensors: Mapping[str, TensorStatistics], graph: ir.Graph) -> lis
     strange = {name: tensor.histogram for name, tensor in tensors.items() if tensor.histogram.not_finite}
     values = {value.name: value for node in graph.all_nodes() for value in node.outputs} if strange else {}
     return [
-        f"the tensor {name!r} took {histogram.not_finite} values that are NaN or infinite; they were left out"
+        f"the tensor {name!r} took {_values(histogram.not_finite)} NaN or infinite, left out of its statistics"
         for name, histogram in strange.items()
         if histogram.holds_nan or name not in values or not _is_infinite_by_itself(values[name])
     ]
+
+
+def _values(count: int) -> str:
+    return "1 value that is" if count == 1 else f"{count} values that are"
 
 
 def _is_infinite_by_itself(value: ir.Value) -> bool:

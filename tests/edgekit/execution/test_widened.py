@@ -73,6 +73,14 @@ def test_what_runs_in_bfloat16_stays(tmp_path: Path) -> None:
     assert result.warnings == ()
 
 
+def test_inputs_and_outputs_in_bfloat16_become_float32_though_the_nodes_run(tmp_path: Path) -> None:
+    """NumPy has no bfloat16: nobody could feed the input."""
+    graph = "g (bfloat16[N, 2] x) => (bfloat16[N, 2] y) { f = Cast <to = 1> (x) g = Relu (f) y = Cast <to = 16> (g) }"
+    result = Load()(written(tmp_path, graph))
+    np.testing.assert_array_equal(Reference(result.model).run({"x": FED - 2})["y"], np.maximum(FED - 2, 0))
+    assert result.warnings[0].startswith("the model takes inputs or gives outputs in bfloat16, which ONNX Runtime")
+
+
 GRID = """g (float[1, 2, 5, 6] x, float[1, 3, 4, 2] places) => (%s y) {
     d = Cast <to = 11> (places) half = Constant <value = double {0.5}> () moved = Mul (d, half)
     s = GridSample <align_corners = 0, mode = "linear", padding_mode = "zeros"> (x, moved) %s
