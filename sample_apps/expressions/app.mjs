@@ -75,6 +75,7 @@ async function recognize({ detector, expressions }) {
 }
 
 async function recognizeFile(opened, file) {
+  if (!file) return;
   stopCamera();
   await filming;
   const decoded = await createImageBitmap(file);

@@ -34,9 +34,21 @@ async function showBefore(picture, factor) {
   element('comparison').hidden = false;
 }
 
-async function enlarge(opened, file) {
+/** Enlarges a file; another one can be chosen afterwards, also where this one is no picture. */
+async function enlargeFile(opened, file) {
+  if (!file) return;
   element('file').disabled = true;
   element('save').disabled = true;
+  answer.className = '';
+  try {
+    await enlarge(opened, file);
+    element('save').disabled = false;
+  } finally {
+    element('file').disabled = false;
+  }
+}
+
+async function enlarge(opened, file) {
   const { manifest } = opened;
   const picture = await pixelsOf(file);
   await showBefore(picture, manifest.outputs[0].shape.at(-1) / manifest.preprocessing.size[1]);
@@ -45,8 +57,6 @@ async function enlarge(opened, file) {
   after.getContext('2d').putImageData(result, 0, 0);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   answer.textContent = `${picture.width} × ${picture.height} became ${result.width} × ${result.height} pixels in ${seconds} s.`;
-  element('file').disabled = false;
-  element('save').disabled = false;
 }
 
 function save() {
@@ -61,9 +71,10 @@ async function main() {
   const slider = element('slider');
   slider.addEventListener('input', () => element('comparison').style.setProperty('--split', `${slider.value}%`));
   element('save').addEventListener('click', save);
-  element('file').addEventListener('change', ({ target }) => enlarge(opened, target.files[0]).catch(complain));
+  element('file').addEventListener('change', ({ target }) => enlargeFile(opened, target.files[0]).catch(complain));
   const example = await fetch(EXAMPLE);
-  if (example.ok) await enlarge(opened, await example.blob());
+  if (example.ok) await enlargeFile(opened, await example.blob());
+  element('file').disabled = false;
   await showGoldenCheck(ort, BUNDLE, element('check'));
 }
 

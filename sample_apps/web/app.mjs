@@ -17,6 +17,7 @@ function clear() {
   context.fillStyle = 'black';
   context.fillRect(0, 0, drawing.width, drawing.height);
   answer.textContent = 'Draw a digit.';
+  answer.className = '';
   for (const bar of bars.querySelectorAll('meter')) bar.value = 0;
 }
 
@@ -95,14 +96,15 @@ async function main() {
   clear();
   letDraw(() => classify(opened, labels));
   document.getElementById('clear').addEventListener('click', clear);
-  document.getElementById('file').addEventListener('change', async (event) => {
-    await drawFile(event.target.files[0]);
-    await classify(opened, labels);
+  document.getElementById('file').addEventListener('change', ({ target }) => {
+    if (target.files.length) drawFile(target.files[0]).then(() => classify(opened, labels)).catch(complain);
   });
   await showGoldenCheck(ort, BUNDLE, document.getElementById('check'));
 }
 
-main().catch((error) => {
+function complain(error) {
   answer.textContent = `The page cannot run: ${error.message}`;
   answer.className = 'failed';
-});
+}
+
+main().catch(complain);

@@ -94,6 +94,8 @@ def test_the_page_enlarges_as_onnx_runtime_does(
     with serve(web_bundle, app=app) as url:
         page.goto(url)
         page.wait_for_selector("#check.passed")
+        page.set_input_files("#file", {"name": "note.png", "mimeType": "image/png", "buffer": b"no picture"})
+        page.wait_for_selector("#answer.failed")  # no further file could be chosen after it
         assert difference(enlarge(page, tmp_path / "picture.png"), whole(picture)).max() <= 1
         found, expected = enlarge(page, tmp_path / "small.png"), whole(small)
     # A picture narrower than a tile ends in repeated pixels instead of zeros.

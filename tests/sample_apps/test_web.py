@@ -44,8 +44,11 @@ def test_the_app_classifies_and_passes_the_golden_check(
             page.wait_for_function("document.getElementById('answer').textContent.startsWith('This is')")
             right += f"This is a {test_digits[file]} " in page.inner_text("#answer")
         assert right >= 19
+        page.set_input_files("#file", {"name": "note.png", "mimeType": "image/png", "buffer": b"no picture"})
+        page.wait_for_selector("#answer.failed")  # nothing was said, and the last answer stayed
         page.click("#clear")
         assert page.inner_text("#answer") == "Draw a digit."
+        assert page.query_selector("#answer.failed") is None
 
 
 def test_a_drawn_digit_is_recognized(page: Page, serve: Serve, digits_bundle: Callable[[str, str], Path]) -> None:
