@@ -21,7 +21,6 @@ from edgekit.comparison.padding import padding_on
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
 from edgekit.features.class_scores import EMBEDDINGS
-from edgekit.graph.cost import node_macs
 from edgekit.graph.single_precision import in_single_precision
 from edgekit.model import Model
 from edgekit.quantizer import (
@@ -36,13 +35,11 @@ from edgekit.quantizer import (
 )
 from edgekit.target import Runner
 from edgekit_quantize.accounts.account import largest_error_first
-from edgekit_quantize.accounts.errors import by_error_for_cost
 from edgekit_quantize.accounts.explain import with_errors
 from edgekit_quantize.calibration.moments import rows_each
 from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
 from edgekit_quantize.graph.quantized_already import quantized_already
 from edgekit_quantize.graph.session import SessionRunner
-from edgekit_quantize.placement import place
 from edgekit_quantize.prepare import prepared
 from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
@@ -68,11 +65,10 @@ from edgekit_quantize.search.choices_beside import (
     is_first_made_into,
     signals_of,
 )
-from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
+from edgekit_quantize.search.costs import MeasuredCosts
 from edgekit_quantize.search.left_out import LeftOut
 from edgekit_quantize.search.margins import FEW_DECISIONS
 from edgekit_quantize.search.other_ways import OtherWays
-from edgekit_quantize.search.output_noise import noise_of_inputs
 from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, LABELS
 from edgekit_quantize.search.scoring import Scorer
 from edgekit_quantize.search.search import Outcome, Search
@@ -307,7 +303,7 @@ def _search(
     search = Search(
         bench,
         written,
-        _Costs(request, model, calibration),
+        MeasuredCosts(model, calibration, request.progress),
         max_drop,
         auto=request.scheme == "auto",
         choice=request.choice,
@@ -324,42 +320,6 @@ def _search(
     bench.original = None
     bench.close()
     return outcome
-
-
-@dataclass(frozen=True)
-class _Costs:
-    """The costs of keeping layers in float; see :class:`edgekit_quantize.search.near_miss.Costs`."""
-
-    request: QuantizationRequest
-    model: ir.Model
-    calibration: Calibration
-
-    def noises(self, of: Written, settings: Settings) -> Mapping[str, LayerNoise]:
-        """The noise and the cost of each layer of a candidate that computes with integers."""
-        tensors, computing = self.calibration.tensors, set(of.quantized)
-        plan = place(self.model.graph, settings, of.keep_float, tensors=tensors)
-        found = noise_of_inputs(self.model, plan, tensors, self.calibration.references, self._told)
-        layers = {layer.name: layer for layer in plan.layers if layer.name in computing}
-        return {
-            name: LayerNoise(noise, float(node_macs(layers[name].node) or layers[name].weights().size))
-            for name, noise in found.items()
-            if name in layers
-        }
-
-    def stored(self, of: Written, settings: Settings) -> StoredCosts:
-        """The costs of the layers whose weights a candidate only stores as integers."""
-        tensors = self.calibration.tensors
-        plan = place(self.model.graph, settings, tensors=tensors)
-        accounts = with_errors(of.accounts, self.model, settings, tensors)
-        left = [each for each in accounts if each.layer in of.stored and each.kind != "Gather"]
-        sizes = {layer.name: float(layer.weights().size) for layer in plan.stored}
-        known = [(each.layer, each.sqnr_db, sizes[each.layer]) for each in left if each.layer in sizes]
-        by_size = by_error_for_cost((layer, db, size) for layer, db, size in known if db is not None)
-        return StoredCosts({each.layer: 1.0 for each in left}, by_size)
-
-    def _told(self, done: int, total: int) -> None:
-        if self.request.progress is not None:
-            self.request.progress("measuring what each layer adds", done, total)
 
 
 def _bench(request: QuantizationRequest, judge: Judge, in_float: _InFloat) -> Bench:

@@ -65,6 +65,9 @@ MANY_IN_FLOAT = {0.25: 0.25, 0.5: 0.1, 0.75: 0.0}
 """Shares of the numbers in stored weights that become float again if the budget is not held, each with the part of the
 loss that then remains at best; a share with which the rest still exceeds the budget is not tried. On five networks, 0.3
 to 0.75 of the loss remained with a fifth in float."""
+FEW_WEIGHTS = 0.25
+"""The largest share of the numbers in stored weights that become float because they add nearly all of the noise: the
+rest then saves more than half precision does."""
 ROUNDED_ADAPTIVELY = "weights rounded adaptively"
 
 
@@ -76,6 +79,9 @@ class Costs(Protocol):
 
     def stored(self, of: Written, settings: Settings) -> StoredCosts:
         """The costs of the layers of a candidate that only stores weights as integers."""
+
+    def noises_of_stored(self, of: Written, settings: Settings, write: Write) -> Mapping[str, LayerNoise]:
+        """The noise and the size of each layer whose weights are only stored; empty if that takes long to measure."""
 
 
 def is_near_miss(trial: Trial, max_drop: float) -> bool:
@@ -152,9 +158,21 @@ class NearMiss:
             return
         if self._holds_with_a_share(FEW_IN_FLOAT, stored.by_error):
             return
+        if self._holds_without_the_loudest():
+            return
         if self._holds_with_a_share(MANY_IN_FLOAT, stored.by_error):
             return
         self._holds_with_a_share(MANY_IN_FLOAT, stored.by_size, ", small ones first")
+
+    def _holds_without_the_loudest(self) -> bool:
+        """Whether the form holds the budget that has the smallest weights in float that add nearly all of the noise."""
+        in_reach, loss = _in_reach(self.max_drop), self._loss()
+        noises = self.costs.noises_of_stored(self.trial.written, self.trial.settings, self.write)
+        in_float, left = cheapest_in_float(noises, AIM * in_reach / max(loss, in_reach))
+        size = sum(noises[layer].work for layer in in_float)
+        if not in_float or left * loss > in_reach or size > FEW_WEIGHTS * sum(each.work for each in noises.values()):
+            return False
+        return self._holds(self._measured_in_float(in_float))
 
     def _leave_less_noise(self) -> None:
         """Measure forms with more and more layers in float, until one holds the budget or more layers gain nothing."""

@@ -313,11 +313,24 @@ class Scorer:
             return tally.labels.accuracy, len(self.references)
         if tally.meaning is not None:
             told = tally.meaning.result()
-            value = min(told.agreement, tally.explained) if told.shortfall(-math.inf) is None else 0.0
-            return value, told.count if told.angles is None else None
+            return _least_kept(told, tally.explained), told.count if told.angles is None else None
         if self.metric == AGREEMENT:
             return tally.agreement, tally.positions
         return tally.explained, None
+
+
+def _least_kept(told: MeaningAccuracy, explained: float) -> float:
+    """The share that is right of what the outputs mean, or what is explained of other outputs, whichever is less.
+
+    If a floor is missed, embeddings are worth what is explained of them, or the share that is not lost, whichever is
+    less, so that a miss that a few layers cause is known from one that nothing mends; all else is worth 0.
+    """
+    if told.shortfall(-math.inf) is None:
+        return min(told.agreement, explained)
+    if told.angles is None:
+        return 0.0
+    kept = 1 - told.angles.lost / told.angles.vectors
+    return max(0.0, min(told.agreement, explained, told.angles.explained, kept))
 
 
 class _Pass:

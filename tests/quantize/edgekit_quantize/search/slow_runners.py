@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
@@ -13,7 +14,7 @@ from edgekit.progress import Step
 from edgekit.quantizer import CandidateError, Opened
 from edgekit_quantize.accounts.account import INTEGERS, STORED, LayerAccount
 from edgekit_quantize.calibration.references import Reference, References
-from edgekit_quantize.search.bench import Bench
+from edgekit_quantize.search.bench import Bench, Write
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
 from edgekit_quantize.search.score import EXPLAINED
 from edgekit_quantize.search.scoring import Scorer
@@ -80,12 +81,16 @@ class CostsAsTold:
 
     of_integers: Mapping[str, LayerNoise]
     of_stored: StoredCosts
+    noises_in_stored: Mapping[str, LayerNoise] = field(default_factory=dict)
 
     def noises(self, of: Written, settings: Settings) -> Mapping[str, LayerNoise]:
         return self.of_integers
 
     def stored(self, of: Written, settings: Settings) -> StoredCosts:
         return self.of_stored
+
+    def noises_of_stored(self, of: Written, settings: Settings, write: Write) -> Mapping[str, LayerNoise]:
+        return self.noises_in_stored
 
 
 class Clock:
@@ -121,11 +126,12 @@ def chosen(
     choice: str | None = None,
     activations: Mapping[str, str] | None = None,
     only_stored: Collection[str] = (),
+    noises_in_stored: Mapping[str, LayerNoise] = types.MappingProxyType({}),
 ) -> Outcome:
     models = {name: model_of(SIZE if isinstance(form, Opened) else form.size) for name, form in candidates.items()}
     runners = {id(models[name]): runner for name, runner in candidates.items()}
-    types = {name: Preparation((activations or {}).get(name, "uint8")) for name in candidates}
-    settings = {name: Settings(types[name], block=number) for number, name in enumerate(candidates)}
+    kinds = {name: Preparation((activations or {}).get(name, "uint8")) for name in candidates}
+    settings = {name: Settings(kinds[name], block=number) for number, name in enumerate(candidates)}
     names = dict(enumerate(candidates))
     scorer = Scorer(References.of([Reference({"x": answer}, {"y": answer})]), metric, 1.0)
     judge = Judge(scorer, lambda model: runners[id(model.graph_model)])
@@ -140,5 +146,5 @@ def chosen(
         accounts = [LayerAccount(name, "Conv", done, "") for name in its_layers]
         return Written(models[names[of.block]], accounts, rounded_adaptively=its_layers if adaptive else ())
 
-    costs = CostsAsTold(layers, stored or StoredCosts({}, {}))
+    costs = CostsAsTold(layers, stored or StoredCosts({}, {}), noises_in_stored)
     return Search(bench, write, costs, max_drop, auto=auto, choice=choice).run(settings)

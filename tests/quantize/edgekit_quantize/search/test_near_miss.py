@@ -46,6 +46,28 @@ def test_of_stored_weights_those_in_front_become_float_as_many_as_can_do(error: 
     assert outcome.curve[2].name == f"near, {counts[0]} layers in float"
 
 
+@pytest.mark.parametrize(
+    ("size", "kept"),
+    [
+        (24, [["loud"]]),  # 24 of 100 numbers become float, and 3 of 100 parts of the noise are left
+        (26, [["layer 0", "layer 1", "layer 2"]]),  # the shares of layers that leave as much of the loss as is known
+    ],
+)
+def test_of_stored_weights_small_ones_that_add_nearly_all_of_the_noise_become_float(
+    size: int, kept: list[list[str]]
+) -> None:
+    """With 14% lost and 1% allowed, no share of layers below three quarters would do by the share alone."""
+    tried: list[list[str]] = []
+    chosen(
+        {"near": Slow(FLOAT_S / 4, 0.374)},
+        stored=StoredCosts({f"layer {number}": 1.0 for number in range(4)}, {}),
+        noises_in_stored={"loud": LayerNoise(97, size), "quiet": LayerNoise(3, 100 - size)},
+        written=lambda keep_float, adaptive: tried.append([*keep_float]),
+        max_drop=0.01,
+    )
+    assert tried[2:3] == kept
+
+
 @pytest.mark.parametrize(("of_float", "tried"), [(0.12, False), (0.05, True)])
 def test_weights_stay_stored_where_the_device_does_not_hold_the_budget_in_float(of_float: float, tried: bool) -> None:
     """It computes in half precision, say: 0.12 lose 1.4 %, 1 % is allowed."""

@@ -73,6 +73,27 @@ def test_labels_that_a_guess_finds_as_often_do_not_count(classes: bool, metric: 
     assert scorer.doubt.startswith("the float model finds 37.50% of 8 labels among 4 classes, no more than a guess")
 
 
+def test_embeddings_below_a_floor_are_worth_what_is_explained_or_not_lost(rng: np.random.Generator) -> None:
+    """The floors are 90% explained, and 5% lost: a vector is lost if half of an average vector's variance is wrong."""
+    vectors = rng.standard_normal((64, 1, 32)).astype(np.float32)
+    variance = np.square(vectors - vectors.mean(0)).sum(2).mean()
+    references = References.of([Reference({"x": one}, {"embedding": one}) for one in vectors])
+    scorer = Scorer.by_references(references, classes=False, meaning=EmbeddingMeaning(["embedding"]))
+
+    def value(shares: np.ndarray) -> float:
+        """The value if these shares of the variance are wrong in the vectors."""
+        errors = rng.standard_normal(vectors.shape)
+        errors *= np.sqrt(shares * variance / np.square(errors).sum(2))[..., None]
+        wrong = dict(zip((one.tobytes() for one in vectors), (vectors + errors).astype(np.float32), strict=True))
+        return scorer(lambda feeds: {"embedding": wrong[feeds["x"].tobytes()]}).value
+
+    assert value(np.full((64, 1), 0.2)) == pytest.approx(0.8, abs=1e-3)
+    few = np.zeros((64, 1))
+    few[:8] = 0.6  # 8 of 64 are lost, and 92.5% are explained
+    assert value(few) <= 0.875
+    assert value(np.full((64, 1), 2.0)) == 0.0
+
+
 def test_the_numbers_of_an_embedding_are_no_scores_of_classes(rng: np.random.Generator) -> None:
     """Labels name who is in a picture; which of 16 numbers is the greatest says nothing of that."""
     vectors = rng.normal(size=(12, 1, 16)).astype(np.float32)
