@@ -30,11 +30,14 @@ from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.permutations import KINDS as ORDERED
 from edgekit_openvino.exact.permutations import keep_order
 from edgekit_openvino.exact.quantized.barriers import ROUNDING
+from edgekit_openvino.exact.quantized.batched_weights import multiply_in_floats
 from edgekit_openvino.exact.quantized.merged_batches import keep_channels_apart
 from edgekit_openvino.exact.quantized.negative_factors import keep_negative_factors
 from edgekit_openvino.exact.quantized.padding_numbers import KIND as PADDING
 from edgekit_openvino.exact.quantized.padding_numbers import choose_padding
 from edgekit_openvino.exact.quantized.roundings_by_axis import write_out
+from edgekit_openvino.exact.quantized.scaled_rows import KIND as PRODUCT
+from edgekit_openvino.exact.quantized.scaled_rows import keep_scaled_rows
 from edgekit_openvino.exact.quantized.slopes_at_one_place import keep_slopes_at_one_place
 from edgekit_openvino.exact.quantized.transposed_convolutions import KINDS as TRANSPOSED_CONVOLUTIONS
 from edgekit_openvino.exact.quantized.transposed_convolutions import keep_transposed_convolution
@@ -262,6 +265,13 @@ def _keep_slopes(activation: Any, context: _Context) -> bool:
     return False
 
 
+def _keep_scales_of_products(product: Any, context: _Context) -> bool:
+    if context.is_quantized:
+        multiply_in_floats(product, context.constants)
+        keep_scaled_rows(product, context.constants)
+    return False
+
+
 def _write_out(rounding: Any, context: _Context) -> bool:
     return write_out(rounding, context.constants)
 
@@ -292,6 +302,7 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     (JOINED, _keeping(keep_apart)),
     (ORDERED, _keeping(keep_order)),
     (PRODUCTS, _store_operands),
+    ({PRODUCT}, _keep_scales_of_products),
     ({PRELU}, _keep_slopes),
     ({INFINITE}, _replacing(compare_with_the_greatest)),
     ({ROUNDING}, _write_out),
