@@ -111,7 +111,7 @@ class Plan:
 
     def outcome(self) -> tuple[Hashable, ...]:
         """A key of the plan's result: two plans for a graph with the same key write the same file."""
-        seen_in_layers = {"layers", "preparation", "fewest_channels", "recurrent_steps"}
+        seen_in_layers = {"layers", "preparation", "fewest_channels", "recurrent_steps", "several_matrices"}
         told = {field.name for field in fields(self.settings)} - seen_in_layers
         if not self.layers and not self.products:
             told &= {"weights", "weights_form", "block"}
@@ -215,6 +215,8 @@ class _Placer:
         elif _gains_little(layer, self.settings):
             self._store(layer, "it has few input channels, so integers would hardly make it faster")
             self.made_in_float.add(fused_output(layer.output, ACTIVATIONS).name)
+        elif layer.kind == "MatMul" and layer.weights().ndim > 2 and not self.settings.several_matrices:
+            self._store(layer, "its weights have more than two axes")
         elif layer.kind == "DepthwiseConv" and layer.data.name in self.made_in_float:
             self._store(layer, "its input is computed in float, and integers would hardly make it faster")
         elif (reason := self._why_no_integers(layer)) is not None:

@@ -116,6 +116,9 @@ class Settings:
     """Convolutions stay float if each output has fewer input channels than this, as the first convolution of an image:
     integer kernels leave most of their lanes empty there. Depthwise convolutions that read their outputs stay float
     too."""
+    several_matrices: bool = False
+    """Whether a MatMul computes with integers if its weights have more than two axes, as in a mixture of experts. With
+    a scale for each column, ONNX Runtime does not run such products, and OpenVINO computes them wrongly."""
     float_weights: str = "float32"
     """The type in which large float weights are stored: ``float32``, or ``float16`` for runtimes that widen them once,
     when they load the model (:mod:`edgekit_quantize.writing.float16`). If it is ``float16`` and no candidate holds the

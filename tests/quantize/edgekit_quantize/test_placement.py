@@ -100,6 +100,22 @@ def test_convolutions_of_few_channels_stay_float(cnn: ir.Model) -> None:
     assert set(place(cnn.graph, Settings.read({**settings, "fewest_channels": 4})).tensors) == {"p"}
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_products_of_several_matrices_store_their_weights(parse: Callable[..., ir.Model], several: bool) -> None:
+    """ONNX Runtime runs no product of integers whose weights have three axes and a scale for each column."""
+    model = parse(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[4, 2, 8] x) => (float[4, 2, 8] y)'
+        " { e = MatMul(x, w) y = MatMul(e, v) }",
+        w=np.ones((4, 8, 8), np.float32),
+        v=np.ones((8, 8), np.float32),
+    )
+
+    plan = place(model.graph, Settings.read({"layers": {"MatMul": "input"}, "several_matrices": several}))
+
+    assert [layer.output.name for layer in plan.layers] == (["e", "y"] if several else ["y"])
+    assert [layer.output.name for layer in plan.stored] == ([] if several else ["e"])
+
+
 @pytest.mark.parametrize(("fewest", "quantized"), [(4, set()), (3, {"x", "r"})])
 def test_depthwise_convolutions_behind_those_of_few_channels_compute_as_they_do(
     fewest: int, quantized: set[str], parse: Callable[..., ir.Model], rng: np.random.Generator

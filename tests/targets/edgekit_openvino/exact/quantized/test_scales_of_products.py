@@ -86,7 +86,6 @@ def test_a_scale_for_each_row_of_another_size(columns: int, uncorrected: Run, tm
     assert close(converted(proto, feeds, tmp_path), right)
 
 
-@pytest.mark.skipif(own_set() in WITHOUT_VNNI, reason="the plugin computes such products in floats here")
 @pytest.mark.parametrize("rounded", [False, True])
 @pytest.mark.parametrize("fed", [(4, 8, 16), (4, 1, 16), (2, 4, 8, 16)])
 def test_a_scale_for_each_column_of_several_matrices(
@@ -95,7 +94,8 @@ def test_a_scale_for_each_column_of_several_matrices(
     proto = model(f"m = MatMul (v, w) {ROUNDED if rounded else 'y = Identity (m)'}", (4, 16, 24), 2, fed)
     feeds = {"x": np.random.default_rng(1).standard_normal(fed).astype(np.float32)}
     (right,) = ReferenceEvaluator(proto).run(None, feeds)
-    assert not close(uncorrected(proto, feeds, tmp_path), right)  # still
+    if own_set() not in WITHOUT_VNNI:
+        assert not close(uncorrected(proto, feeds, tmp_path), right)  # still
     assert close(converted(proto, feeds, tmp_path), right)
     assert (tmp_path / "model.bin").stat().st_size < 4 * 16 * 24 * 2  # stored in 8 bits
 
