@@ -34,12 +34,8 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
     own = "CPU" if arguments.cpu else DEFAULT_DEVICES.get(manifest["target"]["profile"], "CPU")
     device = arguments.device or own
     config = {}
-    threads = arguments.threads
-    if arguments.device_precision:
-        # On one thread the plugin ends the process where it fuses a gated feed-forward layer in bfloat16 or float16.
-        threads = max(2, threads)
     if device == "CPU":
-        config = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+        config = {"INFERENCE_NUM_THREADS": arguments.threads, "NUM_STREAMS": 1}
         if not arguments.device_precision:
             # Some CPUs compute in bfloat16 or float16 by default, which says nothing about the conversion.
             config["INFERENCE_PRECISION_HINT"] = "f32"
@@ -90,8 +86,8 @@ def open_model(manifest: dict[str, Any], arguments: argparse.Namespace) -> OpenM
             runtime += f" on {settings['threads']} thread{'s' if settings['threads'] != '1' else ''}"
         throughput = _throughput(compiled, requests)
     elif device == "CPU":
-        settings["threads"] = str(threads)
-        runtime += f", {threads} thread{'s' if threads != 1 else ''}"
+        settings["threads"] = str(arguments.threads)
+        runtime += f", {arguments.threads} thread{'s' if arguments.threads != 1 else ''}"
     other = default_precision if default_precision != precision else ""
     return OpenModel(execute, runtime, settings, other, throughput)
 
