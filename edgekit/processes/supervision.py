@@ -337,7 +337,7 @@ class _Supervisor:
             expected="a model that the libraries under EdgeKit can take",
             found=words,
             hint="`python -m onnx.checker` may tell what is wrong with the model; "
-            "the system also ends processes when memory runs out",
+            "if nothing is, a library has a fault; the system also ends processes when memory runs out",
         )
 
     def _last_words(self) -> str | None:

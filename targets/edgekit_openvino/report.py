@@ -33,6 +33,7 @@ COMPILED_NAME = re.compile(r"Operation name: (?P<name>.+)$", re.MULTILINE)
 DYNAMIC_RANK = "dynamic rank"
 UNTYPED = "input type dynamic"
 VERSION = re.compile(r"-\d+$")
+FAILED_CHECK = re.compile(r"Check '.*'(?= failed at \S+:\d+:?$)")
 SOURCE_PLACE = re.compile(r"failed at \S+:\d+:?$|^Exception from \S+:\d+:?$")
 
 
@@ -92,10 +93,14 @@ def ranks_hint(report: str) -> str | None:
 
 
 def last_line(error: Exception) -> str:
-    """What OpenVINO says went wrong, without the places in its source that passed it on."""
+    """What OpenVINO says went wrong, without the places in its source that passed it on.
+
+    If it only says that a check failed, that check.
+    """
     lines = [line.strip() for line in str(error).splitlines()]
     telling = [line for line in lines if line and not SOURCE_PLACE.search(line)]
-    return telling[-1] if telling else type(error).__name__
+    checks = [f"{check[0]} failed" for line in lines if (check := FAILED_CHECK.match(line))]
+    return (telling or checks or [type(error).__name__])[-1]
 
 
 def _operators(pattern: re.Pattern[str], report: str) -> Iterator[str]:
