@@ -100,18 +100,18 @@ def test_the_node_that_does_the_work_takes_the_time(onnx_model: OnnxModel) -> No
 def test_a_branch_takes_its_own_time_not_the_holders() -> None:
     branches = {}
     for name, op in (("then", "MatMul"), ("else", "Add")):
-        result = helper.make_tensor_value_info(name, TensorProto.FLOAT, [256, 256])
+        result = helper.make_tensor_value_info(name, TensorProto.FLOAT, [768, 768])
         node = helper.make_node(op, ["x", "x"], [name], name=f"in {name}")
         branches[f"{name}_branch"] = helper.make_graph([node], name, [], [result])
-    inputs = [("c", TensorProto.BOOL, []), ("x", TensorProto.FLOAT, [256, 256])]
+    inputs = [("c", TensorProto.BOOL, []), ("x", TensorProto.FLOAT, [768, 768])]
     graph = helper.make_graph(
         [helper.make_node("If", ["c"], ["y"], name="choose", **branches)],
         "f",
         [helper.make_tensor_value_info(*spec) for spec in inputs],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [256, 256])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [768, 768])],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    times = node_times(model(proto), {"c": np.array(True), "x": np.ones((256, 256), np.float32)})
+    times = node_times(model(proto), {"c": np.array(True), "x": np.ones((768, 768), np.float32)})
     assert set(times) == {"choose", "in then"}
     assert 0 <= times["choose"] < times["in then"]
 
