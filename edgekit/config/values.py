@@ -10,6 +10,7 @@ from edgekit.errors import InputError
 _LEAST_DOUBTFUL_LOSS = 0.5
 _PREFIXES = ("", "k", "m", "g")
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmg])(i?))?b?", re.ASCII | re.IGNORECASE)
+_MOST_BYTES = 2**63 - 1
 SIZES = "'2.5 MB' (B; kB, MB, GB of 1000; KiB, MiB, GiB of 1024)"
 """How a number of bytes is written, for errors."""
 DROP = "would allow {:.0%} of the samples to be lost"
@@ -88,10 +89,16 @@ def parse_bytes(value: int | str) -> int:
         ValueError: The text is not a number of bytes.
     """
     if isinstance(value, int):
-        return value
+        return _within_limit(value)
     match = _SIZE.fullmatch(value)
     if match is None:
         raise ValueError(f"a size is a number of bytes, or a text such as {SIZES}")
     number, prefix, binary = match.groups()
     unit: int = (1024 if binary else 1000) ** _PREFIXES.index((prefix or "").lower())
-    return round(float(number) * unit)
+    return _within_limit(round(Decimal(number) * unit))
+
+
+def _within_limit(size: int) -> int:
+    if size > _MOST_BYTES:
+        raise ValueError("a size is a number of 64 bits")
+    return size

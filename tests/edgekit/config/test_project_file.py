@@ -415,6 +415,13 @@ def test_what_is_no_number_of_bytes(text: str) -> None:
         parse_bytes(text)
 
 
+@pytest.mark.parametrize("size", ["9" * 400, "9" * 400 + " MB", "9223372036854775808", 2**63])
+def test_a_size_of_more_than_64_bits_is_refused(size: int | str) -> None:
+    with pytest.raises(ValueError, match=r"a size is a number of 64 bits"):
+        parse_bytes(size)
+    assert parse_bytes("9223372036854775807") == 2**63 - 1
+
+
 @pytest.mark.parametrize("text", ["10 KB", "10k", "10KiB", "3 MiB", "300 B"])
 def test_a_budget_takes_every_unit(tmp_path: Path, text: str) -> None:
     file = tmp_path / "edgekit.toml"
