@@ -30,7 +30,7 @@ from edgekit.graph.reading.fed_initializers import feed_initializers
 from edgekit.graph.reading.inlining import inline_functions
 from edgekit.graph.reading.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
 from edgekit.graph.reading.lost_constants import warn_of_lost_constants
-from edgekit.graph.reading.mending import mend, name_standard_domain, write_out_defaults
+from edgekit.graph.reading.mending import drop_shadowed_functions, mend, name_standard_domain, write_out_defaults
 from edgekit.graph.reading.negative_axes import with_positive_axes
 from edgekit.graph.reading.onnx_file import (
     check_in_memory,
@@ -151,6 +151,7 @@ class Load(Stage[Path]):
     def _read(self, given: Path) -> _File:
         proto = read_proto(given)
         renamed = name_standard_domain(proto)
+        shadowed = drop_shadowed_functions(proto)
         for check in _CHECKS:
             check(proto, given)
         densified = write_dense(proto, given)
@@ -161,8 +162,14 @@ class Load(Stage[Path]):
                 subject=given,
                 hint="export the model again; an exporter folds what does not depend on the inputs into constants",
             )
+        if not proto.graph.output:
+            raise InputError(
+                "has no outputs: nothing that it computes is returned",
+                subject=given,
+                hint="export the model again, with the values to return as outputs",
+            )
         fed = feed_initializers(proto, self._fed)
-        mended = [*mend(proto), *write_out_tensorflow_operators(proto), *look_compared_texts_up(proto)]
+        mended = [*shadowed, *mend(proto), *write_out_tensorflow_operators(proto), *look_compared_texts_up(proto)]
         mended += name_known_locales(proto)
         check_texts(proto, given)
         changed = write_out_simplified_norms(proto) | write_out_defaults(proto)

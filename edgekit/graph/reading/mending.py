@@ -14,6 +14,8 @@ from edgekit.graph.reading.onnx_file import STANDARD_DOMAINS
 from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside, written_nodes
 
 GRAPH_NAME = "graph"
+_GREATEST_VERSION = 2**31 - 1
+"""The greatest version of operators that the onnx package takes."""
 
 
 def name_standard_domain(proto: onnx.ModelProto) -> bool:
@@ -36,6 +38,30 @@ def name_standard_domain(proto: onnx.ModelProto) -> bool:
         if node.domain in STANDARD_DOMAINS:
             node.domain = ""
     return changed
+
+
+def drop_shadowed_functions(proto: onnx.ModelProto) -> list[str]:
+    """Drops functions of the model that bear the name of an operator of ONNX in the version that the model uses.
+
+    ONNX leaves open whether the function or the operator is meant; ONNX Runtime executes the operator.
+
+    Returns:
+        Descriptions of what was dropped.
+    """
+    versions = {opset.domain: opset.version for opset in proto.opset_import}
+    shadowed = [
+        function
+        for function in proto.functions
+        if 0 < versions.get(function.domain, 0) <= _GREATEST_VERSION
+        and onnx.defs.has(function.name, versions[function.domain], function.domain)
+    ]
+    for function in shadowed:
+        proto.functions.remove(function)
+    return [
+        f"the model's function {function.name!r} has the name of an operator of ONNX, which is executed in its place, "
+        "as in ONNX Runtime"
+        for function in shadowed
+    ]
 
 
 def mend(proto: onnx.ModelProto) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.graph.input_notes import with_notes
 from edgekit.graph.reading.subgraphs import graphs_of
 from edgekit.graph.sizes.shapes import light_proto
-from edgekit.model import PROTOBUF_LIMIT, Model
+from edgekit.model import PROTOBUF_LIMIT, Model, shape_text
 
 _OTHER_FORMATS = (
     # offset of the magic bytes, the bytes, what such a file is, what to do
@@ -57,6 +58,8 @@ _ANY_EXPORTER = (
 _IR_VERSION_TAG = 0x08
 """First byte of nearly every ONNX file: field 1 of ModelProto, a number."""
 
+_TOO_DEEP = "MaxDepth"
+"""What protobuf's error says of messages that are nested too deeply."""
 _NAME_BYTES, _PATH_BYTES = 255, 4096
 """The most bytes of a name and of a path: no more than Linux, macOS and Windows allow."""
 STANDARD_DOMAINS = ("", "ai.onnx")
@@ -93,6 +96,12 @@ def read_proto(path: Path) -> onnx.ModelProto:
     try:
         proto.ParseFromString(data)
     except DecodeError as error:
+        if _TOO_DEEP in str(error):
+            raise InputError(
+                "is nested too deeply to be read as an ONNX model",
+                subject=path,
+                hint="export the model with fewer branches and loops inside each other",
+            ) from error
         raise _not_a_model(path, data) from error
     if proto.ir_version < 1 or not proto.HasField("graph"):
         raise _not_a_model(path, data)
@@ -179,9 +188,49 @@ def external_files(proto: onnx.ModelProto, path: Path) -> list[Path]:
             raise InputError(f"tensor {tensor.name!r} has no valid place in its file", subject=path) from error
         if offset < 0 or length < 0:
             raise InputError(f"tensor {tensor.name!r} has no valid place in its file", subject=path, found=entries)
-        end = offset + length
-        needed[location] = max(end, needed.get(location, 0))
+        size = _stored_bytes(tensor, path)
+        if 0 < length < size:
+            raise InputError(
+                f"tensor {tensor.name!r} has fewer bytes in its file than its shape needs",
+                subject=path,
+                expected=f"{size} bytes for {_described(tensor)}",
+                found=f"{length} bytes",
+                hint="save the model again",
+            )
+        needed[location] = max(offset + max(length, size), needed.get(location, 0))
     return [_checked_location(location, size, path) for location, size in needed.items()]
+
+
+def _stored_bytes(tensor: onnx.TensorProto, path: Path) -> int:
+    """The bytes that a tensor in another file takes.
+
+    Raises:
+        InputError: Another file cannot hold such a tensor: a size is negative, or the elements have no fixed length.
+    """
+    try:
+        bits = ir.DataType(tensor.data_type).bitwidth
+    except (ValueError, TypeError) as error:  # not a type; a type without a length, such as texts
+        raise InputError(
+            f"tensor {tensor.name!r} is in another file, which cannot hold its element type",
+            subject=path,
+            expected="numbers or booleans",
+            found=_described(tensor),
+            hint="save the model again",
+        ) from error
+    if any(size < 0 for size in tensor.dims):
+        raise InputError(
+            f"tensor {tensor.name!r} has a negative size",
+            subject=path,
+            found=_described(tensor),
+            hint="save the model again",
+        )
+    return (math.prod(tensor.dims) * bits + 7) // 8
+
+
+def _described(tensor: onnx.TensorProto) -> str:
+    known = tensor.data_type in onnx.TensorProto.DataType.values()
+    name = onnx.TensorProto.DataType.Name(tensor.data_type) if known else f"type {tensor.data_type}"
+    return f"{name} {shape_text(tuple(tensor.dims))}"
 
 
 def _checked_location(location: str, size: int, model: Path) -> Path:
@@ -205,6 +254,10 @@ def _checked_location(location: str, size: int, model: Path) -> Path:
             subject=model,
             found=repr(location),
             hint="put the data file beside the model, and save the model with that location",
+        )
+    if os.path.lexists(file) and (not file.is_file() or location.endswith("/")):
+        raise InputError(
+            f"its tensors are in {location!r}, which is not a file", subject=model, hint="put the data file there"
         )
     if not file.is_file():
         raise InputError(

@@ -354,6 +354,38 @@ def test_wrong_shapes_that_nobody_uses_are_a_warning(onnx_file: WriteOnnx) -> No
     assert result.warnings[0].startswith("shapes in the model contradict each other: ")
 
 
+def test_a_graph_without_outputs(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(
+        onnx.helper.make_model(
+            onnx.helper.make_graph(
+                [onnx.helper.make_node("Relu", ["x"], ["y"])],
+                "g",
+                [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])],
+                [],
+            )
+        ).SerializeToString()
+    )
+    assert refusal(path).startswith(f"{path}: has no outputs: nothing that it computes is returned")
+
+
+def test_graphs_that_are_nested_more_deeply_than_protobuf_reads(tmp_path: Path) -> None:
+    def field(number: int, content: bytes) -> bytes:
+        length, size = [], len(content)
+        while size > 127:
+            length.append(size & 127 | 128)
+            size >>= 7
+        return bytes([number << 3 | 2, *length, size]) + content
+
+    node = b""
+    for _ in range(60):
+        branch = field(1, b"then_branch") + field(6, field(1, node)) + b"\xa0\x01\x05"
+        node = field(2, b"y") + field(1, b"c") + field(4, b"If") + field(5, branch)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"\x08\x08" + field(7, field(1, node)))
+    assert refusal(path).startswith(f"{path}: is nested too deeply to be read as an ONNX model\nhint: ")
+
+
 def test_an_empty_graph(onnx_file: WriteOnnx) -> None:
     path = onnx_file("g (float[1, 4] x) => (float[1, 4] x) {}")
     assert refusal(path) == (

@@ -168,3 +168,53 @@ def test_a_link_inside_the_folder_is_refused(
         f"{path}: its tensors are in 'model.data', which is a link to another file; that is refused\n"
         "hint: put a copy of the data file in the link's place"
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "flaw"),
+    [
+        (lambda tensor: tensor.dims.__setitem__(0, -4), "has a negative size\nfound: FLOAT -4×3"),
+        (
+            lambda tensor: tensor.dims.__setitem__(0, 5),
+            "has fewer bytes in its file than its shape needs\nexpected: 60 bytes for FLOAT 5×3\nfound: 48 bytes",
+        ),
+        (
+            lambda tensor: setattr(tensor, "data_type", onnx.TensorProto.STRING),
+            "is in another file, which cannot hold its element type\nexpected: numbers or booleans\nfound: STRING 4×3",
+        ),
+        (
+            lambda tensor: setattr(tensor, "data_type", 99),
+            "is in another file, which cannot hold its element type\nexpected: numbers or booleans\nfound: type 99 4×3",
+        ),
+    ],
+)
+def test_an_external_tensor_whose_type_and_shape_do_not_fit_its_bytes(
+    external: Callable[[str], Path], change: Callable[[onnx.TensorProto], object], flaw: str
+) -> None:
+    path = external("model.data")
+    weight_file(path.with_name("model.data"))
+    model = onnx.load(path, load_external_data=False)
+    change(model.graph.initializer[0])
+    path.write_bytes(model.SerializeToString())
+    assert refusal(path) == f"{path}: tensor 'w' {flaw}\nhint: save the model again"
+
+
+def test_an_external_file_that_is_shorter_than_a_tensor_of_unstated_length(external: Callable[[str], Path]) -> None:
+    path = external("model.data")
+    path.with_name("model.data").write_bytes(bytes(16 + 47))
+    model = onnx.load(path, load_external_data=False)
+    del model.graph.initializer[0].external_data[2]
+    path.write_bytes(model.SerializeToString())
+    assert "which is cut short\nexpected: 64 bytes\nfound: 63 bytes" in refusal(path)
+
+
+@pytest.mark.parametrize("location", ["model.data", "model.data/"])
+def test_an_external_file_that_is_a_folder_or_named_as_one(external: Callable[[str], Path], location: str) -> None:
+    path = external(location)
+    if location.endswith("/"):
+        weight_file(path.with_name("model.data"))
+    else:
+        path.with_name("model.data").mkdir()
+    assert refusal(path) == (
+        f"{path}: its tensors are in {location!r}, which is not a file\nhint: put the data file there"
+    )

@@ -121,3 +121,28 @@ def test_nodes_in_a_circle_are_refused(tmp_path):
     relu(tmp_path / "m.onnx", circle)
     with pytest.raises(InputError, match="breaks the rules of ONNX: Nodes in a graph must be topologically sorted"):
         Load()(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("kind", ["Relu", "Softsign"])
+def test_a_function_with_the_name_of_an_operator_is_not_called(tmp_path, kind: str) -> None:
+    function = helper.make_function(
+        "", kind, ["p"], ["q"], [helper.make_node("Neg", ["p"], ["q"])], [helper.make_opsetid("", 17)]
+    )
+    path = tmp_path / "m.onnx"
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node(kind, ["x"], ["y"])],
+        "g",
+        [info("x", TensorProto.FLOAT, [4])],
+        [info("y", TensorProto.FLOAT, [4])],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, functions=[function])
+    path.write_bytes(proto.SerializeToString())
+    feeds = {"x": np.float32([-3, 1, 0, 2])}
+    wanted = InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, feeds)[0]
+    result = Load()(path)
+    np.testing.assert_array_equal(Reference(result.model).run(feeds)["y"], wanted)
+    assert result.warnings == (
+        f"the model's function {kind!r} has the name of an operator of ONNX, which is executed in its place, "
+        "as in ONNX Runtime",
+    )
