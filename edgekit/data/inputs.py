@@ -62,6 +62,9 @@ def drawn_shapes(specs: Sequence[ValueSpec]) -> list[tuple[int, ...]]:
         InputError: A shape is dynamic, or one is too large.
     """
     dynamic = [spec for spec in specs if spec.shape is None or not spec.is_static]
+    for spec in dynamic:
+        if spec.drawn is None and spec.dtype != "str":
+            _dtype_of_numbers(spec)  # what is no tensor of numbers has no size that could be fixed
     if dynamic:
         raise InputError(
             "no input can be drawn while its shape is dynamic", subject=dynamic[0], hint=_how_to_fix(dynamic)
@@ -150,7 +153,8 @@ def _dtype_of_numbers(spec: ValueSpec) -> np.dtype:
     except TypeError:  # a sequence, or a type that the model does not tell
         dtype = np.dtype(str)
     if dtype == np.dtype(str):
-        raise InputError("nothing can be drawn for this element type", subject=spec)
+        hint = "cut the nodes that read it off with `edgekit extract --inputs`, and compute in the app what they do"
+        raise InputError("nothing can be drawn for this element type", subject=spec, hint=hint)
     return dtype
 
 

@@ -100,7 +100,15 @@ def test_texts_are_words() -> None:
 def test_what_is_no_number_is_refused(dtype: str) -> None:
     with pytest.raises(InputError) as caught:
         draw(dtype)
-    assert str(caught.value) == f"x: {dtype} 1000: nothing can be drawn for this element type"
+    assert str(caught.value).startswith(
+        f"x: {dtype} 1000: nothing can be drawn for this element type\nhint: cut the nodes that read it off"
+    )
+
+
+@pytest.mark.parametrize("shape", [None, ("N", 4)])
+def test_an_input_that_is_no_tensor_is_not_asked_to_have_a_fixed_size(shape: tuple[str | int, ...] | None) -> None:
+    with pytest.raises(InputError, match="x: optional.* nothing can be drawn for this element type"):
+        seeded_inputs([ValueSpec("x", "optional(seq(float32))", shape)], 0)
 
 
 @pytest.mark.parametrize(
