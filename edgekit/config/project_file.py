@@ -18,6 +18,7 @@ from edgekit.data.labels import CONFIG_FILE
 from edgekit.errors import InputError
 from edgekit.features.declared_outputs import DeclaredOutputs
 from edgekit.features.suppression import Suppression
+from edgekit.files.missing import is_named
 from edgekit.files.regular_file import read_text, real_path
 from edgekit.graph.sizes.shape_request import ShapeRequest
 from edgekit.preprocessing import Preprocessing, parse_preprocessing
@@ -249,7 +250,7 @@ def _require_apart(places: Sequence[Path], path: Path) -> None:
 def find_config(start: Path) -> Path | None:
     """The nearest ``edgekit.toml`` in ``start`` or the folders above it; None if there is none."""
     start = real_path(start)
-    return next((file for folder in (start, *start.parents) if (file := folder / CONFIG_FILE).is_file()), None)
+    return next((file for folder in (start, *start.parents) if is_named(file := folder / CONFIG_FILE)), None)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ import numpy as np
 
 from edgekit.errors import InputError
 from edgekit.files.lines import lines_of, trimmed
+from edgekit.files.missing import is_named
 from edgekit.files.regular_file import read_text
 from edgekit.model import Dim, ValueSpec
 
@@ -205,14 +206,14 @@ def find_labels(folder: Path, files: Sequence[Path], class_names: Sequence[str])
         InputError: There are several ways of labelling, or a label is missing, unknown or not a label.
     """
     in_folders = [file for file in files if file.parent != folder]
-    ways = [name for name in LABEL_FILES if (folder / name).is_file()] + ["sub-folders"] * bool(in_folders)
+    ways = [name for name in LABEL_FILES if is_named(folder / name)] + ["sub-folders"] * bool(in_folders)
     if len(ways) > 1:
         raise InputError(
             "the samples are labelled twice", subject=folder, expected="one way of labelling", found=" and ".join(ways)
         )
-    if (folder / CSV_FILE).is_file():
+    if is_named(folder / CSV_FILE):
         return _from_csv(folder, files, class_names)
-    if (folder / LINES_FILE).is_file():
+    if is_named(folder / LINES_FILE):
         return _from_lines(folder / LINES_FILE, files, class_names)
     if not in_folders:
         return None

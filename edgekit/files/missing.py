@@ -15,6 +15,11 @@ _URL = re.compile(r"(https?|ftp|file|s3|gs|hf):/", re.IGNORECASE)
 """The beginning of a URL, whose second slash is lost in a path."""
 
 
+def is_named(path: Path) -> bool:
+    """Whether something other than a folder has that name: a link to nothing is to be refused, not ignored."""
+    return os.path.lexists(path) and not path.is_dir()
+
+
 def hint_for_missing(path: Path) -> str | None:
     """What to do about a path that does not exist; None if no reason is found.
 

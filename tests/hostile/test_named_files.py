@@ -127,3 +127,24 @@ def test_a_file_that_is_none_is_refused_at_once(
     assert "error: " in finished.err
     assert "Traceback" not in finished.err
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("make", [fifo, lambda path: path.symlink_to("nowhere")], ids=["fifo", "link to nowhere"])
+@pytest.mark.parametrize("name", ["labels.csv", "labels.txt", "edgekit.toml"])
+def test_labels_and_settings_that_lead_to_nothing_are_not_ignored(
+    name: str,
+    make: Callable[[Path], None],
+    honest_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    edgekit: RunEdgeKit,
+) -> None:
+    folder = tmp_path / "here"
+    shutil.copytree(honest_folder, folder)
+    make(folder / "data" / name)
+    monkeypatch.chdir(folder)
+    with ended_after(SECONDS):
+        finished = edgekit("package", "m.onnx", "--target", "onnxruntime", "--data", "data", "-o", "out")
+    assert finished.code == 2, finished.err
+    assert f"{name}: " in finished.err.partition("error: ")[2].partition("\n")[0]
+    assert not (folder / "out").exists()

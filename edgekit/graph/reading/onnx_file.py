@@ -14,6 +14,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from edgekit.errors import InputError, InternalError
+from edgekit.features.dimensions import shape_text
 from edgekit.files import lfs
 from edgekit.files.atomic import atomic_file
 from edgekit.files.missing import hint_for_missing
@@ -22,7 +23,7 @@ from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.graph.input_notes import with_notes
 from edgekit.graph.reading.subgraphs import graphs_of
 from edgekit.graph.sizes.shapes import light_proto
-from edgekit.model import PROTOBUF_LIMIT, Model, shape_text
+from edgekit.model import PROTOBUF_LIMIT, Model
 
 _OTHER_FORMATS = (
     # offset of the magic bytes, the bytes, what such a file is, what to do
@@ -208,7 +209,7 @@ def _stored_bytes(tensor: onnx.TensorProto, path: Path) -> int:
         InputError: Another file cannot hold such a tensor: a size is negative, or the elements have no fixed length.
     """
     try:
-        bits = ir.DataType(tensor.data_type).bitwidth
+        bits: int = ir.DataType(tensor.data_type).bitwidth
     except (ValueError, TypeError) as error:  # not a type; a type without a length, such as texts
         raise InputError(
             f"tensor {tensor.name!r} is in another file, which cannot hold its element type",
@@ -224,7 +225,8 @@ def _stored_bytes(tensor: onnx.TensorProto, path: Path) -> int:
             found=_described(tensor),
             hint="save the model again",
         )
-    return (math.prod(tensor.dims) * bits + 7) // 8
+    elements: int = math.prod(tensor.dims)
+    return (elements * bits + 7) // 8
 
 
 def _described(tensor: onnx.TensorProto) -> str:

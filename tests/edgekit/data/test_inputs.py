@@ -107,7 +107,7 @@ def test_what_is_no_number_is_refused(dtype: str) -> None:
 
 @pytest.mark.parametrize("shape", [None, ("N", 4)])
 def test_an_input_that_is_no_tensor_is_not_asked_to_have_a_fixed_size(shape: tuple[str | int, ...] | None) -> None:
-    with pytest.raises(InputError, match="x: optional.* nothing can be drawn for this element type"):
+    with pytest.raises(InputError, match=r"x: optional.* nothing can be drawn for this element type"):
         seeded_inputs([ValueSpec("x", "optional(seq(float32))", shape)], 0)
 
 
