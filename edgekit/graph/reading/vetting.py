@@ -96,12 +96,19 @@ def check_references(proto: onnx.ModelProto, path: Path) -> None:
 
 
 def check_texts(proto: onnx.ModelProto, path: Path) -> None:
-    """Checks that names and metadata have no NUL: a C string ends there, and no manifest can hold it.
+    """Checks that names and metadata are UTF-8 without NUL: a C string ends there, and no manifest can hold it.
 
     Raises:
-        InputError: A name or an entry of the metadata has a NUL.
+        InputError: A name or an entry of the metadata has a NUL, or is not in UTF-8.
     """
     for what, text in _texts(proto):
+        if isinstance(text, bytes):  # protobuf returns what is not UTF-8 as bytes
+            raise InputError(
+                f"{what} is not text in UTF-8",
+                subject=path,
+                found=repr(text[:_LONGEST_TEXT]),
+                hint="export the model again; the file may be damaged",
+            )
         if "\0" in text:
             raise InputError(
                 f"{what} holds a NUL",
@@ -112,7 +119,7 @@ def check_texts(proto: onnx.ModelProto, path: Path) -> None:
             )
 
 
-def _texts(proto: onnx.ModelProto) -> Iterator[tuple[str, str]]:
+def _texts(proto: onnx.ModelProto) -> Iterator[tuple[str, str | bytes]]:
     yield from (("the producer", text) for text in (proto.producer_name, proto.producer_version))
     yield from (("the model's domain", proto.domain), ("the graph's name", proto.graph.name))
     for entry in proto.metadata_props:
@@ -129,7 +136,7 @@ def _texts(proto: onnx.ModelProto) -> Iterator[tuple[str, str]]:
             yield from _names_of_values(graph)
 
 
-def _names_of_values(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
+def _names_of_values(graph: onnx.GraphProto) -> Iterator[tuple[str, str | bytes]]:
     for value in (*graph.input, *graph.output, *graph.initializer):
         yield "the name of a value", value.name
     for value in graph.input:

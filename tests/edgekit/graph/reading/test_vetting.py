@@ -179,6 +179,25 @@ def test_a_nul_in_a_text_is_refused(change: Callable[[onnx.ModelProto], None], w
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "what"), [(b"xxxx", "the name of a value"), (b"Relu", "the name of a node"), (b"gggg", "the graph's name")]
+)
+def test_a_name_that_is_not_in_utf_8(tmp_path: Path, text: bytes, what: str) -> None:
+    from edgekit.stages.load import Load
+
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["xxxx"], ["y"])],
+        "gggg",
+        [onnx.helper.make_tensor_value_info("xxxx", onnx.TensorProto.FLOAT, [4])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])],
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx.helper.make_model(graph, ir_version=8).SerializeToString().replace(text, b"a\xff\xfeb"))
+    with pytest.raises(InputError) as caught:
+        Load()(path)
+    assert str(caught.value).startswith(f"{path}: {what} is not text in UTF-8\nfound: b'a\\xff\\xfeb'\nhint: ")
+
+
 def test_a_reference_to_an_attribute_outside_of_functions_is_refused() -> None:
     proto = nested(2, 2)
     for node in proto.functions[0].node:
