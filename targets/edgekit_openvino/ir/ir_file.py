@@ -13,6 +13,7 @@ import numpy as np
 
 from edgekit.model import Model
 from edgekit_openvino.exact.rounding import drop_integer_detours
+from edgekit_openvino.ir.attention_axes import keep_attention_on_its_axes
 from edgekit_openvino.ir.bias_folding import fold_biases
 from edgekit_openvino.ir.scaled_roundings import scale_ahead_of_roundings
 from edgekit_openvino.ir.shape_folding import fold_shapes
@@ -131,6 +132,7 @@ def _fused(converted: Any) -> Any:
     from openvino._offline_transformations import apply_moc_transformations
 
     fused = converted.clone()
+    keep_attention_on_its_axes(fused)
     apply_moc_transformations(fused, cf=True)
     return min(fused, converted, key=_expected_bytes)
 
