@@ -13,6 +13,7 @@ import numpy as np
 
 from edgekit_openvino.exact.added_axes import KINDS as MOVED
 from edgekit_openvino.exact.added_axes import add_axes_behind
+from edgekit_openvino.exact.constant_maps import CONVOLUTIONS, keep_maps
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.distinct_elements import keep_distinct
 from edgekit_openvino.exact.growing_states import read_growing_states
@@ -258,6 +259,11 @@ def _store_operands(product: Any, context: _Context) -> bool:
     return False
 
 
+def _keep_maps(convolution: Any, context: _Context) -> bool:
+    keep_maps(convolution, context.constants)
+    return False
+
+
 def _keep_slopes(activation: Any, context: _Context) -> bool:
     keep_slopes(activation, context.opset)
     if context.is_quantized:
@@ -303,6 +309,7 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     (ORDERED, _keeping(keep_order)),
     (PRODUCTS, _store_operands),
     ({PRODUCT}, _keep_scales_of_products),
+    (CONVOLUTIONS, _keep_maps),
     ({PRELU}, _keep_slopes),
     ({INFINITE}, _replacing(compare_with_the_greatest)),
     ({ROUNDING}, _write_out),
