@@ -48,6 +48,7 @@ from edgekit_openvino.exact.shared_transposes import part_transposes
 from edgekit_openvino.exact.sliced_inputs import copy_slices
 from edgekit_openvino.exact.slopes import KIND as PRELU
 from edgekit_openvino.exact.slopes import NEW_SLOPES, keep_slopes
+from edgekit_openvino.exact.sums_at_one_place import SUMS, keep_sum_at_one_place
 from edgekit_openvino.exact.three_axes import KINDS as REDUCTIONS
 from edgekit_openvino.exact.three_axes import keep_axes_of_floats, keep_axes_of_integers
 from edgekit_openvino.exact.truth_values import compare_with_zero
@@ -264,6 +265,11 @@ def _keep_maps(convolution: Any, context: _Context) -> bool:
     return False
 
 
+def _keep_sum(addition: Any, context: _Context) -> bool:
+    keep_sum_at_one_place(addition, context.constants)
+    return False
+
+
 def _keep_slopes(activation: Any, context: _Context) -> bool:
     keep_slopes(activation, context.opset)
     if context.is_quantized:
@@ -310,6 +316,7 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     (PRODUCTS, _store_operands),
     ({PRODUCT}, _keep_scales_of_products),
     (CONVOLUTIONS, _keep_maps),
+    (SUMS, _keep_sum),
     ({PRELU}, _keep_slopes),
     ({INFINITE}, _replacing(compare_with_the_greatest)),
     ({ROUNDING}, _write_out),
