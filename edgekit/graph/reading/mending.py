@@ -58,8 +58,7 @@ def drop_shadowed_functions(proto: onnx.ModelProto) -> list[str]:
     for function in shadowed:
         proto.functions.remove(function)
     return [
-        f"the model's function {function.name!r} has the name of an operator of ONNX, which is executed in its place, "
-        "as in ONNX Runtime"
+        f"the model's function {function.name!r} has the name of an operator of ONNX, which is executed in its place"
         for function in shadowed
     ]
 
