@@ -67,10 +67,10 @@ def test_what_is_no_package_is_refused(tmp_path, save, mb):
         edgekit_coreml.load(broken)
     path = save(lambda x: mb.relu(x=x, name="out"), {"x": ((2,),)})
     model_file(path).write_bytes(b"\xff\xff\xff")
-    with pytest.raises(InputError, match="no Core ML protobuf"):
+    with pytest.raises(InputError, match="not a Core ML protobuf"):
         edgekit_coreml.load(path)
     model_file(path).write_bytes(b"")
-    with pytest.raises(InputError, match="no ML Program"):
+    with pytest.raises(InputError, match="not an ML Program"):
         edgekit_coreml.load(path)
     model_file(path).unlink()
     with pytest.raises(InputError, match="cannot be read: no such file"):
