@@ -9,7 +9,7 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 def reached(starts: Iterable[_T | None], step: Callable[[_T], Iterable[_T | None]]) -> Iterator[_T]:
-    """Yields each start, and what steps from there lead to; each once, in depth-first order. None is passed over.
+    """Yields each start, and what steps from there lead to; each once, in depth-first order. None is ignored.
 
     Args:
         starts: The values or nodes to start from.

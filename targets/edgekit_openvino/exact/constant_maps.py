@@ -23,7 +23,7 @@ def keep_maps(convolution: Any, constants: Collection[str]) -> None:
     """Puts a barrier between a convolution and the product with a map of constant factors that it reads, in place.
 
     Args:
-        convolution: One of :data:`CONVOLUTIONS`.
+        convolution: A convolution of any kind.
         constants: The names of the operations that depend on constants alone.
     """
     value = convolution.input_value(0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from edgekit_openvino.exact.added_axes import KINDS as MOVED
 from edgekit_openvino.exact.added_axes import add_axes_behind
-from edgekit_openvino.exact.constant_maps import CONVOLUTIONS, keep_maps
+from edgekit_openvino.exact.constant_maps import keep_maps
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.distinct_elements import keep_distinct
 from edgekit_openvino.exact.growing_states import read_growing_states
@@ -32,7 +32,7 @@ from edgekit_openvino.exact.permutations import KINDS as ORDERED
 from edgekit_openvino.exact.permutations import keep_order
 from edgekit_openvino.exact.quantized.barriers import ROUNDING
 from edgekit_openvino.exact.quantized.batched_weights import multiply_in_floats
-from edgekit_openvino.exact.quantized.merged_batches import keep_channels_apart
+from edgekit_openvino.exact.quantized.merged_batches import CONVOLUTIONS, keep_channels_apart
 from edgekit_openvino.exact.quantized.negative_factors import keep_negative_factors
 from edgekit_openvino.exact.quantized.padding_numbers import KIND as PADDING
 from edgekit_openvino.exact.quantized.padding_numbers import choose_padding

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from edgekit_openvino.exact.quantized.barriers import barrier, has_several
+from edgekit_openvino.exact.quantized.barriers import barrier, has_several, may_be_one_place
 from edgekit_openvino.loadable.matrix_chains import JOINS, UNARY
 
 SUMS = frozenset({"Add", "Subtract"})
-FIRST_PLACE = 2
-"""The first axis after the batch and the channels."""
 CHANNELS_OF_A_GROUP = 2
 """The axis of a grouped convolution's weights along which the input channels of a group lie."""
 
@@ -33,19 +31,11 @@ def keep_sum_at_one_place(addition: Any, constants: Collection[str]) -> None:
     operands = addition.input_values()
     if any(operand.get_node().get_name() in constants for operand in operands):
         return
-    if not _may_be_one_place(addition.get_output_partial_shape(0)) or not _meets_channels(addition, constants):
+    if not may_be_one_place(addition.get_output_partial_shape(0)) or not _meets_channels(addition, constants):
         return
     for place, operand in enumerate(operands):
         if _comes_from_depthwise(operand.get_node(), constants):
             addition.input(place).replace_source_output(barrier(operand).output(0))
-
-
-def _may_be_one_place(shape: Any) -> bool:
-    """Whether a shape has an open size and may be 1×1."""
-    if shape.is_static or shape.rank.is_dynamic:
-        return not shape.is_static
-    places = list(shape)[FIRST_PLACE:]
-    return bool(places) and all(size.is_dynamic or size.get_length() == 1 for size in places)
 
 
 def _comes_from_depthwise(node: Any, constants: Collection[str]) -> bool:

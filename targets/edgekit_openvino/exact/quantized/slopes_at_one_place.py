@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgekit_openvino.exact.quantized.barriers import barrier, has_several
-
-FIRST_PLACE = 2
-"""The first axis after the batch and the channels."""
+from edgekit_openvino.exact.quantized.barriers import barrier, has_several, may_be_one_place
 
 
 def keep_slopes_at_one_place(activation: Any) -> None:
@@ -22,11 +19,5 @@ def keep_slopes_at_one_place(activation: Any) -> None:
         activation: A ``PRelu`` of a quantized network.
     """
     shape, slopes = activation.get_input_partial_shape(0), activation.get_input_partial_shape(1)
-    if shape.is_static or not has_several(slopes):
-        return
-    if shape.rank.is_static and (
-        len(shape) <= FIRST_PLACE
-        or any(size.is_static and size.get_length() != 1 for size in list(shape)[FIRST_PLACE:])
-    ):
-        return
-    activation.input(0).replace_source_output(barrier(activation.input_value(0)).output(0))
+    if has_several(slopes) and may_be_one_place(shape):
+        activation.input(0).replace_source_output(barrier(activation.input_value(0)).output(0))
