@@ -70,7 +70,7 @@ def test_other_movements_of_rank_six_agree(agrees):
 
 def test_operator_that_needs_five_dimensions_says_so(lower):
     with pytest.raises(UnsupportedOpsError, match="rank 6, Core ML has 5 dimensions at most"):
-        lower("Trilu", [tensor(2, 2, 2, 2, 2, 2)])
+        lower("ReverseSequence", [tensor(2, 2, 2, 2, 2, 2), np.array([1, 2])])
 
 
 WIDE = (2, 3, 1, 2, 2, 4)
