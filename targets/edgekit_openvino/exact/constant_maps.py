@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from edgekit_openvino.exact.quantized.barriers import barrier
+from edgekit_openvino.exact.barriers import barrier
 
 CONVOLUTIONS = frozenset({"Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"})
 PRODUCTS = frozenset({"Multiply", "Divide"})

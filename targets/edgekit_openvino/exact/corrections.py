@@ -13,6 +13,7 @@ import numpy as np
 
 from edgekit_openvino.exact.added_axes import KINDS as MOVED
 from edgekit_openvino.exact.added_axes import add_axes_behind
+from edgekit_openvino.exact.barriers import ROUNDING
 from edgekit_openvino.exact.constant_maps import keep_maps
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.distinct_elements import keep_distinct
@@ -30,7 +31,6 @@ from edgekit_openvino.exact.joined_constants import keep_apart
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.permutations import KINDS as ORDERED
 from edgekit_openvino.exact.permutations import keep_order
-from edgekit_openvino.exact.quantized.barriers import ROUNDING
 from edgekit_openvino.exact.quantized.batched_weights import multiply_in_floats
 from edgekit_openvino.exact.quantized.merged_batches import CONVOLUTIONS, keep_channels_apart
 from edgekit_openvino.exact.quantized.negative_factors import keep_negative_factors

@@ -3,7 +3,7 @@
 OpenVINO's CPU plugin (2026.4) fuses a depthwise convolution, the tensor that is added to it or subtracted from it, and
 the elementwise operations behind. If a size is open and the output is 1×1, as in the last layers for a small picture,
 the fused operation reads wrong numbers per channel for a batch of one. The plugin fuses nothing across a barrier
-(:mod:`edgekit_openvino.exact.quantized.barriers`).
+(:mod:`edgekit_openvino.exact.barriers`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from edgekit_openvino.exact.quantized.barriers import barrier, has_several, may_be_one_place
+from edgekit_openvino.exact.barriers import barrier, has_several, may_be_one_place
 from edgekit_openvino.loadable.matrix_chains import JOINS, UNARY
 
 SUMS = frozenset({"Add", "Subtract"})

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.exact.quantized.barriers import ROUNDING, has_several
+from edgekit_openvino.exact.barriers import ROUNDING, has_several
 from edgekit_openvino.exact.quantized.dropped_axes import round_apart
 from edgekit_openvino.exact.quantized.merged_batches import has_channels
 from edgekit_openvino.exact.replacing import hand_over, put_behind

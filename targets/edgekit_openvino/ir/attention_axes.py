@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from edgekit_openvino.exact.quantized.barriers import barrier
+from edgekit_openvino.exact.barriers import barrier
 from edgekit_openvino.networks import networks_in
 
 OPEN = "?"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.exact.quantized.barriers import barrier
+from edgekit_openvino.exact.barriers import barrier
 from edgekit_openvino.exact.quantized.scaled_rows import scaled_axes
 
 COLUMNS = -1

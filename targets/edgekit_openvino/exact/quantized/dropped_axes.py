@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from edgekit_openvino.exact.quantized.barriers import ARITHMETIC, ROUNDING, barrier, has_several
+from edgekit_openvino.exact.barriers import ARITHMETIC, ROUNDING, barrier, has_several
 from edgekit_openvino.exact.quantized.merged_batches import follows_several
 from edgekit_openvino.exact.replacing import put_behind
 

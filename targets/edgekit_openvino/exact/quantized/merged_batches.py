@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.exact.quantized.barriers import ARITHMETIC, ROUNDING, barrier, has_several
+from edgekit_openvino.exact.barriers import ARITHMETIC, ROUNDING, barrier, has_several
 
 CHANNELS = 1
 PER_CHANNEL = ARITHMETIC | {ROUNDING}

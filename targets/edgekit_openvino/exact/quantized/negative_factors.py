@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.exact.quantized.barriers import ROUNDING, barrier, has_several
+from edgekit_openvino.exact.barriers import ROUNDING, barrier, has_several
 from edgekit_openvino.exact.replacing import put_behind
 
 AVERAGE = "AvgPool"

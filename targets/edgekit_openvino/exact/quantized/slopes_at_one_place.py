@@ -2,14 +2,14 @@
 
 OpenVINO's CPU plugin (2026.4) fuses a convolution and the PRelu after it. If the batch size is open and the output is
 1×1, the fused operation reads wrong slopes for a batch of one, on processors with VNNI or AMX. The plugin fuses nothing
-across a barrier (:mod:`edgekit_openvino.exact.quantized.barriers`).
+across a barrier (:mod:`edgekit_openvino.exact.barriers`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from edgekit_openvino.exact.quantized.barriers import barrier, has_several, may_be_one_place
+from edgekit_openvino.exact.barriers import barrier, has_several, may_be_one_place
 
 
 def keep_slopes_at_one_place(activation: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_openvino.exact.quantized.barriers import barrier
+from edgekit_openvino.exact.barriers import barrier
 from edgekit_openvino.exact.replacing import hand_over, put_behind
 from edgekit_openvino.loadable.stored_weights import WIDENING, computed_constant
 

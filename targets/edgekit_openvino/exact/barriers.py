@@ -1,4 +1,4 @@
-"""A barrier that OpenVINO's passes over quantized networks move nothing across, and what these passes look at."""
+"""A barrier that OpenVINO's passes move nothing across, and what the corrections ask of shapes."""
 
 from __future__ import annotations
 
