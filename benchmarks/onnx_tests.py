@@ -195,8 +195,8 @@ def main() -> None:
     for converter in arguments.converters:
         outcomes = {case.name: attempts.outcome(converter, case) for case in tests}
         counts = Counter(outcomes.values())
-        told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("wrong", "refused", "crashed", "endless"))
-        sys.stdout.write(f"{converter}: {counts['right']} of {len(tests)} right; {told}\n")
+        others = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("wrong", "refused", "crashed", "endless"))
+        sys.stdout.write(f"{converter}: {counts['right']} of {len(tests)} right; {others}\n")
         if arguments.list:
             sys.stdout.writelines(f"  {name}: {how}\n" for name, how in outcomes.items() if how != "right")
         sys.stdout.flush()

@@ -147,11 +147,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         for row in rows(options, options.work or Path(temporary)):
             made.append(row)
-            told = (
+            figures = (
                 row.get("error")
                 or f"{row['bytes'] / 1e3:10.1f} kB  {row['value']:8.2%}  {row.get('seconds', 0):6.1f} s"
             )
-            sys.stdout.write(f"{row['form']:36} {told}\n")
+            sys.stdout.write(f"{row['form']:36} {figures}\n")
             sys.stdout.flush()
     if options.json is not None:
         options.json.write_text(json.dumps(made, indent=1))

@@ -73,22 +73,24 @@ def verify(
         InputError: The arguments do not fit the bundle, or the device cannot be reached.
         RequirementError: A file is changed, the outputs are wrong, or the device cannot run the bundle.
     """
-    told = progress or Progress()
+    reporting = progress or Progress()
     second = None if witness is None else find_witness(witness)
-    where = open_device(device, device_timeout, told.step, optional_path(results, "--results"))
+    where = open_device(device, device_timeout, reporting.step, optional_path(results, "--results"))
     opened, source = bundle_of(bundle), optional_path(model, "--model")
     tables: dict[Path, Table | SampleList] = {}
     given, project = data_of(data, "--data", tables), optional_path(config, "--config")
     table = None if given is None else tables.get(given)
     if signers is not None:
         check_signature(opened, path_of(signers, "--signers"))
-    with told.stage("verify"), sample_folder(opened, given, table, label, told.warn) as folder:
+    with reporting.stage("verify"), sample_folder(opened, given, table, label, reporting.warn) as folder:
         near = given if table is None else None
         declared = Declared() if given is None else declared_for(source, near, project)
         preprocessing = declared.preprocessing
-        found = verify_bundle(opened, folder, source, told.step, preprocessing, where, layers=layers, witness=second)
+        found = verify_bundle(
+            opened, folder, source, reporting.step, preprocessing, where, layers=layers, witness=second
+        )
     for remark in found.remarks:
-        told.warn(remark)
+        reporting.warn(remark)
     return found
 
 
@@ -127,11 +129,11 @@ def bench(
     sets = instruction_set_names(isa) or ()
     if sets and device != LOCAL:
         raise InputError("is for this machine", subject="--isa", expected="no --device", found=device)
-    told = progress or Progress()
-    where = open_device(device, device_timeout, told.step)
+    reporting = progress or Progress()
+    where = open_device(device, device_timeout, reporting.step)
     opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
-    with told.stage("bench"):
-        return bench_bundle(opened, other, optional_path(model, "--model"), told.step, where, told.warn, sets)
+    with reporting.stage("bench"):
+        return bench_bundle(opened, other, optional_path(model, "--model"), reporting.step, where, reporting.warn, sets)
 
 
 @held_to_signature
@@ -171,11 +173,11 @@ def throughput(
     if batch < 1:
         raise InputError("is not a number of samples", subject=f"--batch {batch}", expected="1 or more")
     count = None if streams == "auto" else int(streams)
-    told = progress or Progress()
-    where = open_device(device, device_timeout, told.step)
+    reporting = progress or Progress()
+    where = open_device(device, device_timeout, reporting.step)
     opened, other = bundle_of(bundle), None if against is None else bundle_of(against)
-    with told.stage("bench"):
-        return bench_throughput(opened, other, count, batch, told.step, where)
+    with reporting.stage("bench"):
+        return bench_throughput(opened, other, count, batch, reporting.step, where)
 
 
 @held_to_signature

@@ -74,8 +74,8 @@ class Bundle:
 
     def __repr__(self) -> str:
         target, model, size = (self.manifest.get(key) or {} for key in ("target", "model", "size"))
-        told = ", ".join(str(each) for each in (target.get("profile"), model.get("kind")) if each)
-        return f"Bundle({str(self.path)!r}: {told}, {size.get('bytes', 0):,} bytes)"
+        description = ", ".join(str(each) for each in (target.get("profile"), model.get("kind")) if each)
+        return f"Bundle({str(self.path)!r}: {description}, {size.get('bytes', 0):,} bytes)"
 
     @property
     def builds(self) -> tuple[Bundle, ...]:
@@ -177,15 +177,15 @@ class Bundle:
     @property
     def embeddings(self) -> frozenset[str]:
         """The outputs that the samples showed to be embeddings when the bundle was made."""
-        told = self.manifest["accuracy"].get("meaning")
-        return frozenset(told["outputs"] if told is not None and told["kind"] == EMBEDDINGS else ())
+        meaning = self.manifest["accuracy"].get("meaning")
+        return frozenset(meaning["outputs"] if meaning is not None and meaning["kind"] == EMBEDDINGS else ())
 
     @property
     def class_numbers(self) -> Mapping[str, tuple[int, ...]]:
         """For each output of class numbers: the numbers of the classes in order, if they are not 0, 1 and so on."""
         records = (stage["record"] for stage in self.manifest["stages"] if stage["name"] == "load")
-        told: Mapping[str, Sequence[int]] = next((record.get("class_numbers", {}) for record in records), {})
-        return {name: tuple(numbers) for name, numbers in told.items()}
+        recorded: Mapping[str, Sequence[int]] = next((record.get("class_numbers", {}) for record in records), {})
+        return {name: tuple(numbers) for name, numbers in recorded.items()}
 
     @property
     def open_dims(self) -> OpenDims:

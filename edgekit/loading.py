@@ -26,7 +26,7 @@ from edgekit.detections import Detection, detections
 from edgekit.devices.local import open_runner
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.execution.recurrence import restart
-from edgekit.features.class_scores import probabilities_told
+from edgekit.features.class_scores import probabilities_as_recorded
 from edgekit.features.dimensions import defaults, how_to_take, shape_text, written
 from edgekit.files.encoded import Encoded, encoded, is_content, is_picture
 from edgekit.graph.sizes.contradictions import contradiction
@@ -450,22 +450,22 @@ class LoadedBundle:
 
         Scores that rank another class first than the model's own label are ignored.
         """
-        told, choice = {one.name: outputs[one.name] for one in self._bundle.outputs}, self._bundle.class_choice
-        name = class_output(told, replace(choice, answers=frozenset(), listed=frozenset()))
+        by_name, choice = {one.name: outputs[one.name] for one in self._bundle.outputs}, self._bundle.class_choice
+        name = class_output(by_name, replace(choice, answers=frozenset(), listed=frozenset()))
         if name is None:
             return []
         scores, decision = _scores(outputs[name]), None
         if scores.dtype.kind != "f":
             number = int(scores[0])
             decision = self._prediction(number, class_index(number, choice.numbers.get(name, ())))
-            beside = class_output({other: array for other, array in told.items() if other != name})
+            beside = class_output({other: array for other, array in by_name.items() if other != name})
             name, scores = beside or name, np.empty(0) if beside is None else _scores(outputs[beside])
         if scores.dtype.kind != "f" or not len(scores) or (self.labels and len(scores) != len(self.labels)):
             return [] if decision is None else [decision]
         order = np.argsort(-scores, kind="stable")
         if decision is not None and order[0] != decision.index:
             return [decision]
-        likely = probabilities_told(outputs[name].ravel(), self._bundle.manifest.get("classes"))
+        likely = probabilities_as_recorded(outputs[name].ravel(), self._bundle.manifest.get("classes"))
         own = next((each for each in choice.numbers.values() if len(each) == len(scores)), range(len(scores)))
         return [
             self._prediction(

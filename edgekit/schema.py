@@ -104,8 +104,8 @@ def _message(flaw: Any) -> str:
 def _none_of(flaw: Any) -> str:
     """The message for a value that fits no alternative: names all of them, or is jsonschema's if one has no name."""
     ways = [_called(way) for way in flaw.validator_value]
-    told = [way for way in ways if way is not None]
-    return f"{flaw.instance!r} is not {' or '.join(told)}" if len(told) == len(ways) else str(flaw.message)
+    described = [way for way in ways if way is not None]
+    return f"{flaw.instance!r} is not {' or '.join(described)}" if len(described) == len(ways) else str(flaw.message)
 
 
 def _called(way: Mapping[str, Any]) -> str | None:
@@ -119,8 +119,8 @@ def _called(way: Mapping[str, Any]) -> str | None:
 
 def _kinds(types: str | Sequence[str]) -> str | None:
     """How messages name one or several types of JSON; None if one of the types has no name."""
-    told = [_TYPES.get(each) for each in ([types] if isinstance(types, str) else types)]
-    return " or ".join(map(str, told)) if told and None not in told else None
+    names = [_TYPES.get(each) for each in ([types] if isinstance(types, str) else types)]
+    return " or ".join(map(str, names)) if names and None not in names else None
 
 
 def _unknown_keys(flaw: Any) -> str:

@@ -95,17 +95,17 @@ def check_signature(bundle: Bundle, signers: Path) -> str:
     )
 
 
-def _why_not_signed(told: str, key: Path) -> tuple[str | None, str]:
+def _why_not_signed(output: str, key: Path) -> tuple[str | None, str]:
     """Returns why ``ssh-keygen`` does not sign with a key, as far as it says so, and what to do about it.
 
     The last line of its output does not tell: it is "No private key found", or that a file with ``.pub`` is missing,
     whatever the reason is.
     """
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     open_to_others = [line for line in lines if line.startswith("Permissions ")]
     if open_to_others:
         return open_to_others[0], f"`chmod 600 {quote(str(key))}` keeps others from reading it"
-    if "passphrase" in told:
+    if "passphrase" in output:
         return (
             "its passphrase is missing or wrong",
             "enter it at a terminal, or give the public half of a key that an SSH agent holds (`ssh-add`)",
@@ -115,7 +115,7 @@ def _why_not_signed(told: str, key: Path) -> tuple[str | None, str]:
             "a file that OpenSSH cannot read as a private key",
             "a key that was pasted into a file ends with a line break, and has no others than \\n",
         )
-    if told.startswith("No private key found for public key"):
+    if output.startswith("No private key found for public key"):
         return "its private half is neither beside it nor held by an SSH agent", "`ssh-add` gives it to the agent"
     return lines[-1] if lines else None, "`ssh-keygen -t ed25519 -f KEY` makes one"
 

@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 fill_help(group, arguments[0])
             with results_alone_on_stdout() if "--json" in arguments and not asks_for_help else nullcontext():
                 code = group.main(arguments, prog_name="edgekit", standalone_mode=False) or 0
-            if code and interruption.told is not None:  # Typer turns Ctrl-C into an exit code without a message
+            if code and interruption.message is not None:  # Typer turns Ctrl-C into an exit code without a message
                 raise KeyboardInterrupt
             return code
     except SystemExit as ended:

@@ -37,16 +37,16 @@ def append_summary(file: Path | None, text: str) -> None:
     Raises:
         InputError: The file cannot be written.
     """
-    told = file or os.environ.get(SUMMARY_VARIABLE)
-    if not (told and text):
+    path = file or os.environ.get(SUMMARY_VARIABLE)
+    if not (path and text):
         return
     try:
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-        with Path(told).open("a", encoding="utf-8", errors="backslashreplace") as stream:  # of names that are not UTF-8
+        with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as stream:  # of names that are not UTF-8
             stream.write(text)
     except OSError as error:
-        raise InputError(f"cannot be written: {(error.strerror or str(error)).lower()}", subject=told) from error
+        raise InputError(f"cannot be written: {(error.strerror or str(error)).lower()}", subject=path) from error
 
 
 @contextmanager

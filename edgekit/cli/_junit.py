@@ -48,8 +48,8 @@ def error_in_junit(file: Path | None, command: str) -> Iterator[None]:
         _write_error(file, command, str(error), error.message, type(error).__name__)
         raise
     except KeyboardInterrupt as interrupt:
-        told = str(interrupt) or "interrupted"
-        _write_error(file, command, told, told, type(interrupt).__name__)
+        message = str(interrupt) or "interrupted"
+        _write_error(file, command, message, message, type(interrupt).__name__)
         raise
 
 

@@ -34,7 +34,7 @@ _SECONDS_BETWEEN_LOOKS = 0.2
 class Interruption:
     """The signal that has asked a command to end, as a text; None if none has."""
 
-    told: str | None = None
+    message: str | None = None
 
 
 @contextmanager
@@ -56,9 +56,9 @@ def interrupted_by_signals() -> Iterator[Interruption]:
     except InterruptedByUserError:
         raise
     except (Exception, KeyboardInterrupt) as failure:
-        if interruption.told is None and not isinstance(failure, KeyboardInterrupt):
+        if interruption.message is None and not isinstance(failure, KeyboardInterrupt):
             raise
-        raise InterruptedByUserError(interruption.told or "interrupted", hint=hint_of_interruption()) from failure
+        raise InterruptedByUserError(interruption.message or "interrupted", hint=hint_of_interruption()) from failure
     finally:
         signals.end()
 
@@ -108,9 +108,9 @@ class _Signals:
         if now - self._last.get(number, -math.inf) < SECONDS_BETWEEN:
             return
         self._last[number] = now
-        told = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-        self._interruption.told = told
-        raise KeyboardInterrupt(told)
+        message = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        self._interruption.message = message
+        raise KeyboardInterrupt(message)
 
     def _watch(self) -> None:
         """Send a signal again if its interruption was dropped and the command goes on."""

@@ -62,15 +62,15 @@ class FoundBoxes:
         self._known: int | None = None
         self._beside = AttributeTally()
 
-    def add(self, ours: Boxes, theirs: Boxes, partners_of: Partners, told: np.ndarray | None) -> None:
+    def add(self, ours: Boxes, theirs: Boxes, partners_of: Partners, numbers_beside: np.ndarray | None) -> None:
         """Takes one more sample.
 
         Args:
             ours: The original's boxes.
             theirs: The built model's boxes.
             partners_of: Finds which of one model's boxes the other model has.
-            told: (rows, columns): further numbers of all rows of the original, such as key points; None if there are
-                none.
+            numbers_beside: (rows, columns): further numbers of all rows of the original, such as key points; None if
+                there are none.
         """
         self._known = ours.known_classes
         self._shown.update(ours.classes[ours.scores >= CONFIDENT].tolist())
@@ -80,8 +80,8 @@ class FoundBoxes:
             self.of_original += counted if one is ours else 0
             self.wrong += counted - len(found)
             self._overlaps += [overlap for _, _, overlap in found]
-            if one is ours and told is not None:
-                self._beside.add(ours, theirs, [(place, partner) for place, partner, _ in found], told)
+            if one is ours and numbers_beside is not None:
+                self._beside.add(ours, theirs, [(place, partner) for place, partner, _ in found], numbers_beside)
 
     @property
     def overlap(self) -> float | None:
@@ -142,9 +142,11 @@ class BoxMeaning:
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
         """See :class:`Meaning`."""
         ours, theirs = self._detector.read(dict(reference)), self._detector.read(dict(built))
-        told = None if self._detector.beside is None else self._detector.beside.of(dict(reference))
-        told = None if told is None else told[told.any(axis=1)]  # zeros follow the last box
-        self._found.add(ours, theirs, partners, told)
+        numbers_beside = None if self._detector.beside is None else self._detector.beside.of(dict(reference))
+        numbers_beside = (
+            None if numbers_beside is None else numbers_beside[numbers_beside.any(axis=1)]
+        )  # zeros follow the last box
+        self._found.add(ours, theirs, partners, numbers_beside)
 
     def result(self) -> MeaningAccuracy:
         """See :class:`Meaning`."""
@@ -191,8 +193,8 @@ class AnchorMeaning:
     def add(self, reference: Mapping[str, np.ndarray], built: Mapping[str, np.ndarray]) -> None:
         """See :class:`Meaning`."""
         ours, theirs = self._reading.read(dict(reference)), self._reading.read(dict(built))
-        told = None if ours.beside is None else ours.beside[ours.scores >= CONFIDENT]
-        self._found.add(ours, theirs, anchors_of_both, told)
+        numbers_beside = None if ours.beside is None else ours.beside[ours.scores >= CONFIDENT]
+        self._found.add(ours, theirs, anchors_of_both, numbers_beside)
 
     def result(self) -> MeaningAccuracy:
         """See :class:`Meaning`."""

@@ -112,8 +112,8 @@ def compare(
         if meaning is not None:
             meaning.add(wanted, got)
         if sample.label is not None:
-            told = {output: wanted[output] for output in outputs}
-            if counts is None and (name := class_output(told, choice)) is not None:
+            compared = {output: wanted[output] for output in outputs}
+            if counts is None and (name := class_output(compared, choice)) is not None:
                 numbers = choice.numbers.get(name, ())
                 counts = LabelCount(name, numbers), LabelCount(name, numbers)
             for count, arrays in zip(counts or (), (wanted, got), strict=False):

@@ -162,9 +162,9 @@ class Config:
 
 def _hint_for_escapes(path: Path, error: str) -> str | None:
     """The hint for a Windows path in double quotes; None if the faulty line has no backslash in double quotes."""
-    told = re.search(r"at line (\d+)", error)
+    match = re.search(r"at line (\d+)", error)
     lines = read_text(path).splitlines()
-    line = lines[int(told[1]) - 1] if told is not None and int(told[1]) <= len(lines) else ""
+    line = lines[int(match[1]) - 1] if match is not None and int(match[1]) <= len(lines) else ""
     if not re.search(r'"[^"]*\\', line):
         return None
     return "a backslash in double quotes begins an escape: write / between folders, or put the path in single quotes"

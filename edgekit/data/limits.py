@@ -84,19 +84,19 @@ def index_limits(model: Model) -> dict[str, Limit]:
                 if source in inputs and source.name and is_integer and limit > 1:
                     lengths[source.name] = min(limit, lengths.get(source.name, limit))
     numbered: dict[str, Limit] = {name: len(words) + 1 for name, words in model.vocabularies.items()}
-    told: dict[str, Limit] = {
+    known: dict[str, Limit] = {
         **magnitudes(model, inputs),
         **_switches(model, inputs),
         **_bounds_of_lists(model, inputs),
         **dict.fromkeys(_overlaps(model, inputs), Interval(0, 1)),
     }
-    told |= dict.fromkeys(_full_masks(model, inputs), (1,))
+    known |= dict.fromkeys(_full_masks(model, inputs), (1,))
     by_column = {name: _with_columns(below, limits.get(name)) for name, below in columns.items()}
     divisors = dict.fromkeys(_divisors(model, inputs), DIVISORS)
     return {
         **divisors,
         **lengths,
-        **told,
+        **known,
         **limits,
         **by_column,
         **numbered,
@@ -155,8 +155,8 @@ def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int
 def _full_masks(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
     """The inputs whose sums give GroupQueryAttention of ``com.microsoft`` the number of keys (``seqlens_k``)."""
     for node in model.graph.all_nodes():
-        is_told = node.op_type == "GroupQueryAttention" and len(node.inputs) > _KEY_COUNTS
-        counts = node.inputs[_KEY_COUNTS] if is_told else None
+        has_counts = node.op_type == "GroupQueryAttention" and len(node.inputs) > _KEY_COUNTS
+        counts = node.inputs[_KEY_COUNTS] if has_counts else None
         for source, _ in _counted(counts, 0) if counts is not None else ():
             summing = source.producer()
             if summing is not None and summing.op_type == "ReduceSum" and not summing.domain:

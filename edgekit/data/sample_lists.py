@@ -152,7 +152,7 @@ def _begun(name: str, samples: Iterator[tuple[str, Any]]) -> SampleList:
 def _array(value: Any, spec: ValueSpec | None, where: str) -> np.ndarray:
     """The value of one name as an array; arrays of numbers are unchanged, texts become an array of a fixed width."""
     if spec is not None and (isinstance(value, list | tuple | int | float | str) or _is_of_objects(value)):
-        array = _told_with(where, lambda: fitting_array(_for_one(value, spec), spec))
+        array = _at_place(where, lambda: fitting_array(_for_one(value, spec), spec))
         return array.astype(np.str_) if array.dtype == object else array
     try:
         array = np.asarray(value)
@@ -178,7 +178,7 @@ def _for_one(value: Any, spec: ValueSpec) -> Any:
     return [value] if not spec.takes_shape(shape) and spec.takes_shape((1, *shape)) else value
 
 
-def _told_with(where: str, convert: Callable[[], np.ndarray]) -> np.ndarray:
+def _at_place(where: str, convert: Callable[[], np.ndarray]) -> np.ndarray:
     try:
         return convert()
     except InputError as error:

@@ -254,7 +254,7 @@ def open_samples(
     found = sample_files(folder)
     files = [file for file in found if file not in without]
     supervision.tell_sample_bytes(_bytes_of_one(inputs, open_dims or {}))
-    given, drawn = _told_apart(inputs, files[0])
+    given, drawn = _held_and_drawn(inputs, files[0])
     if drawn:
         samples = open_samples(folder, given, preprocessing, class_names, open_dims, left_out, nan_inputs, without)
         return samples.completed(functools.partial(_with_random_numbers, given, drawn))
@@ -466,7 +466,7 @@ def _read_without(
     return arrays
 
 
-def _told_apart(inputs: Sequence[ValueSpec], file: Path) -> tuple[list[ValueSpec], list[ValueSpec]]:
+def _held_and_drawn(inputs: Sequence[ValueSpec], file: Path) -> tuple[list[ValueSpec], list[ValueSpec]]:
     """The inputs that samples hold, and those whose random numbers have to be drawn, as one sample shows."""
     random = {spec.name for spec in inputs if spec.drawn is not None}
     if random and file.suffix.casefold() == ".npz":

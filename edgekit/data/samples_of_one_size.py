@@ -134,15 +134,15 @@ def _places(inputs: Sequence[ValueSpec], request: ShapeRequest) -> Iterator[_Pla
 
 def _why(places: Sequence[_Place], fixed: Sequence[_Place], sampled: SampledShapes, kept: Sequence[SampledFile]) -> str:
     """In words, which samples are left out, and why; ``fixed`` are those of the places that get one size."""
-    told: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for place in places:
         found = [size for sample in sampled.samples if (size := place.size(sample.shapes)) is not None]
         left = {place.size(sample.shapes) for sample in kept}
         span = written(SizeRange(min(found), max(found)).sizes) if found else ""
         if place in fixed and len(left) == 1 < len(set(found)):
             chosen = "was asked for" if place.asked is not None else f"is the most frequent; {place.flag} keeps another"
-            told.setdefault(place.flag, f"{place} has sizes {span}, of which {left.pop()} {chosen}")
+            reasons.setdefault(place.flag, f"{place} has sizes {span}, of which {left.pop()} {chosen}")
         elif 0 in set(found) - left:
-            told.setdefault(place.flag, f"{place} has sizes {span}, and the device takes no empty tensors (size 0)")
+            reasons.setdefault(place.flag, f"{place} has sizes {span}, and the device takes no empty tensors (size 0)")
     count = len(sampled.samples) - len(kept)
-    return f"{count} of {len(sampled.samples)} samples are left out: {'; '.join(told.values())}"
+    return f"{count} of {len(sampled.samples)} samples are left out: {'; '.join(reasons.values())}"

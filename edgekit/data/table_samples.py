@@ -138,9 +138,9 @@ def _converted(
     array = column.converted(cells)
     if spec.vocabulary is not None:
         return array
-    told = column.rounded(cells, array)
-    if told is not None:
-        warn(f"{table.name}: {told}")
+    warning = column.rounded(cells, array)
+    if warning is not None:
+        warn(f"{table.name}: {warning}")
     return array
 
 

@@ -32,7 +32,7 @@ def name_known_locales(proto: onnx.ModelProto) -> list[str]:
     Returns:
         What was changed, in words.
     """
-    told = []
+    warnings = []
     for node in written_nodes(proto):
         if node.op_type != _READER or node.domain:
             continue
@@ -46,12 +46,12 @@ def name_known_locales(proto: onnx.ModelProto) -> list[str]:
         if named is not None:
             node.attribute.remove(named)
         node.attribute.append(make_attribute("locale", other))
-        told.append(
+        warnings.append(
             f"node {node.name or node.output[0]!r} ({_READER}) changes texts by the locale {locale}, which this "
             f"system does not have: {other} is used instead, which changes letters the same way; a bundle that keeps "
             f"the node needs {other} on its device"
         )
-    return told
+    return warnings
 
 
 def _is_known(locale: str) -> bool:

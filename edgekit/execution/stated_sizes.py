@@ -22,8 +22,8 @@ def drop_untrue_sizes(model: Model, executed: Equivalence) -> None:
         model: A model with open dimensions.
         executed: Executes the model.
     """
-    told = executed.outputs
-    arrays = [spec for spec in model.outputs if spec.shape is not None and isinstance(told[spec.name], np.ndarray)]
+    found = executed.outputs
+    arrays = [spec for spec in model.outputs if spec.shape is not None and isinstance(found[spec.name], np.ndarray)]
     values = {value.name: value for value in model.graph.outputs}
     names = [spec.name for spec in arrays]
     for sizes, shapes in executed.shapes_where_it_runs(names, _choices(model.open_dims)):

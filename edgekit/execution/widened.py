@@ -66,8 +66,8 @@ def _note(model: Model, changed: Model, *, runs: bool) -> str:
     names = [str(new.name) for old, new in zip(before, after, strict=True) if old.dtype is not new.dtype]
     also = ""
     if names:
-        told = ", ".join(map(repr, names)) if len(names) <= _MOST_NAMED else f"{len(names)} inputs and outputs"
-        also = f", and so {'is' if len(names) == 1 else 'are'} {told}"
+        named = ", ".join(map(repr, names)) if len(names) <= _MOST_NAMED else f"{len(names)} inputs and outputs"
+        also = f", and so {'is' if len(names) == 1 else 'are'} {named}"
     has = "takes inputs or gives outputs" if runs else "computes"
     return (
         f"the model {has} in bfloat16, which ONNX Runtime does not execute: it is converted to float32{also}; "

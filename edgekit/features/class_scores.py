@@ -235,9 +235,9 @@ def scores_of(output: ir.Value | None, answers: Sequence[np.ndarray]) -> Scores:
         if levels is None:
             return Scores.INTEGERS
         values = levels.numbers(values)
-    told = None if output is None else scores_by_graph(output)
-    if told is not None:
-        return told
+    by_graph = None if output is None else scores_by_graph(output)
+    if by_graph is not None:
+        return by_graph
     values = values.astype(np.float64)
     if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1 + _SUM_TOLERANCE:
         return Scores.LOGITS
@@ -258,17 +258,17 @@ def probabilities_of(scores: np.ndarray, kind: Scores) -> np.ndarray:
     return np.asarray(powers / powers.sum())
 
 
-def probabilities_told(scores: np.ndarray, told: Mapping[str, Any] | None) -> np.ndarray | None:
+def probabilities_as_recorded(scores: np.ndarray, classes: Mapping[str, Any] | None) -> np.ndarray | None:
     """Returns the probability of each class, or None if nothing says how to make it of the scores.
 
     Args:
         scores: A row of the output's numbers.
-        told: What the manifest's ``classes`` says of the output.
+        classes: What the manifest's ``classes`` says of the output.
     """
-    if told is None or told["scores"] in (None, Scores.INTEGERS):
+    if classes is None or classes["scores"] in (None, Scores.INTEGERS):
         return None
     if scores.dtype.kind != "f":
-        if "scale" not in told:
+        if "scale" not in classes:
             return None
-        scores = Levels(told["scale"], told["zero_point"]).numbers(scores)
-    return probabilities_of(scores, Scores(told["scores"]))
+        scores = Levels(classes["scale"], classes["zero_point"]).numbers(scores)
+    return probabilities_of(scores, Scores(classes["scores"]))

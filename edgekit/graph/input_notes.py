@@ -101,8 +101,8 @@ def _check(note: object, spec: ValueSpec, model: Model) -> None:
     """
     if not isinstance(note, dict) or set(note) not in _TOGETHER:
         raise _unknown(model, f"of input {spec.name!r}: {json.dumps(note)}")
-    for kind, told in note.items():
-        flaw = not_finite(told, kind) or find_flaw(told, _SCHEMA, _KINDS[kind]) or _beyond(kind, told)
+    for kind, content in note.items():
+        flaw = not_finite(content, kind) or find_flaw(content, _SCHEMA, _KINDS[kind]) or _beyond(kind, content)
         if flaw is not None:
             raise _unknown(model, f"of input {spec.name!r}: {flaw}")
         if not spec.dtype.startswith(_TYPES[kind]):
@@ -112,16 +112,16 @@ def _check(note: object, spec: ValueSpec, model: Model) -> None:
         raise _unknown(model, f"'tokens' with {places(rules)} places of input {spec}")
 
 
-def _beyond(kind: str, told: Any) -> str | None:
+def _beyond(kind: str, content: Any) -> str | None:
     """Returns why a note cannot be drawn from or written to a file, or None if it is valid."""
-    if kind == "drawn" and told["distribution"] != "uniform" and told["second"] < 0:
-        return f"second: {told['second']} is negative, and a scale is at least 0"
-    if kind == "drawn" and told["distribution"] == "uniform" and told["second"] < told["first"]:
-        return f"second: {told['second']} is below {told['first']}"
-    if kind == "vocabulary" and any("\ud800" <= character <= "\udfff" for word in told for character in word):
+    if kind == "drawn" and content["distribution"] != "uniform" and content["second"] < 0:
+        return f"second: {content['second']} is negative, and a scale is at least 0"
+    if kind == "drawn" and content["distribution"] == "uniform" and content["second"] < content["first"]:
+        return f"second: {content['second']} is below {content['first']}"
+    if kind == "vocabulary" and any("\ud800" <= character <= "\udfff" for word in content for character in word):
         return "vocabulary: a word that is not valid Unicode"
     if kind == "tokens":
-        return next((flaw for rule in told if (flaw := TokenRule.from_record(rule).flaw) is not None), None)
+        return next((flaw for rule in content if (flaw := TokenRule.from_record(rule).flaw) is not None), None)
     return None
 
 

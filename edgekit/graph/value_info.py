@@ -24,8 +24,8 @@ def without_inferable_value_info(model: Model) -> Model:
     except ContradictionError:
         return model
     graphs = zip(model.graph_model.graphs(), bare.graphs(), inferred.graphs(), strict=True)
-    for told, left, found in (map(_inner, each) for each in graphs):
-        for name, value in told.items():
+    for stated, left, found in (map(_inner, each) for each in graphs):
+        for name, value in stated.items():
             if (found[name].shape, found[name].type) != (value.shape, value.type):
                 left[name].shape, left[name].type = value.shape, value.type
     for graph in bare.graphs():

@@ -403,8 +403,8 @@ def _failure_text(form: Candidate, error: Exception) -> str:
     if isinstance(error, InaccurateError):
         subject = str(error.subject or "")
         requirements = f" {subject}" if subject.startswith("with ") else ""  # an instruction set
-        told = "; ".join(filter(None, [error.found, error.too_few]))
-        return f"{name} is not accurate enough{requirements} ({told})"
+        reasons = "; ".join(filter(None, [error.found, error.too_few]))
+        return f"{name} is not accurate enough{requirements} ({reasons})"
     if isinstance(error, NotWorthItError):
         beside = "" if error.found is None else f" ({error.found}; it has to be {error.expected})"
         return f"{name} {error.message}{beside}"

@@ -37,7 +37,7 @@ class FixedShapes:
     """The samples of sizes that the model does not take."""
 
 
-def told_by_samples(
+def with_sizes_of_samples(
     loaded: Model,
     shapes: ShapeRequest,
     sampled: SampledShapes,

@@ -32,7 +32,7 @@ from edgekit.graph.sizes.default_sizes import AcceptedSizes
 from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.graph.training_mode import require_inference
 from edgekit.model import Model, ValueSpec
-from edgekit.packaging.device_sizes import fixed_for, held_sizes, require_one_size, told_by_samples
+from edgekit.packaging.device_sizes import fixed_for, held_sizes, require_one_size, with_sizes_of_samples
 from edgekit.packaging.request import PackageRequest
 from edgekit.packaging.stage_runner import StageRunner
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
@@ -164,7 +164,7 @@ def _loaded(
             require_declaration(loaded.inputs, *folders)
         sampled = replace(sampled, picture=picture_size(loaded.inputs, request.preprocessing, *folders))
     require_runs(loaded, folders, request.shapes, every=held_sizes(profiles) is AcceptedSizes.ANY)
-    return told_by_samples(loaded, request.shapes, sampled, held_sizes(profiles), stages, *folders), sampled
+    return with_sizes_of_samples(loaded, request.shapes, sampled, held_sizes(profiles), stages, *folders), sampled
 
 
 def _fixed(

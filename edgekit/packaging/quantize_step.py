@@ -31,7 +31,7 @@ from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.graph.training_mode import require_inference
 from edgekit.model import Model
 from edgekit.packaging.candidates import Choice
-from edgekit.packaging.device_sizes import fix_shapes_at, held_sizes, require_one_size, told_by_samples
+from edgekit.packaging.device_sizes import fix_shapes_at, held_sizes, require_one_size, with_sizes_of_samples
 from edgekit.packaging.stage_runner import StageRunner
 from edgekit.packaging.tables import sample_folders
 from edgekit.preprocessing import Preprocessing, resolve_preprocessing
@@ -218,8 +218,8 @@ def _quantized_on(
         order,
         progress,
     )
-    for told in record.get("left_to_verify", ()):
-        stages.warn(told)
+    for remark in record.get("left_to_verify", ()):
+        stages.warn(remark)
     _warn_of_sets(stages, order, record)
     write_model(model, order.output)
     return QuantizedModel(
@@ -307,7 +307,7 @@ def _fixed_for_samples(
         sampled = replace(sampled, picture=picture_size(loaded.inputs, order.preprocessing, order.data))
     held = AcceptedSizes.ANY if order.target is None else held_sizes([find_profile(order.target)])
     require_runs(loaded, [order.data], order.shapes, every=held is AcceptedSizes.ANY)
-    loaded = told_by_samples(loaded, order.shapes, sampled, held, stages, order.data)
+    loaded = with_sizes_of_samples(loaded, order.shapes, sampled, held, stages, order.data)
     completed = held is not AcceptedSizes.ANY or not _holds_arrays(sampled)
     stage, left_out = fix_shapes_at(held, loaded, order.shapes, sampled, defaults=completed)
     fixed = stages.run_stage(stage, loaded).model

@@ -26,15 +26,15 @@ class StageRunner:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._before: list[str] = []
         self.records: list[dict[str, Any]] = []
 
     @property
     def warnings(self) -> list[str]:
         """All warnings of the stages, each once, without those that were set aside."""
-        told = (warning for stage in self.records for warning in stage["record"].get("warnings", ()))
-        return list(dict.fromkeys(told))
+        texts = (warning for stage in self.records for warning in stage["record"].get("warnings", ()))
+        return list(dict.fromkeys(texts))
 
     @overload
     def run_stage(self, stage: Stage[Given], given: Given) -> StageResult: ...
@@ -72,8 +72,10 @@ class StageRunner:
 
     def _tell(self, warnings: Sequence[str]) -> None:
         for warning in warnings:
-            if warning not in self._told:  # a stage that runs again, at the sizes of the samples, repeats its warnings
-                self._told.add(warning)
+            if (
+                warning not in self._warned
+            ):  # a stage that runs again, at the sizes of the samples, repeats its warnings
+                self._warned.add(warning)
                 self._progress.warn(warning)
 
     def warn(self, text: str) -> None:

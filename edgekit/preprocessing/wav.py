@@ -74,9 +74,9 @@ def read_wav(file: Path | Encoded) -> Wav:
     try:
         return _parsed(content)
     except (ValueError, struct.error) as error:
-        told = "it ends before its samples" if isinstance(error, struct.error) else error
+        reason = "it ends before its samples" if isinstance(error, struct.error) else error
         raise InputError(
-            f"the WAV file cannot be read: {told}",
+            f"the WAV file cannot be read: {reason}",
             subject=file,
             expected=EXPECTED,
             hint="`ffmpeg -i IN -c:a pcm_s16le OUT.wav` writes such a file",

@@ -217,13 +217,13 @@ class _Supervisor:
 
     def _done_once(self, work: Callable[[], int]) -> tuple[int, InputError | None]:
         """Lets a child do the work; returns its exit code, and why the parent ended it or None."""
-        told, tell_end = os.pipe()
+        ended, tell_end = os.pipe()
         printed, print_end = os.pipe()
         parent = os.getpid()
         before = _block_signals()
         self._child = os.fork()
         if self._child == 0:
-            os.close(told)
+            os.close(ended)
             os.close(printed)
             _work(work, tell_end, print_end, self._temporary, parent, before)
         os.close(tell_end)
@@ -231,11 +231,11 @@ class _Supervisor:
         handlers = self._forward_signals()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
-            status, broken = self._wait(told, printed)
+            status, broken = self._wait(ended, printed)
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            os.close(told)
+            os.close(ended)
             os.close(printed)
         if broken is not None or self._reported.exit_code is None:
             for folder in self._reported.folders:
@@ -262,13 +262,13 @@ class _Supervisor:
             os.write(2, f"warning: {text}\n".encode())
         return True
 
-    def _wait(self, told: int, printed: int) -> tuple[int, InputError | None]:
+    def _wait(self, ended: int, printed: int) -> tuple[int, InputError | None]:
         """Waits for the child; returns its status, and why the parent ended it or None."""
-        watch, broken, reading = Watch(self._child), None, [told, printed]
+        watch, broken, reading = Watch(self._child), None, [ended, printed]
         while True:
-            if told in self._read(reading, printed, _SECONDS_BETWEEN_LOOKS):
+            if ended in self._read(reading, printed, _SECONDS_BETWEEN_LOOKS):
                 watch.progressed(self._reported.patience)
-            gone, status = os.waitpid(self._child, 0 if told not in reading and broken is None else os.WNOHANG)
+            gone, status = os.waitpid(self._child, 0 if ended not in reading and broken is None else os.WNOHANG)
             if gone:
                 while self._read(reading, printed, 0):  # what it wrote since the last look, before it ended
                     pass
@@ -286,8 +286,8 @@ class _Supervisor:
     def _interrupted(self) -> InputError:
         """The error for a child that was asked to end; it names the signal that came first."""
         first = min(self._forwarded, key=lambda number: self._forwarded[number])
-        told = "interrupted" if first == signal.SIGINT else f"ended by {signal_name(first)}"
-        return InputError(told, hint="nothing was left behind")
+        message = "interrupted" if first == signal.SIGINT else f"ended by {signal_name(first)}"
+        return InputError(message, hint="nothing was left behind")
 
     def _read(self, reading: list[int], printed: int, seconds: float) -> list[int]:
         """Reads from the pipes; returns those that had data, and removes those at their end from ``reading``."""

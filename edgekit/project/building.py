@@ -55,8 +55,8 @@ class ProjectBundle:
 class InterruptedBuildError(KeyboardInterrupt):
     """A build was interrupted; the bundles that had been built before stay."""
 
-    def __init__(self, told: str, results: list[ProjectBundle], ended: Collection[str]) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, results: list[ProjectBundle], ended: Collection[str]) -> None:
+        super().__init__(message)
         self.results = results
         """One result for each declared bundle; a bundle whose build had not ended failed with the interruption."""
         self.ended = frozenset(ended)
@@ -125,10 +125,10 @@ def build_project(
                 ended=lambda name, failure, seconds: ended.update({name: (failure, seconds)}),
             )
     except KeyboardInterrupt as interrupt:
-        told = str(interrupt) or "interrupted"
-        unfinished = Failure.of(InputError("was not built", found=told, hint="run it again to go on"))
+        message = str(interrupt) or "interrupted"
+        unfinished = Failure.of(InputError("was not built", found=message, hint="run it again to go on"))
         names = {name for name in results if name in ended or name not in requests}
-        raise InterruptedBuildError(told, all_results(unfinished), names) from interrupt
+        raise InterruptedBuildError(message, all_results(unfinished), names) from interrupt
     finally:
         for folder in {request.output.parent for request in requests.values()}:
             remove_abandoned(folder)

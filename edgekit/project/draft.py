@@ -201,13 +201,13 @@ def _sizes(model: Model, sampled: SampledShapes) -> tuple[dict[str, int], list[s
     sizes = SampledSizes(sampled.ranges, sampled.count, AcceptedSizes.RANGE, sampled.picture)
     request, found = with_default_sizes(ShapeRequest(), model.inputs, model.metadata, sizes)
     bare, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
-    told = {
+    fixed = {
         one.dimension: one.size
         for one in found
         if one.dimension is not None and isinstance(one.size, int) and bare.dims.get(one.dimension) != one.size
     }
     names = [dim for spec in model.inputs for dim in spec.shape or () if isinstance(dim, str)]
-    return told, [dim for dim in dict.fromkeys(names) if dim not in request.dims]
+    return fixed, [dim for dim in dict.fromkeys(names) if dim not in request.dims]
 
 
 def _stated(model: Model, sizes: Mapping[str, int]) -> ImagePreprocessing | None:

@@ -39,14 +39,14 @@ _FLAG = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*(?![\w-])")
 _COMMAND = re.compile(r"`[^`]*`")
 
 
-def keys_told(text: str) -> str:
+def project_keys_for(text: str) -> str:
     """What to add to a text that names flags of ``package``; empty if it names none, or names the project file."""
     if "project file" in text:
         return ""
     flags = dict.fromkeys(_FLAG.findall(_COMMAND.sub("", text)))
-    told = [f"{flag} is `{KEYS[flag]}`" for flag in flags if flag in KEYS]
+    named = [f"{flag} is `{KEYS[flag]}`" for flag in flags if flag in KEYS]
     alone = [f"{flag} is an option of `edgekit package`" for flag in flags if flag in PACKAGE_ALONE]
-    parts = ([f"in the project file {', '.join(told)}"] if told else []) + alone
+    parts = ([f"in the project file {', '.join(named)}"] if named else []) + alone
     return "; ".join(parts)
 
 
@@ -68,14 +68,14 @@ class KeysInWarnings(Progress):
 
     def warn(self, text: str) -> None:
         """Passes the warning on, with the keys."""
-        told = keys_told(text)
-        self._inner.warn(f"{text} ({told})" if told else text)
+        keys = project_keys_for(text)
+        self._inner.warn(f"{text} ({keys})" if keys else text)
 
 
 def explained_with_keys(explain: Explain, failure: Exception) -> EdgeKitError:
     """The error that ``explain`` makes of a failure, with the keys of the flags that it names in its hint."""
     error = explain(failure)
-    told = keys_told(str(error))
-    if told:
-        error.hint = told if error.hint is None else f"{error.hint} ({told})"
+    keys = project_keys_for(str(error))
+    if keys:
+        error.hint = keys if error.hint is None else f"{error.hint} ({keys})"
     return error

@@ -63,19 +63,19 @@ def judge_agreement(bundle: Bundle, asked: Budget, earlier: EarlierBuild, figure
     try:
         results = _compared(bundle, other)
     except EdgeKitError as error:
-        told = error.message if error.found is None else f"{error.message}: {error.found}"
-        yield Verdict(_BUDGET, limit, told, unclear, figure)
+        found = error.message if error.found is None else f"{error.message}: {error.found}"
+        yield Verdict(_BUDGET, limit, found, unclear, figure)
         return
     if isinstance(results, str):
         yield Verdict(_BUDGET, limit, results, unclear, figure)
         return
     farthest = _farthest(results, least)
-    told = farthest.told
+    found = farthest.text
     if not farthest.is_near and asked.agreement_db is None:
-        told = f"{told}: no longer the earlier build's outputs ({_SETTING})"
+        found = f"{found}: no longer the earlier build's outputs ({_SETTING})"
     broken = Outcome.INCONCLUSIVE if asked.agreement_db is None or farthest.db is None else Outcome.BROKEN
     outcome = Outcome.KEPT if farthest.is_near else broken
-    yield Verdict(_BUDGET, limit, told, outcome, Figure(_KEY, "dB", least, farthest.db))
+    yield Verdict(_BUDGET, limit, found, outcome, Figure(_KEY, "dB", least, farthest.db))
 
 
 def _compared(bundle: Bundle, earlier: Bundle) -> tuple[OutputAccuracy, ...] | str:
@@ -109,7 +109,7 @@ def _of_other_shape(names: tuple[str, ...], wanted: Arrays, found: Arrays) -> st
 class _Distance:
     """How far one output is from the earlier build's."""
 
-    told: str
+    text: str
     is_near: bool
     db: float | None = None
     """The SQNR in dB; None for outputs that are not floating-point."""
@@ -125,6 +125,6 @@ def _farthest(results: tuple[OutputAccuracy, ...], least: float) -> _Distance:
         found.append(_Distance(f"{name}: SQNR {decibel_text(db)}", db >= least, db))
     if others:
         share, name = max(others)
-        told = f"{name}: {loss_text(share)} of the elements differ"
-        found.append(_Distance(told, share <= MOST_MISMATCH))
+        text = f"{name}: {loss_text(share)} of the elements differ"
+        found.append(_Distance(text, share <= MOST_MISMATCH))
     return next((one for one in found if not one.is_near), found[0])

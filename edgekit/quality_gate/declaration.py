@@ -51,8 +51,8 @@ def judge_declaration(bundle: Bundle, declared: DeclaredBundle) -> Iterator[Verd
     models = [("model", file) for file, _ in source_files(bundle, declared.model)]
     for what, file in (*(models if declared.model.is_file() else models[:1]), ("labels", declared.labels)):
         if file is not None and not file.is_file():
-            told = f"{file} is not there, so it cannot be checked whether the bundle is made {_OF[what]}"
-            yield Verdict(DECLARATION, _LIMIT, told, Outcome.NOT_COMPARED)
+            found = f"{file} is not there, so it cannot be checked whether the bundle is made {_OF[what]}"
+            yield Verdict(DECLARATION, _LIMIT, found, Outcome.NOT_COMPARED)
     others = [
         *_other_options(bundle, declared),
         *_other_samples(bundle, declared),
@@ -60,8 +60,8 @@ def judge_declaration(bundle: Bundle, declared: DeclaredBundle) -> Iterator[Verd
         *_other_input(bundle, declared),
     ]
     if others:
-        told = f"{'; '.join(others)}: `edgekit build` builds it again"
-        yield Verdict(DECLARATION, _LIMIT, told, Outcome.INCONCLUSIVE)
+        found = f"{'; '.join(others)}: `edgekit build` builds it again"
+        yield Verdict(DECLARATION, _LIMIT, found, Outcome.INCONCLUSIVE)
 
 
 def _other_options(bundle: Bundle, declared: DeclaredBundle) -> Iterator[str]:

@@ -28,6 +28,6 @@ def judge_device_outputs(bundle: Bundle, device: Device, called: str, step: Step
     try:
         found = verify_bundle(bundle, step=step, device=device)
     except RequirementError as error:
-        told = error.message if error.found is None else f"{error.message}: {error.found}"
-        return verdict_on(budget, _LIMIT, told, kept=False)
+        text = error.message if error.found is None else f"{error.message}: {error.found}"
+        return verdict_on(budget, _LIMIT, text, kept=False)
     return verdict_on(budget, _LIMIT, f"computed by {found.executed_by}", kept=True)

@@ -117,8 +117,8 @@ class GateResult:
 class InterruptedGateError(KeyboardInterrupt):
     """The gate was interrupted; the verdicts until then are kept."""
 
-    def __init__(self, told: str, result: GateResult, judged: int) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, result: GateResult, judged: int) -> None:
+        super().__init__(message)
         self.result = result
         """The result for all bundles; a bundle that was not judged has an error that says so."""
         self.judged = judged
@@ -174,10 +174,10 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         for candidate in candidates:
             judged.append(gate.judge(candidate))  # noqa: PERF401 - what is judged counts after an interruption too
     except KeyboardInterrupt as interrupt:
-        told = str(interrupt) or "interrupted"
-        every = (*judged, *(_not_judged(candidate, told) for candidate in candidates[len(judged) :]))
+        message = str(interrupt) or "interrupted"
+        every = (*judged, *(_not_judged(candidate, message) for candidate in candidates[len(judged) :]))
         result = GateResult(gate.machine, every, order.config, file, declared_as=declared_as)
-        raise InterruptedGateError(told, result, len(judged)) from interrupt
+        raise InterruptedGateError(message, result, len(judged)) from interrupt
     if order.update and file is not None:
         before = read_baseline(file) if file.exists() else {}
         updated = _updated(file, candidates, judged)
@@ -208,10 +208,10 @@ def _project_of(order: GateOrder) -> Config | None:
     return project.in_folder(order.output_dir)
 
 
-def _not_judged(candidate: Candidate, told: str) -> Judged:
+def _not_judged(candidate: Candidate, message: str) -> Judged:
     """The result for a bundle that was not judged to the end when the gate was interrupted."""
     name = candidate.name or folder_name(candidate.path)
-    return Judged(candidate.path, name, error=InputError("was not judged", subject=candidate.path, found=told))
+    return Judged(candidate.path, name, error=InputError("was not judged", subject=candidate.path, found=message))
 
 
 def _require_names_of_their_own(candidates: Sequence[Candidate]) -> None:

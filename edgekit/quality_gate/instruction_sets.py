@@ -25,9 +25,9 @@ def judge_instruction_sets(bundle: Bundle, names: Sequence[str], step: Step | No
         try:
             found = verify_bundle(bundle, step=step, device=open_device(f"{SCHEME}:{name}"))
         except CannotExecuteError as error:
-            told = error.message if error.found is None else f"{error.message}: {error.found}"
+            text = error.message if error.found is None else f"{error.message}: {error.found}"
             outcome = Outcome.NOT_COMPARED if isinstance(error, NoProcessorError) else Outcome.INCONCLUSIVE
-            yield Verdict(budget, _LIMIT, told, outcome)
+            yield Verdict(budget, _LIMIT, text, outcome)
         except RequirementError as error:
             yield Verdict(budget, _LIMIT, error.found or error.message, Outcome.BROKEN)
         else:

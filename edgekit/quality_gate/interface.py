@@ -36,8 +36,8 @@ def judge_interface(bundle: Bundle, earlier: EarlierBuild) -> Iterator[Verdict]:
     differences = list(_differences(bundle, earlier.bundle))
     if differences:
         more = [f"{len(differences) - _SHOWN} more"] if len(differences) > _SHOWN else []
-        told = "; ".join([*differences[:_SHOWN], *more])
-        found = f"{told} ({earlier.accepting})" if earlier.accepting else told
+        text = "; ".join([*differences[:_SHOWN], *more])
+        found = f"{text} ({earlier.accepting})" if earlier.accepting else text
         yield Verdict(INTERFACE, limit, found, Outcome.BROKEN)
 
 
@@ -52,9 +52,9 @@ def _differences(now: Bundle, before: Bundle) -> Iterator[str]:
     if now.open_dims != before.open_dims:
         yield f"open sizes were {_sizes_text(before)} and are {_sizes_text(now)}"
     yield from _of_labels(now.manifest["labels"], before.manifest["labels"])
-    earlier, told = before.manifest.get("classes"), now.manifest.get("classes")
-    if earlier is not None and told is not None and any(earlier[key] != told[key] for key in earlier.keys() & told):
-        yield f"classes were read from {_classes_text(earlier)} and are from {_classes_text(told)}"
+    earlier, later = before.manifest.get("classes"), now.manifest.get("classes")
+    if earlier is not None and later is not None and any(earlier[key] != later[key] for key in earlier.keys() & later):
+        yield f"classes were read from {_classes_text(earlier)} and are from {_classes_text(later)}"
     yield from _of_preprocessing(now.manifest["preprocessing"], before.manifest["preprocessing"])
 
 

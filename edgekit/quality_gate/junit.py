@@ -36,7 +36,7 @@ def _case(judged: Judged, verdict: Verdict) -> ElementTree.Element:
     if judged.fails(verdict):
         case.append(junit_element("failure", message, message=message, type=verdict.outcome))
     elif verdict.outcome in (Outcome.INCONCLUSIVE, Outcome.NOT_COMPARED):
-        told = f"{verdict.outcome}: {message}"
-        case.append(junit_element("skipped", told, message=told))
+        text = f"{verdict.outcome}: {message}"
+        case.append(junit_element("skipped", text, message=text))
     case.append(junit_element("system-out", message))
     return case

@@ -69,11 +69,11 @@ def judge_kept(
     sharing = [each for each in known.values() if each.fingerprint == figures.fingerprint]
     found = Figures.of(kept)
     if len(sharing) == 1 and found != figures:
-        told = (
+        text = (
             f"{file} has {_figures_text(figures)}, and {kept.path} has {_figures_text(found)} "
             "(restore both from one commit; --update writes them anew)"
         )
-        yield Verdict("baseline", _AS_KEPT, told, Outcome.BROKEN)
+        yield Verdict("baseline", _AS_KEPT, text, Outcome.BROKEN)
 
 
 def _damaged(place: Path, error: EdgeKitError) -> Unusable:

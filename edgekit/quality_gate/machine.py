@@ -38,8 +38,10 @@ def this_machine() -> Machine:
 
 def _cpu_name() -> str:
     if platform.system() == "Darwin":
-        told = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False)
-        return told.stdout.strip() or platform.machine()
+        answer = subprocess.run(
+            ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False
+        )
+        return answer.stdout.strip() or platform.machine()
     name = cpu_of_linux(_LINUX_CPU.read_text(encoding="utf-8")) if _LINUX_CPU.is_file() else None
     return name or platform.processor() or platform.machine()
 

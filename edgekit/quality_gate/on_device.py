@@ -121,8 +121,8 @@ def judge_on_device(bundle: Bundle, budget: Budget, clock: DeviceClock) -> Itera
             continue
         bounds = median_bounds(values)
         between = "" if bounds is None else f" ({limit.text(bounds[0])} – {limit.text(bounds[1])})"
-        told = f"{found}{between}, {times}"
-        yield Verdict(name, most, told, _outcome(bounds, limit.most), limit.figure(middle, bounds))
+        text = f"{found}{between}, {times}"
+        yield Verdict(name, most, text, _outcome(bounds, limit.most), limit.figure(middle, bounds))
 
 
 def median_bounds(values: Sequence[float]) -> tuple[float, float] | None:

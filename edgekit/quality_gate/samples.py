@@ -57,8 +57,8 @@ def judge_on_samples(
             found = verify_bundle(bundle, folder, model, step, declared, device)
     except RequirementError as error:
         reason = error.message if error.found is None else f"{error.message}: {error.found}"
-        told = reason if error.hint is None else f"{reason} ({error.hint})"
-        return verdict_on(_BUDGET, error.expected or "as accurate as it was", told, kept=False)
+        text = reason if error.hint is None else f"{reason} ({error.hint})"
+        return verdict_on(_BUDGET, error.expected or "as accurate as it was", text, kept=False)
     there = "" if device is None else f", executed by {found.executed_by}"
     labels = {name: each.labels for name, each in {"": found, **found.further}.items() if each.labels is not None}
     if labels:
@@ -69,8 +69,8 @@ def judge_on_samples(
     record = found.accuracy.as_record()
     worst_texts = "; ".join(filter(None, [worst_output_text(record), worst_head_text(record)]))
     loop = "" if found.fed_back is None else f"; fed back {fed_back_text(found.fed_back.as_record())}"
-    told = f"{worst_texts}, of {found.accuracy.samples} samples{there}{loop}"
-    return verdict_on(_BUDGET, found.accuracy.reference, told, kept=True)
+    text = f"{worst_texts}, of {found.accuracy.samples} samples{there}{loop}"
+    return verdict_on(_BUDGET, found.accuracy.reference, text, kept=True)
 
 
 def _on_labels(labels: LabelsFound, data: Path, least: float | None, where: str) -> Verdict:
@@ -94,8 +94,8 @@ def on_the_same_samples(verdict: Verdict, bundle: Bundle, earlier: EarlierBuild)
     if None in digests or digests[0] == digests[1]:
         return verdict
     accepting = f"; {earlier.accepting}" if earlier.accepting else ""
-    told = f"{verdict.found}, on other samples than {earlier.whose}: the two cannot be compared{accepting}"
-    return replace(verdict, found=told, outcome=Outcome.INCONCLUSIVE)
+    text = f"{verdict.found}, on other samples than {earlier.whose}: the two cannot be compared{accepting}"
+    return replace(verdict, found=text, outcome=Outcome.INCONCLUSIVE)
 
 
 def _measured_on(bundle: Bundle) -> str | None:

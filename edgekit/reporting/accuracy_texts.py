@@ -70,8 +70,10 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
         least = worst and f"{worst['kept']} of {worst['places']} places kept, overlap {worst['overlap']:.2f}"
         if worst is not None and worst["told"] and output["agreement"] is not None:
             equal = round(output["agreement"] * output["decisions"])
-            told = f"; the least alike is class {worst['number']}, {least}" if equal < output["decisions"] else ""
-            texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal{told}")
+            least_alike = (
+                f"; the least alike is class {worst['number']}, {least}" if equal < output["decisions"] else ""
+            )
+            texts.append(f"{output['name']}: {equal} of {output['decisions']} decisions equal{least_alike}")
         elif worst is not None and output["agreement"] is None and (worst["told"] or reduced):
             kept = (
                 f"worst for values above 0.5: map {worst['number']}"

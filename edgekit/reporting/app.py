@@ -107,16 +107,18 @@ def _sound(declared: Mapping[str, Any]) -> str:
 
 
 def _outputs(manifest: Manifest) -> Iterator[str]:
-    told = manifest.get("classes")
-    if told is not None and told["scores"] is None:
-        own = f"; the classes' numbers are {_and(map(str, told['numbers']))}, in order" if "numbers" in told else ""
-        yield f"Output {told['output']!r} is the number of the class{own}."
-    elif told is not None:
+    classes = manifest.get("classes")
+    if classes is not None and classes["scores"] is None:
+        own = (
+            f"; the classes' numbers are {_and(map(str, classes['numbers']))}, in order" if "numbers" in classes else ""
+        )
+        yield f"Output {classes['output']!r} is the number of the class{own}."
+    elif classes is not None:
         levels = ""
-        if "scale" in told:
-            zero_point = f"(integer - {told['zero_point']})" if told["zero_point"] else "integer"
-            levels = f"; a number is {zero_point} * {told['scale']:.9g}, where the output holds integers"
-        yield f"Output {told['output']!r} has a number for each class: {_SCORES[told['scores']]}{levels}."
+        if "scale" in classes:
+            zero_point = f"(integer - {classes['zero_point']})" if classes["zero_point"] else "integer"
+            levels = f"; a number is {zero_point} * {classes['scale']:.9g}, where the output holds integers"
+        yield f"Output {classes['output']!r} has a number for each class: {_SCORES[classes['scores']]}{levels}."
     meaning = manifest["accuracy"].get("meaning")
     if meaning is None:
         return
@@ -152,14 +154,14 @@ def _rows(boxes: Mapping[str, Any], manifest: Manifest) -> str:
             f"{strides} pixels apart, one grid after the other"
         )
     scores = "a score for each class" if boxes["scores"]["count"] > 1 else "the score"
-    told = {
+    meanings = {
         "coordinates": placed,
         "objectness": "whether there is anything, a factor of all scores",
         "scores": f"{scores}, {_ACTIVATIONS[boxes['activation']]}",
         "classes": "the class",
     }
     parts: dict[str, list[str]] = {}
-    for key, meant in told.items():
+    for key, meant in meanings.items():
         if boxes[key] is not None:
             parts.setdefault(_table_of(boxes[key]), []).append(f"{_numbers_of(boxes[key])}: {meant}")
     text = " ".join(f"{table} is a box, numbers counted from 0: {'; '.join(here)}." for table, here in parts.items())

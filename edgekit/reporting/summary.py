@@ -219,8 +219,8 @@ def _all_stages(manifest: Manifest) -> list[Mapping[str, Any]]:
 
 def warnings(manifest: Manifest) -> list[str]:
     """The stages' warnings, each once, and what made a build much larger or slower than the original."""
-    told = dict.fromkeys(text for stage in _all_stages(manifest) for text in stage["record"].get("warnings", ()))
-    return [*told, *(text for build in (manifest, *manifest.get("also", ())) for text in _growth_texts(build))]
+    texts = dict.fromkeys(text for stage in _all_stages(manifest) for text in stage["record"].get("warnings", ()))
+    return [*texts, *(text for build in (manifest, *manifest.get("also", ())) for text in _growth_texts(build))]
 
 
 def expansion_texts(build: Mapping[str, Any]) -> list[str]:

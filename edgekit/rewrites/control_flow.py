@@ -87,9 +87,10 @@ class UnrolledLoop(Rewrite):
         goes_on, step = condition is None or bool(condition), 0
         while goes_on and (trips is None or step < trips):
             _require_short(step + 1, body)
-            told = [np.array(step, np.int64), np.array(True)]
+            loop_values = [np.array(step, np.int64), np.array(True)]
             counted = [
-                build.constant(_as_declared(array, entry)) for array, entry in zip(told, body.inputs, strict=False)
+                build.constant(_as_declared(array, entry))
+                for array, entry in zip(loop_values, body.inputs, strict=False)
             ]
             results = writer.step([*counted, *states])
             known = writer.number(results[0])

@@ -97,16 +97,16 @@ def _by_column(build: NodeBuilder, parts: Sequence[tuple[ir.Value, np.ndarray]],
         parts: Counts [rows, n-grams], with the column of each n-gram.
         width: How many columns there are.
     """
-    columns = np.concatenate([told for _, told in parts])
+    columns = np.concatenate([outputs for _, outputs in parts])
     if np.array_equal(np.sort(columns), np.arange(width)):
         counts = [found for found, _ in parts]
         whole = build("Concat", *counts, axis=1) if len(counts) > 1 else counts[0]
         in_order = np.array_equal(columns, np.arange(width))
         return whole if in_order else build("Gather", whole, np.argsort(columns), axis=1)
     total: ir.Value | None = None
-    for found, told in parts:
-        places = np.zeros((len(told), width), np.float32)
-        places[np.arange(len(told)), told] = 1
+    for found, outputs in parts:
+        places = np.zeros((len(outputs), width), np.float32)
+        places[np.arange(len(outputs)), outputs] = 1
         part = build("MatMul", found, places)
         total = part if total is None else build("Add", total, part)
     assert total is not None

@@ -49,8 +49,8 @@ class CheckOperators(Stage[Model]):
                 hint=refusal_hint([gap.hint for gap in gaps], model.open_dims),
             )
         support = summarize(model, verdicts, self._profile).as_record()
-        told = {"profile": self._profile.name, **support, **record, "verdicts": group_verdicts(verdicts)}
-        return StageResult(model, told)
+        judged = {"profile": self._profile.name, **support, **record, "verdicts": group_verdicts(verdicts)}
+        return StageResult(model, judged)
 
 
 def group_verdicts(verdicts: Iterable[NodeVerdict]) -> list[dict[str, Any]]:

@@ -135,13 +135,13 @@ class FixShapes(Stage[Model]):
     ) -> Model:
         """The model with the shapes of inputs put in and all other shapes inferred, not folded yet."""
         asked = {spec.name: request.shape(spec, sizes) for spec in given.inputs}
-        overridden = bool(sizes.told_apart) or any(
+        overridden = bool(sizes.ambiguous) or any(
             old != new and isinstance(old, int)
             for spec in given.inputs
             for old, new in zip(spec.shape or (), asked[spec.name] or (), strict=False)
         )
-        if sizes.told_apart:
-            names = ", ".join(map(repr, sorted(sizes.told_apart)))
+        if sizes.ambiguous:
+            names = ", ".join(map(repr, sorted(sizes.ambiguous)))
             warnings.append(f"the name {names} stands for several sizes; each input has the shape that is given for it")
         graph_model = given.graph_model.clone()
         for value in graph_model.graph.inputs:
@@ -308,13 +308,15 @@ def _with_stated_sizes(
     unknown = False
     for node in filled.graph.all_nodes():
         for value in node.outputs:
-            told = stated.get(value.name)
-            if told is None or (value.shape is not None and (value.shape.is_static() or len(value.shape) != len(told))):
+            stated_sizes = stated.get(value.name)
+            if stated_sizes is None or (
+                value.shape is not None and (value.shape.is_static() or len(value.shape) != len(stated_sizes))
+            ):
                 continue
-            known = told if value.shape is None else value.shape
+            known = stated_sizes if value.shape is None else value.shape
             value.shape = ir.Shape(
-                told_size if isinstance(size, ir.SymbolicDim) and size.value is None else size
-                for size, told_size in zip(known, told, strict=True)
+                stated_size if isinstance(size, ir.SymbolicDim) and size.value is None else size
+                for size, stated_size in zip(known, stated_sizes, strict=True)
             )
             unknown = True
     if not unknown:

@@ -118,8 +118,8 @@ class VerifyInstructionSets(Stage[Verified]):
                     missing[name] = reason
                     unable.add(name)
         missing = {name: missing[name] for name in self._wanted if name in missing}
-        told = unable if self._asked is None else set(self._asked)
-        warnings = [f"not executed with {name}: {why}" for name, why in missing.items() if name in told]
+        named = unable if self._asked is None else set(self._asked)
+        warnings = [f"not executed with {name}: {why}" for name, why in missing.items() if name in named]
         parted = parted_sets(verified, given.accuracy.judged_otherwise)
         if parted and not self._verify.accepts:
             raise parted[0].refusal(self._of_float.name)

@@ -131,8 +131,8 @@ class Execute:
         tried = f"{self.profile.name} with {threads} threads: {form}"
         with _as_candidate_errors("loaded"), guarded(tried):
             runner = self.target.load(artifact.main, self.profile, threads=threads)
-        told = None if self.profile.runs_here else self.options.progress  # reports would add to the measured times
-        return _CandidateRunner(runner, tried, told)
+        progress = None if self.profile.runs_here else self.options.progress  # reports would add to the measured times
+        return _CandidateRunner(runner, tried, progress)
 
     def _held(
         self, artifact: Artifact, place: Path, sets: ExecutableSets, timed: Runner, closing: ExitStack

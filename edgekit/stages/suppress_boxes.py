@@ -105,9 +105,9 @@ class SuppressBoxes(Stage[Model]):
     def ensures(self, given: Model, result: StageResult) -> None:
         """Checks what the class promises."""
         boxes, *others = (spec.name for spec in result.model.outputs)
-        told = {*detector_of(result.record["detector"]).outputs}
-        told.update(name for each in result.record["beside"] for name in each["outputs"])
-        if boxes != result.record["output"] or others != [spec.name for spec in given.outputs if spec.name not in told]:
+        read = {*detector_of(result.record["detector"]).outputs}
+        read.update(name for each in result.record["beside"] for name in each["outputs"])
+        if boxes != result.record["output"] or others != [spec.name for spec in given.outputs if spec.name not in read]:
             raise self.broken("the outputs are others")
 
     def _unread(self, given: Model, reference: Reference) -> InputError:
@@ -162,9 +162,9 @@ def with_recorded(model: Model, record: Mapping[str, Any]) -> Model:
     numbers = {key: value for key, value in record["suppression"].items() if key != "kind"}
     beside = [BoxAttributes(tuple(each["outputs"]), each["columns"]) for each in record["beside"]]
     suppressed = with_suppression(model, detector, record["rows"], Suppression(**numbers), output, beside)
-    told = suppressed_rows(detector, output, beside)
+    rows = suppressed_rows(detector, output, beside)
     declared = DeclaredOutputs(
-        boxes=(output,), coordinates="corners", unit="share" if told.are_shares else "pixel", order="xy"
+        boxes=(output,), coordinates="corners", unit="share" if rows.are_shares else "pixel", order="xy"
     )
     return replace(suppressed, declared=declared)
 

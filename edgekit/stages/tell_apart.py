@@ -33,14 +33,14 @@ class TellApart(Stage[Model]):
 
     def run(self, given: Model) -> StageResult:
         """Renames the dimensions."""
-        told = ", ".join(f"{one.input}[{one.axis}]" for one in self._names)
+        axes = ", ".join(f"{one.input}[{one.axis}]" for one in self._names)
         try:
             model = with_own_names(given, self._names)
             self._execute(model)
         except (InputError, NotRunnableError) as error:
             shared = ", ".join(dict.fromkeys(repr(one.dimension or one.name) for one in self._names))
             kept = (
-                f"samples have several sizes for dimension {shared}, but it stays one dimension ({told}): "
+                f"samples have several sizes for dimension {shared}, but it stays one dimension ({axes}): "
                 f"{_reason(error)}"
             )
             return StageResult(given, {"names": [], "warnings": [kept]})

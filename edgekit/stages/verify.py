@@ -14,7 +14,7 @@ from edgekit.comparison.acceptance.decided_alone import decided_alone
 from edgekit.comparison.acceptance.fed_back import FedBackAccuracy, compare_fed_back
 from edgekit.comparison.acceptance.recorded import ExportCheck, check_export
 from edgekit.comparison.acceptance.refusal import InaccurateError, blame_target, require_accuracy, require_sequel
-from edgekit.comparison.acceptance.remarks import lost_rows, remarks_on, told_nothing, unproven
+from edgekit.comparison.acceptance.remarks import lost_rows, remarks_on, unproven, untested_outputs
 from edgekit.comparison.acceptance.self_agreement import with_self_agreement
 from edgekit.comparison.by_default import lost_by_default
 from edgekit.comparison.custom_metric import Evaluation, share_lost
@@ -180,7 +180,7 @@ class Verify(Stage[Built]):
         """The warnings that go with the figures."""
         warnings = [*remarks_on(accuracy), *decided_alone(accuracy, self._decisions)]
         if self._seeded:
-            warnings += [] if self._original.states else told_nothing(reference, self._samples)
+            warnings += [] if self._original.states else untested_outputs(reference, self._samples)
         warnings += lost_rows(accuracy) if given.kind is Kind.FLOAT32 else []
         if self._samples.has_labels and accuracy.task is None and self._evaluation is None:
             warnings.append("the samples have labels, but no output of the model tells a class: they were not used")

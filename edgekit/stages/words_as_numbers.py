@@ -138,27 +138,27 @@ def _where_to_cut(given: Model) -> str:
 
 def _warnings(found: WordInputs, given: Model) -> list[str]:
     """Warnings that say what has changed at the model's inputs."""
-    told = []
+    warnings = []
     for name, words in found.vocabularies.items():
         if name in found.tokens:
-            told.append(_word_warning(name, found.tokens[name], words))
+            warnings.append(_word_warning(name, found.tokens[name], words))
             continue
         if not words:
-            told.append(
+            warnings.append(
                 f"input {name!r} takes a number in place of a text, for example 0: the model looks up no word there"
             )
             continue
         count = "one word" if len(words) == 1 else f"{len(words)} words"
-        told.append(
+        warnings.append(
             f"input {name!r} takes the number of a word in place of the text: from 0, its place among {count} "
             f"({listed(words)}), or {len(words)} for any other word"
         )
-    told += _padding_warnings(given, found)
-    told += [
+    warnings += _padding_warnings(given, found)
+    warnings += [
         f"node {node!r} fails in the original at a word that is not in its list; in the built model it gives zeros"
         for node in found.failing
     ]
-    return told
+    return warnings
 
 
 def _word_warning(name: str, tokens: Tokens, words: Vocabulary) -> str:

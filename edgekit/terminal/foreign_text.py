@@ -124,14 +124,14 @@ class SafeStream(io.TextIOWrapper):
 class _Closed(io.RawIOBase):
     """Replaces a standard stream of a process that was started without it; only the first write raises an error."""
 
-    _told = False
+    _has_raised = False
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any, /) -> int:
-        if not self._told:
-            self._told = True
+        if not self._has_raised:
+            self._has_raised = True
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return len(data)
 

@@ -155,11 +155,11 @@ def enough_seconds() -> float:
     Raises:
         InputError: The environment variable is no such number of seconds.
     """
-    told = os.environ.get(SECONDS_VARIABLE, "")
-    if not told:
+    text = os.environ.get(SECONDS_VARIABLE, "")
+    if not text:
         return ENOUGH_SECONDS
     try:
-        seconds = float(told)
+        seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds <= MOST_SECONDS:
@@ -167,7 +167,7 @@ def enough_seconds() -> float:
             "is not a time that a latency can be measured for",
             subject=SECONDS_VARIABLE,
             expected=f"seconds, more than 0 and at most {MOST_SECONDS:g}",
-            found=told,
+            found=text,
             hint=f"unset it: {ENOUGH_SECONDS:g} is taken then",
         )
     return seconds

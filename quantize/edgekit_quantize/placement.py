@@ -112,12 +112,12 @@ class Plan:
     def outcome(self) -> tuple[Hashable, ...]:
         """A key of the plan's result: two plans for a graph with the same key write the same file."""
         seen_in_layers = {"layers", "preparation", "fewest_channels", "recurrent_steps", "several_matrices"}
-        told = {field.name for field in fields(self.settings)} - seen_in_layers
+        left_out = {field.name for field in fields(self.settings)} - seen_in_layers
         if not self.layers and not self.products:
-            told &= {"weights", "weights_form", "block"}
+            left_out &= {"weights", "weights_form", "block"}
         elif all(layer.kind == "MatMul" for layer in self.layers):
-            told -= {"bias"}  # a MatMul has no bias of its own
-        rest = tuple((name, repr(getattr(self.settings, name))) for name in sorted(told))
+            left_out -= {"bias"}  # a MatMul has no bias of its own
+        rest = tuple((name, repr(getattr(self.settings, name))) for name in sorted(left_out))
         if self.layers or self.products:
             rest = (*rest, ("activations", self.settings.preparation.activations))
         chosen = (self.layers, self.stored, self.dynamic)

@@ -209,8 +209,8 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
     (settings,) = placement.candidates.values()
     written = in_half_precision(model) if settings.is_half else write(model, settings, {})
     warnings = [*filter(None, [quantized_already(request.model.graph_model)])]
-    layers_told = _layers(model, settings, written, {})
-    record = {"scheme": request.scheme, "samples": 0, "warnings": warnings, "layers": layers_told}
+    layer_records = _layers(model, settings, written, {})
+    record = {"scheme": request.scheme, "samples": 0, "warnings": warnings, "layers": layer_records}
     return _no_smaller(request, written, record) or _written(request, written, record)
 
 
@@ -250,7 +250,7 @@ def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Sam
         first = (model.graph.outputs[0].name if model.graph.outputs else None) or ""
         decisions = decisions_of(model)
         decision, beside = decisions.get(first, Decision()), choices_beside(model.graph, decisions)
-        guessed = decision is None or not decision.told
+        guessed = decision is None or not decision.is_known
         # boxes end like classes: if another output is declared to be classes, the first one is not
         is_other = guessed and bool(beside) and not is_first_made_into(model.graph, beside)
         scorer = Scorer.by_references(
@@ -281,12 +281,12 @@ def _search(
 ) -> Outcome:
     """Writes candidates and measures them."""
 
-    def told(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         if request.progress is not None:
             request.progress("rounding weights adaptively", done, total)
 
     once_more = functools.partial(_feeds_once_more, request)
-    rounding = SharedRounding(model, calibration.tensors, once_more, told, rows_each(calibration.samples))
+    rounding = SharedRounding(model, calibration.tensors, once_more, report, rows_each(calibration.samples))
 
     def written(settings: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         if settings.is_half:

@@ -27,12 +27,12 @@ class CoreAICrashError(RequirementError, RuntimeError):
         message: What happened.
         subject: The model.
         doing: What the process was doing, including the operation if known.
-        told: The error text of Apple's code.
+        output: The error text of Apple's code.
     """
 
-    def __init__(self, message: str, *, subject: object, doing: str, told: str) -> None:
+    def __init__(self, message: str, *, subject: object, doing: str, output: str) -> None:
         super().__init__(
-            message, subject=subject, expected="a result", found=f"{told} while {doing}" if told else doing
+            message, subject=subject, expected="a result", found=f"{output} while {doing}" if output else doing
         )
 
 
@@ -73,9 +73,9 @@ class Process:
             if outcome == "error":
                 raise value
             if outcome == "failed":
-                told, trace = value
+                output, trace = value
                 failure = CoreAICrashError(
-                    "Apple's Core AI refuses this", subject=subject, doing=self._doing(), told=told.strip()
+                    "Apple's Core AI refuses this", subject=subject, doing=self._doing(), output=output.strip()
                 )
                 failure.add_note(trace)
                 raise failure
@@ -118,12 +118,12 @@ class Process:
         said = self._said.read().decode("utf-8", errors="replace")
         doing = self._doing()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        told = next(
+        output = next(
             (line.strip() for line in said.splitlines() if "error" in line.lower() or "assert" in line.lower()), ""
         )
         self.end()
         raise CoreAICrashError(
-            f"the process of Apple's Core AI {how}", subject=subject, doing=doing, told=told[:300]
+            f"the process of Apple's Core AI {how}", subject=subject, doing=doing, output=output[:300]
         ) from None
 
     def end(self) -> None:

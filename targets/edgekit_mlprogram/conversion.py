@@ -226,8 +226,8 @@ def _write(job: _Job, folder: Path, kept_float32: frozenset[str] | None) -> Conv
     store_sparse(built.program, job.target)
     weights = package_writer.weights_folder(folder)
     specification = export(built.program, weights, job.target, job.interface.classes)
-    told = job.interface, job.labels, job.texts, built.notes, built.states
-    describe(specification.description, built.inputs, built.outputs, *told)
+    described = job.interface, job.labels, job.texts, built.notes, built.states
+    describe(specification.description, built.inputs, built.outputs, *described)
     state_metadata(specification.description, job.graph_model.metadata_props)
     package_writer.write(folder, specification)
     return Conversion(

@@ -91,10 +91,10 @@ def assign(model: Model, provider: str, options: Mapping[str, str]) -> Assignmen
         refusal = REFUSAL.search(log)
         if refusal is not None:
             raise CompilerError(first_line(refusal["text"]))
-        told = json.loads(answer.read_text(encoding="utf-8"))
-    if "failure" in told:
-        raise CompilerError(told["failure"])
-    return _read(told["parts"], log)
+        assigned = json.loads(answer.read_text(encoding="utf-8"))
+    if "failure" in assigned:
+        raise CompilerError(assigned["failure"])
+    return _read(assigned["parts"], log)
 
 
 def _run_to_its_end(command: Sequence[str]) -> tuple[int, str]:

@@ -64,11 +64,11 @@ def measured_verdicts(
         cases = table.cases_like(node, opsets.get(node.domain, 1))
         if cases is None:
             return unknown(on_cpu, f"{on_cpu.op_type} was not measured ({table.version})", hint)
-        told = table.text_on(cases)
+        measured = table.text_on(cases)
         if cases.is_taken is None:
-            return unknown(on_cpu, told, hint)
+            return unknown(on_cpu, measured, hint)
         if not cases.is_taken:
-            return fallen_back(on_cpu, device, Evidence.TABLE, told, "")
-        return supported(on_cpu, device, Evidence.TABLE, told)
+            return fallen_back(on_cpu, device, Evidence.TABLE, measured, "")
+        return supported(on_cpu, device, Evidence.TABLE, measured)
 
     return [verdict(*pair) for pair in zip(local, typed.graph.all_nodes(), strict=True)]

@@ -110,8 +110,8 @@ def _cpp_append(provider: str, options: str, record: Mapping[str, Any]) -> str:
         return f"append_{STRUCTURES[provider][0]}(options, {options});"
     if provider == "NnapiExecutionProvider":
         flags = " | ".join(f"0x{NNAPI_FLAGS[flag]:03x}" for flag in record.get("flags", ())) or "0"
-        told = ", ".join(record.get("flags", ())) or "none"
-        return f"Ort::ThrowOnError(OrtSessionOptionsAppendExecutionProvider_Nnapi(options, {flags}));  // {told}"
+        names = ", ".join(record.get("flags", ())) or "none"
+        return f"Ort::ThrowOnError(OrtSessionOptionsAppendExecutionProvider_Nnapi(options, {flags}));  // {names}"
     if provider == "OpenVINOExecutionProvider":
         return f"options.AppendExecutionProvider_OpenVINO_V2({options});"
     name = GENERIC.get(provider, provider.removesuffix("ExecutionProvider"))

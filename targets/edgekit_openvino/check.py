@@ -38,7 +38,7 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
         if device in new_core().available_devices:
             return judged
         known = zip(judged, _by_table(model, device), strict=True)
-        return [verdict if verdict.support is Support.UNSUPPORTED else told for verdict, told in known]
+        return [verdict if verdict.support is Support.UNSUPPORTED else measured for verdict, measured in known]
     core = new_core()
     if device not in core.available_devices:
         return _by_table(model, device)
@@ -113,15 +113,15 @@ def _by_table(model: Model, device: str) -> list[NodeVerdict]:
             found.append(_verdict(node, Support.SUPPORTED, Evidence.COMPILED, device, "becomes a constant"))
             continue
         cases = None if table is None else table.cases_like(node, typed.graph_model.opset_imports.get(node.domain, 1))
-        told = "" if table is None or cases is None else table.text_on(cases)
+        measured = "" if table is None or cases is None else table.text_on(cases)
         if cases is None or cases.is_taken is None:
-            detail = f"{converts}; {told}" if told else converts
+            detail = f"{converts}; {measured}" if measured else converts
             found.append(_verdict(node, Support.UNKNOWN, Evidence.UNKNOWN, detail=detail, hint=hint))
         elif cases.is_taken:
-            found.append(_verdict(node, Support.SUPPORTED, Evidence.TABLE, device, told))
+            found.append(_verdict(node, Support.SUPPORTED, Evidence.TABLE, device, measured))
         else:
             rest = f"OpenVINO's device HETERO:{device},CPU runs on the CPU what the {device} leaves"
-            found.append(_verdict(node, Support.FALLS_BACK, Evidence.TABLE, "CPU", told, rest))
+            found.append(_verdict(node, Support.FALLS_BACK, Evidence.TABLE, "CPU", measured, rest))
     return found
 
 

@@ -60,8 +60,8 @@ def gaps_in(report: str, model: ir.Model) -> list[OpGap]:
             )
         elif operator in failed:
             names, reason = failed[operator]
-            told = not names or names & {node.name, *(value.name for value in node.outputs)}
-            if told and not (UNTYPED in reason and untyped.intersection(node.inputs)):
+            is_named = not names or names & {node.name, *(value.name for value in node.outputs)}
+            if is_named and not (UNTYPED in reason and untyped.intersection(node.inputs)):
                 gaps.append(
                     OpGap(
                         op_type=operator,

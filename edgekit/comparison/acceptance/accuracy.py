@@ -180,10 +180,10 @@ class Accuracy:
         if self.task is None or not self.task.exchanged:
             return None
         exchanged = self.task.exchanged
-        told = [*map(str, exchanged[:MOST_EXCHANGED])]
-        told += [f"and {len(exchanged) - MOST_EXCHANGED} more labels"] if len(exchanged) > MOST_EXCHANGED else []
+        shown = [*map(str, exchanged[:MOST_EXCHANGED])]
+        shown += [f"and {len(exchanged) - MOST_EXCHANGED} more labels"] if len(exchanged) > MOST_EXCHANGED else []
         return (
-            f"labels look exchanged: the original answers {', '.join(told)}; check the order of the "
+            f"labels look exchanged: the original answers {', '.join(shown)}; check the order of the "
             f"classes{self._numbering}"
         )
 
@@ -356,9 +356,9 @@ class Accuracy:
         """Returns how many decisions changed, to follow a message about the signal; empty if decisions do not count."""
         if output.agreement is None or self.floors.agreement is None or self.floors.asked:
             return ""
-        told = f", and {_changed(output, self.floors.agreement)}"
+        changed = f", and {_changed(output, self.floors.agreement)}"
         worst = output.worst_class
-        return f"{told}; {worst}" if worst is not None and worst.is_lost else told
+        return f"{changed}; {worst}" if worst is not None and worst.is_lost else changed
 
     def _is_labelled(self, output: OutputAccuracy) -> bool:
         """Whether the output is judged by labels that prove something."""
@@ -457,9 +457,9 @@ class Accuracy:
     @property
     def judged_otherwise(self) -> set[str]:
         """Outputs whose signal says little: undetermined ones, boxes, and rows by falling score, which may move."""
-        told = () if self.meaning is None else self.meaning.outputs
+        with_meaning = () if self.meaning is None else self.meaning.outputs
         ranked = () if self.ranked is None else self.ranked.outputs
-        return {*self.undetermined, *told, *ranked}
+        return {*self.undetermined, *with_meaning, *ranked}
 
     @property
     def undetermined(self) -> Mapping[str, float]:
@@ -486,7 +486,7 @@ def _named(outputs: Collection[str]) -> str:
 def _lost_class(output: OutputAccuracy) -> str | None:
     """Returns in words which class that the graph declares is lost; None if every such class is kept."""
     worst = output.worst_class
-    return str(worst) if worst is not None and worst.told and worst.is_lost else None
+    return str(worst) if worst is not None and worst.is_known and worst.is_lost else None
 
 
 def _lost_column(output: OutputAccuracy) -> str | None:
@@ -496,7 +496,7 @@ def _lost_column(output: OutputAccuracy) -> str | None:
         column is None
         or column.is_channel
         or not column.tells_nothing
-        or (output.worst_class is not None and output.worst_class.told)
+        or (output.worst_class is not None and output.worst_class.is_known)
     ):
         return None
     return f"column {column.column} of {column.columns} keeps nothing of its variance between samples"

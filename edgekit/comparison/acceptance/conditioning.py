@@ -106,13 +106,13 @@ def conditioning(
     found = Conditioning()
     for number, execution in enumerate(executions.others):
 
-        def told(_what: str, done: int, total: int, number: int = number) -> None:
+        def report(_what: str, done: int, total: int, number: int = number) -> None:
             if step is not None:
                 whole = len(executions.others) * total
                 step("executing the original once more, sample", number * total + done, whole)
 
         try:
-            agreed = _agreement(samples, reference, execution(), names, ranked, quantized, padding, told)
+            agreed = _agreement(samples, reference, execution(), names, ranked, quantized, padding, report)
         except NotRunnableError:
             if execution not in executions.on_moved_weights:
                 raise

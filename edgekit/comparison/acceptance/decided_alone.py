@@ -33,7 +33,7 @@ def _warning(output: OutputAccuracy, decisions: Mapping[str, Decision | None]) -
             f"{output.max_abs_error:.2g} (SQNR {output.sqnr_db:.1f} dB), so a threshold other than 0.5 has to be set "
             "anew"
         )
-    if decision.told or decision.are_scores:
+    if decision.is_known or decision.are_scores:
         return None
     same = round((output.agreement or 0.0) * (output.decisions or 0))
     return (

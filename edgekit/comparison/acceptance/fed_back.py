@@ -91,21 +91,21 @@ class FedBackAccuracy:
         Args:
             floors: What a single step has to reach.
         """
-        told = []
+        warnings = []
         if self.sqnr_db < floors.sqnr_db:
-            told.append(
+            warnings.append(
                 f"fed its own states, output {self.worst!r} differs from the original's: SQNR {self.sqnr_db:.1f} dB "
                 f"over {self.text} (a single step has to reach {floors.sqnr_db:.0f} dB)"
                 + ("" if self.recorded else _NO_SEQUENCE)
             )
         early, late = self.early_db, self.late_db
         if early is not None and late is not None and late < early - SELF_MARGIN_DB and late < SAFE_DB:
-            told.append(
+            warnings.append(
                 f"fed its own states, output {self.worst!r} differs more from step to step: SQNR {early:.1f} dB over "
                 f"the first quarter of {self.steps} steps, {late:.1f} dB over the last; in longer sequences it "
                 "differs even more, unless the app resets the states"
             )
-        return told
+        return warnings
 
 
 def carried_states(inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec]) -> dict[str, str]:

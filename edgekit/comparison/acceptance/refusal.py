@@ -109,8 +109,8 @@ def _hint(accuracy: Accuracy, kind: Kind) -> str:
             "export it for smaller numbers, for example times since a recent day in place of 1970, or package it "
             "for a device that has float64"
         )
-    told = "; ".join(accuracy.shortfalls())
-    badly = ", ".join(f"{name!r}" for name in accuracy.self_agreement_db if f"{name!r}" in told)
+    shortfalls = "; ".join(accuracy.shortfalls())
+    badly = ", ".join(f"{name!r}" for name in accuracy.self_agreement_db if f"{name!r}" in shortfalls)
     if accuracy.seeded:
         if badly:
             return (

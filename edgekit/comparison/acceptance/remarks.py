@@ -53,7 +53,7 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
         "FILE, with the names of the classes, judges them as such"
         for output in accuracy.outputs
         if accuracy.task is None and accuracy.floors.agreement is not None
-        if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.told
+        if output.worst_class is not None and output.worst_class.is_lost and not output.worst_class.is_known
     ]
     remarks += [
         (
@@ -93,7 +93,7 @@ def unproven(accuracy: Accuracy, model: Model, samples: Samples) -> list[str]:
     """Returns warnings of what samples do not test: outputs that are the same for all, and branches that none takes.
 
     Args:
-        accuracy: The accuracy measured on the samples; for random inputs see :func:`told_nothing`.
+        accuracy: The accuracy measured on the samples; for random inputs see :func:`untested_outputs`.
         model: The original.
         samples: What the accuracy was measured on.
     """
@@ -126,7 +126,7 @@ def lost_rows(accuracy: Accuracy) -> list[str]:
     ]
 
 
-def told_nothing(reference: Executor, samples: Samples) -> list[str]:
+def untested_outputs(reference: Executor, samples: Samples) -> list[str]:
     """Returns warnings of outputs that random inputs do not test: all are the same, or hold zeros and ones alone."""
     seen: dict[str, list[np.ndarray]] = {}
     for sample in samples:

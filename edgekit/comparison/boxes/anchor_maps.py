@@ -60,8 +60,8 @@ class AnchorMaps:
 
     def read(self, outputs: Arrays) -> Boxes:
         """See :class:`edgekit.comparison.boxes.anchors.AnchorReading`."""
-        told = np.concatenate([_rows(outputs[name], self.anchors, self.numbers) for name in self.maps])
-        shares = 1 / (1 + np.exp(-told))
+        logits = np.concatenate([_rows(outputs[name], self.anchors, self.numbers) for name in self.maps])
+        shares = 1 / (1 + np.exp(-logits))
         corners = corners_of(2 * shares[:, :2], np.square(2 * shares[:, 2:CORNERS]))
         return best_class(corners, shares[:, CORNERS : CORNERS + 1] * shares[:, CORNERS + 1 :])
 
@@ -107,9 +107,9 @@ class DistanceMaps:
 
     def _read(self, outputs: Arrays, grid: DistanceMap) -> Boxes:
         split, bins = grid.distances != grid.scores, CORNERS * BINS
-        told = _rows(outputs[grid.distances], 1, bins if split else bins + self.classes)
-        scores = _rows(outputs[grid.scores], 1, self.classes) if split else told[:, bins:]
-        distances = mean_distances(told[:, :bins], BINS)
+        rows = _rows(outputs[grid.distances], 1, bins if split else bins + self.classes)
+        scores = _rows(outputs[grid.scores], 1, self.classes) if split else rows[:, bins:]
+        distances = mean_distances(rows[:, :bins], BINS)
         corners = np.hstack([-distances[:, :2], distances[:, 2:]])
         return best_class(corners, 1 / (1 + np.exp(-scores)) if self.are_logits else scores)
 
@@ -206,10 +206,10 @@ def _form(array: np.ndarray, anchors: int, size: tuple[int, int]) -> _Form | Non
 
 def _rows(array: np.ndarray, anchors: int, numbers: int) -> np.ndarray:
     """Returns a map as float64 rows, (height × width × anchors, numbers)."""
-    told = array.astype(np.float64)
+    numbers_last = array.astype(np.float64)
     if array.ndim == len("NCHW") and array.shape[1] == anchors * numbers:
-        told = np.moveaxis(told, 1, -1)
-    return told.reshape(-1, numbers)
+        numbers_last = np.moveaxis(numbers_last, 1, -1)
+    return numbers_last.reshape(-1, numbers)
 
 
 def _counted(classes: int) -> str:

@@ -100,12 +100,12 @@ class AnchorRows:
 
     def measured(self, answers: Sequence[Arrays]) -> AnchorRows:
         """Returns the reading with the factors that confident anchors show."""
-        told = [
+        offsets_by_output = [
             grid.coordinates.of(answer)[grid.all_scores(answer).max(axis=1) >= CONFIDENT]
             for answer in answers
             for grid in self.grids
         ]
-        confident = np.abs(offsets := np.concatenate(told))
+        confident = np.abs(offsets := np.concatenate(offsets_by_output))
         if (offsets[:, 2:] > 0).all() and (confident[:, :2] <= offsets[:, 2:]).all():
             return self
         shift, growth = (max(float(confident[:, at].max()), limit) for at, limit in (PLACES, SIZES))

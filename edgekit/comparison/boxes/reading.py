@@ -150,8 +150,8 @@ class Rows:
         if self.order == "yx":
             placed += ", y first,"
         if self.classes is not None:
-            told = f"{placed}, score and class of each box"
-            return f"{told}, {'after' if len(self.outputs) == 1 else 'in an output each, after'} suppression"
+            columns = f"{placed}, score and class of each box"
+            return f"{columns}, {'after' if len(self.outputs) == 1 else 'in an output each, after'} suppression"
         count = self.scores.count - (self.background is not None)
         classes = f"{count} class{'es' if count != 1 else ''}"
         place = "in one output" if len(self.outputs) == 1 else "in an output each"

@@ -111,8 +111,8 @@ def with_suppression(
     outputs = {str(value.name): build.cast(value, ir.DataType.FLOAT) for value in graph.outputs}
     reading = _Reading(build, outputs, rows, len(model.class_names))
     corners, scores, more = reading.of(detector)
-    told = [*([] if more is None else [more]), *(reading.companion(detector, each) for each in beside)]
-    table = _suppressed(build, corners, scores, told, sum(rows.values()), asked)
+    companions = [*([] if more is None else [more]), *(reading.companion(detector, each) for each in beside)]
+    table = _suppressed(build, corners, scores, companions, sum(rows.values()), asked)
     table.name, table.dtype = output, ir.DataType.FLOAT
     table.shape = ir.Shape([1, asked.boxes, suppressed_rows(detector, output, beside).coordinates.width])
     graph.extend(build.nodes)

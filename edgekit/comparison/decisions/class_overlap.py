@@ -30,7 +30,7 @@ class ClassAccuracy:
     """How many of :attr:`places` have the class in the built model, too."""
     overlap: float
     """:attr:`kept` over the positions that have the class in at least one of the models."""
-    told: bool = False
+    is_known: bool = False
     """Whether the graph, names or the original's values tell that it is a class."""
     is_map: bool = False
     """Whether the class has a map of probabilities of its own, and its positions are those with more than a half."""
@@ -53,7 +53,7 @@ class ClassAccuracy:
     def as_record(self) -> dict[str, Any]:
         """Plain data for the manifest."""
         record = {"number": self.number, "places": self.places, "kept": self.kept, "overlap": self.overlap}
-        return {**record, "told": self.told, **({"is_map": True} if self.is_map else {})}
+        return {**record, "told": self.is_known, **({"is_map": True} if self.is_map else {})}
 
     def __str__(self) -> str:
         return (
@@ -63,11 +63,11 @@ class ClassAccuracy:
 
 
 def overlaps(
-    in_reference: Mapping[int, int], in_built: Mapping[int, int], in_both: Mapping[int, int], told: bool
+    in_reference: Mapping[int, int], in_built: Mapping[int, int], in_both: Mapping[int, int], is_known: bool
 ) -> Iterator[ClassAccuracy]:
     """Yields the overlap of the positions of each class that has at least :data:`FEWEST` of them in the original."""
     for number, places in in_reference.items():
         if places >= FEWEST:
             kept = in_both.get(number, 0)
             overlap = kept / (places + in_built.get(number, 0) - kept)
-            yield ClassAccuracy(number, places, kept, overlap, told)
+            yield ClassAccuracy(number, places, kept, overlap, is_known)

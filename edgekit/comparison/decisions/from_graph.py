@@ -51,16 +51,16 @@ def decisions_of(model: Model) -> dict[str, Decision | None]:
         and found[value.name] is None
         and (_form(value) in signals or _is_multiplied_on(value) or (_has_rows(value) and not _is_linear(value)))
     }
-    told = {name: each for name, each in found.items() if each is not None}
-    maps = {name for name, each in told.items() if each.is_map}
-    undecided = [value for value in graph.outputs if value.name and value.name not in told.keys() | rows.keys()]
+    decided = {name: each for name, each in found.items() if each is not None}
+    maps = {name for name, each in decided.items() if each.is_map}
+    undecided = [value for value in graph.outputs if value.name and value.name not in decided.keys() | rows.keys()]
     places = {str(value.name): Decision(one_each=True) for value in undecided if _is_one_each(value)}
     channels = {
         str(value.name): each
         for value in graph.outputs
         if value.name in rows and _form(value) not in signals and (each := _channels(value)) is not None
     }
-    return {**told, **rows, **channels, **places, **dict.fromkeys(answers - maps, Decision(DecidedBy.CROSSING))}
+    return {**decided, **rows, **channels, **places, **dict.fromkeys(answers - maps, Decision(DecidedBy.CROSSING))}
 
 
 def _form(value: ir.Value) -> tuple[str, ...] | None:
@@ -120,11 +120,11 @@ def _is_one_each(output: ir.Value) -> bool:
 def _decision(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | None:
     node, way = _maker(output)
     if node is not None and not node.domain and node.op_type == "ArgMax":
-        return Decision(DecidedBy.NUMBER, told=True)
+        return Decision(DecidedBy.NUMBER, is_known=True)
     written = None if node is None else written_softmax(node)
     if node is not None and not node.domain and (node.op_type in _SOFTMAX or written is not None):
         axis = _axis_behind(node, way, graph) if written is None else _axis_of_written(node, written.axis, way)
-        return Decision(are_scores=True) if axis is None else Decision(axis=axis, told=True, are_scores=True)
+        return Decision(are_scores=True) if axis is None else Decision(axis=axis, is_known=True, are_scores=True)
     if node is not None and node.domain == _ML_DOMAIN:
         return Decision(are_scores=True)
     shape, channels = output.shape, channel_axis(output)
@@ -133,7 +133,7 @@ def _decision(output: ir.Value, graph: ir.Graph, classes: int) -> Decision | Non
     if node is not None and not node.domain and node.op_type in _INDEPENDENT:
         is_map = channels is not None and shape is not None and len(shape) > LARGEST_RANK_WITH_CLASSES
         return Decision(axis=axis, are_scores=True, independent=True, named=named, is_map=is_map)
-    return Decision(axis=axis, told=_has_rows(output), are_scores=True) if named else None
+    return Decision(axis=axis, is_known=_has_rows(output), are_scores=True) if named else None
 
 
 def _maker(output: ir.Value) -> tuple[ir.Node | None, list[ir.Node]]:

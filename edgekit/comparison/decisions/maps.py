@@ -38,6 +38,8 @@ class MapCount:
         maps = []
         for number, (places, found, kept, unsure) in enumerate(self._counts.T.tolist()):
             if places >= FEWEST:
-                told = named or unsure <= places
-                maps.append(ClassAccuracy(number, places, kept, kept / (places + found - kept), told, is_map=True))
-        return min(maps, key=lambda each: (not (each.told and each.is_lost), each.overlap, each.number), default=None)
+                is_known = named or unsure <= places
+                maps.append(ClassAccuracy(number, places, kept, kept / (places + found - kept), is_known, is_map=True))
+        return min(
+            maps, key=lambda each: (not (each.is_known and each.is_lost), each.overlap, each.number), default=None
+        )

@@ -78,7 +78,7 @@ class Decision:
     by: DecidedBy = DecidedBy.LARGEST
     axis: int = -1
     """Along which axis classes lie, for :attr:`DecidedBy.LARGEST`."""
-    told: bool = False
+    is_known: bool = False
     """Whether the graph tells the classes, by a Softmax or an ArgMax; else the output's shape suggests them."""
     are_scores: bool = False
     """Whether the numbers are known to be scores. Others that are never negative are amounts, unless they add up to 1:
@@ -123,7 +123,7 @@ class DecisionCount:
         self._sure = SureClassCount()
         self._classes = 0
         self._lengths: set[int] = set()
-        self._may_be_amounts = decision is not None and not decision.told and not decision.are_scores
+        self._may_be_amounts = decision is not None and not decision.is_known and not decision.are_scores
         self._add_up = True
 
     def add(self, reference: np.ndarray, built: np.ndarray) -> None:
@@ -141,7 +141,7 @@ class DecisionCount:
             return
         are_scores = reference.dtype.kind == "f" or self._quantized
         if not are_scores or not 1 <= reference.ndim <= (
-            reference.ndim if decision.told else LARGEST_RANK_WITH_CLASSES
+            reference.ndim if decision.is_known else LARGEST_RANK_WITH_CLASSES
         ):
             return
         if decision.by is DecidedBy.CROSSING:
@@ -188,11 +188,11 @@ class DecisionCount:
             return self._maps.worst(named=self._decision.named)
         if self._decision.are_channels:
             return self._sure.worst()
-        largest = (self._in_reference, self._in_built, self._in_both, self._decision.told)
+        largest = (self._in_reference, self._in_built, self._in_both, self._decision.is_known)
         tags = (self._yes_in_reference, self._yes_in_built, self._yes_in_both, self._decision.named)
         classes = [*overlaps(*tags), *(overlaps(*largest) if self._decides() else ())]
         return min(
-            classes, key=lambda each: (not (each.told and each.is_lost), each.overlap, each.number), default=None
+            classes, key=lambda each: (not (each.is_known and each.is_lost), each.overlap, each.number), default=None
         )
 
     @property
@@ -200,12 +200,12 @@ class DecisionCount:
         """Whether the original's numbers are, or may be, scores."""
         if self._count == 0 or self._decision is None or (self._decision.one_each and len(self._lengths) > 1):
             return False
-        return self._decision.told or self._decision.are_scores or self._add_up or not self._may_be_amounts
+        return self._decision.is_known or self._decision.are_scores or self._add_up or not self._may_be_amounts
 
     @property
     def tells_one(self) -> bool:
         """Whether nearly all the original's decisions are equal, and nothing else says that its numbers are scores."""
-        if self._decision is None or self._decision.told or self._decision.are_scores or self._count < FEWEST:
+        if self._decision is None or self._decision.is_known or self._decision.are_scores or self._count < FEWEST:
             return False
         return self.answers_one
 
@@ -234,13 +234,13 @@ class DecisionCount:
         if self._decision.by is DecidedBy.CROSSING:
             found = {answer: int(count) for answer, count in enumerate(self._answers.sum(axis=1)) if count}
         else:
-            found = dict(self._in_reference) if self._decision.told else {}
+            found = dict(self._in_reference) if self._decision.is_known else {}
         return next(iter(found)) if len(found) == 1 and sum(found.values()) >= FEWEST else None
 
     @property
     def tells_classes(self) -> bool:
         """Whether the graph declares the classes that are counted."""
-        return self._decision is not None and self._decision.told and self._count > 0
+        return self._decision is not None and self._decision.is_known and self._count > 0
 
     def _decides(self) -> bool:
         return self.may_decide and not self.tells_one and not self._is_one_of_few
@@ -248,7 +248,7 @@ class DecisionCount:
     @property
     def _is_one_of_few(self) -> bool:
         """Whether fewer than :data:`FEWEST` decisions are all the same, of numbers that need not be scores."""
-        known = self._decision is not None and (self._decision.told or self._decision.are_scores)
+        known = self._decision is not None and (self._decision.is_known or self._decision.are_scores)
         return not known and self._count < FEWEST and len(self._in_reference) == 1
 
     def _add_answers(self, reference: np.ndarray, built: np.ndarray) -> None:

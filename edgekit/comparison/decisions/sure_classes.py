@@ -53,5 +53,5 @@ class SureClassCount:
 
     def worst(self) -> ClassAccuracy | None:
         """Returns the channel with the least overlap, or None if none is surely the largest at enough positions."""
-        classes = overlaps(self._in_reference, self._in_built, self._in_both, told=False)
+        classes = overlaps(self._in_reference, self._in_built, self._in_both, is_known=False)
         return min(classes, key=lambda each: (each.overlap, each.number), default=None)

@@ -113,16 +113,16 @@ class VectorPairs:
 def worst_of(found: Mapping[str, Angles]) -> tuple[tuple[str, ...], Angles]:
     """Returns the outputs that can be judged, and the worst of their figures; all outputs if none can be judged."""
     names = tuple(name for name, each in found.items() if each.tells) or tuple(found)
-    told: Sequence[Angles] = [found[name] for name in names]
-    ranks = [each.rank for each in told if each.rank is not None]
+    angles: Sequence[Angles] = [found[name] for name in names]
+    ranks = [each.rank for each in angles if each.rank is not None]
     return names, Angles(
-        vectors=sum(each.vectors for each in told),
-        lost=sum(each.lost for each in told),
+        vectors=sum(each.vectors for each in angles),
+        lost=sum(each.lost for each in angles),
         rank=min(ranks, default=None),
-        cosine=min(each.cosine for each in told),
-        worst_cosine=min(each.worst_cosine for each in told),
-        explained=min(each.explained for each in told),
-        tells=told[0].tells,
+        cosine=min(each.cosine for each in angles),
+        worst_cosine=min(each.worst_cosine for each in angles),
+        explained=min(each.explained for each in angles),
+        tells=angles[0].tells,
     )
 
 

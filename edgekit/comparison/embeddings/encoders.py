@@ -204,6 +204,6 @@ def _is_masked_mean(node: ir.Node) -> bool:
     masked = None if product is None else product.producer()
     if masked is None or mask is None or not _is(masked, "Mul"):
         return False
-    told = _behind_guards(mask)
-    is_mask = told.dtype in _MASKS
-    return is_mask and any(each is not None and _behind_guards(each) is told for each in masked.inputs)
+    unguarded = _behind_guards(mask)
+    is_mask = unguarded.dtype in _MASKS
+    return is_mask and any(each is not None and _behind_guards(each) is unguarded for each in masked.inputs)

@@ -140,12 +140,12 @@ class Columns:
         if not self._tells or self._are_shares or not self._is_short:
             return None
         variance = self._variance
-        told = np.flatnonzero(variance > SAME * self._power)
-        if len(told) < 2 or variance[told].max() < APART * variance[told].min():
+        varying = np.flatnonzero(variance > SAME * self._power)
+        if len(varying) < 2 or variance[varying].max() < APART * variance[varying].min():
             return None
-        explained = 1 - self._noise[told] / variance[told]
+        explained = 1 - self._noise[varying] / variance[varying]
         least = int(explained.argmin())
-        return ColumnAccuracy(int(told[least]), len(variance), float(explained[least]))
+        return ColumnAccuracy(int(varying[least]), len(variance), float(explained[least]))
 
     def centred_db(self, *, decides: bool = True, shares_decide: bool = True) -> float | None:
         """Returns the SQNR in dB of what varies between samples; None if a class may be told or samples are too few.
@@ -159,11 +159,11 @@ class Columns:
         if not self._tells or decides or (self._are_shares and not self._is_vector):
             return None
         variance = self._variance
-        told = variance > SAME * self._power
-        if not told.any() or (self._are_shares and self._deviation(variance[told]) < SHARES_VARY):
+        varying = variance > SAME * self._power
+        if not varying.any() or (self._are_shares and self._deviation(variance[varying]) < SHARES_VARY):
             return None
-        noise = float(self._noise[told].sum())
-        return math.inf if noise == 0 else 10 * math.log10(float(variance[told].sum()) / noise)
+        noise = float(self._noise[varying].sum())
+        return math.inf if noise == 0 else 10 * math.log10(float(variance[varying].sum()) / noise)
 
     def errors(self, *, decides: bool = True, shares_decide: bool = True) -> tuple[ColumnError, ...]:
         """Returns by how much each number is off, for a short output of quantities; empty for other outputs.

@@ -62,24 +62,24 @@ class Fields:
 
     def centred_db(self) -> float | None:
         """Returns the SQNR in dB of what varies; None if that is nothing, or nearly all, or with many channels."""
-        told = self._varying_channels
+        varying = self._varying_channels
         if len(self._power) > MOST_COLUMNS:
             return None
-        variance = float(self._variance[told].sum())
-        if variance == 0 or float(self._power[told].sum()) <= AROUND * variance:
+        variance = float(self._variance[varying].sum())
+        if variance == 0 or float(self._power[varying].sum()) <= AROUND * variance:
             return None
-        noise = float(self._noise[told].sum())
+        noise = float(self._noise[varying].sum())
         return math.inf if noise == 0 else 10 * math.log10(variance / noise)
 
     def worst(self) -> ColumnAccuracy | None:
         """Returns the channel that is explained the least, or None if channels have one scale, or are many."""
-        told = self._varying_channels
+        varying = self._varying_channels
         variance = self._variance
-        if not 2 <= len(told) <= MOST_COLUMNS or variance[told].max() < APART * variance[told].min():
+        if not 2 <= len(varying) <= MOST_COLUMNS or variance[varying].max() < APART * variance[varying].min():
             return None
-        explained = 1 - self._noise[told] / variance[told]
+        explained = 1 - self._noise[varying] / variance[varying]
         least = int(explained.argmin())
-        return ColumnAccuracy(int(told[least]), len(variance), float(explained[least]), is_channel=True)
+        return ColumnAccuracy(int(varying[least]), len(variance), float(explained[least]), is_channel=True)
 
     @property
     def _varying_channels(self) -> np.ndarray:

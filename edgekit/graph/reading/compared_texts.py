@@ -37,7 +37,7 @@ def look_compared_texts_up(proto: onnx.ModelProto) -> list[str]:
         return []
     graph = proto.graph
     producers = {name: node for node in graph.node for name in node.output}
-    told: list[str] = []
+    changes: list[str] = []
     casts: set[str] = set()
     for node in list(graph.node):
         pair = _compared(node, producers, graph)
@@ -59,14 +59,14 @@ def look_compared_texts_up(proto: onnx.ModelProto) -> list[str]:
         )
         graph.node.insert(place, encoder)
         node.CopyFrom(make_node("Cast", [found], [node.output[0]], node.name, to=onnx.TensorProto.BOOL))
-        told.append(
+        changes.append(
             f"node {node.name!r} compares texts as integers, but {text.decode(errors='replace')!r} is not an "
             f"integer: it now compares {read!r} with the text itself"
         )
-    if told and ML_DOMAIN not in versions:
+    if changes and ML_DOMAIN not in versions:
         proto.opset_import.append(onnx.helper.make_opsetid(ML_DOMAIN, _ML_VERSION))
     _drop_unread(graph, casts)
-    return told
+    return changes
 
 
 def _compared(

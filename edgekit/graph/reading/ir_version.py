@@ -72,16 +72,16 @@ def _holds_old_types(graph_model: ir.Model) -> bool:
 @cache
 def newest_ir_version() -> int:
     """Returns the newest IR version that the installed ONNX Runtime accepts, read from its refusal of a newer one."""
-    return _told_by_refusal(_MAX_IR_VERSION, opset=18, ir_version=_FAR_VERSION)
+    return _newest_by_refusal(_MAX_IR_VERSION, opset=18, ir_version=_FAR_VERSION)
 
 
 @cache
 def newest_opset() -> int:
     """The newest version of the standard operators that the installed ONNX Runtime takes."""
-    return _told_by_refusal(_MAX_OPSET, opset=_FAR_VERSION, ir_version=8)
+    return _newest_by_refusal(_MAX_OPSET, opset=_FAR_VERSION, ir_version=8)
 
 
-def _told_by_refusal(pattern: re.Pattern[str], *, opset: int, ir_version: int) -> int:
+def _newest_by_refusal(pattern: re.Pattern[str], *, opset: int, ir_version: int) -> int:
     """Returns the number in ONNX Runtime's message when it refuses an empty model because of its versions."""
     import onnxruntime
 

@@ -73,26 +73,26 @@ def mend(proto: onnx.ModelProto) -> list[str]:
     Returns:
         Descriptions of the repairs.
     """
-    told = []
+    changes = []
     if not proto.graph.name:
         proto.graph.name = GRAPH_NAME
-        told.append(f"the graph had no name: it is called {GRAPH_NAME!r}")
+        changes.append(f"the graph had no name: it is called {GRAPH_NAME!r}")
     if lone := _lone_initializers(proto):
         proto.ir_version = INITIALIZERS_ALONE
-        told.append(
+        changes.append(
             f"{lone} of its initializers are not inputs, which its IR version asks for: it is read as a newer one"
         )
     if sort_nodes(proto.graph):
-        told.append("nodes stood before what they read: they were put into the order in which they are computed")
-    told += _listed_once(proto.graph)
-    told += _typed(proto)
-    told += _stated(proto.graph)
+        changes.append("nodes stood before what they read: they were put into the order in which they are computed")
+    changes += _listed_once(proto.graph)
+    changes += _typed(proto)
+    changes += _stated(proto.graph)
     strange = [message for message in _documented(proto) if not _is_text(message)]
     for message in strange:
         message.ClearField("doc_string")
     if strange:
-        told.append(f"{len(strange)} doc strings that are not text were dropped")
-    return told + [
+        changes.append(f"{len(strange)} doc strings that are not text were dropped")
+    return changes + [
         f"initializer {name!r} is used by nothing and has another size than it says: it was dropped"
         for name in _odd_unused(proto.graph)
     ]

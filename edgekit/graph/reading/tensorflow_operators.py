@@ -129,7 +129,7 @@ def _rgb_to_hsv(steps: _Steps, x: str) -> str:
 class _Written(NamedTuple):
     """An operator's description, its number of inputs, the function that writes it, and the first opset for that."""
 
-    told: str
+    description: str
     inputs: int
     write: Callable[..., str]
     since: int = 1
@@ -163,7 +163,7 @@ def write_out_tensorflow_operators(proto: onnx.ModelProto) -> list[str]:
             nodes.extend(written)
     return [
         f"{operator} is an operator of TensorFlow that ONNX does not have, and the exporter did not convert it: "
-        f"{count} {'node is' if count == 1 else 'nodes are'} replaced by {_WRITTEN[operator].told}"
+        f"{count} {'node is' if count == 1 else 'nodes are'} replaced by {_WRITTEN[operator].description}"
         for operator, count in sorted(replaced.items())
     ]
 

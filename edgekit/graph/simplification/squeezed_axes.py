@@ -74,5 +74,5 @@ def _write(graph: ir.Graph, node: ir.Node, axes: list[int], opset: int) -> None:
         constant = ir.Value(name=name, const_value=ir.Tensor(np.array(axes, np.int64), name=name))
         constant.dtype, constant.shape = ir.DataType.INT64, ir.Shape([len(axes)])
         graph.initializers[name] = constant
-        told = ir.Node("", "Squeeze", [x, constant], num_outputs=1, name=node.name)
-        ir.convenience.replace_nodes_and_values(graph, node, [node], [told], [output], told.outputs)
+        squeeze = ir.Node("", "Squeeze", [x, constant], num_outputs=1, name=node.name)
+        ir.convenience.replace_nodes_and_values(graph, node, [node], [squeeze], [output], squeeze.outputs)

@@ -217,8 +217,8 @@ def _of_batch(spec: ValueSpec, inputs: Sequence[ValueSpec], sampled: SampledSize
     may_have_one = len(shape) > 1 or are_texts_alone
     if not may_have_one or isinstance(shape[0], int) or not _may_count_samples(shape[0], inputs):
         return {}
-    told = sampled is not None and (sampled.count > 1 or are_texts_alone)
-    has_more = told and (spec.name, 0) in known and known[spec.name, 0].greatest > 1
+    is_sampled = sampled is not None and (sampled.count > 1 or are_texts_alone)
+    has_more = is_sampled and (spec.name, 0) in known and known[spec.name, 0].greatest > 1
     return {} if has_more else {0: (1, "one sample")}
 
 

@@ -47,8 +47,8 @@ def round_down(proto: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
     """
     changed = False
     for graph, with_sizes in zip(_graphs(proto.graph), _graphs(inferred.graph), strict=True):
-        told = chain(with_sizes.input, with_sizes.value_info, with_sizes.output)
-        sizes = {info.name: _sizes(info) for info in told}
+        infos = chain(with_sizes.input, with_sizes.value_info, with_sizes.output)
+        sizes = {info.name: _sizes(info) for info in infos}
         sizes |= {tensor.name: list(tensor.dims) for tensor in with_sizes.initializer}
         changed_here = [node for node in graph.node if _upward(node) and _rounded_down(node, sizes)]
         if changed_here:

@@ -137,7 +137,7 @@ class ShapeRequest:
         self._check_names(inputs)
         sizes = {name: size for name, size in self.dims.items() if isinstance(size, int)}
         origin = {name: f"--dim {name}={written(size)}" for name, size in self.dims.items()}
-        told_apart: set[str] = set()
+        ambiguous: set[str] = set()
         for spec in inputs:
             for dim, size in zip(spec.shape or (), self.shapes.get(spec.name, ()), strict=False):
                 if not isinstance(dim, str) or size is AS_IS:
@@ -150,7 +150,7 @@ class ShapeRequest:
                         hint="give ? in its place, or --dim one size",
                     )
                 if sizes.setdefault(dim, size) != size and self._tells_apart(dim, inputs):
-                    told_apart.add(dim)
+                    ambiguous.add(dim)
                 elif sizes[dim] != size:
                     raise InputError(
                         f"makes the dimension {dim!r} {size}, while {origin[dim]} makes it {sizes[dim]}",
@@ -158,8 +158,8 @@ class ShapeRequest:
                         hint="give every dimension one size",
                     )
                 origin.setdefault(dim, flag)
-        known = {name: size for name, size in sizes.items() if name not in told_apart}
-        return FixedSizes(known, frozenset(_dimension_names(inputs)), frozenset(told_apart))
+        known = {name: size for name, size in sizes.items() if name not in ambiguous}
+        return FixedSizes(known, frozenset(_dimension_names(inputs)), frozenset(ambiguous))
 
     def _tells_apart(self, dim: str, inputs: Sequence[ValueSpec]) -> bool:
         """Whether whole shapes fix a dimension of this name in every input that has it, and no ``--dim`` does."""
@@ -217,7 +217,7 @@ class FixedSizes:
     by_name: Mapping[str, int]
     names: frozenset[str]
     """All names of the inputs' dimensions; a text with other names in it is not treated as an expression."""
-    told_apart: frozenset[str] = frozenset()
+    ambiguous: frozenset[str] = frozenset()
     """Names that mean several sizes, which depend on the input."""
 
     def put_in(self, dim: Dim) -> Dim:

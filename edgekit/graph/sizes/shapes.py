@@ -74,9 +74,9 @@ def _inferred(model: Model, *, strict: bool, with_microsoft: bool) -> Model:
         proto = light_proto(model)
         _hide_untyped_encoders(proto)
         with microsoft_operators_known(proto) if with_microsoft else nullcontext():
-            while rounds_up(proto) and round_down(proto, _told_by_onnx(proto, strict=False)):
+            while rounds_up(proto) and round_down(proto, _inferred_by_onnx(proto, strict=False)):
                 pass  # a pool's output sizes are the next pool's input sizes
-            inferred = _told_by_onnx(proto, strict=strict)
+            inferred = _inferred_by_onnx(proto, strict=strict)
         inferred_model = ir.from_proto(inferred)
     except Exception as error:  # the errors of onnx and onnx_ir for graphs of unusual types have no common base
         cause: BaseException = error
@@ -110,8 +110,8 @@ def _hide_untyped_encoders(proto: onnx.ModelProto) -> None:
 
 
 def _untyped_encoders(graph: onnx.GraphProto, outside: frozenset[str]) -> Iterator[onnx.NodeProto]:
-    told = [*graph.input, *graph.value_info, *graph.output]
-    typed = outside | {info.name for info in told if info.type.WhichOneof("value")}
+    infos = [*graph.input, *graph.value_info, *graph.output]
+    typed = outside | {info.name for info in infos if info.type.WhichOneof("value")}
     typed |= {tensor.name for tensor in graph.initializer}
     for node in graph.node:
         if node.domain == ML_DOMAIN and node.op_type == "LabelEncoder" and node.input[0] not in typed:
@@ -120,7 +120,7 @@ def _untyped_encoders(graph: onnx.GraphProto, outside: frozenset[str]) -> Iterat
             yield from _untyped_encoders(attribute.g, typed)
 
 
-def _told_by_onnx(proto: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:
+def _inferred_by_onnx(proto: onnx.ModelProto, *, strict: bool) -> onnx.ModelProto:
     """Returns what ONNX infers, with data propagation for the numbers that sizes may depend on.
 
     Data propagation forgets the rank of numbers: it takes integers of shapes 2×1 and 200 for shapes that do not

@@ -46,11 +46,11 @@ class Classes:
 
     def warnings(self) -> list[str]:
         """What has changed at the model's outputs."""
-        told = [
+        warnings = [
             f"output {name!r} was a sequence of maps (ZipMap) and is a tensor: a row a sample, a column a class"
             for name in self.scores
         ]
-        return told + [
+        return warnings + [
             f"output {name!r} was a text and is a number: the index of the class among {', '.join(texts[:5])}"
             f"{'' if len(texts) <= 5 else ' …'}"
             for name, texts in self.labels.items()
@@ -131,10 +131,10 @@ def with_labels_as_texts(model: Model, labels: Mapping[str, tuple[str, ...]]) ->
         output.name = f"{name}/number"
         table = _texts(copy.graph, f"{name}/texts", texts)
         looked_up = ir.node("Gather", [table, output], {"axis": 0}, name=f"{name}/text")
-        told = looked_up.outputs[0]
-        told.name, told.shape, told.dtype = name, output.shape, ir.DataType.STRING
+        text = looked_up.outputs[0]
+        text.name, text.shape, text.dtype = name, output.shape, ir.DataType.STRING
         copy.graph.append(looked_up)
-        copy.graph.outputs[position] = told
+        copy.graph.outputs[position] = text
     return model.with_graph(copy)
 
 
@@ -145,13 +145,13 @@ def class_numbers(model: Model) -> dict[str, tuple[int, ...]]:
     """
     found = {}
     for output in model.graph.outputs:
-        numbers = _numbers_told(output)
+        numbers = _numbers_from_graph(output)
         if numbers != tuple(range(len(numbers))) and output.name and len(set(numbers)) == len(numbers):
             found[output.name] = numbers
     return found
 
 
-def _numbers_told(value: ir.Value) -> tuple[int, ...]:
+def _numbers_from_graph(value: ir.Value) -> tuple[int, ...]:
     maker = value.producer()
     while maker is not None and not maker.domain and maker.op_type in _MOVERS and maker.inputs[0] is not None:
         value = maker.inputs[0]

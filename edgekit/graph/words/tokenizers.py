@@ -130,8 +130,10 @@ def _cut(value: ir.Value, graph: ir.Graph) -> CutTexts | None:
         if node is None or node.graph is not graph:
             return None
         rules[node] = _rule(node, case)
-        told = rules[node].flaw or _unknown_shape(node)
-        obstacle = obstacle or flaw or (None if told is None else f"node {node_name(node)!r} ({op_name(node)}): {told}")
+        reason = rules[node].flaw or _unknown_shape(node)
+        obstacle = (
+            obstacle or flaw or (None if reason is None else f"node {node_name(node)!r} ({op_name(node)}): {reason}")
+        )
     return CutTexts(rules, obstacle)
 
 

@@ -42,8 +42,8 @@ def _with_error(
     account: LayerAccount, error: LayerError | None, layer: Layer | None, tensors: Mapping[str, TensorStatistics]
 ) -> LayerAccount:
     if error is not None:
-        told = {name: value for name, value in asdict(error).items() if name not in {"layer", "kind"}}
-        return replace(account, **told)
+        errors = {name: value for name, value in asdict(error).items() if name not in {"layer", "kind"}}
+        return replace(account, **errors)
     tensor = tensors.get(account.source)
     if tensor is not None:
         account = _with_extremes(account, tensor.histogram)

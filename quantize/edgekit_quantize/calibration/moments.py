@@ -83,8 +83,8 @@ def taken_rows(layer: Layer) -> Hashable:
     """A key for the rows that the layer takes of its input: layers with equal input and key multiply equal rows."""
     if layer.kind != "Conv":
         return layer.kind == "Gemm" and integer(layer.node, "transA", 0)
-    told = {name: str(layer.node.attributes.get(name)) for name in ("auto_pad", "pads", "strides", "dilations")}
-    return layer.weights().shape[1:], tuple(told.items())
+    geometry = {name: str(layer.node.attributes.get(name)) for name in ("auto_pad", "pads", "strides", "dilations")}
+    return layer.weights().shape[1:], tuple(geometry.items())
 
 
 def rows_each(samples: int) -> int:

@@ -72,11 +72,11 @@ def _bound(peaks: Collection[float]) -> float:
 
 def warning_of(outlying: Mapping[int, str]) -> str:
     """The warning of samples that are left out."""
-    told = [text for _, text in sorted(outlying.items())]
-    more = f"; and {len(told) - NAMED} more" if len(told) > NAMED else ""
-    count = "1 sample is" if len(told) == 1 else f"{len(told)} samples are"
+    texts = [text for _, text in sorted(outlying.items())]
+    more = f"; and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
+    count = "1 sample is" if len(texts) == 1 else f"{len(texts)} samples are"
     return (
-        f"{count} left out of calibration and scores: {'; '.join(told[:NAMED])}{more}. Check how these samples were "
+        f"{count} left out of calibration and scores: {'; '.join(texts[:NAMED])}{more}. Check how these samples were "
         f"made; if the device meets such data, give more than one such sample in {MOST}"
     )
 

@@ -98,7 +98,7 @@ def has_decisions(references: References, decision: Decision, output: str | None
     (:meth:`edgekit.comparison.numbers.columns.Columns.centred_db`).
     """
     count, columns = _gathered(references, decision, output)
-    if not decision.told and not decision.are_scores and columns.worst() is not None:
+    if not decision.is_known and not decision.are_scores and columns.worst() is not None:
         return False
     decides = columns.is_vector or count.shared()[0] is not None
     return count.may_decide and columns.centred_db(decides=decides, shares_decide=not count.says_little) is None

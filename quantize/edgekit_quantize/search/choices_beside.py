@@ -38,7 +38,7 @@ def choices_beside(graph: ir.Graph, decisions: Mapping[str, Decision | None]) ->
     found = {}
     for output in graph.outputs[1:]:
         decision = decisions.get(output.name or "")
-        if decision is not None and decision.told and not _is_multiplied(output):
+        if decision is not None and decision.is_known and not _is_multiplied(output):
             found[str(output.name)] = decision
     return found
 
@@ -52,17 +52,17 @@ def heads_of(graph: ir.Graph, decisions: Mapping[str, Decision | None]) -> dict[
         graph: The model's graph.
         decisions: See :func:`choices_beside`.
     """
-    told = {
+    by_output = {
         str(output.name): each for output in graph.outputs if (each := decisions.get(output.name or "")) is not None
     }
-    classes = any(each.told for each in told.values())
+    classes = any(each.is_known for each in by_output.values())
     found = {}
     for output in graph.outputs:
         name = str(output.name)
-        decision = told.get(name) if name in decisions else Decision()
+        decision = by_output.get(name) if name in decisions else Decision()
         if decision is None or decision.is_map or decision.are_channels or _is_multiplied(output):
             continue
-        known = decision.told or decision.independent or decision.by is DecidedBy.CROSSING
+        known = decision.is_known or decision.independent or decision.by is DecidedBy.CROSSING
         if known or (not classes and not decision.one_each and decides_by_product(output)):
             found[name] = decision
     return found
@@ -75,9 +75,9 @@ def signals_of(graph: ir.Graph, decisions: Mapping[str, Decision | None]) -> lis
         graph: The model's graph.
         decisions: See :func:`choices_beside`.
     """
-    told = {name for name, each in decisions.items() if each is not None and each.told}
+    decided = {name for name, each in decisions.items() if each is not None and each.is_known}
     floats = [output for output in graph.outputs if output.dtype is not None and output.dtype.is_floating_point()]
-    return [name for output in floats if (name := str(output.name)) not in told]
+    return [name for output in floats if (name := str(output.name)) not in decided]
 
 
 def choosing_like(graph: ir.Graph, name: str) -> set[str]:

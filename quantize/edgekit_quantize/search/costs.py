@@ -36,7 +36,7 @@ class MeasuredCosts:
         """The noise and the cost of each layer of a candidate that computes with integers."""
         tensors, computing = self.calibration.tensors, set(of.quantized)
         plan = place(self.model.graph, settings, of.keep_float, tensors=tensors)
-        found = noise_of_inputs(self.model, plan, tensors, self.calibration.references, self._told)
+        found = noise_of_inputs(self.model, plan, tensors, self.calibration.references, self._report)
         layers = {layer.name: layer for layer in plan.layers if layer.name in computing}
         return {
             name: LayerNoise(noise, float(node_macs(layers[name].node) or layers[name].weights().size))
@@ -68,10 +68,10 @@ class MeasuredCosts:
             layers,
             lambda in_float: write(settings, [*of.keep_float, *in_float], False).model,
             self.calibration.references,
-            self._told,
+            self._report,
         )
         return {layer: LayerNoise(noise, sizes[layer]) for layer, noise in found.items()}
 
-    def _told(self, done: int, total: int) -> None:
+    def _report(self, done: int, total: int) -> None:
         if self.progress is not None:
             self.progress("measuring what each layer adds", done, total)

@@ -222,8 +222,8 @@ class NearMiss:
         total = sum(each.work for each in noises.values())
         share = sum(noises[name].work for name in in_float) / total if total else 0.0
         of_near_miss = 1 / self.trial.speedup
-        told = of_near_miss + share * (1 - of_near_miss)  # of float's time
-        return FASTER_THAN_TOLD / told < self.to_beat
+        expected = of_near_miss + share * (1 - of_near_miss)  # of float's time
+        return FASTER_THAN_TOLD / expected < self.to_beat
 
     def _spare_work(self, held: Trial, noises: Mapping[str, LayerNoise], share: float, too_much: float) -> None:
         """Try other layers in float with fewer multiplications, if a form loses far less than the budget.

@@ -125,16 +125,16 @@ class Scorer:
         classes = classes and has_decisions(references, decision)
         decided = {name: each for name, each in (beside or {}).items() if is_decided(references, each, name)}
         first = next((next(iter(each.outputs)) for each in references.answers()), "")
-        found = None if meaning is None else _told(references, meaning)
-        told = found if found is not None and found.proves else None
-        nearness = told.kind if told is not None else AGREEMENT if classes else EXPLAINED
+        found = None if meaning is None else _of_itself(references, meaning)
+        proven = found if found is not None and found.proves else None
+        nearness = proven.kind if proven is not None else AGREEMENT if classes else EXPLAINED
         choice = choice_beside(meaning, choice)
-        meaning = None if told is None else meaning
-        if told is not None and isinstance(meaning, EmbeddingMeaning):
-            meaning = EmbeddingMeaning(told.outputs)
+        meaning = None if proven is None else meaning
+        if proven is not None and isinstance(meaning, EmbeddingMeaning):
+            meaning = EmbeddingMeaning(proven.outputs)
         task = _labels_found(references, choice)
         by_labels = task is not None and not task.is_chance(len(references))
-        judged = {first} if told is None and classes else set() if told is None else set(told.outputs)
+        judged = {first} if proven is None and classes else set() if proven is None else set(proven.outputs)
         judged = set(alike(task.output)) if task is not None and by_labels else judged.union(*map(alike, judged))
         if classes:
             decided = {first: decision, **decided}
@@ -155,7 +155,7 @@ class Scorer:
             beside=kept,
             signals=others,
             unread=unread,
-            few_classes=None if told is None else told.few_classes,
+            few_classes=None if proven is None else proven.few_classes,
         )
         if task is None:
             labelled = any(reference.label is not None for reference in references.answers())
@@ -312,25 +312,25 @@ class Scorer:
         if tally.labels is not None:
             return tally.labels.accuracy, len(self.references)
         if tally.meaning is not None:
-            told = tally.meaning.result()
-            return _least_kept(told, tally.explained), told.count if told.angles is None else None
+            result = tally.meaning.result()
+            return _least_kept(result, tally.explained), result.count if result.angles is None else None
         if self.metric == AGREEMENT:
             return tally.agreement, tally.positions
         return tally.explained, None
 
 
-def _least_kept(told: MeaningAccuracy, explained: float) -> float:
+def _least_kept(accuracy: MeaningAccuracy, explained: float) -> float:
     """The share that is right of what the outputs mean, or what is explained of other outputs, whichever is less.
 
     If a floor is missed, embeddings are worth what is explained of them, or the share that is not lost, whichever is
     less, so that a miss that a few layers cause is known from one that nothing mends; all else is worth 0.
     """
-    if told.shortfall(-math.inf) is None:
-        return min(told.agreement, explained)
-    if told.angles is None:
+    if accuracy.shortfall(-math.inf) is None:
+        return min(accuracy.agreement, explained)
+    if accuracy.angles is None:
         return 0.0
-    kept = 1 - told.angles.lost / told.angles.vectors
-    return max(0.0, min(told.agreement, explained, told.angles.explained, kept))
+    kept = 1 - accuracy.angles.lost / accuracy.angles.vectors
+    return max(0.0, min(accuracy.agreement, explained, accuracy.angles.explained, kept))
 
 
 class _Pass:
@@ -388,7 +388,7 @@ def _add(tally: Tally, reference: Reference, run: Run, padding: Padding | None) 
     tally.add(reference, outputs if padding is None else padding.without(reference.feeds, outputs))
 
 
-def _told(references: References, meaning: Meaning) -> MeaningAccuracy:
+def _of_itself(references: References, meaning: Meaning) -> MeaningAccuracy:
     """The accuracy of the float model's meaning compared with itself."""
     fresh = meaning.anew()
     for reference in references.answers():

@@ -198,7 +198,7 @@ class Tally:
         """
         decides = self._metric == AGREEMENT
         worst = self._decided.worst_class() if decides or self._has_maps else None
-        counts = worst is not None and (decides or worst.told or self._decision.are_channels)
+        counts = worst is not None and (decides or worst.is_known or self._decision.are_channels)
         return worst if worst is not None and counts and worst.is_lost else None
 
     @property

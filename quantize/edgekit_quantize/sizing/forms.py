@@ -76,13 +76,13 @@ class Storage:
         Raises:
             edgekit.errors.InternalError: A field is not known.
         """
-        told = data.get(KEY, {"float_bytes": 4, "forms": [{"name": "int8", "bits": 8}]})
+        recorded = data.get(KEY, {"float_bytes": 4, "forms": [{"name": "int8", "bits": 8}]})
         known = {field.name for field in fields(Form)}
-        for entry in told["forms"]:
+        for entry in recorded["forms"]:
             if entry.keys() - known:
                 raise InternalError(
                     f"no field {min(entry.keys() - known)!r}", subject=KEY, expected=", ".join(sorted(known))
                 )
-        scale_bytes = told["float_bytes"]
+        scale_bytes = recorded["float_bytes"]
         float_bytes = 2 if data.get("float_weights") == "float16" else scale_bytes
-        return cls(tuple(Form(**entry) for entry in told["forms"]), float_bytes, scale_bytes)
+        return cls(tuple(Form(**entry) for entry in recorded["forms"]), float_bytes, scale_bytes)

@@ -296,7 +296,7 @@ class Sizing:
             "quantized": written.quantized,
             "stored": written.stored,
             "float": written.kept_float,
-            **({"left_to_verify": told} if (told := self.scorer.left_to_verify) else {}),
+            **({"left_to_verify": remarks} if (remarks := self.scorer.left_to_verify) else {}),
         }
         return QuantizationResult(
             self.request.model.with_graph(written.model), record, next_best=functools.partial(self._next_best, place)

@@ -147,9 +147,9 @@ class _Writer:
         if self._settings.products_apart:
             tensors = self._plan.tensors
             set_products_apart([(tensors[name], node) for name, node in self._qdq.quantized], self._qdq.names)
-        told = {account.layer for account in self.accounts}
+        accounted = {account.layer for account in self.accounts}
         for layer in every_layer:
-            if layer.name not in told:
+            if layer.name not in accounted:
                 self._tell(layer, source, FLOAT, self._plan.kept_float.get(layer.name, ""))
 
     def _tell(

@@ -31,11 +31,11 @@ class Classifier:
             sys.exit(f"{bundle} does not say how a picture becomes its input")
         self._preprocessing: dict[str, Any] = manifest["preprocessing"]
         self._labels: list[str] | None = manifest["labels"]
-        told = manifest["classes"] or {"output": manifest["outputs"][0]["name"], "scores": "logits"}
-        self._scores: str | None = told["scores"]
-        self._numbers: list[int] = told.get("numbers", [])
-        self._scale, self._zero_point = told.get("scale"), told.get("zero_point")
-        self._output: str = next(o["native_name"] for o in manifest["outputs"] if o["name"] == told["output"])
+        classes = manifest["classes"] or {"output": manifest["outputs"][0]["name"], "scores": "logits"}
+        self._scores: str | None = classes["scores"]
+        self._numbers: list[int] = classes.get("numbers", [])
+        self._scale, self._zero_point = classes.get("scale"), classes.get("zero_point")
+        self._output: str = next(o["native_name"] for o in manifest["outputs"] if o["name"] == classes["output"])
         self._model = compiled(bundle / manifest["model"]["main"], device)
 
     def classify(self, picture: Image.Image) -> tuple[str, float | None, float]:

@@ -26,6 +26,6 @@ def sizes_of_volume(volume: Any, sizes: Sequence[Any]) -> list[Any]:
     if len(unknown) != 1 or sympy.sympify(others).free_symbols - known:
         return list(sizes)
     size = sympy.cancel(sympy.sympify(volume) / others)
-    told = list(sizes)
-    told[unknown[0]] = int(size) if size.is_Integer else size
-    return told
+    complete = list(sizes)
+    complete[unknown[0]] = int(size) if size.is_Integer else size
+    return complete

@@ -218,8 +218,8 @@ def output_mapping(output: ir.Value, value: Value, native_name: str, symbols: Ma
     names = {symbol: dimension for dimension, symbol in symbols.items()}
     stated = _stated_sizes(output, len(value.shape), symbols)
     sizes = tuple(
-        int(size) if isinstance(size, int) else names.get(size, told)
-        for size, told in zip(value.shape, stated, strict=True)
+        int(size) if isinstance(size, int) else names.get(size, stated_size)
+        for size, stated_size in zip(value.shape, stated, strict=True)
     )
     native = NATIVE_DTYPES[native_type(value.dtype)]
     at_border = native_shape(value.static_shape) if value.is_static else sizes

@@ -44,7 +44,7 @@ def of_shape(x: Value, shape: Sequence[Any], *tellers: Value) -> Value:
         return computed(
             reshaped(x, [-1 if open_ else size for open_, size in zip(is_open, shape, strict=True)]), x.dtype
         )
-    sizes = runtime_shapes.vector([told_size(size, tellers) for size in shape])
+    sizes = runtime_shapes.vector([size_in_program(size, tellers) for size in shape])
     return computed(runtime_shapes.of_sizes(mb.reshape(x=x.var, shape=sizes), shape), x.dtype)
 
 
@@ -80,7 +80,7 @@ def held(x: Value) -> Value:
     return replace(x, wide_shape=None)
 
 
-def told_size(size: Any, tellers: Sequence[Value]) -> Any:
+def size_in_program(size: Any, tellers: Sequence[Value]) -> Any:
     """A size: a number, or a vector of one element that the program computes.
 
     Args:
@@ -107,7 +107,7 @@ def told_size(size: Any, tellers: Sequence[Value]) -> Any:
         raise Unsupported(
             "needs fixed sizes: several sizes are open, and none of them can be computed from the others", FIX_SIZES
         )
-    factors = [told_size(int(factor) if factor.is_Integer else factor, tellers) for factor in size.args]
+    factors = [size_in_program(int(factor) if factor.is_Integer else factor, tellers) for factor in size.args]
     return functools.reduce(lambda one, other: mb.mul(x=one, y=other), factors)
 
 
@@ -115,7 +115,7 @@ def sizes_of(x: Value) -> Var:
     """All sizes as a vector that the program computes."""
     if x.rank <= HIGHEST_RANK:
         return mb.shape(x=x.var)
-    return runtime_shapes.vector([told_size(size, [x]) for size in x.shape])
+    return runtime_shapes.vector([size_in_program(size, [x]) for size in x.shape])
 
 
 def transposed(x: Value, order: Sequence[int]) -> Value:

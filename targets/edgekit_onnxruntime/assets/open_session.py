@@ -85,7 +85,7 @@ class Placement:
         """The number of all nodes that ONNX Runtime assigned to providers."""
         return sum(self.nodes.values())
 
-    def told(self, provider: str) -> str:
+    def shares_text(self, provider: str) -> str:
         """The shares of the providers in words, such as ``3 of 4 nodes on OpenVINO, the rest on the CPU``."""
         shares = [f"{self.nodes.get(provider, 0)} of {self.total} nodes on {short(provider)}"]
         shares += [
@@ -93,7 +93,7 @@ class Placement:
         ]
         return ", ".join([*shares, "the rest on the CPU"] if self.nodes.get(CPU) and provider != CPU else shares)
 
-    def left_told(self) -> str:
+    def left_text(self) -> str:
         """The operators of the nodes on the CPU, the most frequent first."""
         ordered = sorted(self.left.items(), key=lambda item: (-item[1], item[0]))
         return ", ".join(f"{operator} ({count})" if count > 1 else operator for operator, count in ordered)

@@ -64,8 +64,8 @@ def _sort_places_of_equals(greatest: Any, length: int, kept: int) -> None:
         found = _sorted_within_equals(along, values, found, length, kept)
     if kept < length:
         found = _first_of_the_least(along, greatest.input_value(0), values, found, length, kept)
-    told = opset13.convert(found, places.get_element_type()).output(0)
-    hand_over(places, told, readers)
+    sorted_places = opset13.convert(found, places.get_element_type()).output(0)
+    hand_over(places, sorted_places, readers)
 
 
 class _Along:

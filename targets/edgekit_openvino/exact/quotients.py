@@ -43,7 +43,7 @@ def keep_quotient(division: Any) -> bool:
     if dividend == divisor:
         # the quotient is NaN for zero, and for numbers that are not finite
         right = opset13.select(opset13.is_nan(result), result, opset13.constant(np.float32(1))).output(0)
-    elif _is_told(division) and _follows_from_data(division):
+    elif _shows_in_results(division) and _follows_from_data(division):
         right = _rounded_once(dividend, divisor, result)
     else:
         return False
@@ -71,7 +71,7 @@ def _halves(numbers: Any) -> tuple[Any, Any]:
     return high, opset13.subtract(numbers, high)
 
 
-def _is_told(division: Any) -> bool:
+def _shows_in_results(division: Any) -> bool:
     """Whether a quotient's rounding shows in the results: it is truncated, or numbers made of it are amplified."""
     waiting, seen = [division], set()
     while waiting:

@@ -48,7 +48,7 @@ def _is_the_number_of_steps(lengths: ir.Value | None, sequences: ir.Value | None
     size = size_of(lengths)
     if size is not None:
         known = [None if value.shape is None else value.shape[axis] for value, axis in (size, (sequences, 0))]
-        return size == (source(sequences), 0) or (known[0] == known[1] and _is_told(known[0]))
+        return size == (source(sequences), 0) or (known[0] == known[1] and _is_given(known[0]))
     node = lengths.producer()
     if node is None or node.domain:
         return False
@@ -57,7 +57,7 @@ def _is_the_number_of_steps(lengths: ir.Value | None, sequences: ir.Value | None
     return node.op_type in _KEEPING and _is_the_number_of_steps(node.inputs[0], sequences)
 
 
-def _is_told(size: int | ir.SymbolicDim | None) -> bool:
+def _is_given(size: int | ir.SymbolicDim | None) -> bool:
     return isinstance(size, int) or (size is not None and size.value is not None)
 
 

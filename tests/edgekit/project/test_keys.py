@@ -7,7 +7,7 @@ import pytest
 
 from edgekit.errors import InputError
 from edgekit.progress import Progress
-from edgekit.project.keys import KEYS, KeysInWarnings, explained_with_keys, keys_told
+from edgekit.project.keys import KEYS, KeysInWarnings, explained_with_keys, project_keys_for
 
 _PAGE = Path(__file__).parents[3] / "docs" / "project-file.md"
 _ROW = re.compile(r"^\| `(\w+)` \|.*\| `(--[a-z-]+)` \|$", re.MULTILINE)
@@ -50,7 +50,7 @@ def test_warnings_tell_the_keys():
     ],
 )
 def test_what_is_told_of_a_text(text, told):
-    assert keys_told(text) == told
+    assert project_keys_for(text) == told
 
 
 def test_errors_tell_the_keys_in_their_hint():

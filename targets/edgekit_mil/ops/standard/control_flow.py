@@ -142,8 +142,8 @@ def loop(ctx: Context, count: Value | None, condition: Value | None, *initial: V
     carried = len(initial)
 
     def step(turn: Value, going: Value, states: Sequence[Value]) -> tuple[Value, list[Value], list[Value]]:
-        told = [as_declared(value, entry) for value, entry in zip((turn, going), body.inputs, strict=False)]
-        results = ctx.lower_graph(body, [*told, *states])
+        counted = [as_declared(value, entry) for value, entry in zip((turn, going), body.inputs, strict=False)]
+        results = ctx.lower_graph(body, [*counted, *states])
         return results[0], results[1 : carried + 1], results[carried + 1 :]
 
     at_first = constant(np.array(True)) if condition is None else condition

@@ -55,8 +55,8 @@ def tf_idf(
         numbers.append(of_size[order])
     weighted = np.asarray(weights, np.float32) if weights and mode != "TF" else np.ones(first, np.float32)
     if parts:
-        places = [np.asarray(ngram_indexes)[told] for told in numbers]
-        result = by_column(parts, places, [weighted[told] for told in numbers], width)
+        places = [np.asarray(ngram_indexes)[outputs] for outputs in numbers]
+        result = by_column(parts, places, [weighted[outputs] for outputs in numbers], width)
     else:
         result = mb.const(val=np.zeros((x.static_shape[0] if x.rank == BATCHED else 1, width), np.float32))
     return result if x.rank == BATCHED else mb.squeeze(x=result, axes=[0])

@@ -19,8 +19,8 @@ from edgekit_mil.support.high_ranks import (
     merged_blocks,
     of_shape,
     one_axis_at_a_time,
+    size_in_program,
     sizes_of,
-    told_size,
     transposed,
 )
 from edgekit_mil.support.movement import broadcast, empty, normalized_axis
@@ -205,7 +205,7 @@ def _expanded_wide_and_open(x: Value, shape: Value, sizes_asked_for: Sequence[An
     spread = (1,) * (len(full) - x.rank) + x.shape
     merged = [math.prod(spread[axis] for axis in block) for block in blocks]
     sizes = [math.prod(full[axis] for axis in block) for block in blocks]
-    counts = [told_size(size, [shape]) if own == 1 else 1 for own, size in zip(merged, sizes, strict=True)]
+    counts = [size_in_program(size, [shape]) if own == 1 else 1 for own, size in zip(merged, sizes, strict=True)]
     repeated = mb.tile(x=of_shape(x, merged, x).var, reps=runtime_shapes.vector(counts))
     return of_shape(computed(runtime_shapes.of_sizes(repeated, sizes), x.dtype), full, x, shape)
 

@@ -54,7 +54,7 @@ def test_a_softmax_that_is_written_out_tells_it_too(onnx_model: OnnxModel) -> No
     ):
         graph = f"g (float[1, 8] x) => (float[1, 10] y) {{ {logits} {body} }}"
         read = ir.from_proto(onnx_model(graph, w=WEIGHTS["w"], axis=np.array([1])))
-        assert decisions_of(Model(read))["y"] == Decision(axis=1, told=True, are_scores=True), body
+        assert decisions_of(Model(read))["y"] == Decision(axis=1, is_known=True, are_scores=True), body
 
 
 def test_a_softmax_tells_the_axis(onnx_model: OnnxModel) -> None:
@@ -64,19 +64,19 @@ def test_a_softmax_tells_the_axis(onnx_model: OnnxModel) -> None:
         (f"{conv} t = Transpose <perm = [0, 2, 3, 1]> (h) y = Softmax (t)", "float[1, 4, 4, 4] y", 3),
         (f"{conv} p = Softmax <axis = 1> (h) y = Transpose <perm = [0, 2, 3, 1]> (p)", "float[1, 4, 4, 4] y", 3),
     ):
-        assert told(onnx_model, body, outputs) == Decision(axis=axis, told=True, are_scores=True), body
+        assert told(onnx_model, body, outputs) == Decision(axis=axis, is_known=True, are_scores=True), body
 
 
 def test_a_reshape_keeps_the_axis_whose_size_is_unique(onnx_model: OnnxModel) -> None:
     body = "h = Conv (x, k1) p = Softmax <axis = 1> (h) y = Reshape (p, rows)"
-    assert told(onnx_model, body, "float[1, 6, 16] y") == Decision(axis=1, told=True, are_scores=True)
+    assert told(onnx_model, body, "float[1, 6, 16] y") == Decision(axis=1, is_known=True, are_scores=True)
     unclear = "h = Conv (x, k) p = Softmax <axis = 1> (h) y = Reshape (p, flat)"
     assert told(onnx_model, unclear, "float[1, 4, 16] y") == Decision(are_scores=True)
 
 
 def test_an_argmax_tells_numbers_of_classes(onnx_model: OnnxModel) -> None:
     body = "h = Conv (x, k) a = ArgMax <axis = 1, keepdims = 0> (h) y = Cast <to = 2> (a)"
-    assert told(onnx_model, body, "uint8[1, 4, 4] y") == Decision(DecidedBy.NUMBER, told=True)
+    assert told(onnx_model, body, "uint8[1, 4, 4] y") == Decision(DecidedBy.NUMBER, is_known=True)
 
 
 @pytest.mark.parametrize(
@@ -169,11 +169,11 @@ def test_a_sigmoid_behind_a_convolution_tells_maps(
 @pytest.mark.parametrize(
     ("body", "outputs", "decision"),
     [
-        ("y = Conv (x, k1)", "float[1, 6, 4, 4] y", Decision(axis=1, told=True, are_scores=True)),
+        ("y = Conv (x, k1)", "float[1, 6, 4, 4] y", Decision(axis=1, is_known=True, are_scores=True)),
         (
             "h = Conv (x, k1) y = Transpose <perm = [0, 2, 3, 1]> (h)",
             "float[1, 4, 4, 6] y",
-            Decision(told=True, are_scores=True),
+            Decision(is_known=True, are_scores=True),
         ),
         ("h = Conv (x, k1) y = Sigmoid (h)", "float[1, 6, 4, 4] y", replace(MAPS, named=True)),
     ],

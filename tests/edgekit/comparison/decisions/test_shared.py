@@ -44,7 +44,7 @@ def test_one_number_a_position_decides_nothing_in_sequences_of_several_lengths(
     assert accuracy.outputs[0].agreement == agreement
 
 
-@pytest.mark.parametrize(("decision", "tells"), [(Decision(told=True), True), (LARGEST, False)])
+@pytest.mark.parametrize(("decision", "tells"), [(Decision(is_known=True), True), (LARGEST, False)])
 def test_classes_that_the_graph_tells_are_told_however_few_there_are(
     rng: np.random.Generator, decision: Decision, tells: bool
 ) -> None:
@@ -55,8 +55,15 @@ def test_classes_that_the_graph_tells_are_told_however_few_there_are(
 
 
 SAID = [
-    (Decision(told=True, are_scores=True), [0.9, 0.1, 0.0], [0.1, 0.9, 0.0], 20, "class 0 alone", "the other classes"),
-    (Decision(told=True, are_scores=True), [0.9, 0.1, 0.0], [0.1, 0.9, 0.0], 19, None, None),
+    (
+        Decision(is_known=True, are_scores=True),
+        [0.9, 0.1, 0.0],
+        [0.1, 0.9, 0.0],
+        20,
+        "class 0 alone",
+        "the other classes",
+    ),
+    (Decision(is_known=True, are_scores=True), [0.9, 0.1, 0.0], [0.1, 0.9, 0.0], 19, None, None),
     (Decision(DecidedBy.CROSSING), [0.01], [0.99], 20, "no", "yes"),
     (Decision(DecidedBy.CROSSING), [0.99], [0.01], 20, "yes", "no"),
 ]
@@ -128,7 +135,7 @@ def test_nine_tenths_of_a_longer_curve_are_asked(rng: np.random.Generator) -> No
 
 
 ANSWER = Decision(DecidedBy.CROSSING)
-CLASSES = Decision(told=True, are_scores=True)
+CLASSES = Decision(is_known=True, are_scores=True)
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["one probability", "one for each class"])
@@ -300,7 +307,7 @@ def test_numbers_about_a_half_tell_no_class_without_names(rng: np.random.Generat
     assert found.shortfalls() == []
     worst = found.outputs[0].worst_class
     assert worst is not None
-    assert (worst.told, worst.is_lost, worst.overlap) == (
+    assert (worst.is_known, worst.is_lost, worst.overlap) == (
         False,
         True,
         pytest.approx(np.mean(depth > 0.51) / np.mean(depth > 0.5)),
@@ -334,7 +341,7 @@ def test_a_few_equal_answers_prove_nothing(rng: np.random.Generator) -> None:
             "quantities, --floor 20 judges them as such",
         ),
         (Decision(are_scores=True), None),
-        (Decision(told=True, are_scores=True), None),
+        (Decision(is_known=True, are_scores=True), None),
         (
             replace(TAGS, named=False),
             "output 'y' passes by its yes-or-no decisions alone: a probability is off by up to 0.28 (SQNR 11.1 dB), "
@@ -366,7 +373,7 @@ def class_map(rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.float32])
 def test_a_rare_class_of_pixels_that_vanishes_is_refused(rng: np.random.Generator, dtype: Any) -> None:
     maps = [class_map(rng) for _ in range(10)]
-    decision = Decision(DecidedBy.NUMBER, told=True)
+    decision = Decision(DecidedBy.NUMBER, is_known=True)
     gone = compared([(each, np.zeros(PIXELS)) for each in maps], decision, dtype)
     assert "output 'y': class 2 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)" in gone.shortfalls() or (
         gone.shortfalls() == ["output 'y' is the same for all samples, while the original's differs between samples"]
@@ -382,7 +389,7 @@ def test_a_rare_class_of_pixels_that_vanishes_is_refused(rng: np.random.Generato
 
 def test_labels_judge_in_place_of_the_classes() -> None:
     numbers = [0] * 30 + [1] * 30
-    decision = Decision(DecidedBy.NUMBER, told=True)
+    decision = Decision(DecidedBy.NUMBER, is_known=True)
     found = compared([([each], [0]) for each in numbers], decision, np.int64)
     lost = "output 'y': class 1 is kept at 0 of its 30 places (overlap 0.00, at least 0.5)"
     assert lost in found.shortfalls() or "output 'y' is the same for all samples" in found.shortfalls()[0]
@@ -400,7 +407,7 @@ def test_a_drop_that_was_allowed_bounds_the_pixels_that_change(rng: np.random.Ge
         other = each.copy()
         other.flat[:5] = (other.flat[:5] + 1) % 3  # 20 of 1024 pixels, 2 %
         changed.append((each, other))
-    found = compared(changed, Decision(DecidedBy.NUMBER, told=True), np.int64)
+    found = compared(changed, Decision(DecidedBy.NUMBER, is_known=True), np.int64)
     assert found.shortfalls() == []
     strict = Accuracy("", "", False, 4, Floors.of(Kind.QUANTIZED, labelled=False, max_drop=0.01), found.outputs, None)
     assert strict.shortfalls() == ["output 'y': 20 of 1024 decisions changed (the budget 1 % allows 10)"]
@@ -411,7 +418,7 @@ def test_decisions_follow_the_axis_of_the_softmax(rng: np.random.Generator) -> N
     logits = rng.normal(size=(1, 4, 16, 16)) * 8
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     noise = shares + rng.normal(size=shares.shape) * 1e-3
-    found = compared([(shares, noise)], Decision(axis=1, told=True, are_scores=True))
+    found = compared([(shares, noise)], Decision(axis=1, is_known=True, are_scores=True))
     assert found.outputs[0].decisions == 256
     assert found.outputs[0].agreement == np.mean(shares.argmax(axis=1) == noise.argmax(axis=1))
 
@@ -422,7 +429,7 @@ def test_a_class_whose_probability_becomes_0_is_refused_at_any_signal(rng: np.ra
     shares[0, :, 0, :] = [[0.45], [0.0], [0.55]]  # 40 of 1600 pixels
     gone = shares.copy()
     gone[0, 2] = 0
-    found = compared([(shares, gone)], Decision(axis=1, told=True, are_scores=True))
+    found = compared([(shares, gone)], Decision(axis=1, is_known=True, are_scores=True))
     assert found.outputs[0].sqnr_db is not None
     assert found.outputs[0].sqnr_db > 20
     assert found.shortfalls() == ["output 'y': class 2 is kept at 0 of its 40 places (overlap 0.00, at least 0.5)"]

@@ -40,7 +40,7 @@ g (float[1, 8] x) => (float[1, 4] box, float[1, 2] face) {{
   f = Gemm(h, w3, b3)
   face = Softmax(f)
 }}"""
-SECOND = {"root": Decision(axis=-1, told=True, are_scores=True)}
+SECOND = {"root": Decision(axis=-1, is_known=True, are_scores=True)}
 
 
 class Vectors:
@@ -162,7 +162,7 @@ def test_of_the_first_head_answers_of_another_shape_are_counted() -> None:
 
 def test_numbers_of_the_first_head_count_with_the_others() -> None:
     """One of 32 in one of five heads of numbers is one of 160, whichever head it is."""
-    number = Decision(DecidedBy.NUMBER, told=True)
+    number = Decision(DecidedBy.NUMBER, is_known=True)
     names = [f"c{at}" for at in range(5)]
     rows = [
         Reference({"x": np.int64(n)}, {name: np.array([(n + at) % 7]) for at, name in enumerate(names)})
@@ -184,7 +184,7 @@ def test_numbers_of_the_first_head_count_with_the_others() -> None:
 
 def test_numbers_of_classes_count_together_where_they_are_few() -> None:
     """One of 32 in one of five heads may be luck, one in each of them is not: 5 of 160 are 3.1 %."""
-    heads = {f"c{at}": Decision(DecidedBy.NUMBER, told=True) for at in range(5)}
+    heads = {f"c{at}": Decision(DecidedBy.NUMBER, is_known=True) for at in range(5)}
     rows = [
         Reference({"x": np.int64(n)}, {name: np.array([(n + at) % 7]) for at, name in enumerate(heads)})
         for n in range(32)

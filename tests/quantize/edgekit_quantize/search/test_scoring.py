@@ -290,7 +290,7 @@ def test_pixels_decide_along_the_axis_of_their_classes(rng: np.random.Generator)
     """Two classes, whose probabilities are all but equal along a picture's columns, and far apart at each pixel."""
     sides = np.where(np.arange(16) < 8, 0.9, 0.1)[None, :, None] + rng.normal(size=(6, 16, 16)) * 1e-4
     rows = [Reference({"x": np.float32(n)}, {"y": np.stack([s, 1 - s])[None]}) for n, s in enumerate(sides)]
-    decision = Decision(axis=1, told=True, are_scores=True)
+    decision = Decision(axis=1, is_known=True, are_scores=True)
     noise = rng.normal(size=(6, 1, 2, 16, 16)) * 1e-2
 
     def noisy(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -307,7 +307,7 @@ def test_probabilities_of_one_class_alone_are_judged_by_what_varies(
     """No order is a fraud by more than a half, so that every decision stays whatever becomes of the probabilities."""
     risk = rng.uniform(0, 0.2, 100) + 0.7 * (np.arange(100) < 100 * share_of_frauds)
     rows = [Reference({"x": np.float32(n)}, {"y": np.array([[1 - p, p]], np.float32)}) for n, p in enumerate(risk)]
-    scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(told=True, are_scores=True))
+    scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(is_known=True, are_scores=True))
     assert scorer.metric == metric
 
 
@@ -316,7 +316,7 @@ def test_labels_do_not_make_up_for_the_order_of_the_samples(rng: np.random.Gener
     risk = np.float32(rng.uniform(0, 0.2, 100))
     rows = [Reference({"x": np.float32([p])}, {"y": np.array([[1 - p, p]])}, label=0) for p in risk[1:]]
     rows.append(Reference({"x": risk[:1]}, {"y": np.array([[1 - risk[0], risk[0]]])}, label=1))
-    scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(told=True, are_scores=True))
+    scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(is_known=True, are_scores=True))
 
     def towards_the_mean(share: float) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
         def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -368,7 +368,7 @@ def test_a_candidate_that_loses_a_rare_class_scores_nothing(erased: bool, value:
     numbers = np.zeros((1, 16, 16), np.int64)
     numbers[0, 0, :4] = 3  # 40 of the 2560 pixels of ten samples
     rows = [Reference({"x": np.float32(n)}, {"y": numbers}) for n in range(10)]
-    scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(DecidedBy.NUMBER, told=True))
+    scorer = Scorer.by_references(References.of(rows), classes=True, decision=Decision(DecidedBy.NUMBER, is_known=True))
 
     def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         found = np.zeros_like(numbers) if erased else numbers.copy()
