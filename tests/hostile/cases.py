@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import tomllib
 import warnings
 import zipfile
@@ -130,6 +131,26 @@ def _package(rng: random.Random, folder: Path, _: Path) -> Case:
     precision = ("--precision", rng.choice(("float32", "auto", "float16")))
     arguments = ("package", "m.onnx", "--target", target, *precision, *_dims(rng), "-o", "out")
     return Case("package", arguments, f"{target}: {what}", "m.onnx", "out")
+
+
+def _extract(rng: random.Random, folder: Path, _: Path) -> Case:
+    _, what, original = _mutated_model(rng, folder)
+    names = [name for node in original.graph.node for name in (node.name, *node.input, *node.output)] + ["", ",", "x,"]
+    start = ("--inputs", rng.choice(names)) if rng.random() < 0.5 else ()
+    arguments = ("extract", "m.onnx", *start, "--outputs", rng.choice(names), "-o", "out.onnx")
+    return Case("extract", arguments, what, None, "out.onnx")
+
+
+def _init(rng: random.Random, folder: Path, _: Path) -> Case:
+    """``init`` of a mutated model, with samples or without, some of them mutated."""
+    name, what, original = _mutated_model(rng, folder)
+    data: tuple[str, ...] = ()
+    if rng.random() < 0.6:
+        honest.write_samples(original if name != "bomb" else honest.MODELS["net"](), folder / "data")
+        data = ("--data", "data")
+        if rng.random() < 0.5:
+            what += f"; {_mutate_samples(rng, folder / 'data')}"
+    return Case("init", ("init", "m.onnx", *data, "-o", "out"), what, None, "out")
 
 
 def _dims(rng: random.Random) -> tuple[str, ...]:
@@ -295,6 +316,29 @@ def _bundle(rng: random.Random, folder: Path, bundles: Path) -> Case:
     else:
         arguments = (command, "b")
     return Case("bundle", arguments, f"{target} {what}", None, "out.html" if command == "report" else None)
+
+
+def _sign(rng: random.Random, folder: Path, bundles: Path) -> Case:
+    """``sign`` with a key, or a mutated bundle or key."""
+    target = rng.choice(sorted(BUNDLES))
+    shutil.copytree(bundles / target, folder / "b")
+    key = folder / "key"
+    phrase = rng.choice(("", "", "secret"))
+    if shutil.which("ssh-keygen") is None:
+        key.write_bytes(b"")
+        key.with_suffix(".pub").write_bytes(b"")
+    else:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", phrase, "-f", key], check=True)
+    what = "key"
+    if rng.random() < 0.5:
+        key = rng.choice((key, key.with_suffix(".pub")))
+        content = rng.choice((mutations.mutate_bytes(key.read_bytes(), rng), b"", rng.choice(mutations.TEXTS).encode()))
+        key.write_bytes(content)
+        what += " mutated"
+    if rng.random() < 0.7:
+        manifest = json.loads((folder / "b" / "manifest.json").read_text(encoding="utf-8"))
+        what += f"; {target} {_mutate_bundle(rng, folder / 'b', manifest)}"
+    return Case("sign", ("sign", "b", "--key", key.name), what)
 
 
 def _mutate_bundle(rng: random.Random, bundle: Path, manifest: dict[str, object]) -> str:
@@ -528,7 +572,10 @@ _KINDS: dict[Callable[[random.Random, Path, Path], Case], float] = {
     _check: 18,
     _quantize: 12,
     _package: 32,
+    _extract: 3,
+    _init: 3,
     _bundle: 14,
+    _sign: 2,
     _samples: 8,
     _project: 5,
     _metric: 3,
