@@ -79,7 +79,7 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
     """
     refused = refusals(model)
     applied: list[Application] = []
-    dropped: dict[str, dict[str, str]] = {}  # of the host's own rewrites only the last reason: that one came nearest
+    dropped: dict[str, dict[str, str]] = {}  # of the host's own rewrites only the reason of the one that came nearest
     failed: set[tuple[str, str]] = set()
     current = model
     proof: Proof | None = None
@@ -99,9 +99,9 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
             else:
                 failed.add((attempt.node, attempt.rewrite))
                 reasons = dropped.setdefault(attempt.node, {})
-                reasons["" if attempt.is_own else attempt.rewrite] = (
-                    f"the rewrite {attempt.rewrite!r} was dropped: {attempt.why}"
-                )
+                key = "" if attempt.is_own else attempt.rewrite
+                if attempt.was_compared or key not in reasons:
+                    reasons[key] = f"the rewrite {attempt.rewrite!r} was dropped: {attempt.why}"
         if made:  # what did not fit may fit now that more is known of the values around it
             failed -= {(node, rewrite) for node, rewrite in failed if node in dropped}
             applied += made
@@ -130,11 +130,14 @@ class _Failed:
     why: str
     is_own: bool
     """Whether the rewrite is one of the host's own."""
+    was_compared: bool
+    """Whether the rewritten model was compared with the model, which is not if the rewrite does not apply."""
 
     @classmethod
-    def of(cls, node: str, rewrite: Rewrite, why: str) -> _Failed:
+    def of(cls, node: str, rewrite: Rewrite, why: str, *, was_compared: bool) -> _Failed:
         """The failure of a rewrite at a node."""
-        return cls(node, rewrite.name, why, type(rewrite).__module__.partition(".")[0] == __name__.partition(".")[0])
+        is_own = type(rewrite).__module__.partition(".")[0] == __name__.partition(".")[0]
+        return cls(node, rewrite.name, why, is_own, was_compared)
 
 
 def _attempts(model: Model, plans: Iterable[Mapping[str, Rewrite]], proof: Proof) -> Iterator[_Changed | _Failed]:
@@ -151,10 +154,10 @@ def _attempts(model: Model, plans: Iterable[Mapping[str, Rewrite]], proof: Proof
             model = attempt.model
             yield attempt
         elif isinstance(attempt, Mapping):
-            yield from (_Failed.of(node, plan[node], why) for node, why in attempt.items())
+            yield from (_Failed.of(node, plan[node], why, was_compared=False) for node, why in attempt.items())
             waiting.extendleft([rest] if (rest := {name: plan[name] for name in plan if name not in attempt}) else [])
         elif len(plan) == 1:
-            yield from (_Failed.of(node, rewrite, attempt) for node, rewrite in plan.items())
+            yield from (_Failed.of(node, rewrite, attempt, was_compared=True) for node, rewrite in plan.items())
         else:
             nodes = list(plan)
             halves = nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]

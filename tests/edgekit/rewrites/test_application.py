@@ -96,6 +96,24 @@ def test_nodes_that_a_rewrite_does_not_fit_are_set_aside_without_a_proof(rewrite
     assert proofs == [(16, 3)]
 
 
+def test_a_node_names_the_rewrite_that_was_compared_before_one_that_does_not_apply(onnx_model, model_of) -> None:
+    class Compared(Softsign):
+        __module__ = "edgekit.rewrites"  # as one of the host's own
+        name = "wrong softsign"
+
+    class Inapplicable(Softsign):
+        __module__ = "edgekit.rewrites"
+        name = "softsign of others"
+
+    proto = onnx_model("g (float[2] x) => (float[2] y) <float one = {1.0}> { y = Softsign (x) }")
+    model = model_of(proto)
+    (node,) = (node_name(node) for node in model.graph)
+
+    result = rewritten(model, lambda _: {node}, [Compared(wrong=node), Inapplicable(inapplicable=[node])])
+
+    assert result.dropped[node].startswith("the rewrite 'wrong softsign' was dropped: output y differs by ")
+
+
 def test_an_operator_with_a_graph_of_its_own_has_no_definition_that_could_be_called(model_of) -> None:
     """What the graph reads from outside is unknown in a function."""
     proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
