@@ -235,7 +235,7 @@ def fix_model(model: Path, shapes: ShapeRequest, output: Path, progress: Progres
     if not shapes:
         flags = dict.fromkeys(flag for *_, flag in dynamic_dimensions(loaded))
         raise InputError(
-            "says nothing to fix",
+            "no size is given",
             subject="edgekit fix",
             found="; ".join(str(spec) for spec in loaded.inputs),
             hint=f"give {' '.join(flags)}" if flags else "every input has a fixed shape already",

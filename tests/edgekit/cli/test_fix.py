@@ -50,7 +50,7 @@ def test_nothing_to_fix(edgekit: RunEdgeKit, model: Path, tmp_path: Path) -> Non
     finished = edgekit("fix", model, "-o", tmp_path / "fixed.onnx", "--quiet")
     assert finished.code == 2
     assert finished.err == (
-        "error: edgekit fix: says nothing to fix\nfound: x: float32 N×4×L\nhint: give --dim N=SIZE --dim L=SIZE\n"
+        "error: edgekit fix: no size is given\nfound: x: float32 N×4×L\nhint: give --dim N=SIZE --dim L=SIZE\n"
     )
 
 
