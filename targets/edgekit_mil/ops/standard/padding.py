@@ -14,7 +14,7 @@ from edgekit_mil.core.values import HIGHEST_RANK, INT32_RANGE, Unsupported, Valu
 from edgekit_mil.ops.standard.slicing import sliced
 from edgekit_mil.support.high_ranks import one_axis_at_a_time
 from edgekit_mil.support.movement import empty, normalized_axis, through_int32
-from edgekit_mil.support.runtime_shapes import is_number
+from edgekit_mil.support.runtime_shapes import is_number, of_sizes, size_of, vector
 
 NUMPY_MODES: dict[str, Literal["reflect", "edge", "wrap"]] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 MIL_MODES = {"reflect": "reflect", "edge": "replicate"}
@@ -131,18 +131,22 @@ def filled(x: Value, shape: Sequence[int], filling: np.ndarray) -> Var:
 
 def with_margins(x: Value, before: Sequence[int], after: Sequence[int], filling: np.ndarray) -> Var:
     """Adds margins by concatenation, axis by axis: MIL pads floats only."""
-    shape = list(x.static_shape)
     var = x.var
-    for axis in range(x.rank):
-        pieces = []
-        for amount in (before[axis], after[axis]):
-            margin = [amount if dim == axis else size for dim, size in enumerate(shape)]
-            pieces.append(filled(x, margin, filling) if amount else None)
-        parts = [part for part in (pieces[0], var, pieces[1]) if part is not None]
+    for axis, amounts in enumerate(zip(before, after, strict=True)):
+        low, high = (_margin(x, var, axis, amount, filling) if amount else None for amount in amounts)
+        parts = [part for part in (low, var, high) if part is not None]
         if len(parts) > 1:
             var = mb.concat(values=parts, axis=axis)
-        shape[axis] += before[axis] + after[axis]
     return var
+
+
+def _margin(x: Value, var: Var, axis: int, amount: int, filling: np.ndarray) -> Var:
+    """A tensor of one number as large as ``var``, but for an axis, along which it has ``amount`` elements."""
+    shape = [amount if dim == axis else size for dim, size in enumerate(var.shape)]
+    if all(map(is_number, shape)):
+        return filled(x, [int(size) for size in shape], filling)
+    sizes = [amount if dim == axis else size_of(var, dim) for dim in range(x.rank)]
+    return of_sizes(mb.fill(shape=vector(sizes), value=to_carrier(filling, x.dtype)), shape)
 
 
 def cropped(x: Value, before: Sequence[int], after: Sequence[int]) -> Value:

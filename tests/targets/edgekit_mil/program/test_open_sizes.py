@@ -119,3 +119,17 @@ def test_a_dimension_that_a_run_tells_to_be_one_or_what_is_asked_for_is_expanded
         for kept in ([0, 0, 1, 0], [1, 1, 1, 1]):
             found = runner.run({"x": x, "kept": np.array(kept)})["y"]
             np.testing.assert_array_equal(found, np.broadcast_to(x[:, np.array(kept, bool)], (rows, 4)))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "bool"])
+@pytest.mark.parametrize("shape", ["n, 3", "2, n"])
+def test_integers_and_booleans_of_an_open_size_are_padded(tmp_path, dtype, shape):
+    model = parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g ({dtype}[{shape}] x) => ({dtype}[P, Q] y) <int64[4] pads = {{1, 0, 2, 1}}> {{ y = Pad (x, pads) }}
+    """)
+    package = edgekit_coreml.convert(model, tmp_path / "m", dimensions={"n": range(1, 6)})
+    runner = edgekit_coreml.load(package)
+    for size in (1, 4):
+        x = np.ones([size if dim == "n" else int(dim) for dim in shape.split(", ")], dtype)
+        np.testing.assert_array_equal(runner.run({"x": x})["y"], np.pad(x, [(1, 2), (0, 1)]))
