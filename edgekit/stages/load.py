@@ -18,6 +18,7 @@ from edgekit.data.stated import class_names
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.locales import name_known_locales
+from edgekit.execution.missing_kernels import in_types_of_kernels
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.widened import in_executable_types
 from edgekit.graph.input_notes import read_notes
@@ -183,7 +184,7 @@ class Load(Stage[Path]):
         by_weights = tell_sizes_by_weights(model)
         raised = raised_to_operators(model)
         function_count = len(raised.graph_model.functions)
-        raised, widened = in_executable_types(raised)
+        raised, widened = in_executable_types(in_types_of_kernels(raised))
         warnings = [*file.mended, *warn_of_lost_constants(file.proto), *([widened] if widened else [])]
         # ONNX's checker reads no shapes from other files
         as_read = raised is model and not file.is_changed and not file.data_files
