@@ -14,6 +14,8 @@ from edgekit.model import Model
 def given_model(given: onnx.ModelProto | str | Path) -> Model:
     """Returns the model of a message or a file; a sequence of maps that it returns (``ZipMap``) becomes their tensor.
 
+    Its nodes are in an order in which they can be computed, whatever order the file has.
+
     Args:
         given: The message, which stays as it is, or the file, whose large tensors stay in its data files.
 
@@ -28,6 +30,7 @@ def given_model(given: onnx.ModelProto | str | Path) -> Model:
         proto = copy
         without_maps(proto, source or proto.graph.name)
     graph_model = ir.from_proto(proto)
+    graph_model.graph.sort()  # tools that add conversions of types write them behind the nodes that read them
     if source is not None:
         for graph in (graph_model.graph, *(function.graph for function in graph_model.functions.values())):
             ir.external_data.set_base_dir(graph, source.absolute().parent)

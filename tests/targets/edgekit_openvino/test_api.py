@@ -26,3 +26,15 @@ def test_functions_of_the_model_are_converted(is_file: bool, tmp_path: Path) -> 
     x = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_allclose(runner.run({"x": x})["y"], 2 * np.tanh(x), atol=1e-6)
     assert len(model.functions) == 2
+
+
+def test_nodes_that_stand_behind_their_readers_are_converted(tmp_path: Path) -> None:
+    """onnxconverter-common writes the Casts of a half-precision model's inputs behind all other nodes."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[2, 3] x) => (float[2, 3] y) {'
+        " b = Relu (h) y = Cast <to = 1> (b) h = Cast <to = 10> (x) }"
+    )
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+    x = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_allclose(runner.run({"x": x})["y"], np.maximum(x, 0), atol=1e-3)
+    assert [node.op_type for node in model.graph.node] == ["Relu", "Cast", "Cast"]
