@@ -1,4 +1,4 @@
-"""Repairs violations of ONNX's rules that are harmless: ONNX Runtime runs such files."""
+"""Repairs violations of ONNX's rules that leave no doubt about what is meant: ONNX Runtime runs most such files."""
 
 from __future__ import annotations
 
@@ -66,6 +66,8 @@ def drop_shadowed_functions(proto: onnx.ModelProto) -> list[str]:
 def mend(proto: onnx.ModelProto) -> list[str]:
     """Names the graph, sorts its nodes, drops doc strings that are no text and invalid unused tensors, in place.
 
+    Axes that a Transpose counts from the end are counted from the start, which alone the standard allows.
+
     A file of an old version with initializers that are no inputs gets the first version that allows them. Outputs
     without a type get the one that ONNX's inference finds; entries of other values without a type are dropped. An
     output that is listed several times is kept once, because outputs are identified by their names.
@@ -87,6 +89,7 @@ def mend(proto: onnx.ModelProto) -> list[str]:
     changes += _listed_once(proto.graph)
     changes += _typed(proto)
     changes += _stated(proto.graph)
+    changes += _permuted(proto)
     strange = [message for message in _documented(proto) if not _is_text(message)]
     for message in strange:
         message.ClearField("doc_string")
@@ -188,6 +191,20 @@ def _stated(graph: onnx.GraphProto) -> Iterator[str]:
         del graph.value_info[place]
     if wrong:
         yield f"entries that state another shape than the constant's were dropped: {len(wrong)}"
+
+
+def _permuted(proto: onnx.ModelProto) -> Iterator[str]:
+    """Counts axes of Transposes from the start; PyTorch's older exporter writes them as ``permute`` is given them."""
+    changed = 0
+    for node in nodes_inside(written_nodes(proto)):
+        if node.op_type == "Transpose" and not node.domain:
+            for attribute in node.attribute:
+                count = len(attribute.ints)
+                if any(-count <= axis < 0 for axis in attribute.ints):
+                    attribute.ints[:] = [axis + count if -count <= axis < 0 else axis for axis in attribute.ints]
+                    changed += 1
+    if changed:
+        yield f"Transposes whose axes count from the end, which the standard does not allow, were mended: {changed}"
 
 
 def _documented(proto: onnx.ModelProto) -> Iterator[Any]:

@@ -145,3 +145,21 @@ def test_a_function_with_the_name_of_an_operator_is_not_called(tmp_path, kind: s
     assert result.warnings == (
         f"the model's function {kind!r} has the name of an operator of ONNX, which is executed in its place",
     )
+
+
+def test_axes_that_a_transpose_counts_from_the_end_count_from_the_start(tmp_path):
+    """As PyTorch 2.14's TorchScript exporter writes ``x.permute(0, -1, 1, 2)``, inside a branch as well."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[N, 3, 4, 5] x, bool c) => (float[N, 5, 3, 4] y) {'
+        " t = Transpose <perm = [0, -1, 1, 2]> (x) y = If (c) <"
+        " then_branch = a () => (float[N, 5, 3, 4] u) { u = Transpose <perm = [-4, -3, 2, 3]> (t) },"
+        " else_branch = b () => (float[N, 5, 3, 4] v) { v = Neg (t) }> }"
+    )
+    onnx.save(proto, tmp_path / "m.onnx")
+    result = Load()(tmp_path / "m.onnx")
+    warning = "Transposes whose axes count from the end, which the standard does not allow, were mended: 2"
+    assert result.warnings == (warning,)
+    x = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+    for taken, sign in ((True, 1), (False, -1)):
+        y = Reference(result.model).run({"x": x, "c": np.array(taken)})["y"]
+        np.testing.assert_array_equal(y, sign * x.transpose(0, 3, 1, 2))
