@@ -82,6 +82,8 @@ _NAMELESS_DIMENSIONS = ("", "?", "-1", "None")
 _WEIGHTED = {"Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "BatchNormalization"}
 """Operators whose constant inputs are learned numbers; other operators may need infinities, for attention masks say."""
 _UNKNOWN_OPERATOR = re.compile(r"No Op registered for (?P<operator>\S+) with domain_version of (?P<version>\d+)")
+_FOLLOWS_FROM_ANOTHER = "expected to have type but instead is null"
+"""The end of what ONNX's inference says of each node behind one whose type it does not find."""
 _CHOOSES = "Where"
 """The operator that chooses by a condition. A number that is not chosen may be NaN: a variance of nothing, say."""
 _MOVES = {"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
@@ -326,7 +328,7 @@ def _check(path: Path, model: Model, *, as_read: bool) -> list[str]:
             check_in_memory(model)
     except onnx.shape_inference.InferenceError as error:
         # Some exporters write wrong shapes that nothing uses. Executing the model shows whether they matter.
-        text = " ".join(str(error).split())
+        text = _causes(error)
         try:
             Reference(model)
         except NotRunnableError as refusal:
@@ -341,6 +343,12 @@ def _check(path: Path, model: Model, *, as_read: bool) -> list[str]:
             hint="export the model again, with a newer exporter if there is one",
         ) from error
     return []
+
+
+def _causes(error: onnx.shape_inference.InferenceError) -> str:
+    """The contradictions in one line, without the nodes that only read what has no type behind a contradiction."""
+    lines = [" ".join(line.split()) for line in str(error).splitlines()]
+    return " ".join(line for line in lines if not line.endswith(_FOLLOWS_FROM_ANOTHER)) or " ".join(lines)
 
 
 def _unknown_operator(model: Model, operator: str, version: str) -> InputError:

@@ -347,6 +347,14 @@ def test_shapes_that_no_runtime_can_take(onnx_file: WriteOnnx) -> None:
     assert "Incompatible dimensions" in text
 
 
+def test_a_contradiction_is_told_without_the_nodes_behind_it(onnx_file: WriteOnnx) -> None:
+    nodes = "[turn] t = Transpose <perm = [0, 7]> (x) a = Add(t, t) y = Relu(a)"
+    text = refusal(onnx_file(f"g (float[2, 3] x) => (float[3, 2] y) {{ {nodes} }}"))
+    assert "(op_type:Transpose, node name: turn): [TypeInferenceError] Invalid attribute perm {0, 7}" in text
+    assert "op_type:Add" not in text
+    assert "op_type:Relu" not in text
+
+
 def test_wrong_shapes_that_nobody_uses_are_a_warning(onnx_file: WriteOnnx) -> None:
     path = onnx_file("g (float[1, 4] x) => (float[1, 5] y) { y = Relu(x) }")
     result = Load()(path)
