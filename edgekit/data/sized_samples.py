@@ -21,7 +21,8 @@ class SizedSamples:
     """Samples with every open dimension at a size, made by joining samples and cutting what is too much.
 
     Along the first open axis of an input, samples follow one another, so that the items of a batch differ; along the
-    other open axes a sample is repeated. If the greatest number of an integer input equals the size of an open axis in
+    other open axes a sample is repeated. Axes that take any size, and for which no size is asked, have the size that
+    the first of the joined samples has. If the greatest number of an integer input equals the size of an open axis in
     every sample, that number is the length of the longest sequence. It is set to the new size of the axis, since models
     make masks as wide as the greatest length. The samples have no labels.
 
@@ -45,11 +46,15 @@ class SizedSamples:
     ) -> None:
         self._base = base
         self._below = below or {}
-        self._inputs = {
+        # the size of each axis that is not fixed, None where no size is asked; the axes to join along come first
+        self._inputs: dict[str, dict[int, int | None]] = {
             spec.name: {
-                axis: size
-                for axis, (dim, size) in enumerate(zip(spec.shape or (), fixed.shape or (), strict=True))
-                if isinstance(dim, str) and isinstance(size, int)
+                axis: size if isinstance(size, int) else None
+                for axis, (dim, size) in sorted(
+                    enumerate(zip(spec.shape or (), fixed.shape or (), strict=True)),
+                    key=lambda numbered: not isinstance(numbered[1][1], int),
+                )
+                if not isinstance(dim, int)
             }
             for spec, fixed in zip(inputs, at_sizes(inputs, sizes), strict=True)
         }
@@ -92,25 +97,28 @@ class SizedSamples:
         for number in range(self._count):
             turned = [parts[(number + place) % len(parts)] for place in range(len(parts))]
             feeds = {name: _made([part[name] for part in turned], sizes) for name, sizes in self._inputs.items()}
-            feeds |= {name: _longest_raised(feeds[name], size) for name, size in filled.items()}
+            feeds |= {
+                name: _longest_raised(feeds[name], feeds[measured].shape[axis])
+                for name, (measured, axis) in filled.items()
+            }
             yield Sample(f"sample {number} at {at}", feeds)
 
-    def _filled(self, parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, int]:
-        """By integer input whose greatest number equals the size of an open axis in every sample: the axis's new size.
+    def _filled(self, parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, tuple[str, int]]:
+        """By integer input whose greatest number equals the size of an open axis in every sample: input and axis.
 
         Open axes that the integer input has itself do not count.
         """
-        axes = [(name, axis, size) for name, sizes in self._inputs.items() for axis, size in sizes.items()]
-        found: dict[str, int] = {}
+        axes = [(name, axis) for name, sizes in self._inputs.items() for axis in sizes]
+        found: dict[str, tuple[str, int]] = {}
         for counts in self._integers:
             if not all(part[counts].size for part in parts):
                 continue
             longest = [int(part[counts].max()) for part in parts]
-            for name, axis, size in axes:
+            for name, axis in axes:
                 if min(longest) < LEAST_STEPS or self._dims[name][axis] in self._dims[counts]:
                     continue
                 if longest == [part[name].shape[axis] for part in parts]:
-                    found.setdefault(counts, size)
+                    found.setdefault(counts, (name, axis))
         return found
 
 
@@ -119,14 +127,20 @@ def _longest_raised(lengths: np.ndarray, size: int) -> np.ndarray:
     return np.where(lengths == lengths.max(), size, np.minimum(lengths, size)).astype(lengths.dtype)
 
 
-def _made(arrays: Sequence[np.ndarray], sizes: Mapping[int, int]) -> np.ndarray:
-    """The arrays of several samples as one array with the size ``sizes`` along each of the axes there."""
-    if not sizes:
+def _made(arrays: Sequence[np.ndarray], sizes: Mapping[int, int | None]) -> np.ndarray:
+    """The arrays of several samples as one array with the size ``sizes`` along each of the axes there.
+
+    Axes without a size there have that of the first array. The first axis is the one to join along; if it has no size
+    there, the first array is taken alone.
+    """
+    joined, *repeated = sizes or (0,)
+    size = sizes.get(joined)
+    if size is None:
         return arrays[0]
-    joined, *repeated = sizes
     for axis in repeated:
-        arrays = [_repeated(array, axis, sizes[axis]) for array in arrays]
-    return _repeated(np.concatenate(arrays, joined), joined, sizes[joined])
+        of_axis = sizes[axis]
+        arrays = [_repeated(array, axis, arrays[0].shape[axis] if of_axis is None else of_axis) for array in arrays]
+    return _repeated(np.concatenate(arrays, joined), joined, size)
 
 
 def _repeated(array: np.ndarray, axis: int, size: int) -> np.ndarray:

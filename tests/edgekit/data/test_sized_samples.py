@@ -53,6 +53,22 @@ def test_smaller_sizes_are_cut_and_further_axes_repeated() -> None:
     np.testing.assert_array_equal(sample.feeds["x"], [[0, 1, 2, 0, 1]])
 
 
+def test_axes_for_which_no_size_is_asked_have_the_size_of_the_first_sample() -> None:
+    base = Given({"ids": row(1, 2, 3), "mask": row(1, 1, 0)}, {"ids": row(4, 5), "mask": row(1, 0)})
+    inputs = [ValueSpec("ids", "int64", ("N", "L")), ValueSpec("mask", "int64", ("N", None))]
+    first, second = SizedSamples(base, inputs, {"N": 2}, 2)
+    np.testing.assert_array_equal(first.feeds["ids"], [[1, 2, 3], [4, 5, 4]])
+    np.testing.assert_array_equal(first.feeds["mask"], [[1, 1, 0], [1, 0, 1]])
+    np.testing.assert_array_equal(second.feeds["ids"], [[4, 5], [1, 2]])
+    np.testing.assert_array_equal(second.feeds["mask"], [[1, 0], [1, 1]])
+
+
+def test_samples_are_joined_along_the_axis_that_is_asked_even_if_an_axis_before_it_takes_any_size() -> None:
+    base = Given({"x": np.array([[1, 2], [3, 4]])}, {"x": np.array([[5, 6]])})
+    (sample,) = SizedSamples(base, [ValueSpec("x", "int64", ("T", "N"))], {"N": 3}, 1)
+    np.testing.assert_array_equal(sample.feeds["x"], [[1, 2, 5], [3, 4, 5]])
+
+
 def test_an_empty_past_becomes_one_of_zeros() -> None:
     base = Given({"past": np.zeros((1, 0, 2), np.float32)}, {"past": np.zeros((1, 0, 2), np.float32)})
     (sample,) = SizedSamples(base, [ValueSpec("past", "float32", ("N", "P", 2))], {"N": 3, "P": 4}, 1)
@@ -112,6 +128,12 @@ def test_the_longest_sequence_fills_the_axis_as_in_the_samples(sizes: dict[str, 
 def test_samples_of_several_sizes_are_filled_by_their_longest_sequences() -> None:
     (sample,) = SizedSamples(Given(padded(4, 3), padded(7, 3)), LENGTHS, {"N": 4, "T": 9}, 1)
     np.testing.assert_array_equal(sample.feeds["lengths"], [4, 3, 9, 3])
+
+
+def test_lengths_fill_an_axis_for_which_no_size_is_asked() -> None:
+    first, second = SizedSamples(Given(padded(5), padded(3)), LENGTHS, {"N": 2}, 2)
+    np.testing.assert_array_equal(first.feeds["lengths"], [5, 3])
+    np.testing.assert_array_equal(second.feeds["lengths"], [3, 3])
 
 
 def test_lengths_that_fill_no_axis_stay() -> None:
