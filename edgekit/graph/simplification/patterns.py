@@ -205,7 +205,6 @@ PATTERNS: Mapping[str, Sequence[Rule]] = {
     "cast to the same type": [common.no_op_cast_rule],
     "expand to the same shape": [common.no_op_expand_rule],
     "flatten and reshape": [common.flatten_to_reshape_rule, common.reshape_reshape_rule],
-    "two slices that split": [common.slice_split_rule],
     "transpose": [common.no_op_transpose_rule, common.transpose_transpose_rule],
     "unsqueeze after unsqueeze": [common.unsqueeze_unsqueeze_rule],
     "reshape after squeeze": [common.squeeze_reshape_1d_rule],

@@ -301,6 +301,27 @@ SIXTH = np.float32(1 / 6)
 NUMBERS = {"three": np.float32(3), "zero": np.float32(0), "six": np.float32(6), "sixth": SIXTH}
 
 
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("between", ["", "e = Exp (t)"])
+@pytest.mark.parametrize("size", [5, 6])
+def test_halves_of_an_axis_are_left_without_a_warning(
+    onnx_file: WriteOnnx, size: int, between: str, opset: int
+) -> None:
+    ends = {"zero": np.array([0]), "half": np.array([size // 2]), "end": np.array([size]), "axis": np.array([1])}
+    graph = f"""g (float[2, {size}] x) => (float[2, {size}] y) {{
+        t = Slice (x, half, end, axis) {between}
+        s = Slice (x, zero, half, axis)
+        y = Concat <axis = 1> ({"e" if between else "t"}, s)
+    }}"""
+    path = onnx_file(graph, opset=opset, **ends)
+    result = Simplify()(load(path))
+    assert result.warnings == ()
+    x = RNG.standard_normal((2, size)).astype(np.float32)
+    last = np.exp(x[:, size // 2 :]) if between else x[:, size // 2 :]
+    found = ReferenceEvaluator(result.model.proto()).run(None, {"x": x})[0]
+    np.testing.assert_allclose(found, np.concatenate([last, x[:, : size // 2]], 1), rtol=1e-6)
+
+
 @pytest.mark.parametrize("opset", [11, 13, 17])
 @pytest.mark.parametrize(
     ("nodes", "expected"),
