@@ -156,7 +156,7 @@ def fold_constants(graph_model: ir.Model, **limits: Any) -> bool:
     """
     from onnxscript.optimizer import fold_constants_ir  # the import takes an eighth of a command's start time
 
-    answered = _answer_known_sizes(graph_model)
+    answered = _answer_known_sizes(graph_model) | _split_constants(graph_model)
     with np.errstate(all="ignore"):
         return bool(fold_constants_ir(graph_model, onnx_shape_inference=True, **limits)) or answered
 
@@ -172,15 +172,59 @@ def _answer_known_sizes(graph_model: ir.Model) -> bool:
         graph = node.graph
         if sizes is None or graph is None or node.outputs[0].is_graph_output():
             continue
-        value = ir.AttrTensor("value", ir.Tensor(sizes))
-        constant = ir.Node("", "Constant", [], attributes=[value], name=f"{node.name}_known")
-        graph.insert_before(node, constant)
-        constant.outputs[0].type = ir.TensorType(ir.DataType.INT64)
-        constant.outputs[0].shape = ir.Shape(sizes.shape)
-        ir.convenience.replace_all_uses_with(node.outputs[0], constant.outputs[0])
+        _replace_by_constant(node.outputs[0], sizes, node, graph)
         graph.remove(node, safe=True)
         answered = True
     return answered
+
+
+def _split_constants(graph_model: ir.Model) -> bool:
+    """Turns the parts of a few constant integers that are split into constants, in place; returns whether any were.
+
+    onnxscript's folder (0.7) leaves nodes of several outputs; tf2onnx splits paddings to put them in another order.
+    """
+    found = False
+    for node in list(graph_model.graph.all_nodes()):
+        parts, graph = _constant_parts(node), node.graph
+        if parts is None or graph is None or any(output.is_graph_output() for output in node.outputs):
+            continue
+        for output, part in zip(node.outputs, parts, strict=True):
+            _replace_by_constant(output, part, node, graph)
+        graph.remove(node, safe=True)
+        found = True
+    return found
+
+
+def _constant_parts(node: ir.Node) -> list[np.ndarray] | None:
+    """Returns the parts that a Split makes of a few constant integers, or None for other nodes."""
+    whole, asked, *_ = (*node.inputs, None, None)
+    if node.op_type != "Split" or node.domain or whole is None or whole.is_graph_input():
+        return None
+    tensor = ir.convenience.get_const_tensor(whole)
+    if tensor is None or tensor.size > SHAPE_ELEMENTS or tensor.dtype not in {ir.DataType.INT32, ir.DataType.INT64}:
+        return None
+    axis, count = node.attributes.get_int("axis", 0), len(node.outputs)
+    sizes = list(node.attributes.get_ints("split", ()))
+    if asked is not None:
+        told = ir.convenience.get_const_tensor(asked)
+        if told is None:
+            return None
+        sizes = told.numpy().tolist()
+    numbers = tensor.numpy()
+    if not sizes:  # equal parts; the last one is smaller from operator set 18 on
+        step = -(-numbers.shape[axis] // count)
+        sizes = [step] * (count - 1)
+    return np.split(numbers, np.cumsum(sizes)[: count - 1], axis)
+
+
+def _replace_by_constant(value: ir.Value, numbers: np.ndarray, node: ir.Node, graph: ir.Graph) -> None:
+    """Has a Constant ahead of a node give what one of its outputs gave."""
+    attribute = ir.AttrTensor("value", ir.Tensor(numbers))
+    constant = ir.Node("", "Constant", [], attributes=[attribute], name=f"{node.name}_known")
+    graph.insert_before(node, constant)
+    constant.outputs[0].type = ir.TensorType(ir.DataType.from_numpy(numbers.dtype))
+    constant.outputs[0].shape = ir.Shape(numbers.shape)
+    ir.convenience.replace_all_uses_with(value, constant.outputs[0])
 
 
 def _asked_sizes(node: ir.Node) -> np.ndarray | None:

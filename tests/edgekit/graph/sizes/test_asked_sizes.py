@@ -8,8 +8,8 @@ from edgekit.graph.sizes.shapes import fold_shapes, infer_shapes
 from edgekit.model import Model
 
 
-def folded(text: str) -> ir.Graph:
-    model = ir.from_onnx_text(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+def folded(text: str, opset: int = 17) -> ir.Graph:
+    model = ir.from_onnx_text(f'<ir_version: 8, opset_import: ["": {opset}]> {text}')
     return fold_shapes(infer_shapes(Model(model), strict=False)).graph
 
 
@@ -56,3 +56,27 @@ def test_the_branch_that_a_known_size_takes_is_left() -> None:
         }"""
     )
     assert [node.op_type for node in graph] == ["Relu"]
+
+
+@pytest.mark.parametrize(
+    ("opset", "split", "parts"),
+    [
+        (11, "Split <axis = 0> (c)", ([0, 1], [2, 3])),
+        (11, "Split <split = [1, 3]> (c)", ([0], [1, 2, 3])),
+        (13, "Split (c, sizes)", ([0, 1, 2], [3])),
+        (18, "Split <num_outputs = 2> (odd)", ([0, 1, 2], [3, 4])),
+    ],
+)
+def test_a_constant_that_is_split_is_known(opset: int, split: str, parts: tuple[list[int], list[int]]) -> None:
+    """As tf2onnx puts the paddings of a channels-first Pad in order."""
+    graph = folded(
+        f"""g () => (int64[N] y)
+            <int64[4] c = {{0, 1, 2, 3}}, int64[5] odd = {{0, 1, 2, 3, 4}}, int64[2] sizes = {{3, 1}}> {{
+            a, b = {split} y = Concat <axis = 0> (b, a)
+        }}""",
+        opset,
+    )
+    assert not len(graph)
+    constant = ir.convenience.get_const_tensor(graph.outputs[0])
+    assert constant is not None
+    np.testing.assert_array_equal(constant.numpy(), parts[1] + parts[0])
