@@ -30,7 +30,7 @@ from edgekit.data.labels import CONFIG_FILE, LABEL_FILES, check_label, find_labe
 from edgekit.data.limits import index_limits
 from edgekit.data.natural import picture
 from edgekit.data.npz import LABEL_ARRAY, OUTPUT_PREFIX, hold_labels, read_headers, read_npz
-from edgekit.errors import InputError
+from edgekit.errors import InputError, RequestError
 from edgekit.features.dimensions import OpenDims, defaults
 from edgekit.features.tokens import numbers_for
 from edgekit.files.left_by_systems import is_left_by_system
@@ -156,7 +156,12 @@ class FolderSamples:
     def at(self, places: Collection[int]) -> Iterator[Sample]:
         """The samples at some places, counted from 0, in order; no other file is read."""
         for file in (self._files[place] for place in sorted(places)):
-            arrays = self._read(file)
+            try:
+                arrays = self._read(file)
+            except InputError as error:  # a sample that one form of the model cannot be given, no other form can
+                raise RequestError(
+                    error.message, subject=error.subject, expected=error.expected, found=error.found, hint=error.hint
+                ) from error
             feeds = {name: array for name, array in arrays.items() if not name.startswith(OUTPUT_PREFIX)}
             outputs = {name.removeprefix(OUTPUT_PREFIX): arrays[name] for name in arrays if name not in feeds}
             label = None if self._labels is None else self._labels[file]
