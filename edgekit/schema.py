@@ -91,7 +91,8 @@ def _message(flaw: Any) -> str:
         return f"{flaw.instance!r} is not {kinds}"
     if flaw.validator == "required":
         missing = next(key for key in flaw.validator_value if key not in flaw.instance)
-        return f"{missing!r} is missing"
+        choices = flaw.schema.get("properties", {}).get(missing, {}).get("enum")
+        return f"{missing!r} is missing" + (f": one of {', '.join(map(str, choices))}" if choices else "")
     if flaw.validator == "enum":
         return f"{flaw.instance!r} is not one of {', '.join(map(str, flaw.validator_value))}"
     if flaw.validator == "const":

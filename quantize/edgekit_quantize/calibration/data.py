@@ -77,12 +77,14 @@ def _check(array: np.ndarray, spec: ValueSpec, name: str, *, takes_nan: bool) ->
 
 
 def read_for_their_size(graph: ir.Graph) -> frozenset[str]:
-    """The inputs of which nodes only read the shape, so that their numbers do not matter."""
+    """The inputs of which nodes read the shape at most, so that their numbers do not matter.
+
+    Of an input of a fixed size nothing is read at all: its shape is a constant.
+    """
     return frozenset(
         str(value.name)
         for value in graph.inputs
-        if value.uses()
-        and not value.is_graph_output()
+        if not value.is_graph_output()
         and all(not node.domain and node.op_type in _OF_SHAPES for node, _ in value.uses())
     )
 

@@ -286,6 +286,7 @@ def test_the_nearest_project_file_counts(tmp_path: Path) -> None:
         ('bundle = ["a"]', "found: bundle[0]: 'a' is not an object"),
         ('[preprocessing]\nkind = "video"', "found: preprocessing.kind: 'video' is not one of image, audio"),
         ('[preprocessing]\nkind = "audio"\nscale = 1', "found: preprocessing: 'sample_rate' is missing"),
+        ("[preprocessing]\nscale = 1", "found: preprocessing: 'kind' is missing: one of image, audio"),
         (
             '[[bundle]]\nname = "a"\nmodel = "m"\ntarget = "t"\n[[bundle]]\nname = "a"\nmodel = "m"\ntarget = "t"',
             "two bundles have the same name\nfound: a",

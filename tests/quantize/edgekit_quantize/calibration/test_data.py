@@ -85,6 +85,8 @@ def test_an_input_of_which_the_shape_alone_is_read_may_be_the_same(onnx_model: C
     body = "n = Shape (slots) r = ConstantOfShape (n) y = Add (x, r)"
     graph = ir.from_proto(onnx_model(f"g (float[N] slots, float[2, N] x) => (float[2, N] y) {{ {body} }}")).graph
     assert read_for_their_size(graph) == {"slots"}
+    fixed = ir.from_proto(onnx_model("g (float[1] slots, float[2, 1] x) => (float[2, 1] y) { y = Relu (x) }")).graph
+    assert read_for_their_size(fixed) == {"slots"}
     watcher = ConstantInputs(read_for_their_size(graph))
     for _ in range(8):
         watcher.watch({"slots": np.zeros(2, np.float32), "x": np.ones((2, 3), np.float32)})
