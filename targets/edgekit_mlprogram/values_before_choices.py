@@ -29,12 +29,19 @@ class ValuesBeforeChoices:
 
 
 def before_choices(graph: ir.Graph) -> ValuesBeforeChoices | None:
-    """Returns the values before non-maximum suppression; None if there is none, or if layers compute from its result.
+    """Returns the values before boxes are chosen; None if none are, or if layers compute from those that are.
 
-    If a TopK node selects the boxes that enter the suppression, the choice begins at this node.
+    Non-maximum suppression chooses boxes; if a TopK node selects those that enter it, the choice begins at this node.
+    Without suppression the TopK nodes choose that tell places, unless layers compute from them: rows are gathered from
+    these places, as at the end of detectors that need no suppression (YOLOv10, YOLO26).
     """
     suppressions = {node for node in graph if node.op_type == SUPPRESSION and not node.domain}
-    chooses = suppressions | {node for node in _before(suppressions) if node.op_type == TOP and not node.domain}
+    tops = [node for node in graph if node.op_type == TOP and not node.domain]
+    if suppressions:
+        before = _before(suppressions)
+        chooses = suppressions | {node for node in tops if node in before}
+    else:
+        chooses = {node for node in tops if _tells_places(node) and not _has_layers_behind(node, graph)}
     behind = set(chooses)
     values: set[str] = set()
     for node in graph:
@@ -57,6 +64,25 @@ def _is_computed(value: ir.Value) -> bool:
     if producer is None or constant(value) is not None or value.dtype not in FLOATS:
         return False
     return producer.op_type != "Cast" or (producer.inputs[0] is not None and producer.inputs[0].dtype in FLOATS)
+
+
+def _tells_places(top: ir.Node) -> bool:
+    """Whether the places of the largest numbers are read, or are an output."""
+    places = top.outputs[1]
+    return bool(places.uses()) or places.is_graph_output()
+
+
+def _has_layers_behind(node: ir.Node, graph: ir.Graph) -> bool:
+    """Whether layers compute from what a node gives, or nodes of a loop or a branch read it."""
+    found, front = {node}, [node]
+    while front:
+        for value in front.pop().outputs:
+            for reader in {reader for reader, _ in value.uses()} - found:
+                if reader.op_type in LAYERS or reader.graph is not graph:
+                    return True
+                found.add(reader)
+                front.append(reader)
+    return False
 
 
 def _before(nodes: set[ir.Node]) -> set[ir.Node]:

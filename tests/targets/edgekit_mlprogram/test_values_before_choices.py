@@ -31,6 +31,18 @@ g (float[40, 5] x) => (float[1, 4] first, float[40, 1] scores)
     place = Squeeze(top, one)
     first = Gather <axis = 0> (taken, place)
 }"""
+WITHOUT_SUPPRESSION = """<ir_version: 8, opset_import: ["": 17]>
+g (float[40, 5] x) => (float[10, 4] first, float[10] best)
+    <int64[2] sizes = {4, 1}, int64[1] ten = {10}, float[1] third = {0.3}, int64[1] one = {1}> {
+    scaled = Mul(x, third)
+    raw, logits = Split <axis = 1> (scaled, sizes)
+    boxes = Abs(raw)
+    scores = Sigmoid(logits)
+    flat = Squeeze(scores, one)
+    best, places = TopK <axis = 0> (flat, ten)
+    first = Gather <axis = 0> (boxes, places)
+}"""
+"""The end of a detector that needs no suppression, such as YOLOv10."""
 TOP_ALONE = """<ir_version: 8, opset_import: ["": 17]>
 g (float[40] x) => (float[10] y) <int64[1] ten = {10}> { y, places = TopK(x, ten) }"""
 
@@ -44,20 +56,40 @@ def test_the_choice_begins_at_the_largest_scores() -> None:
     assert before_choices(graph(DETECTOR)) == ValuesBeforeChoices(frozenset({"flat", "boxes"}), frozenset({"first"}))
 
 
+def test_without_suppression_the_choice_is_that_of_the_places() -> None:
+    expected = ValuesBeforeChoices(frozenset({"flat", "boxes"}), frozenset({"first", "best"}))
+    assert before_choices(graph(WITHOUT_SUPPRESSION)) == expected
+
+
+def test_a_choice_that_layers_read_is_left_out_beside_one_that_they_do_not_read() -> None:
+    """Transformers that detect objects choose their queries by TopK, and the objects by another one."""
+    queries = (
+        "rated = ReduceMax <axes = [1], keepdims = 0> (x) rates, queries = TopK <axis = 0> (rated, forty) "
+        "chosen = Gather <axis = 0> (x, queries) turned = MatMul(chosen, square) scaled = Mul(turned, third)"
+    )
+    text = WITHOUT_SUPPRESSION.replace("scaled = Mul(x, third)", queries).replace("x) =>", "x, float[5, 5] square) =>")
+    text = text.replace("int64[1] ten", "int64[1] forty = {40}, int64[1] ten")
+    expected = ValuesBeforeChoices(frozenset({"flat", "boxes"}), frozenset({"first", "best"}))
+    assert before_choices(graph(text)) == expected
+
+
 @pytest.mark.parametrize(
     "text",
     [
         TOP_ALONE,
+        WITHOUT_SUPPRESSION.replace("first = Gather", "chosen = Gather")[:-1]
+        + "turned = Transpose(chosen) square = MatMul(turned, chosen) first = MatMul(chosen, square) }",
         DETECTOR.replace("first = Gather", "chosen = Gather").replace("}", "}", 1)[:-1]
         + "turned = Transpose(chosen) square = MatMul(chosen, turned) first = Add(chosen, square) }",
     ],
-    ids=["no suppression", "layers behind it"],
+    ids=["values alone", "layers behind the places", "layers behind suppression"],
 )
 def test_outputs_are_compared_elsewhere(text: str) -> None:
     assert before_choices(graph(text)) is None
 
 
-def test_equal_scores_make_no_program_float32(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [DETECTOR, WITHOUT_SUPPRESSION])
+def test_equal_scores_make_no_program_float32(text: str, tmp_path: Path) -> None:
     """Scores that float16 holds as one number leave the choice of the first box to rounding."""
     rng = np.random.default_rng(0)
     examples = []
@@ -67,7 +99,7 @@ def test_equal_scores_make_no_program_float32(tmp_path: Path) -> None:
         x[:, 4] = 3.0 + rng.permutation(40) * 1e-5
         examples.append({"x": x})
     conversion = convert_graph(
-        ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(DETECTOR))),
+        ir.from_proto(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(text))),
         tmp_path / "model",
         deployment_target_name="iOS18",
         precision="auto",
