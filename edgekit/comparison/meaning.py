@@ -26,6 +26,7 @@ from edgekit.comparison.boxes.reading import Detector, OnGrids, Reading, Rows
 from edgekit.comparison.embeddings.angles import VectorPairs, worst_of
 from edgekit.comparison.embeddings.encoders import FEWEST_NUMBERS, embeddings_of, rows_of
 from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, TEXT, MeaningAccuracy
+from edgekit.comparison.peaks import peaks_among
 from edgekit.errors import InputError
 from edgekit.features.class_scores import EMBEDDINGS, ClassChoice
 from edgekit.features.declared_outputs import DeclaredOutputs
@@ -286,7 +287,8 @@ def meaning_of(
         return _declared_embeddings(answers, declared.embeddings)
     boxes = _boxes(answers, inputs, classes, declared)
     text = boxes or text_among(answers, inputs, names)
-    return text or _anchors(answers, inputs, declared) or embeddings_among(answers, classes, declared, graph)
+    found = text or _anchors(answers, inputs, declared) or peaks_among(answers, graph)
+    return found or embeddings_among(answers, classes, declared, graph)
 
 
 def as_shown(inputs: Sequence[ValueSpec], shown: Sequence[Mapping[str, np.ndarray]]) -> tuple[ValueSpec, ...]:

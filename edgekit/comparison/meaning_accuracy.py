@@ -1,4 +1,4 @@
-"""Compares what a built model finds with what the original finds, as counts: boxes, anchors, characters, vectors."""
+"""Compares what a built model finds with what the original finds, as counts: boxes, peaks, characters, vectors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from edgekit.comparison.floors import LOSS_DIGITS
 
 ANCHORS = "anchors"
 BOXES = "boxes"
+PEAKS = "peaks"
 TEXT = "characters"
 LEAST_OVERLAP = 0.75
 """The least intersection over union, on average, of the boxes that both models find."""
@@ -30,16 +31,16 @@ class MeaningAccuracy:
     """What a built model finds against what the original finds, over all samples."""
 
     kind: str
-    """What is counted: ``anchors``, ``boxes``, ``characters`` or ``embeddings``."""
+    """What is counted: ``anchors``, ``boxes``, ``characters``, ``embeddings`` or ``peaks``."""
     outputs: tuple[str, ...]
     """The outputs that hold what is counted."""
     read_as: str
     """How the outputs are read, in words."""
     count: int
-    """The number of boxes or anchors that count, of both models together; of the original's characters; or of
+    """The number of boxes, anchors or peaks that count, of both models together; of the original's characters; or of
     vectors."""
     wrong: int
-    """Boxes or anchors that one of the models lacks; characters to insert, delete or replace; lost vectors."""
+    """Boxes, anchors or peaks that one of the models lacks; characters to insert, delete or replace; lost vectors."""
     overlap: float | None
     """The mean intersection over union of boxes, or of anchors' boxes, that both models find; None for other kinds."""
     boxes: Mapping[str, Any] | None = None
@@ -51,7 +52,7 @@ class MeaningAccuracy:
     """How near the key points, masks or angles of boxes that both models find are to the original's; None without
     any."""
     of_original: int | None = None
-    """How many of the boxes or anchors in :attr:`count` are the original's; None for other kinds."""
+    """How many of the boxes, anchors or peaks in :attr:`count` are the original's; None for other kinds."""
     shown_classes: int | None = None
     """To how many classes the original's boxes or anchors belong; None for other kinds, and without
     :attr:`known_classes`."""
@@ -86,8 +87,8 @@ class MeaningAccuracy:
 
     @property
     def too_few(self) -> str | None:
-        """Advice if too few boxes or anchors are found to judge by; None if there are enough, and for other kinds."""
-        if self.kind not in (ANCHORS, BOXES) or self.proves:
+        """Advice if boxes, anchors or peaks are too few to judge by; None if there are enough, and for other kinds."""
+        if self.kind not in (ANCHORS, BOXES, PEAKS) or self.proves:
             return None
         return f"{self._few_found}: {self.kind} are judged as numbers; give samples that show more"
 
@@ -115,7 +116,7 @@ class MeaningAccuracy:
     @property
     def _few_found(self) -> str:
         found = self.of_original or 0
-        what = "object" if self.kind == BOXES else "anchor"
+        what = {BOXES: "object", PEAKS: "peak"}.get(self.kind, "anchor")
         return (
             f"{found} {what}{' is' if found == 1 else 's are'} found on the samples, fewer than the {FEWEST // 2} "
             "that a judgement needs"

@@ -8,7 +8,7 @@ from typing import Any
 
 from edgekit.comparison.acceptance.trade_off import loss_text
 from edgekit.comparison.boxes.attributes import AttributeAccuracy
-from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, FEWEST
+from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, FEWEST, PEAKS
 from edgekit.units import decibel_text
 
 MOST_HEADS = 8
@@ -59,7 +59,7 @@ def class_texts(accuracy: Mapping[str, Any]) -> list[str]:
     """
     texts = []
     meaning = accuracy.get("meaning") or {}
-    of_boxes = meaning.get("outputs", ()) if meaning.get("kind") in (ANCHORS, BOXES) else ()
+    of_boxes = meaning.get("outputs", ()) if meaning.get("kind") in (ANCHORS, BOXES, PEAKS) else ()
     reduced = accuracy["floors"]["agreement"] is not None
     deciding = _deciding(accuracy)
     of_heads = deciding if 1 < len(deciding) <= MOST_HEADS else sorted(deciding, key=_agreement)[: len(deciding) > 1]

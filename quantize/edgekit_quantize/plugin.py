@@ -16,7 +16,7 @@ from edgekit.comparison.boxes.near import nearly_recognised
 from edgekit.comparison.decisions.from_graph import decisions_of
 from edgekit.comparison.decisions.shared import Decision
 from edgekit.comparison.meaning import SEEN, as_shown, meaning_of
-from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, TEXT
+from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, PEAKS, TEXT
 from edgekit.comparison.padding import padding_on
 from edgekit.data.samples import Samples
 from edgekit.errors import InputError
@@ -81,7 +81,10 @@ from edgekit_quantize.writing.candidate import write
 from edgekit_quantize.writing.float16 import in_half_precision
 from edgekit_quantize.writing.written import Written
 
-MAX_DROP = {LABELS: 0.01, AGREEMENT: 0.01, ANCHORS: 0.01, BOXES: 0.01, TEXT: 0.01, EMBEDDINGS: 0.01, EXPLAINED: 0.003}
+MAX_DROP = {
+    **dict.fromkeys((LABELS, AGREEMENT, ANCHORS, BOXES, PEAKS, TEXT, EMBEDDINGS), 0.01),
+    EXPLAINED: 0.003,
+}
 """The default budget: how much of each metric may be lost; 0.003 of a signal's power is 25 dB. The default is stricter
 than the verification of a bundle, which measures on samples that the search did not use."""
 ENOUGH_TO_SPLIT = 16

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgekit.units import decibel_text
 
-SHARES = ("accuracy", "agreement", "explained", "boxes", "anchors", "characters", "embeddings")
+SHARES = ("accuracy", "agreement", "explained", "boxes", "anchors", "characters", "embeddings", "peaks")
 """Metrics whose values are shares; other metrics are a project's own."""
 _HEADS = ("candidate", "metric", "value", "float", "lost", "SQNR", "times as fast", "weights")
 _SMALL_LOSS = 5e-5

@@ -8,7 +8,7 @@ from typing import Any
 
 from edgekit.comparison.custom_metric import share_lost
 from edgekit.comparison.floors import LOSS_DIGITS
-from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, TEXT
+from edgekit.comparison.meaning_accuracy import ANCHORS, BOXES, PEAKS, TEXT
 from edgekit_quantize.search.margins import FEW_DECISIONS
 
 LABELS = "accuracy"
@@ -79,7 +79,9 @@ class Score:
     def is_of_few(self) -> bool:
         """Whether the value is a share of fewer than :data:`FEW_DECISIONS` decisions, so that each one weighs much."""
         return (
-            self.count is not None and self.count < FEW_DECISIONS and self.metric in {AGREEMENT, ANCHORS, BOXES, TEXT}
+            self.count is not None
+            and self.count < FEW_DECISIONS
+            and self.metric in {AGREEMENT, ANCHORS, BOXES, PEAKS, TEXT}
         )
 
     @property
