@@ -8,9 +8,12 @@ from pathlib import Path
 
 from edgekit.model import Model
 from edgekit.target import Artifact, BuildOptions, Profile
+from edgekit_coreml.units import NEURAL_ENGINE
 from edgekit_mlprogram.artifact import build_artifact
 from edgekit_mlprogram.conversion import convert_graph
 from edgekit_mlprogram.options import by_default, class_output, interface_of, notes_of
+
+ALL_IN_FLOAT32 = "the whole program stays in float32: the Neural Engine, which computes in float16, executes none of it"
 
 
 def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -> Artifact:
@@ -25,4 +28,7 @@ def build(model: Model, profile: Profile, folder: Path, options: BuildOptions) -
     options = by_default(options, model)
     classified_by = class_output(model, options.labels)
     interface = replace(interface_of(options, model.open_dims, classified_by), states=model.states)
-    return build_artifact(model, profile, folder / "model.mlpackage", options, convert, interface, notes=notes)
+    artifact = build_artifact(model, profile, folder / "model.mlpackage", options, convert, interface, notes=notes)
+    if options.precision != "auto" or artifact.precision != "float32" or profile.accelerator != NEURAL_ENGINE:
+        return artifact
+    return replace(artifact, record={**artifact.record, "warnings": [*artifact.record["warnings"], ALL_IN_FLOAT32]})

@@ -362,3 +362,22 @@ def test_an_output_has_the_sizes_that_the_model_states_where_the_program_tells_n
     given = Model(ir.from_proto(model), open_dims={"S": range(4, 11)})
     (output,) = target.build(given, profile, tmp_path, BuildOptions("float32")).outputs
     assert (output.shape, output.native_shape) == ((1, "S", 8), (1, "S", 8))
+
+
+@pytest.mark.parametrize(
+    ("body", "output", "warnings"),
+    [
+        (
+            "h = Exp (x) y = NonZero (h)",  # without samples, rounding may decide how many numbers are 0
+            "int64[2, n] y",
+            ["the whole program stays in float32: the Neural Engine, which computes in float16, executes none of it"],
+        ),
+        ("y = Exp (x)", "float[2, 8] y", []),
+    ],
+)
+def test_a_program_that_the_neural_engine_cannot_execute_says_so(
+    onnx_model: Callable[..., onnx.ModelProto], body: str, output: str, warnings: list[str], tmp_path: Path
+) -> None:
+    model = Model(ir.from_proto(onnx_model(f"g (float[2, 8] x) => ({output}) {{ {body} }}")))
+    target, profile = find_profile("ios18")
+    assert target.build(model, profile, tmp_path, BuildOptions("auto")).record["warnings"] == warnings
