@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import onnx_ir as ir
 
-from edgekit.errors import OpGap, RequirementError, UnsupportedOpsError
+from edgekit.errors import EdgeKitError, InputError, InternalError, OpGap, RequirementError, UnsupportedOpsError
+from edgekit.execution.model_fault import model_fault
 from edgekit.graph.reading.ir_version import mark_loadable, newest_opset
 from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Model, name_nodes, node_name
@@ -120,7 +121,27 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
 
     Raises:
         UnsupportedOpsError: It refuses nodes for which there is no rewrite; the error names nodes of the given model.
+        InputError: The conversion fails because of the model (:mod:`edgekit.execution.model_fault`).
     """
+    try:
+        return _converted(model, convert, rewrites)
+    except Exception as error:  # a model that breaks the rules of ONNX makes libraries raise errors of any type
+        is_told = isinstance(error, EdgeKitError) and not isinstance(error, InternalError)
+        fault = None if is_told else _fault(model)
+        if fault is None:
+            raise
+        raise fault from error
+
+
+def _fault(model: Model) -> InputError | None:
+    """Returns what is wrong with a model that could not be converted; its nodes get names, by which the error calls."""
+    named = model.with_graph(model.graph_model.clone())
+    mark_loadable(named.graph_model)
+    name_nodes(named.graph_model)
+    return model_fault(named)
+
+
+def _converted(model: Model, convert: Callable[[Model], Converted], rewrites: Sequence[Rewrite]) -> Converted:
     random = random_gaps(model)
     try:
         result = convert(model)

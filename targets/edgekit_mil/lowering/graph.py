@@ -122,11 +122,18 @@ class GraphLowering:
         """Returns the gap to report for a node that could not be lowered.
 
         Raises:
+            edgekit.errors.InputError: The node breaks a rule of ONNX.
             edgekit.errors.InternalError: Neither the operator nor the model is to blame.
         """
         if isinstance(error, Infeasible):
             return error
         plain = rebound(node, bound_attributes(node, scope), given=[value is not None for value in inputs])
+        rule = None if isinstance(error, Unsupported) else feasibility.broken_rule(plain, scope.opsets)
+        if rule is not None:
+            raise InputError(
+                f"{qualified(node)} {node_name(node, scope)!r} breaks the rules of ONNX: {rule}",
+                hint="export the model again, with a newer exporter if there is one",
+            ) from error
         reason = feasibility.contradiction(plain, inputs, scope.opsets)
         if reason is not None and isinstance(error, Unsupported):
             return Infeasible(error.reason, error.hint)
@@ -140,6 +147,9 @@ class GraphLowering:
         if isinstance(error, TypeError) and any(text in str(error) for text in NO_NUMBER):
             open_shapes = [value.shape_text for value in inputs if value is not None and not value.is_static]
             return Unsupported(f"needs fixed sizes, found {', '.join(open_shapes)}", FIX_SIZES)
+        reason = feasibility.refusal_by_reference(plain, inputs, scope.opsets)
+        if reason is not None:
+            return Infeasible(f"cannot run with inputs of these shapes: {reason}", "check what the shapes are fixed to")
         raise InternalError(
             "lowering a node failed", subject=f"{qualified(node)} {node_name(node, scope)!r}", found=repr(error)
         ) from error

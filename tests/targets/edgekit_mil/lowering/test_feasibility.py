@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx.helper import make_node
+
+from edgekit.errors import InputError, UnsupportedOpsError
+from edgekit_mil.core.values import constant
+from edgekit_mil.lowering.feasibility import contradiction, refusal_by_reference
+
+X = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
+
+
+def node(op_type, *names, **attributes):
+    return ir.from_proto(make_node(op_type, list(names), ["y"], **attributes))
+
+
+def test_a_node_that_runs_is_not_to_blame():
+    assert refusal_by_reference(node("Gather", "x", "i"), [constant(X), constant(np.array([1]))], {"": 22}) is None
+    assert refusal_by_reference(node("Div", "a", "b"), [constant(X), constant(X)], {"": 22}) is None
+
+
+def test_a_node_without_a_kernel_is_not_to_blame():
+    unsigned = constant(np.array([1, 2], np.uint16))
+    assert refusal_by_reference(node("Relu", "x"), [constant(X.astype("int16"))], {"": 22}) is None
+    assert refusal_by_reference(node("Neg", "x"), [unsigned], {"": 22}) is not None  # the standard has no such Neg
+
+
+def test_a_value_that_is_read_twice_does_not_contradict_itself():
+    assert contradiction(node("Add", "x", "x"), [constant(X.astype("uint8"))] * 2, {"": 22}) is None
+
+
+def test_ranks_that_no_runtime_takes_are_the_models_fault(convert_graph):
+    nodes = [make_node("GatherElements", ["x", "i"], ["y"], name="picks")]
+    inputs = {"x": X, "i": np.zeros((1, 3, 1), np.int64)}
+    with pytest.raises(UnsupportedOpsError, match=r"'picks'\): cannot run with inputs of these shapes: .*[Rr]ank"):
+        convert_graph(nodes, inputs, {"y": "float32"})
+
+
+def test_an_input_that_has_to_be_given(convert_graph):
+    with pytest.raises(
+        InputError, match=r"breaks the rules of ONNX: .*input 1 is marked single but has an empty string"
+    ):
+        convert_graph([make_node("Sub", ["x", ""], ["y"])], {"x": X}, {"y": "float32"})
+
+
+def test_an_attribute_that_has_to_be_given(convert_graph):
+    nodes = [make_node("BitShift", ["x", "x"], ["y"])]
+    with pytest.raises(InputError, match="breaks the rules of ONNX: Required attribute 'direction' is missing"):
+        convert_graph(nodes, {"x": np.array([1, 2], np.uint8)}, {"y": "uint8"})
+
+
+def test_a_word_that_an_attribute_does_not_take(convert_graph):
+    weights = {"w": np.ones((1, 3, 4), np.float32), "r": np.ones((1, 3, 1), np.float32)}
+    nodes = [make_node("GRU", ["x", "w", "r"], ["y"], hidden_size=1, direction="sideways")]
+    with pytest.raises(InputError, match="sideways"):
+        convert_graph(nodes, {"x": X[None], **weights}, {"y": "float32"})
