@@ -20,7 +20,7 @@ from edgekit.features.dimensions import OpenDims
 from edgekit.model import dtype_name
 from edgekit.target import Feature
 from edgekit_mil.core.mil import Symbol, Var, ct, get_new_symbol, mb, types
-from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, carrier_name, computed, constant
+from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, carrier_name, computed, constant
 from edgekit_mil.lowering.nodes import mil_name
 from edgekit_mil.program.flexible_shapes import coreml_shape, require_enumerable
 from edgekit_mil.program.open_sizes import OpenSize, open_sizes
@@ -97,6 +97,11 @@ def native_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
     If there are more than five dimensions, the first ones are merged. A tensor without elements is represented by a
     tensor of one element that nothing reads.
     """
+    if 0 in shape and (names := [size for size in shape if not isinstance(size, int)]):
+        raise Unsupported(
+            f"has no elements, and open sizes ({', '.join(names)}): Core ML has no tensors without elements",
+            f"fix it with {' '.join(f'--dim {quote(name)}=SIZE' for name in names)}",
+        )
     if not shape or 0 in shape:
         return (1,)
     merged = len(shape) - HIGHEST_RANK + 1
@@ -195,6 +200,9 @@ def leave(value: Value, native_name: str) -> Var:
     """The program output of an ONNX value: of a native type, of rank 1 at least, computed by an operation."""
     if value.is_static and 0 in value.static_shape:
         value = constant(np.zeros(1, value.dtype.numpy()), value.dtype)
+    elif 0 in value.shape:
+        reason = f"is empty, {value.shape_text}, and has open sizes: Core ML has no tensors without elements"
+        raise Unsupported(reason, FIX_SIZES)
     elif value.is_static and value.static_shape != native_shape(value.static_shape):
         value = of_shape(value, [size for size in native_shape(value.static_shape) if isinstance(size, int)])
     var = value.var
@@ -227,11 +235,15 @@ def output_mapping(output: ir.Value, value: Value, native_name: str, symbols: Ma
 
 
 def _stated_sizes(output: ir.Value, rank: int, open_names: Mapping[str, Any]) -> Sequence[int | str | None]:
-    """The sizes that the model states for an output; None for a size that is neither a number nor an open dimension."""
+    """The sizes that the model states for an output; None for a size that is neither a number nor an open dimension.
+
+    A stated size of 0 is none either: ONNX's inference makes it of open sizes that it divides, and the program's own
+    inference knows tensors without elements.
+    """
     if output.shape is None or len(output.shape) != rank:
         return (None,) * rank
     dims = [dim if isinstance(dim, int) else dim.value for dim in output.shape]
-    return [dim if isinstance(dim, int) or dim in open_names else None for dim in dims]
+    return [dim if dim in open_names or (isinstance(dim, int) and dim) else None for dim in dims]
 
 
 def coreml_inputs(mappings: Sequence[Feature], dimensions: OpenDims, target: ct.target) -> tuple[ct.TensorType, ...]:

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, parser
 
 import edgekit_coreml
-from edgekit.errors import InputError
+from edgekit.errors import InputError, UnsupportedOpsError
 from edgekit_mil.program.open_sizes import OpenSize
 
 DIMENSIONS = {"past": range(1, 13), "new": (1, 4, 2)}
@@ -133,3 +133,22 @@ def test_integers_and_booleans_of_an_open_size_are_padded(tmp_path, dtype, shape
     for size in (1, 4):
         x = np.ones([size if dim == "n" else int(dim) for dim in shape.split(", ")], dtype)
         np.testing.assert_array_equal(runner.run({"x": x})["y"], np.pad(x, [(1, 2), (0, 1)]))
+
+
+def test_a_size_of_0_that_onnx_infers_from_an_open_one_is_not_believed(tmp_path, rng):
+    model = parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, n] x) => (float[2, 0] y) { y = Concat <axis = 1> (x, x) }
+    """)
+    x = rng.standard_normal((2, 3)).astype(np.float32)
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"n": range(1, 5)})
+    np.testing.assert_array_equal(edgekit_coreml.load(package).run({"x": x})["y"], np.concatenate([x, x], 1))
+
+
+def test_an_input_without_elements_has_no_open_sizes(tmp_path):
+    model = parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 0] x) => (float[n, 1] y) { y = ReduceSum <keepdims = 1> (x) }
+    """)
+    with pytest.raises(UnsupportedOpsError, match=r"'x'\): has no elements, and open sizes \(n\).*--dim n=SIZE"):
+        edgekit_coreml.convert(model, tmp_path / "m", dimensions={"n": range(1, 5)})
