@@ -28,5 +28,6 @@ def reachable(limit: Value, *, upper: bool) -> Value:
     if limit.constant is None or not is_beyond_int32(limit.constant):
         return limit
     low, high = INT32_RANGE
+    low = max(low, int(np.iinfo(limit.constant.dtype).min))
     nearest = np.minimum(limit.constant, high) if upper else np.maximum(limit.constant, low)
     return constant(nearest, limit.dtype)

@@ -66,6 +66,11 @@ def test_limits_that_no_integer_reaches_limit_nothing(agrees, low, high):
     agrees("Clip", [np.array([-(2**31), 0, 2**31 - 1]), np.array(low), np.array(high)], outputs=["int64"])
 
 
+def test_limits_of_unsigned_integers(agrees):
+    limits = [np.array(2, np.uint64), np.array(2**64 - 1, np.uint64)]
+    agrees("Clip", [np.array([0, 7, 2**31 - 1], np.uint64), *limits], outputs=["uint64"])
+
+
 @pytest.mark.parametrize(("op_type", "end"), [("Min", 2**63 - 1), ("Max", -(2**63))])
 def test_extremes_with_an_end_of_int64_are_the_other_number(agrees, op_type, end):
     agrees(op_type, [np.array([-(2**31), 0, 2**31 - 1]), np.array([end])], outputs=["int64"])
