@@ -32,6 +32,7 @@ def non_max_suppression(
     it has a known limit.
     """
     images, classes = scores.static_sizes([0, 1])
+    boxes.static_sizes([2])  # required: a box is four numbers
     most = most_of(scores.shape[2])
     count = 0.0 if max_output_boxes_per_class is None else _number(max_output_boxes_per_class)
     limit = most if isinstance(count, Var) else min(int(count), most)

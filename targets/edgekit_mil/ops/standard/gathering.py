@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_mil.core.values import FIX_SIZES, HIGHEST_RANK, Infeasible, Unsupported, Value, computed, constant
 from edgekit_mil.support import runtime_shapes
 from edgekit_mil.support.high_ranks import around, of_shape
 from edgekit_mil.support.integer_arithmetic import wrapped
@@ -67,6 +67,7 @@ def size_along(x: Value, axis: int) -> Any:
 def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) -> Var | Value:
     """One element for every index; its other coordinates are those of the index itself."""
     axis = normalized_axis(axis, x.rank)
+    _require_indices_within(x, indices, axis)
     if x.rank > HIGHEST_RANK:
         others = [[size for dim, size in enumerate(value.static_shape) if dim != axis] for value in (x, indices)]
         if others[0] != others[1]:
@@ -83,6 +84,20 @@ def gather_elements(ctx: Context, x: Value, indices: Value, *, axis: int = 0) ->
         sizes = runtime_shapes.vector([size_along(of, dim) for dim, of in enumerate(covered)])
         x = computed(mb.slice_by_size(x=x.var, begin=[0] * x.rank, size=sizes), x.dtype)
     return through_int32(x, lambda var: mb.gather_along_axis(x=var, indices=places, axis=axis))
+
+
+def _require_indices_within(x: Value, indices: Value, axis: int) -> None:
+    """Raises Infeasible if there are more indices along another axis than elements to take."""
+    pairs = zip(indices.shape, x.shape, strict=True)
+    if any(
+        runtime_shapes.is_number(more) and runtime_shapes.is_number(size) and more > size
+        for dim, (more, size) in enumerate(pairs)
+        if dim != axis
+    ):
+        raise Infeasible(
+            f"has indices {indices.shape_text} for data {x.shape_text}: only along axis {axis} may there be more",
+            "check what the shapes are fixed to",
+        )
 
 
 @lowering("GatherND", versions=[11, 12, 13])

@@ -6,6 +6,7 @@ import onnxruntime
 import pytest
 
 import edgekit_coreml
+from edgekit.errors import UnsupportedOpsError
 
 
 def scene(rng, images=2, classes=3, count=20):
@@ -75,6 +76,16 @@ def test_equal_and_degenerate_boxes_with_an_overlap_that_is_an_input(agrees, rng
     scores[0, 0, 2:8] = 0.5
     inputs = [boxes, scores, np.array([12], np.int64), np.array([0.4], np.float32)]
     agrees("NonMaxSuppression", inputs, fed=(0, 1, 3), outputs=("int64",))
+
+
+def test_boxes_of_an_open_number_of_coordinates_are_refused(tmp_path):
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 2, n] boxes, float[1, 1, 2] scores, int64[1] limit, float[1] overlap) => (int64[k, 3] y)
+        { y = NonMaxSuppression (boxes, scores, limit, overlap) }
+    """)
+    with pytest.raises(UnsupportedOpsError, match=r"needs fixed sizes, found 1×2×\?"):
+        edgekit_coreml.convert(model, tmp_path / "m", dimensions={"n": range(1, 5)})
 
 
 def test_limit_of_none(lower, rng):

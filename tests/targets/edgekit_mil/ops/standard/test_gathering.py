@@ -4,6 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
+from edgekit.errors import UnsupportedOpsError
+
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 TYPES = pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
 FED = pytest.mark.parametrize("fed", [[0], [0, 1]])
@@ -125,3 +127,8 @@ def test_elements_of_a_part_of_many_dimensions(agrees, rng, shape, axis):
     x, new = (rng.standard_normal(sizes).astype(np.float32) for sizes in (shape, part))
     agrees("ScatterElements", [x, np.full(part, -1), new], fed=[0, 1, 2], axis=axis, reduction="add")
     agrees("GatherElements", [x, np.full(part, -1)], fed=[0, 1], axis=axis)
+
+
+def test_more_indices_than_elements_beside_the_axis_are_refused(lower):
+    with pytest.raises(UnsupportedOpsError, match=r"has indices 4×2×5 for data 3×4×5: only along axis 1"):
+        lower("GatherElements", [X, np.zeros((4, 2, 5), np.int64)], axis=1)
