@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.errors import InputError
+from edgekit_mlruntime.failures import ExecutionError
 from edgekit_mlruntime.picture import Picture
 from edgekit_mlruntime.precision import hold
 from edgekit_mlruntime.program import (
@@ -136,6 +137,13 @@ class Border:
         shape = port.shape
         fixed = [size for size in shape if isinstance(size, int)] if shape is not None else []
         if shape is not None and len(fixed) == len(shape):
+            if 0 not in fixed and value.size != math.prod(fixed):
+                raise ExecutionError(
+                    "an output does not have the shape that the model states",
+                    operation=f"output {port.name!r}",
+                    expected=tuple(fixed),
+                    found=value.shape,
+                )
             # Core ML has no tensors without elements: the program returns a placeholder, which is replaced here.
             value = np.zeros(fixed) if 0 in fixed else value.reshape(fixed)
         # A fresh array: the value may be a view of a feed, a state or a constant.

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgekit.errors import InternalError, OpGap, UnsupportedOpsError
+from edgekit_mlruntime.failures import ExecutionError
 from edgekit_mlruntime.precision import HELD_TYPES, IN_PLACE_FROM, hold
 from edgekit_mlruntime.program import (
     Array,
@@ -30,6 +31,9 @@ from edgekit_mlruntime.program import (
     ValueType,
 )
 from edgekit_mlruntime.registry import IOS_OF_OPSET, Call, Kernel, Parameter, find_kernel
+
+MISFITS = ("could not be broadcast", "mismatch in its core dimension")
+"""Parts of NumPy's messages about operands whose shapes do not fit each other: open sizes may get any number."""
 
 
 class Constant:
@@ -129,6 +133,8 @@ class Step:
         try:
             result = self._function(self.call, **inputs)
         except Exception as error:
+            if isinstance(error, ValueError) and any(text in str(error) for text in MISFITS):
+                raise self._misfit(inputs) from error
             error.add_note(f"in operation {self.call.name!r} ({self.call.op_type})")
             raise
         results = result if isinstance(result, tuple) else () if result is None else (result,)
@@ -148,6 +154,11 @@ class Step:
         if shape is not None and array.shape != shape and not _fits(array.shape, shape):
             raise self._mismatch(f"shape {shape}", f"shape {array.shape}")
         return array
+
+    def _misfit(self, inputs: Mapping[str, Any]) -> ExecutionError:
+        shapes = [f"{name} {value.shape}" for name, value in inputs.items() if isinstance(value, np.ndarray)]
+        message = "the shapes of the inputs do not fit each other"
+        return ExecutionError(message, operation=self.call.name, found=", ".join(shapes))
 
     def _mismatch(self, expected: object, found: object) -> InternalError:
         return InternalError(

@@ -8,6 +8,7 @@ import pytest
 import edgekit_coreml
 from edgekit.errors import InputError
 from edgekit_mlruntime.border import Port
+from edgekit_mlruntime.failures import ExecutionError
 
 
 @pytest.fixture
@@ -148,6 +149,13 @@ def test_tensors_without_elements_stay_outside(save, mb):
     path = save(lambda x: mb.relu(x=x, name="y"), {"x": ((1, 3),)}, metadata={"edgekit.io": record})
     result = edgekit_coreml.load(path).run({"x": np.zeros((0, 3), np.float32)})["y"]
     assert (result.shape, result.dtype) == ((2, 0), np.int64)
+
+
+def test_a_result_of_another_shape_than_the_record_states_is_an_error(save, mb):
+    record = {"inputs": [port("x", "float32", [1, 3], "x")], "outputs": [port("y", "float32", [1, 2], "y")]}
+    path = save(lambda x: mb.relu(x=x, name="y"), {"x": ((1, 3),)}, metadata={"edgekit.io": record})
+    with pytest.raises(ExecutionError, match=r"output 'y': .*\nexpected: \(1, 2\)\nfound: \(1, 3\)"):
+        edgekit_coreml.load(path).run({"x": np.zeros((1, 3), np.float32)})
 
 
 @pytest.mark.parametrize("record", ["no JSON", json.dumps({"inputs": [], "outputs": [{"name": "y"}]})])

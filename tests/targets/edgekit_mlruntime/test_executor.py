@@ -10,6 +10,7 @@ import edgekit_coreml
 from edgekit.errors import InputError, InternalError, UnsupportedOpsError
 from edgekit_mlruntime import registry
 from edgekit_mlruntime.executor import FunctionPlan
+from edgekit_mlruntime.failures import ExecutionError
 from edgekit_mlruntime.program import Array, Block, DataType, Function, NamedType, Operation, TensorType, Value
 from edgekit_mlruntime.registry import Call, Ints, find_kernel, kernel
 
@@ -81,6 +82,14 @@ def test_a_result_that_is_not_as_declared_is_a_fault():
 def test_free_dimensions_fit_any_size():
     free = plan([operation("relu", "a", TensorType(DataType.FLOAT32, (None,)), x="x")], ["a"])
     assert free.run([np.zeros(7, np.float32)])[0].shape == (7,)
+
+
+def test_shapes_that_do_not_fit_each_other_are_no_fault_of_edgekit():
+    open_vector = TensorType(DataType.FLOAT32, (None,))
+    three = Value(TensorType(DataType.FLOAT32, (3,)), lambda: np.zeros(3, np.float32))
+    runner = plan([operation("add", "a", open_vector, x="x", y=three)], ["a"])
+    with pytest.raises(ExecutionError, match=r"a: .* do not fit each other\nfound: .*x \(2,\)"):
+        runner.run([np.zeros(2, np.float32)])
 
 
 def test_a_failing_kernel_names_its_operation():
