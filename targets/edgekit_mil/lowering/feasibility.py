@@ -29,11 +29,12 @@ DIVISIONS = frozenset({"Div", "Mod"})
 """Operators that are not tried on zeros: the division of an integer by zero ends the process."""
 
 
-def broken_rule(node: ir.Node, opsets: Mapping[str, int]) -> str | None:
+def broken_rule(node: ir.Node, schema: onnx.defs.OpSchema | None, opsets: Mapping[str, int]) -> str | None:
     """Returns which rule of its operator's schema a node breaks: inputs and attributes that have to be given, say.
 
     Args:
         node: The node, detached, its attributes without references, inputs left out without a name.
+        schema: The operator's schema, if there is one.
         opsets: Opset imports by domain.
     """
     context = onnx.checker.C.CheckerContext()
@@ -42,6 +43,11 @@ def broken_rule(node: ir.Node, opsets: Mapping[str, int]) -> str | None:
         onnx.checker.check_node(ir.to_proto(node), context)
     except onnx.checker.ValidationError as error:
         return str(error).strip().splitlines()[0]
+    formals = schema.inputs if schema is not None else []
+    for index, value in enumerate(node.inputs):
+        formal = formals[min(index, len(formals) - 1)] if formals else None
+        if value is None and formal is not None and formal.option is onnx.defs.OpSchema.FormalParameterOption.Variadic:
+            return f"input {index + 1} is left out of {formal.name}, which may have any number but no gaps"
     return None
 
 

@@ -128,7 +128,8 @@ class GraphLowering:
         if isinstance(error, Infeasible):
             return error
         plain = rebound(node, bound_attributes(node, scope), given=[value is not None for value in inputs])
-        rule = None if isinstance(error, Unsupported) else feasibility.broken_rule(plain, scope.opsets)
+        schema = schema_of(node, scope.opsets)
+        rule = None if isinstance(error, Unsupported) else feasibility.broken_rule(plain, schema, scope.opsets)
         if rule is not None:
             raise InputError(
                 f"{qualified(node)} {node_name(node, scope)!r} breaks the rules of ONNX: {rule}",
@@ -141,7 +142,7 @@ class GraphLowering:
             return Infeasible(f"cannot run with inputs of these shapes: {reason}", "check what the shapes are fixed to")
         if isinstance(error, Unsupported):
             return error
-        wrong_type = feasibility.type_contradiction(schema_of(node, scope.opsets), inputs)
+        wrong_type = feasibility.type_contradiction(schema, inputs)
         if wrong_type is not None:
             return Unsupported(wrong_type, "check what exported the model: runtimes refuse it, too")
         if isinstance(error, TypeError) and any(text in str(error) for text in NO_NUMBER):

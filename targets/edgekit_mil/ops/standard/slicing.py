@@ -258,10 +258,20 @@ def parts(x: Value, axis: int, sizes: Sequence[int], used: Sequence[bool] | None
 
 @lowering("Compress", versions=[9, 11, 28])
 def compress(ctx: Context, x: Value, condition: Value, *, axis: int | None = None) -> Var | Value:
-    """Selects elements by a condition: slices along an axis, or from all elements in a row."""
+    """Selects elements by a condition: slices along an axis, or from all elements in a row.
+
+    What a condition has beyond the size that it selects from is ignored, as by ONNX Runtime.
+    """
     flat = axis is None
     var = mb.reshape(x=x.var, shape=[-1]) if flat else x.var
     along = 0 if axis is None else normalized_axis(axis, x.rank)
+    size = var.shape[along]
+    if is_number(size) and is_number(condition.shape[0]) and condition.shape[0] > size:
+        condition = (
+            constant(condition.constant[:size], condition.dtype)
+            if condition.constant is not None
+            else computed(mb.slice_by_size(x=condition.var, begin=[0], size=[int(size)]), condition.dtype)
+        )
     if condition.constant is None:
         places = mb.squeeze(x=positions_of(mb.cast(x=condition.var, dtype="int32")), axes=[1])
     else:

@@ -45,6 +45,11 @@ def test_an_input_that_has_to_be_given(convert_graph):
         convert_graph([make_node("Sub", ["x", ""], ["y"])], {"x": X}, {"y": "float32"})
 
 
+def test_a_gap_among_any_number_of_inputs(convert_graph):
+    with pytest.raises(InputError, match="Max 'y' breaks the rules of ONNX: input 2 is left out of data_0"):
+        convert_graph([make_node("Max", ["x", "", "x"], ["y"])], {"x": X}, {"y": "float32"})
+
+
 def test_an_attribute_that_has_to_be_given(convert_graph):
     nodes = [make_node("BitShift", ["x", "x"], ["y"])]
     with pytest.raises(InputError, match="breaks the rules of ONNX: Required attribute 'direction' is missing"):

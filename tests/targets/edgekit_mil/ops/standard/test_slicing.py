@@ -133,6 +133,11 @@ def test_compress_agrees(agrees, fed, axis):
     agrees("Compress", [X, condition], fed=fed, **attributes)
 
 
+@pytest.mark.parametrize("fed", [[0], [0, 1]])
+def test_compress_ignores_what_a_condition_has_beyond_the_axis(agrees, fed):
+    agrees("Compress", [X, np.ones(9, np.bool_)], fed=fed, axis=1)
+
+
 def test_compress_to_nothing(lower):
     assert lower("Compress", [X, np.zeros(4, np.bool_)], axis=0)[0].shape == (0, 5, 6)
 
