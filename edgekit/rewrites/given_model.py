@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from edgekit.graph.reading.vetting import unreadable_as_input_error
 from edgekit.graph.words.class_labels import without_maps
 from edgekit.model import Model
 
@@ -20,9 +21,14 @@ def given_model(given: onnx.ModelProto | str | Path) -> Model:
         given: The message, which stays as it is, or the file, whose large tensors stay in its data files.
 
     Raises:
-        edgekit.errors.InputError: Other maps are left, at an input or inside the model.
+        edgekit.errors.InputError: The model cannot be read, or other maps are left, at an input or inside it.
     """
     source = None if isinstance(given, onnx.ModelProto) else Path(given)
+    with unreadable_as_input_error(source):
+        return _read(given, source)
+
+
+def _read(given: onnx.ModelProto | str | Path, source: Path | None) -> Model:
     proto = given if isinstance(given, onnx.ModelProto) else onnx.load(given, load_external_data=False)
     if any(node.op_type in ("ZipMap", "CastMap") for node in proto.graph.node):
         copy = onnx.ModelProto()

@@ -212,15 +212,19 @@ def _key(node: onnx.NodeProto) -> _Key:
 
 
 @contextmanager
-def unreadable_as_input_error(path: Path) -> Iterator[None]:
+def unreadable_as_input_error(path: Path | None) -> Iterator[None]:
     """Turns the errors of onnx and onnx_ir while they read a file into an error about the file.
 
     For an unchecked file, the two libraries raise errors of any type, which are no fault of EdgeKit.
 
+    Args:
+        path: The file; None for a message that was given.
+
     Raises:
         InputError: The file cannot be read.
     """
-    require_name_for_libraries(path)
+    if path is not None:
+        require_name_for_libraries(path)
     try:
         yield
     except EdgeKitError:
