@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_mil.core.mil import Var, mb, types
-from edgekit_mil.core.values import INT32_RANGE, TensorList, Unsupported, Value, computed, constant
+from edgekit_mil.core.values import INT32_RANGE, Infeasible, TensorList, Unsupported, Value, computed, constant
 from edgekit_mil.support.movement import reshaped
 from edgekit_mil.support.runtime_shapes import is_number, of_sizes, size_of, vector
 
@@ -240,7 +240,13 @@ def plain(var: Var) -> Var:
 
 
 def scalar(value: Value) -> Var:
-    """A value of one element as a scalar."""
+    """A value of one element as a scalar.
+
+    Raises:
+        Infeasible: It has another number of elements.
+    """
+    if value.is_static and math.prod(value.static_shape) != 1:
+        raise Infeasible(f"takes one number, found {value.shape_text}", "check what the shapes are fixed to")
     return mb.squeeze(x=value.var) if value.rank else value.var
 
 

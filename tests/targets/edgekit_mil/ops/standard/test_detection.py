@@ -140,3 +140,10 @@ def test_boxes_of_a_number_that_only_a_run_tells_are_suppressed_and_pooled(tmp_p
         for name, wanted in zip(("found", "pooled"), session.run(None, feeds), strict=True):
             assert found[name].shape == wanted.shape
             np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_threshold_of_two_numbers_is_refused(lower, rng):
+    boxes, scores = scene(rng)
+    inputs = [boxes, scores, np.array([3], np.int64), np.array([0.5, 0.5], np.float32)]
+    with pytest.raises(UnsupportedOpsError, match="takes one number, found 2"):
+        lower("NonMaxSuppression", inputs, fed=(0, 1, 3), outputs=("int64",))
