@@ -215,7 +215,13 @@ def sum_pool(x: Var, windows: Windows, reach: Padding) -> Var:
 
 
 def mean_within(x: Var, windows: Windows, reach: Padding, counted: Padding) -> Var:
-    """Mean of each window's elements in the input or in its ``counted`` padding; sizes may be open."""
+    """Mean of each window's elements in the input or in its ``counted`` padding; sizes may be open.
+
+    Padding that no window reaches, as a window that would start there is left out, is left out as well.
+    """
+    counted = tuple(
+        (min(before, zeros[0]), min(after, zeros[1])) for (before, after), zeros in zip(reach, counted, strict=True)
+    )
     for axis, amounts in enumerate(counted):
         x = padded_along(x, 2 + axis, amounts, 0.0)
     pairs = zip(reach, counted, strict=True)

@@ -43,3 +43,10 @@ def test_infinite_numbers_stay_in_their_windows(tmp_path):
     package = edgekit_coreml.convert(network([1, 1, "l"], [node], {}), tmp_path / "m", dimensions={"l": range(2, 9)})
     x = np.array([[[1, 3, np.inf, 1, 2]]], np.float32)
     np.testing.assert_array_equal(edgekit_coreml.load(package).run({"x": x})["y"], [[[2, np.inf, 2]]])
+
+
+def test_padding_that_no_window_reaches_beside_an_open_size(tmp_path, rng):
+    settings = {"kernel_shape": [3, 3], "strides": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
+    model = network([1, 1, "h", 2], [make_node("AveragePool", ["x"], ["y"], ceil_mode=1, **settings)], {}, opset=22)
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions={"h": range(1, 9)})
+    assert_agrees(model, package, [(1, 1, height, 2) for height in range(1, 9)], rng)
