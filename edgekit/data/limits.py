@@ -20,6 +20,8 @@ FLAG_LIMIT = 2
 """Integers stay below this number where the graph does not tell their range: most such inputs are masks of 0 and 1."""
 DIVISORS = (1, 2, 3)
 """Numbers for inputs that integers are divided by: a division of integers by zero is an error, or ends the process."""
+_DIVIDE_BY = {"Div": (1,), "Mod": (1,), "STFT": (1, 3)}
+"""By operator, the indices of inputs that integers are divided by; STFT divides the signal into frames."""
 _OVERLAP = 3
 """Index of the input of NonMaxSuppression that holds how much boxes may overlap (``iou_threshold``)."""
 _KEY_COUNTS = 5
@@ -166,11 +168,11 @@ def _full_masks(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
 def _divisors(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:
     """The inputs that integers are divided by."""
     for node in model.graph.all_nodes():
-        if node.op_type not in ("Div", "Mod") or node.domain:
-            continue
-        for source in _sources(node.inputs[1]):
-            if source in inputs and source.name and source.dtype is not None and source.dtype.is_integer():
-                yield source.name
+        places = _DIVIDE_BY.get(node.op_type, ()) if not node.domain else ()
+        for divisor in (node.inputs[place] for place in places if place < len(node.inputs)):
+            for source in _sources(divisor) if divisor is not None else ():
+                if source in inputs and source.name and source.dtype is not None and source.dtype.is_integer():
+                    yield source.name
 
 
 def _bounds_of_lists(model: Model, inputs: Collection[ir.Value]) -> dict[str, Interval]:

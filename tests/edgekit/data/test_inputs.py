@@ -181,6 +181,12 @@ def test_a_cache_is_written_where_the_update_fits(onnx_model: OnnxModel) -> None
     assert index_limits(Model(ir.from_proto(model))) == {"x": 8}  # 7, 8 and 9 are the last three places
 
 
+def test_the_step_and_length_of_frames_are_not_zero(onnx_model: OnnxModel) -> None:
+    graph = "g (float[1, 9, 1] s, int64 step, int64 length) => (float[1, F, 3, 2] y) { y = STFT (s, step, , length) }"
+    limits = index_limits(Model(ir.from_proto(onnx_model(graph, opset=17))))
+    assert all(0 not in limits[name] for name in ("step", "length"))
+
+
 def test_ids_inside_a_branch_count_too(onnx_model: OnnxModel) -> None:
     graph = """g (int64[4] x, bool flag) => (float[A, B] y) {
         y = If (flag) <
