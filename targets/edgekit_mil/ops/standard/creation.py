@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -12,8 +13,12 @@ from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
 from edgekit_mil.support.high_ranks import of_shape
+from edgekit_mil.support.iteration import scalar
 from edgekit_mil.support.movement import choose, normalized_axis
 from edgekit_mil.support.runtime_shapes import counted, is_number, of_sizes, size_of
+
+FAR = 1 << 30
+"""A diagonal that is this far from the main one crosses no tensor."""
 
 
 @lowering("Constant", versions=[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], note="neither texts nor sparse tensors")
@@ -96,19 +101,21 @@ def elements(values: Value) -> tuple[Value, Value]:
     return computed(off, values.dtype), computed(on, values.dtype)
 
 
-@lowering("Trilu", versions=[14], note="k constant")
+@lowering("Trilu", versions=[14])
 def trilu(ctx: Context, x: Value, k: Value | None = None, *, upper: int = 1) -> Var | Value:
     """The triangle above or below a diagonal; other elements are 0."""
     if x.rank > HIGHEST_RANK:
         found = trilu(ctx, of_shape(x, [math.prod(x.shape[:-2]), *x.shape[-2:]], x), k, upper=upper)
         return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), x.shape, x)
-    diagonal = 0 if k is None else int(k.require_constant("k").reshape(-1)[0])
+    diagonal: Any = np.int32(0)
+    if k is not None:
+        diagonal = scalar(k) if k.constant is None else np.int32(np.clip(k.constant.reshape(-1)[0], -FAR, FAR))
     rows, columns = size_of(x.var, x.rank - 2), size_of(x.var, x.rank - 1)
-    if is_number(rows) and is_number(columns):
+    if is_number(rows) and is_number(columns) and not isinstance(diagonal, Var):
         ones = np.ones((rows, columns), np.bool_)
         kept = np.triu(ones, diagonal) if upper else np.tril(ones, diagonal)
     else:
-        first = mb.add(x=mb.expand_dims(x=counted(rows), axes=[1]), y=np.int32(diagonal))
+        first = mb.add(x=mb.expand_dims(x=counted(rows), axes=[1]), y=diagonal)
         compare = mb.greater_equal if upper else mb.less_equal
         kept = compare(x=mb.expand_dims(x=counted(columns), axes=[0]), y=first)
     if x.dtype is ir.DataType.BOOL:

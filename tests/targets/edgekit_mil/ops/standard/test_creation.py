@@ -32,7 +32,7 @@ def test_one_hot_agrees(agrees, axis, dtype, fed):
 
 
 @pytest.mark.parametrize("upper", [0, 1])
-@pytest.mark.parametrize("k", [None, -1, 2])
+@pytest.mark.parametrize("k", [None, -1, 2, 2**62])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
 def test_triangles_agree(agrees, upper, k, dtype):
     x = np.arange(1, 25).reshape(2, 3, 4).astype(dtype)
@@ -65,6 +65,14 @@ def test_classes_of_six_dimensions_agree(agrees, axis):
     classes = np.arange(24).reshape(1, 2, 3, 2, 2) % 4
     values = np.array([0, 1], np.float32)
     agrees("OneHot", [classes, np.array(4), values], axis=axis)
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [-6, -1, 0, 2, 9])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_diagonal_that_is_an_input(agrees, rng, upper, k, shape):
+    x = rng.standard_normal((2, 4, 5)).astype(np.float32)
+    agrees("Trilu", [x, np.full(shape, k)], fed=(0, 1), upper=upper)
 
 
 @pytest.mark.parametrize("upper", [0, 1])
