@@ -32,7 +32,7 @@ from edgekit_mlruntime.program import (
 )
 from edgekit_mlruntime.registry import IOS_OF_OPSET, Call, Kernel, Parameter, find_kernel
 
-MISFITS = ("could not be broadcast", "mismatch in its core dimension")
+MISFITS = ("could not be broadcast", "mismatch in its core dimension", "must match exactly")
 """Parts of NumPy's messages about operands whose shapes do not fit each other: open sizes may get any number."""
 
 

@@ -69,6 +69,8 @@ def slice_update(
 def slice_by_size(call: Call, x: Array, begin: Ints, size: Ints) -> Array:
     """``size`` elements from ``begin`` on in every dimension; all remaining elements for a size of -1."""
     starts = [first + total if first < 0 else first for first, total in zip(begin, x.shape, strict=True)]
+    if any(count > total - first for first, count, total in zip(starts, size, x.shape, strict=True)):
+        raise ExecutionError("a slice reaches beyond the input", operation=call.name, expected=x.shape, found=size)
     return x[
         tuple(slice(first, None if count == -1 else first + count) for first, count in zip(starts, size, strict=True))
     ]

@@ -59,6 +59,11 @@ def test_slice_by_size_takes_the_rest_for_minus_one(run_op):
     np.testing.assert_array_equal(run_op("slice_by_size", x=X, begin=[-1, 0], size=[1, 2]), [[18, 19]])
 
 
+def test_slice_by_size_does_not_reach_beyond_the_input(run_op):
+    with pytest.raises(ExecutionError, match="beyond the input"):
+        run_op("slice_by_size", x=X, begin=[1, 4], size=[2, 3])
+
+
 def test_split_in_equal_parts_or_given_sizes(run_op):
     for actual, expected in zip(
         run_op("split", x=X, num_splits=3, axis=1, dtypes=["float32"] * 3),
