@@ -52,7 +52,7 @@ class GatheredCrop(Rewrite):
             raise InapplicableError(f"mode {mode!r}")
         if mode == "linear" and not dtype.is_floating_point():
             raise InapplicableError("sums of integers leave the rounding open")
-        if node.attributes.get_int("antialias", 0) == 1:
+        if node.attributes.get_int("antialias", 0) != 0:
             raise InapplicableError("a region is not smoothed")
         rounding = node.attributes.get_string("nearest_mode", "round_prefer_floor")
         number = dtype.numpy()
