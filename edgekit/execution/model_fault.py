@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 
 from edgekit.errors import InputError
+from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.graph.reading.ir_version import newest_opset
 from edgekit.graph.reading.onnx_file import check_in_memory
@@ -35,6 +36,15 @@ def model_fault(model: Model) -> InputError | None:
             hint="export the model again, with a newer exporter if there is one",
         )
     return None
+
+
+def runs(model: Model) -> bool:
+    """Whether ONNX Runtime executes the model on some trial inputs, or may lack a kernel for it."""
+    try:
+        Equivalence(model)
+    except NotRunnableError as refusal:
+        return NO_KERNEL in refusal.cause
+    return True
 
 
 def _broken_rule(model: Model) -> str | None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import onnx_ir as ir
 
 from edgekit.errors import EdgeKitError, InputError, InternalError, OpGap, RequirementError, UnsupportedOpsError
-from edgekit.execution.model_fault import model_fault
+from edgekit.execution.model_fault import model_fault, runs
 from edgekit.graph.reading.ir_version import mark_loadable, newest_opset
 from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Model, name_nodes, node_name
@@ -176,7 +176,14 @@ def _converted(model: Model, convert: Callable[[Model], Converted], rewrites: Se
             return {gap.node for gap in error.gaps}
         return ()
 
-    outcome = rewritten(ready, refusals, rewrites)
+    try:
+        outcome = rewritten(ready, refusals, rewrites)
+    except EdgeKitError:
+        raise
+    except Exception as error:  # a rewrite may fail in any way on shapes that no runtime takes
+        if runs(ready):
+            raise
+        raise refusal from error
     if results:
         return results[0]
     gaps = [_explained(gap, outcome, left) for gap in refusal.gaps if not _is_mended(gap, outcome, left)]

@@ -177,6 +177,8 @@ class GraphLowering:
         try:
             results = self._apply(entry, node, schema, inputs, attributes, scope, version)
             return with_elements(node, inputs, attributes, results)
+        except Infeasible:
+            raise
         except Unsupported:
             # The function body of the operator may avoid what its lowering cannot convert.
             body = self._function_body(node, schema, inputs, scope)

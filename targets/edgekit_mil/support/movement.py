@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit_mil.core.mil import Var, mb
-from edgekit_mil.core.values import Unsupported, Value, computed, constant
+from edgekit_mil.core.values import Infeasible, Unsupported, Value, computed, constant
 
 
 def through_int32(x: Value, move: Callable[[Var], Var]) -> Var:
@@ -23,10 +23,10 @@ def normalized_axis(axis: int, rank: int) -> int:
     """An axis counted from the front.
 
     Raises:
-        Unsupported: The tensor has no such axis.
+        Infeasible: The tensor has no such axis.
     """
     if not -max(rank, 1) <= axis < max(rank, 1):
-        raise Unsupported(f"axis {axis} is outside a tensor of rank {rank}")
+        raise Infeasible(f"axis {axis} is outside a tensor of rank {rank}")
     return axis % max(rank, 1)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
-from edgekit.execution.model_fault import model_fault
+from edgekit.execution.model_fault import model_fault, runs
 from edgekit.model import Model
 
 
@@ -34,3 +34,12 @@ def test_a_word_that_onnx_does_not_check():
 
 def test_a_type_that_onnx_runtime_has_no_kernel_for_is_no_fault():
     assert model_fault(model("z = Relu(x)\n y = Cast <to = 1> (z)", "int16[2,3] x")) is None
+
+
+def test_a_model_whose_indices_have_another_rank_than_its_data_does_not_run():
+    assert not runs(model("y = GatherElements(x, i)", "float[2,3] x, int64[1,3,1] i"))
+    assert runs(model("y = GatherElements(x, i)", "float[2,3] x, int64[1,3] i"))
+
+
+def test_a_model_without_a_kernel_may_run():
+    assert runs(model("z = Relu(x)\n y = Cast <to = 1> (z)", "int16[2,3] x"))

@@ -10,6 +10,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value, computed
 from edgekit_mil.ops.microsoft.fused import DOMAIN
 from edgekit_mil.ops.standard.normalization import layer_norm, rms_norm
+from edgekit_mil.support.movement import normalized_axis
 from edgekit_mil.support.runtime_shapes import counted, is_number, size_of, vector
 
 Outputs = tuple[Var | Value | None, ...]
@@ -21,7 +22,7 @@ def simplified_layer_normalization(
 ) -> Var:
     """``x / sqrt(mean(x ** 2) + epsilon) * scale``, the mean over the axes from ``axis`` on."""
     _require_plain(ctx, 1)
-    return rms_norm(x.var, scale.var, list(range(axis % x.rank, x.rank)), epsilon)
+    return rms_norm(x.var, scale.var, list(range(normalized_axis(axis, x.rank), x.rank)), epsilon)
 
 
 @lowering("SkipLayerNormalization", versions=[1], domain=DOMAIN)

@@ -77,7 +77,7 @@ def layer_normalization(
     stash_type: int = 1,
 ) -> tuple[Var | Value | None, ...]:
     """Normalizes over the axes from ``axis`` on; scale and b broadcast to x. Returns mean and 1 / deviation, too."""
-    first = axis % x.rank
+    first = normalized_axis(axis, x.rank)
     result = layer_norm(x, scale, b, first, epsilon)
     if not any(ctx.output_used[1:]):
         return (result,)
@@ -92,7 +92,7 @@ def rms_normalization(
     ctx: Context, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Var:
     """``x / sqrt(mean(x ** 2) + epsilon) * scale``, the mean over the axes from ``axis`` on."""
-    return rms_norm(x.var, scale.var, list(range(axis % x.rank, x.rank)), epsilon)
+    return rms_norm(x.var, scale.var, list(range(normalized_axis(axis, x.rank), x.rank)), epsilon)
 
 
 @lowering("LpNormalization", versions=[1, 22])

@@ -15,6 +15,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
 from edgekit_mil.support.high_ranks import of_shape, transposed
 from edgekit_mil.support.integer_arithmetic import wrapped
+from edgekit_mil.support.movement import normalized_axis
 from edgekit_mil.support.runtime_shapes import as_number, may_be_empty, size_of
 
 Reduction = Callable[[Var, list[int], bool], Var]
@@ -134,7 +135,7 @@ def reduced(op_type: str, x: Value, axes: list[int], keep: bool) -> Var | Value:
     if x.rank == 0:
         as_vector = mb.expand_dims(x=x.var, axes=[0])
         return mb.squeeze(x=over(op_type, x, as_vector, [0], True), axes=[0])
-    chosen = sorted({axis % x.rank for axis in axes} or range(x.rank))
+    chosen = sorted({normalized_axis(axis, x.rank) for axis in axes} or range(x.rank))
     if x.rank > HIGHEST_RANK:
         return of_higher_rank(op_type, x, chosen, keep)
     return over(op_type, x, x.var, chosen, keep)
@@ -159,7 +160,7 @@ def of_higher_rank(op_type: str, x: Value, axes: list[int], keep: bool) -> Value
 
 def of_nothing(op_type: str, x: Value, axes: Iterable[int], keep: bool) -> Value:
     """The maximum or minimum of no elements: the least or the greatest number of the type."""
-    over_axes = {axis % x.rank for axis in axes}
+    over_axes = {normalized_axis(axis, x.rank) for axis in axes}
     shape = [1 if axis in over_axes else size for axis, size in enumerate(x.static_shape)]
     kind = x.dtype.numpy()
     highest = op_type == "ReduceMin"

@@ -16,6 +16,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value, constant
 from edgekit_mil.ops.standard.matrices import product_along
 from edgekit_mil.support.bilinear import bilinear_table
+from edgekit_mil.support.movement import normalized_axis
 from edgekit_mil.support.runtime_shapes import is_number
 from edgekit_mil.support.symbolic_sizes import known_elements
 from edgekit_mil.support.upsampling_filters import filter_of, upsampled
@@ -82,7 +83,7 @@ def resize(
     nearest_mode: str = "round_prefer_floor",
 ) -> Var:
     """Resize along some axes to sizes or by factors."""
-    chosen = [axis % x.rank for axis in (axes if axes is not None else range(x.rank))]
+    chosen = [normalized_axis(axis, x.rank) for axis in (axes if axes is not None else range(x.rank))]
     weights = weights_by(mode, antialias=bool(antialias), exclude_outside=bool(exclude_outside), a=cubic_coeff_a)
     if not x.is_static:
         multiples = _multiples(x, chosen, scales, sizes, keep_aspect_ratio_policy)

@@ -70,6 +70,8 @@ def reshape(ctx: Context, x: Value, shape: Value, *, allowzero: int = 0) -> Var 
 @lowering("Flatten", versions=[1, 9, 11, 13, 21, 23, 24, 25])
 def flatten(ctx: Context, x: Value, *, axis: int = 1) -> Value:
     """Reshapes to a matrix: the dimensions before the axis, and the others."""
+    if not -x.rank <= axis <= x.rank:
+        raise Unsupported(f"axis {axis} is outside a tensor of rank {x.rank}")
     axis = axis + x.rank if axis < 0 else axis
     return of_shape(x, [math.prod(x.shape[:axis]), math.prod(x.shape[axis:])], x)
 

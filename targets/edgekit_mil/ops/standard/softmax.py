@@ -25,7 +25,7 @@ def normalized(ctx: Context, x: Value, *, axis: int | None = None) -> Var | Valu
         axis = normalized_axis(-1 if axis is None else axis, x.rank)
         (result,) = along_axis(x, axis, lambda x, axis: [computed(function(x.var, axis), x.dtype)])
         return result
-    axis = 1 if axis is None else axis % x.rank
+    axis = 1 if axis is None else normalized_axis(axis, x.rank)
     if axis == x.rank - 1:
         return function(x.var, axis)
     matrix = of_shape(x, [math.prod(x.shape[:axis]), math.prod(x.shape[axis:])], x)

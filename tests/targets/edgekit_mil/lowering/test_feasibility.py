@@ -59,5 +59,27 @@ def test_an_attribute_that_has_to_be_given(convert_graph):
 def test_a_word_that_an_attribute_does_not_take(convert_graph):
     weights = {"w": np.ones((1, 3, 4), np.float32), "r": np.ones((1, 3, 1), np.float32)}
     nodes = [make_node("GRU", ["x", "w", "r"], ["y"], hidden_size=1, direction="sideways")]
-    with pytest.raises(InputError, match="sideways"):
+    with pytest.raises(UnsupportedOpsError, match="unknown direction 'sideways'"):
         convert_graph(nodes, {"x": X[None], **weights}, {"y": "float32"})
+
+
+def test_a_rewrite_that_fails_on_shapes_that_do_not_fit_leaves_the_refusal(convert_graph):
+    nodes = [make_node("GatherElements", ["x", "i"], ["y"], name="picks")]
+    inputs = {"x": np.zeros((3, 3, 0), np.float32), "i": np.zeros((2, 3), np.int64)}
+    with pytest.raises(UnsupportedOpsError, match="'picks'"):
+        convert_graph(nodes, inputs, {"y": "float32"}, {"i": inputs.pop("i")})
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "others"),
+    [
+        ("LayerNormalization", {"axis": 3}, ["scale"]),
+        ("Flatten", {"axis": 5}, []),
+        ("ReduceMax", {"axes": [4]}, []),
+    ],
+)
+def test_an_axis_that_the_tensor_does_not_have_is_refused(convert_graph, op_type, attributes, others):
+    opset = 13 if op_type == "ReduceMax" else 23
+    nodes = [make_node(op_type, ["x", *others], ["y"], **attributes)]
+    with pytest.raises(UnsupportedOpsError, match="axis"):
+        convert_graph(nodes, {"x": X}, {"y": "float32"}, {"scale": np.ones(4, np.float32)}, opset=opset)
