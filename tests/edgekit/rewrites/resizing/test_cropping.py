@@ -180,6 +180,7 @@ def test_in_a_loop_over_boxes(model_of, run):
     [
         ({"mode": "cubic"}, "mode 'cubic'"),
         ({"antialias": 1}, "not smoothed"),
+        ({"antialias": 2}, "not smoothed"),
         ({"keep_aspect_ratio_policy": "not_larger"}, "aspect ratio"),
     ],
 )
