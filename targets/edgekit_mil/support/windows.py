@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.core.values import Infeasible, Unsupported, Value
 
 MOST_SPATIAL = 3
 """Core ML convolves and pools over one to three spatial dimensions."""
@@ -34,10 +34,17 @@ class Windows:
 
         Raises:
             Unsupported: More spatial dimensions than Core ML has, or none.
+            Infeasible: A number is less than 1, or they are not for the same number of dimensions.
         """
         count = len(sizes)
         if not 1 <= count <= MOST_SPATIAL:
             raise Unsupported(f"has {count} spatial dimensions, Core ML takes 1 to {MOST_SPATIAL}")
+        for what, numbers in (("windows", sizes), ("strides", strides or ()), ("dilations", dilations or ())):
+            if numbers and len(numbers) != count:
+                raise Infeasible(f"has {what} of {list(numbers)} for {count} spatial dimensions")
+            counting = zip(numbers, sizes, strict=False)  # the dilation of one element counts for nothing
+            if any(number < 1 for number, size in counting if numbers is not dilations or size != 1):
+                raise Infeasible(f"has {what} of {list(numbers)}: the least is 1")
         ones = (1,) * count
         holes = tuple(1 if size == 1 else each for size, each in zip(sizes, dilations or ones, strict=True))
         return cls(tuple(sizes), tuple(strides or ones), holes)

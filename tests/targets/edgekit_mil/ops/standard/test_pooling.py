@@ -80,6 +80,19 @@ def test_a_window_that_begins_just_behind_is_left_out(agrees, op_type):
     agrees(op_type, [x], opset=19, kernel_shape=[2], strides=[4], pads=[0, 1], ceil_mode=1)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"kernel_shape": [0, 2]}, r"has windows of \[0, 2\]: the least is 1"),
+        ({"kernel_shape": [2, 2], "strides": [1, 0]}, r"has strides of \[1, 0\]: the least is 1"),
+        ({"kernel_shape": [2, 2], "strides": [1, 1, 1]}, r"has strides of \[1, 1, 1\] for 2 spatial dimensions"),
+    ],
+)
+def test_windows_that_no_input_has_are_refused(lower, rng, attributes, reason):
+    with pytest.raises(UnsupportedOpsError, match=reason):
+        lower("MaxPool", [rng.standard_normal((1, 1, 4, 4)).astype(np.float32)], **attributes)
+
+
 @pytest.mark.parametrize("operator", ["AveragePool", "LpPool", "MaxPool"])
 def test_windows_larger_than_what_they_slide_over_are_refused(lower, operator):
     with pytest.raises(UnsupportedOpsError, match="a window of 4 is larger than the size 3: its output is empty"):
