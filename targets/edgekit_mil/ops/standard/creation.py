@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_mil.core.values import HIGHEST_RANK, Infeasible, Unsupported, Value, computed, constant
 from edgekit_mil.support.high_ranks import of_shape
 from edgekit_mil.support.iteration import scalar
 from edgekit_mil.support.movement import choose, normalized_axis
@@ -104,6 +104,8 @@ def elements(values: Value) -> tuple[Value, Value]:
 @lowering("Trilu", versions=[14])
 def trilu(ctx: Context, x: Value, k: Value | None = None, *, upper: int = 1) -> Var | Value:
     """The triangle above or below a diagonal; other elements are 0."""
+    if x.rank < 2:
+        raise Infeasible(f"needs a matrix, found rank {x.rank}", "check what the shapes are fixed to")
     if x.rank > HIGHEST_RANK:
         found = trilu(ctx, of_shape(x, [math.prod(x.shape[:-2]), *x.shape[-2:]], x), k, upper=upper)
         return of_shape(found if isinstance(found, Value) else computed(found, x.dtype), x.shape, x)

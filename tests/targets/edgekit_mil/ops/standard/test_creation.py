@@ -78,3 +78,8 @@ def test_a_diagonal_that_is_an_input(agrees, rng, upper, k, shape):
 @pytest.mark.parametrize("upper", [0, 1])
 def test_triangles_of_six_dimensions_agree(agrees, rng, upper):
     agrees("Trilu", [rng.standard_normal((1, 2, 1, 2, 3, 3)).astype(np.float32)], upper=upper)
+
+
+def test_triangles_of_a_vector_are_refused(lower):
+    with pytest.raises(UnsupportedOpsError, match=r"Trilu .*: needs a matrix, found rank 1"):
+        lower("Trilu", [np.ones(5, np.float32)])
