@@ -32,8 +32,13 @@ from edgekit_mlruntime.program import (
 )
 from edgekit_mlruntime.registry import IOS_OF_OPSET, Call, Kernel, Parameter, find_kernel
 
-MISFITS = ("could not be broadcast", "mismatch in its core dimension", "must match exactly")
-"""Parts of NumPy's messages about operands whose shapes do not fit each other: open sizes may get any number."""
+MISFITS = (
+    "could not be broadcast",
+    "mismatch in its core dimension",
+    "must match exactly",
+    "negative dimensions are not allowed",
+)
+"""Parts of NumPy's messages about shapes that do not fit each other, or are none: open sizes may get any number."""
 
 
 class Constant:
@@ -152,12 +157,15 @@ class Step:
         array = hold(value, declared.dtype, rounds=self._rounds, in_place=in_place)
         shape = declared.shape
         if shape is not None and array.shape != shape and not _fits(array.shape, shape):
+            if not array.size:
+                message = "the result is empty at these sizes, and Core ML has no tensors without elements"
+                raise ExecutionError(message, operation=self.call.name, expected=shape, found=array.shape)
             raise self._mismatch(f"shape {shape}", f"shape {array.shape}")
         return array
 
     def _misfit(self, inputs: Mapping[str, Any]) -> ExecutionError:
         shapes = [f"{name} {value.shape}" for name, value in inputs.items() if isinstance(value, np.ndarray)]
-        message = "the shapes of the inputs do not fit each other"
+        message = "the inputs do not fit each other"
         return ExecutionError(message, operation=self.call.name, found=", ".join(shapes))
 
     def _mismatch(self, expected: object, found: object) -> InternalError:

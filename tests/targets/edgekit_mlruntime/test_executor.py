@@ -92,6 +92,14 @@ def test_shapes_that_do_not_fit_each_other_are_no_fault_of_edgekit():
         runner.run([np.zeros(2, np.float32)])
 
 
+def test_a_result_that_is_empty_at_the_sizes_of_a_run_is_told():
+    begin, end = (Value(TensorType(DataType.INT32, (1,)), lambda size=size: np.array([size])) for size in (2, 3))
+    one = TensorType(DataType.FLOAT32, (1,))
+    runner = plan([operation("slice_by_index", "a", one, x="x", begin=begin, end=end)], ["a"])
+    with pytest.raises(ExecutionError, match=r"a: .*the result is empty at these sizes"):
+        runner.run([np.zeros(2, np.float32)])
+
+
 def test_a_failing_kernel_names_its_operation():
     failing = plan([operation("add", "sum_1", x="x", y="x")], ["sum_1"])
     with pytest.raises(TypeError) as caught:
