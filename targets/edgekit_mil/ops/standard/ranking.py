@@ -11,7 +11,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_mil.core.values import HIGHEST_RANK, Infeasible, Unsupported, Value, computed, constant
 from edgekit_mil.ops.standard.slicing import sliced_at_run_time
 from edgekit_mil.support.high_ranks import along_axis
 from edgekit_mil.support.movement import empty, normalized_axis
@@ -58,6 +58,8 @@ def top_k(ctx: Context, x: Value, k: Value, *, axis: int = -1, largest: int = 1,
 
 def largest_of_any_number(x: Value, k: Value, axis: int, *, largest: bool) -> list[Value]:
     """Values and indices of the k extremes; if k or the size is known only at run time, all are sorted first."""
+    if k.constant is not None and (k.constant < 0).any():
+        raise Infeasible(f"takes {k.constant.reshape(-1)[0]} elements: the least is 0")
     if x.rank > HIGHEST_RANK:
         axis = normalized_axis(axis, x.rank)
         return along_axis(x, axis, lambda x, axis: largest_of_any_number(x, k, axis, largest=largest))

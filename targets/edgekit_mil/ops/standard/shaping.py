@@ -12,7 +12,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import HIGHEST_RANK, Unsupported, Value, computed, constant
+from edgekit_mil.core.values import HIGHEST_RANK, Infeasible, Unsupported, Value, computed, constant, shape_in_words
 from edgekit_mil.support import runtime_shapes
 from edgekit_mil.support.high_ranks import (
     broadcast_merged,
@@ -186,6 +186,9 @@ def _expanded_beside_open_axes(x: Value, shape: Value) -> Var:
     rank = max(x.rank, len(sizes))
     wanted = [1] * (rank - len(sizes)) + list(sizes)
     x_sizes = [1] * (rank - x.rank) + list(x.shape)
+    known = zip(wanted, x_sizes, strict=True)
+    if any(runtime_shapes.is_number(have) and 1 not in (want, have) and want != have for want, have in known):
+        raise Infeasible(f"cannot repeat {x.shape_text} to {shape_in_words(wanted)}")
     if any(want != 1 and not runtime_shapes.is_number(have) for want, have in zip(wanted, x_sizes, strict=True)):
         repeated = runtime_shapes.expanded(x, constant(np.array(wanted, np.int32)))
         made = [have if want == 1 else want for want, have in zip(wanted, x_sizes, strict=True)]

@@ -152,3 +152,12 @@ def test_an_input_without_elements_has_no_open_sizes(tmp_path):
     """)
     with pytest.raises(UnsupportedOpsError, match=r"'x'\): has no elements, and open sizes \(n\).*--dim n=SIZE"):
         edgekit_coreml.convert(model, tmp_path / "m", dimensions={"n": range(1, 5)})
+
+
+def test_a_size_beside_an_open_one_that_cannot_be_repeated_is_refused(tmp_path):
+    model = parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 2] x) => (float[a, 4] y) <int64[2] shape = {1, 4}> { y = Expand (x, shape) }
+    """)
+    with pytest.raises(UnsupportedOpsError, match=r"cannot repeat .×2 to 1×4"):
+        edgekit_coreml.convert(model, tmp_path / "m", dimensions={"n": range(1, 5)})

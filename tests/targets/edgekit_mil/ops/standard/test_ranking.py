@@ -48,3 +48,8 @@ def test_distinct_elements_agree(agrees, in_order, axis):
 def test_distinct_elements_of_very_many_are_refused(lower):
     with pytest.raises(UnsupportedOpsError, match="comparisons"):
         lower("Unique", [np.zeros(5000, np.float32)])
+
+
+def test_fewer_elements_than_none_are_refused(lower):
+    with pytest.raises(UnsupportedOpsError, match=r"takes -1 elements: the least is 0"):
+        lower("TopK", [TIED, np.array([-1])], outputs=["float32", "int64"])
