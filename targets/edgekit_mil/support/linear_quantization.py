@@ -5,6 +5,7 @@ The scale and zero point are given, or follow from the range that a tensor turns
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.exactness import EXACT
 from edgekit_mil.core.mil import Var, ct, mb, types
-from edgekit_mil.core.values import Unsupported, Value, computed
+from edgekit_mil.core.values import Infeasible, Unsupported, Value, computed
 
 EIGHT_BITS = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
 FOUR_BITS = frozenset({ir.DataType.INT4, ir.DataType.UINT4})
@@ -88,8 +89,16 @@ class Granularity:
 
 
 def zero_point_or_zero(zero_point: Value | None, scale: Value, dtype: ir.DataType) -> Value:
-    """The zero point; zeros if it is left out."""
+    """The zero point; zeros if it is left out.
+
+    Raises:
+        Infeasible: There are several zero points, and another number of scales.
+    """
     if zero_point is not None:
+        if zero_point.is_static and scale.is_static:
+            sizes = math.prod(zero_point.static_shape), math.prod(scale.static_shape)
+            if sizes[0] not in (1, sizes[1]):
+                raise Infeasible(f"has {sizes[0]} zero points for {sizes[1]} scales")
         return zero_point
     return Value(dtype, constant=np.zeros(scale.static_shape, np.int32))
 

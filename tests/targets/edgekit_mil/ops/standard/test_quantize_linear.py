@@ -215,3 +215,9 @@ def test_scales_that_are_no_numbers_are_refused(lower, op_type, dtype, scale):
     x = np.ones((2, 3), np.float32 if op_type == "QuantizeLinear" else np.int8)
     with pytest.raises(UnsupportedOpsError, match="a scale is infinite or NaN"):
         lower(op_type, [x, np.float32(scale), np.int8(0)], outputs=[dtype])
+
+
+def test_another_number_of_zero_points_than_of_scales_is_refused(lower):
+    inputs = [np.ones((2, 3), np.uint8), np.float32([0.5]), np.zeros(3, np.uint8)]
+    with pytest.raises(UnsupportedOpsError, match="has 3 zero points for 1 scales"):
+        lower("DequantizeLinear", inputs, axis=1)
