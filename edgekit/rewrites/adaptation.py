@@ -126,8 +126,8 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
     try:
         return _converted(model, convert, rewrites)
     except Exception as error:  # a model that breaks the rules of ONNX makes libraries raise errors of any type
-        is_told = isinstance(error, EdgeKitError) and not isinstance(error, InternalError)
-        fault = None if is_told else _fault(model)
+        is_explained = isinstance(error, EdgeKitError) and not isinstance(error, InternalError)
+        fault = None if is_explained else _fault(model)
         if fault is None:
             raise
         raise fault from error

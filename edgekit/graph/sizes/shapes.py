@@ -206,10 +206,10 @@ def _constant_parts(node: ir.Node) -> list[np.ndarray] | None:
     axis, count = node.attributes.get_int("axis", 0), len(node.outputs)
     sizes = list(node.attributes.get_ints("split", ()))
     if asked is not None:
-        told = ir.convenience.get_const_tensor(asked)
-        if told is None:
+        stated = ir.convenience.get_const_tensor(asked)
+        if stated is None:
             return None
-        sizes = told.numpy().tolist()
+        sizes = stated.numpy().tolist()
     numbers = tensor.numpy()
     if not sizes:  # equal parts; the last one is smaller from operator set 18 on
         step = -(-numbers.shape[axis] // count)
