@@ -255,6 +255,8 @@ def _become(case: Case, folder: Path, temporary: Path, telltale: Path, *, real: 
         os.setsid()
         os.chdir(folder)
         os.environ.update(TMPDIR=str(temporary), EDGEKIT_FUZZ_TELLTALE=str(telltale), NO_COLOR="1")
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # Python itself compiles an evaluation function's module beside it
+        sys.dont_write_bytecode = True
         tempfile.tempdir = None
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         null, out, err = (
