@@ -164,7 +164,10 @@ class Step:
         return array
 
     def _misfit(self, inputs: Mapping[str, Any]) -> ExecutionError:
-        shapes = [f"{name} {value.shape}" for name, value in inputs.items() if isinstance(value, np.ndarray)]
+        named = (
+            (name, each) for name, value in inputs.items() for each in (value if isinstance(value, list) else [value])
+        )
+        shapes = [f"{name} {value.shape}" for name, value in named if isinstance(value, np.ndarray)]
         message = "the inputs do not fit each other"
         return ExecutionError(message, operation=self.call.name, found=", ".join(shapes))
 

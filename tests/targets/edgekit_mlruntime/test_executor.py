@@ -92,6 +92,18 @@ def test_shapes_that_do_not_fit_each_other_are_no_fault_of_edgekit():
         runner.run([np.zeros(2, np.float32)])
 
 
+def test_shapes_that_cannot_be_joined_are_told():
+    two, three = (Value(TensorType(DataType.FLOAT32, (n, 1)), lambda n=n: np.zeros((n, 1), np.float32)) for n in (2, 3))
+    axis = Value(TensorType(DataType.INT32, ()), lambda: np.array(1))
+    apart = Value(TensorType(DataType.BOOL, ()), lambda: np.array(False))
+    free = TensorType(DataType.FLOAT32, (None, None))
+    joined = Operation(
+        "concat", "a", {"values": [two, three, "x"], "axis": [axis], "interleave": [apart]}, [NamedType("a", free)], ()
+    )
+    with pytest.raises(ExecutionError, match=r"do not fit each other\nfound: values \(2, 1\), values \(3, 1\)"):
+        plan([joined], ["a"]).run([np.zeros((2, 1), np.float32)])
+
+
 def test_a_result_that_is_empty_at_the_sizes_of_a_run_is_told():
     begin, end = (Value(TensorType(DataType.INT32, (1,)), lambda size=size: np.array([size])) for size in (2, 3))
     one = TensorType(DataType.FLOAT32, (1,))
