@@ -8,7 +8,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb, types
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value, computed
+from edgekit_mil.core.values import Infeasible, Unsupported, Value, computed
 from edgekit_mil.support.high_ranks import along_axis
 from edgekit_mil.support.integer_arithmetic import wrapped
 from edgekit_mil.support.movement import broadcast, normalized_axis
@@ -65,6 +65,8 @@ def moved_on(x: Var, axis: int, places: int) -> Var:
 @lowering("ReverseSequence", versions=[10, 28])
 def reverse_sequence(ctx: Context, x: Value, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0) -> Var:
     """Reverses the first elements of every sequence, as many as its length says."""
+    if batch_axis == time_axis:
+        raise Infeasible(f"has the same axis for batches and times: {time_axis}")
     return mb.reverse_sequence(x=x.var, lengths=lengths.var, seq_axis=time_axis, batch_axis=batch_axis)
 
 

@@ -153,6 +153,8 @@ def size_of(ctx: Context, x: Value) -> Value | Var:
 def transpose(ctx: Context, x: Value, *, perm: list[int] | None = None) -> Var | Value:
     """Dimensions in another order, reversed unless one is given."""
     order = perm if perm is not None else list(range(x.rank))[::-1]
+    if sorted(order) != list(range(x.rank)):
+        raise Infeasible(f"has perm {list(order)}: a tensor of rank {x.rank} needs each of its axes once")
     if x.rank > HIGHEST_RANK:
         return transposed(x, order)
     return mb.transpose(x=x.var, perm=order) if x.rank > 1 else mb.identity(x=x.var)

@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import edgekit_coreml
+from edgekit.errors import UnsupportedOpsError
 
 
 @pytest.mark.parametrize("exclusive", [0, 1])
@@ -59,3 +60,8 @@ def test_cache_is_written(agrees, rng, mode, places):
     update = rng.standard_normal((2, 3, 2, 5)).astype(np.float32)
     inputs = [cache, update] if places is None else [cache, update, np.array(places)]
     agrees("TensorScatter", inputs, fed=range(len(inputs)), opset=24, against="reference", mode=mode)
+
+
+def test_one_axis_for_batches_and_times_is_refused(lower):
+    with pytest.raises(UnsupportedOpsError, match="the same axis for batches and times: 1"):
+        lower("ReverseSequence", [np.ones((4, 4), np.float32), np.ones(4, np.int64)], time_axis=1)

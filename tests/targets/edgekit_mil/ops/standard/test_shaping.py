@@ -104,3 +104,9 @@ def test_the_mask_of_a_dropout_without_a_ratio_as_input(agrees, opset, mask):
 def test_dropout_in_training_is_refused(lower):
     with pytest.raises(UnsupportedOpsError, match="at random"):
         lower("Dropout", [tensor(2, 3), np.array(0.7, np.float32), np.array(True)])
+
+
+@pytest.mark.parametrize("perm", [[2, 0, 2], [0, 1], [1, 2, 3]])
+def test_an_order_that_lacks_an_axis_is_refused(lower, perm):
+    with pytest.raises(UnsupportedOpsError, match="a tensor of rank 3 needs each of its axes once"):
+        lower("Transpose", [tensor(2, 3, 4)], perm=perm)
