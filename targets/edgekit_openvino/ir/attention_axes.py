@@ -15,13 +15,17 @@ from edgekit_openvino.networks import networks_in
 OPEN = "?"
 """The text of an open size: two open sizes may differ."""
 RESHAPES = ("Reshape", "Squeeze", "Unsqueeze")
+_MOVES = ("Broadcast", "Concat", "Pad", "Slice", "StridedSlice", "Tile", "Transpose")
+"""Operations that may change nothing, or that a second one undoes, if their result has the shape of what they read."""
+_NEUTRAL = {"Add": 0, "Divide": 1, "Multiply": 1, "Power": 1, "Subtract": 0}
+"""Arithmetic, and the constant operand with which it changes nothing."""
 
 
 def keep_attention_on_its_axes(network: Any) -> None:
     """Puts a barrier behind attention that the passes would compute along other axes, in an ``openvino.Model``."""
     for each in networks_in(network):
         for product in each.get_ordered_ops():
-            if product.get_type_name() != "MatMul" or product.input_value(0).get_node().get_type_name() != "Softmax":
+            if product.get_type_name() != "MatMul" or _made_by(product.input_value(0)) != "Softmax":
                 continue
             value = product.output(0)
             matrix = _shape(value)[-2:]
@@ -29,6 +33,27 @@ def keep_attention_on_its_axes(network: Any) -> None:
             for reader in value.get_target_inputs():
                 if any(shape in given for shape in _shapes_behind(reader)):
                     reader.replace_source_output(barrier(value).output(0))
+
+
+def _made_by(value: Any) -> str:
+    """Returns the type of the operation that computes a value, ahead of operations that the passes may drop."""
+    while (given := _given_to_idle(value.get_node())) is not None:
+        value = given
+    return str(value.get_node().get_type_name())
+
+
+def _given_to_idle(node: Any) -> Any | None:
+    """Returns what an operation reads that the passes may drop before they look for attention; None for any other."""
+    operands = [each for each in node.input_values() if each.get_node().get_type_name() != "Constant"]
+    if len(operands) != 1:
+        return None
+    kind, (given,) = node.get_type_name(), operands
+    if kind in (*RESHAPES, "Convert", "Identity") or (kind in _MOVES and _shape(given) == _shape(node.output(0))):
+        return given
+    if kind not in _NEUTRAL or node.get_input_size() != 2:
+        return None
+    other = next(each for each in node.input_values() if each.get_node().get_type_name() == "Constant")
+    return given if (other.get_node().get_data() == _NEUTRAL[kind]).all() else None
 
 
 def _shape(value: Any) -> list[str]:
@@ -39,15 +64,19 @@ def _shape(value: Any) -> list[str]:
 
 def _shapes_ahead(value: Any) -> Iterator[list[str]]:
     """Yields the shapes that a value had before it was reshaped."""
-    while _reshapes(value.get_node()):
-        value = value.get_node().input_value(0)
+    while True:
+        node = value.get_node()
+        given = node.input_value(0) if _reshapes(node) else _given_to_idle(node)
+        if given is None:
+            return
+        value = given
         yield _shape(value)
 
 
 def _shapes_behind(reader: Any) -> Iterator[list[str]]:
     """Yields the shapes that a reader, and those that read its result, reshape what it reads to."""
     node = reader.get_node()
-    if reader.get_index() == 0 and _reshapes(node):
+    if (reader.get_index() == 0 and _reshapes(node)) or _given_to_idle(node) is not None:
         yield _shape(node.output(0))
         for following in node.output(0).get_target_inputs():
             yield from _shapes_behind(following)

@@ -1,3 +1,4 @@
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,36 @@ def test_attention_between_reshapes_keeps_its_axes(case: str, tmp_path: Path) ->
     onnx.checker.check_model(model)
     shape = [size.dim_value for size in model.graph.input[0].type.tensor_type.shape.dim]
     feeds = {"x": np.random.default_rng(0).standard_normal(shape).astype(np.float32)}
+    expected = ReferenceEvaluator(model).run(None, feeds)[0]
+
+    found = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+IDLE = [
+    "idle = Identity(it)",
+    "idle = Dropout(it)",
+    "one = Constant<value_float = 1.0>() idle = Mul(one, it)",
+    "none = Constant<value_float = 0.0>() idle = Add(it, none)",
+    "idle = Cast<to = 1>(it)",
+    "idle = Concat<axis = 1>(it)",
+    "n = Constant<value_ints = [0]>() up = Unsqueeze(it, n) idle = Squeeze(up, n)",
+]
+TURNED_TWICE = "t = Transpose<perm = [0, 2, 1]>(it) idle = Transpose<perm = [0, 2, 1]>(t)"
+
+
+@pytest.mark.parametrize(
+    ("place", "idle"), [*itertools.product(["weights", "v", "r"], IDLE), ("weights", TURNED_TWICE)]
+)
+def test_attention_with_idle_nodes_inside_keeps_its_axes(place: str, idle: str, tmp_path: Path) -> None:
+    model = _attention(*CASES["channels"])
+    (reader,) = (node for node in model.graph.node if place in node.input)
+    reader.input[list(reader.input).index(place)] = "idle"
+    for node in onnx.parser.parse_graph(f"g () => () {{ it = Identity({place}) {idle} }}").node:
+        model.graph.node.insert(list(model.graph.node).index(reader), node)
+    onnx.checker.check_model(model)
+    feeds = {"x": np.random.default_rng(0).standard_normal((2, 4, 3, 3)).astype(np.float32)}
     expected = ReferenceEvaluator(model).run(None, feeds)[0]
 
     found = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
