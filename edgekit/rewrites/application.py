@@ -80,6 +80,7 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
     refused = refusals(model)
     applied: list[Application] = []
     dropped: dict[str, dict[str, str]] = {}  # of the host's own rewrites only the reason of the one that came nearest
+    compared: set[tuple[str, str]] = set()  # the reasons of rewrites that apply, which others do not replace
     failed: set[tuple[str, str]] = set()
     current = model
     proof: Proof | None = None
@@ -100,8 +101,10 @@ def rewritten(model: Model, refusals: Refusals, rewrites: Sequence[Rewrite]) -> 
                 failed.add((attempt.node, attempt.rewrite))
                 reasons = dropped.setdefault(attempt.node, {})
                 key = "" if attempt.is_own else attempt.rewrite
-                if attempt.was_compared or key not in reasons:
+                if attempt.was_compared or (attempt.node, key) not in compared:
                     reasons[key] = f"the rewrite {attempt.rewrite!r} was dropped: {attempt.why}"
+                if attempt.was_compared:
+                    compared.add((attempt.node, key))
         if made:  # what did not fit may fit now that more is known of the values around it
             failed -= {(node, rewrite) for node, rewrite in failed if node in dropped}
             applied += made

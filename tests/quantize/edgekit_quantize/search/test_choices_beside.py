@@ -386,7 +386,7 @@ def test_weights_of_an_attention_are_no_choice(parse: Callable[..., ir.Model]) -
     nodes = "t = Transpose<perm = [0, 2, 1]>(x) s = MatMul(x, t) a = Softmax(s) y = MatMul(a, x)"
     text = f"{HEADER} g (float[1, 6, 4] x) => (float[1, 6, 4] y, float[1, 6, 6] a) {{ {nodes} }}"
     model = Model(parse(text))
-    told = decisions_of(model)["a"]
-    assert told is not None
-    assert told.told
+    decision = decisions_of(model)["a"]
+    assert decision is not None
+    assert decision.is_known
     assert choices_beside(model.graph, decisions_of(model)) == {}

@@ -133,7 +133,7 @@ def test_no_more_boxes_are_chosen_than_are_taken_of_both_classes(tmp_path: Path)
 
 
 def test_a_size_that_inputs_of_fixed_shape_leave_open_is_not_asked_for(tmp_path: Path) -> None:
-    model = model_of(SELECTED + "t = Cast<to = 6>(rows_s) p = Pad(t, both) y = Cast<to = 1>(p)")
+    model = model_of(SELECTED + 't = Cast<to = 6>(rows_s) p = Pad<mode = "edge">(t, both) y = Cast<to = 1>(p)')
     with pytest.raises(UnsupportedOpsError) as raised:
         edgekit_coreml.convert(model, tmp_path / "model")
     assert "--dim" not in str(raised.value)
