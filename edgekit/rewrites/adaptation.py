@@ -9,7 +9,7 @@ from typing import TypeVar
 import onnx_ir as ir
 
 from edgekit.errors import EdgeKitError, InputError, InternalError, OpGap, RequirementError, UnsupportedOpsError
-from edgekit.execution.model_fault import model_fault, runs
+from edgekit.execution.soundness import model_fault, runs
 from edgekit.graph.reading.ir_version import mark_loadable, newest_opset
 from edgekit.graph.sizes.shapes import ContradictionError, fold_shapes, infer_shapes
 from edgekit.model import Model, name_nodes, node_name
@@ -121,7 +121,7 @@ def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Seq
 
     Raises:
         UnsupportedOpsError: It refuses nodes for which there is no rewrite; the error names nodes of the given model.
-        InputError: The conversion fails because of the model (:mod:`edgekit.execution.model_fault`).
+        InputError: The conversion fails because of the model (:mod:`edgekit.execution.soundness`).
     """
     try:
         return _converted(model, convert, rewrites)

@@ -1,52 +1,14 @@
-"""Whether an unforeseen failure of a stage is the fault of the model, or of EdgeKit.
-
-A model that breaks rules may get far, because no library checks all rules, and then cause an error in the middle of a
-stage. Only when that happens, so that other models take no more time, the model is checked by the strictest rules:
-ONNX's own shape inference with every contradiction as an error, and a run of the model as it is.
-"""
+"""Whether an unforeseen failure of a stage is the fault of the model's file, or of EdgeKit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edgekit.data.inputs import seeded_inputs
-from edgekit.data.limits import index_limits
 from edgekit.errors import EdgeKitError, InputError, InternalError
-from edgekit.execution.equivalence import trial_inputs
-from edgekit.execution.reference import Reference
-from edgekit.features.dimensions import defaults
-from edgekit.files.disk_space import is_out_of_space
-from edgekit.graph.sizes.shape_request import at_sizes
-from edgekit.graph.sizes.shapes import infer_shapes
-from edgekit.model import Model, ValueSpec
+from edgekit.execution.soundness import find_unsoundness
 from edgekit.stages.load import Load
-
-_TRIAL_SIZE = 2
-"""The size of dynamic dimensions in the first run."""
-
-
-def find_unsoundness(model: Model) -> str | None:
-    """Why a model is not sound (shapes or types contradict each other, or it cannot be run); None if it is sound."""
-    try:
-        infer_shapes(model)
-        reference, limits = Reference(model), index_limits(model)
-        failure: EdgeKitError | None = None
-        for specs in _trials(model):
-            try:
-                reference.run(seeded_inputs(specs, 0, limits))
-            except EdgeKitError as error:
-                failure = failure or error
-            else:
-                return None
-        return None if failure is None else " ".join(failure.message.split())
-    except EdgeKitError as error:
-        return " ".join(error.message.split())
-    except Exception as error:  # libraries that fail on reading the model
-        if is_out_of_space(error):
-            raise
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def fault_of_model(path: Path, failure: Exception) -> InputError | None:
@@ -97,15 +59,3 @@ def blamed_on_model(path: Path) -> Iterator[None]:
         if fault is None:
             raise
         raise fault from error
-
-
-def _trials(model: Model) -> Iterator[Sequence[ValueSpec]]:
-    """The inputs with sizes that the model may run at: a mask, say, has to be as long as the past and the new steps."""
-    yield [_static(spec) for spec in at_sizes(model.inputs, defaults(model.open_dims))]
-    if not all(spec.is_static for spec in model.inputs):
-        yield from (specs for specs, _ in trial_inputs(model))
-
-
-def _static(spec: ValueSpec) -> ValueSpec:
-    shape = None if spec.shape is None else tuple(dim if isinstance(dim, int) else _TRIAL_SIZE for dim in spec.shape)
-    return ValueSpec(spec.name, spec.dtype, shape)

@@ -80,6 +80,15 @@ def honest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def here(honest_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the honest folder, which is the current one."""
+    folder = tmp_path / "here"
+    shutil.copytree(honest_folder, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
 @contextmanager
 def ended_after(seconds: float) -> Iterator[None]:
     """Raises TimeoutError if the block takes longer than ``seconds``, even if it waits for a FIFO."""
@@ -105,28 +114,23 @@ def ended_after(seconds: float) -> Iterator[None]:
 def test_a_file_that_is_none_is_refused_at_once(
     what: str,
     make: Callable[[Path], None],
-    honest_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    here: Path,
     edgekit: RunEdgeKit,
 ) -> None:
-    folder = tmp_path / "here"
-    shutil.copytree(honest_folder, folder)
     name = {
         "sample": "samples/0.npz",
         "sample that is looked at": "samples/0.npz",
         "sound that is looked at": "sounds/0.wav",
     }.get(what, "file")
-    (folder / name).parent.mkdir(exist_ok=True)
-    make(folder / name)
-    before = sorted(folder.iterdir())
-    monkeypatch.chdir(folder)
+    (here / name).parent.mkdir(exist_ok=True)
+    make(here / name)
+    before = sorted(here.iterdir())
     with ended_after(SECONDS):
         finished = edgekit(*COMMANDS[what].replace("FILE", name).split())
     assert finished.code in (1, 2), finished.err
     assert "error: " in finished.err
     assert "Traceback" not in finished.err
-    assert sorted(folder.iterdir()) == before
+    assert sorted(here.iterdir()) == before
 
 
 @pytest.mark.parametrize("make", [fifo, lambda path: path.symlink_to("nowhere")], ids=["fifo", "link to nowhere"])
@@ -134,17 +138,12 @@ def test_a_file_that_is_none_is_refused_at_once(
 def test_labels_and_settings_that_lead_to_nothing_are_not_ignored(
     name: str,
     make: Callable[[Path], None],
-    honest_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    here: Path,
     edgekit: RunEdgeKit,
 ) -> None:
-    folder = tmp_path / "here"
-    shutil.copytree(honest_folder, folder)
-    make(folder / "data" / name)
-    monkeypatch.chdir(folder)
+    make(here / "data" / name)
     with ended_after(SECONDS):
         finished = edgekit("package", "m.onnx", "--target", "onnxruntime", "--data", "data", "-o", "out")
     assert finished.code == 2, finished.err
     assert f"{name}: " in finished.err.partition("error: ")[2].partition("\n")[0]
-    assert not (folder / "out").exists()
+    assert not (here / "out").exists()

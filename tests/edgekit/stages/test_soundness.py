@@ -7,8 +7,9 @@ from pathlib import Path
 import onnx
 import pytest
 
+from edgekit.execution.soundness import find_unsoundness
 from edgekit.stages.load import Load
-from edgekit.stages.soundness import fault_of_model, find_unsoundness
+from edgekit.stages.soundness import fault_of_model
 
 DECODER = """g (float[1, S, 2] x, float[1, P, 2] past, float[1, T] mask) => (float[1, T, 2] y) {
     all = Concat <axis = 1> (past, x)  last = Constant <value = int64[1] {2}> ()
@@ -29,7 +30,7 @@ def test_a_full_disk_says_nothing_of_a_model(onnx_file: Callable[..., Path], mon
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("edgekit.stages.soundness.Reference", full)
+    monkeypatch.setattr("edgekit.execution.soundness.Reference", full)
     with pytest.raises(OSError, match="No space left on device"):
         find_unsoundness(Load()(onnx_file("g (float[2] x) => (float[2] y) { y = Relu (x) }")).model)
 

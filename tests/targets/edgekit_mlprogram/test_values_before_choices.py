@@ -12,17 +12,21 @@ import pytest
 from edgekit_mlprogram.conversion import convert_graph
 from edgekit_mlprogram.values_before_choices import ValuesBeforeChoices, before_choices
 
-DETECTOR = """<ir_version: 8, opset_import: ["": 17]>
-g (float[40, 5] x) => (float[1, 4] first, float[40, 1] scores)
-    <int64[2] sizes = {4, 1}, int64[1] ten = {10}, int64[1] most = {3}, float[1] iou = {0.5}, float[1] third = {0.3},
-     int64[1] zero = {0}, int64[1] one = {1}, int64[2] front = {0, 1}, int64[1] last = {2}, int64[1] three = {3}> {
+BEST = """
     scaled = Mul(x, third)
     raw, logits = Split <axis = 1> (scaled, sizes)
     boxes = Abs(raw)
     scores = Sigmoid(logits)
     flat = Squeeze(scores, one)
     best, places = TopK <axis = 0> (flat, ten)
-    taken = Gather <axis = 0> (boxes, places)
+"""
+DETECTOR = (
+    """<ir_version: 8, opset_import: ["": 17]>
+g (float[40, 5] x) => (float[1, 4] first, float[40, 1] scores)
+    <int64[2] sizes = {4, 1}, int64[1] ten = {10}, int64[1] most = {3}, float[1] iou = {0.5}, float[1] third = {0.3},
+     int64[1] zero = {0}, int64[1] one = {1}, int64[2] front = {0, 1}, int64[1] last = {2}, int64[1] three = {3}> {"""
+    + BEST
+    + """    taken = Gather <axis = 0> (boxes, places)
     batch = Unsqueeze(taken, zero)
     rated = Unsqueeze(best, front)
     selected = NonMaxSuppression(batch, rated, most, iou)
@@ -31,17 +35,15 @@ g (float[40, 5] x) => (float[1, 4] first, float[40, 1] scores)
     place = Squeeze(top, one)
     first = Gather <axis = 0> (taken, place)
 }"""
-WITHOUT_SUPPRESSION = """<ir_version: 8, opset_import: ["": 17]>
+)
+WITHOUT_SUPPRESSION = (
+    """<ir_version: 8, opset_import: ["": 17]>
 g (float[40, 5] x) => (float[10, 4] first, float[10] best)
-    <int64[2] sizes = {4, 1}, int64[1] ten = {10}, float[1] third = {0.3}, int64[1] one = {1}> {
-    scaled = Mul(x, third)
-    raw, logits = Split <axis = 1> (scaled, sizes)
-    boxes = Abs(raw)
-    scores = Sigmoid(logits)
-    flat = Squeeze(scores, one)
-    best, places = TopK <axis = 0> (flat, ten)
-    first = Gather <axis = 0> (boxes, places)
+    <int64[2] sizes = {4, 1}, int64[1] ten = {10}, float[1] third = {0.3}, int64[1] one = {1}> {"""
+    + BEST
+    + """    first = Gather <axis = 0> (boxes, places)
 }"""
+)
 """The end of a detector that needs no suppression, such as YOLOv10."""
 TOP_ALONE = """<ir_version: 8, opset_import: ["": 17]>
 g (float[40] x) => (float[10] y) <int64[1] ten = {10}> { y, places = TopK(x, ten) }"""

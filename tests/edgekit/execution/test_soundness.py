@@ -3,7 +3,7 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
-from edgekit.execution.model_fault import model_fault, runs
+from edgekit.execution.soundness import model_fault, runs
 from edgekit.model import Model
 
 
