@@ -134,7 +134,7 @@ class _Failed:
     is_own: bool
     """Whether the rewrite is one of the host's own."""
     was_compared: bool
-    """Whether the rewritten model was compared with the model, which is not if the rewrite does not apply."""
+    """Whether a rewritten model was compared; a rewrite that does not apply makes none."""
 
     @classmethod
     def of(cls, node: str, rewrite: Rewrite, why: str, *, was_compared: bool) -> _Failed:

@@ -33,7 +33,7 @@ def stack(call: Call, values: list[Array], axis: int) -> Array:
 def tile(call: Call, x: Array, reps: Ints) -> Array:
     """Repeat ``reps[i]`` times along dimension ``i``."""
     if any(count < 0 for count in reps):
-        raise ExecutionError("repeats less than never", operation=call.name, expected="0 or more", found=reps)
+        raise ExecutionError("a negative number of repetitions", operation=call.name, expected="0 or more", found=reps)
     return np.tile(x, reps)
 
 
