@@ -123,60 +123,62 @@ class Scorer:
         """
         decision = decision or Decision()
         classes = classes and has_decisions(references, decision)
-        decided = {name: each for name, each in (beside or {}).items() if is_decided(references, each, name)}
         first = next((next(iter(each.outputs)) for each in references.answers()), "")
-        found = None if meaning is None else _of_itself(references, meaning)
-        proven = found if found is not None and found.proves else None
-        nearness = proven.kind if proven is not None else AGREEMENT if classes else EXPLAINED
-        choice = choice_beside(meaning, choice)
-        meaning = None if proven is None else meaning
-        if proven is not None and isinstance(meaning, EmbeddingMeaning):
-            meaning = EmbeddingMeaning(proven.outputs)
-        task = _labels_found(references, choice)
-        by_labels = task is not None and not task.is_chance(len(references))
-        judged = {first} if proven is None and classes else set() if proven is None else set(proven.outputs)
-        judged = set(alike(task.output)) if task is not None and by_labels else judged.union(*map(alike, judged))
+        decided = {name: each for name, each in (beside or {}).items() if is_decided(references, each, name)}
         if classes:
             decided = {first: decision, **decided}
         elif [*decided] == [first]:
             decided = {}
-        kept = {name: each for name, each in decided.items() if name not in judged}
-        others: Collection[str] = ()
-        if by_labels or nearness not in {EXPLAINED, EMBEDDINGS}:
-            others = [name for name in signals if name not in {*judged, *kept}]
-        unread = None if found is None else found.too_few
-        nearest = functools.partial(
-            cls,
+        others = _Others(decided, signals, alike)
+        choice = choice_beside(meaning, choice)
+        task = _labels_found(references, choice)
+        if task is not None and not task.is_chance(len(references)):
+            heads, rest = others.beside([task.output])
+            return cls(
+                references,
+                LABELS,
+                task.reference,
+                label_output=task.output,
+                label_numbers=choice.numbers.get(task.output, ()),
+                ranks=only_ranks(references, decision),
+                beside=heads,
+                signals=rest,
+            )
+        nearest = cls._by_nearness(references, meaning, decision, first if classes else None, others)
+        return replace(nearest, doubt=_doubt(references, task, nearest.metric))
+
+    @classmethod
+    def _by_nearness(
+        cls, references: References, meaning: Meaning | None, decision: Decision, chooser: str | None, others: _Others
+    ) -> Scorer:
+        """Scores by closeness to the float model: of the meaning, of the decisions, or of the numbers.
+
+        Args:
+            references: Samples with the float model's answers; at least one.
+            meaning: Interprets the outputs; it counts only if the float model's own answers have it.
+            decision: The decision in the first output.
+            chooser: The first output, if it decides between classes.
+            others: The outputs that are judged beside those of the metric.
+        """
+        found = None if meaning is None else _of_itself(references, meaning)
+        if found is not None and found.proves:
+            metric, covered, few_classes = found.kind, [*found.outputs], found.few_classes
+            meaning = EmbeddingMeaning(found.outputs) if isinstance(meaning, EmbeddingMeaning) else meaning
+        else:
+            metric, covered = (EXPLAINED, []) if chooser is None else (AGREEMENT, [chooser])
+            meaning = few_classes = None
+        heads, rest = others.beside(covered)
+        return cls(
             references,
-            nearness,
+            metric,
             1.0,
             meaning=meaning,
             decision=decision,
-            beside=kept,
-            signals=others,
-            unread=unread,
-            few_classes=None if proven is None else proven.few_classes,
+            beside=heads,
+            signals=() if metric in {EXPLAINED, EMBEDDINGS} else rest,
+            unread=None if found is None else found.too_few,
+            few_classes=few_classes,
         )
-        if task is None:
-            labelled = any(reference.label is not None for reference in references.answers())
-            unused = f"the samples have labels, but no output tells a class: candidates are judged by {nearness}"
-            doubt = unused if labelled else None
-            return nearest(doubt=doubt)
-        if by_labels:
-            numbers = choice.numbers.get(task.output, ())
-            ranks = only_ranks(references, decision)
-            return replace(
-                cls(references, LABELS, task.reference, label_output=task.output, label_numbers=numbers, ranks=ranks),
-                beside=kept,
-                signals=others,
-            )
-        among = "" if task.classes is None else f" among {task.classes} classes"
-        doubt = (
-            f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess "
-            f"may find: candidates are judged by {nearness}, without the labels; check the labels, the order of the "
-            f"classes, the preprocessing and whether output {task.output!r} tells the class, or give more samples"
-        )
-        return nearest(doubt=doubt)
 
     @classmethod
     def by_evaluation(cls, references: References, evaluation: Evaluation, samples: Samples, float_run: Run) -> Scorer:
@@ -388,12 +390,50 @@ def _add(tally: Tally, reference: Reference, run: Run, padding: Padding | None) 
     tally.add(reference, outputs if padding is None else padding.without(reference.feeds, outputs))
 
 
+@dataclass(frozen=True)
+class _Others:
+    """The outputs that may have to be judged beside those of the metric."""
+
+    decided: Mapping[str, Decision]
+    """The decisions of outputs, by name."""
+    signals: Collection[str]
+    """Float outputs that decide nothing."""
+    alike: Callable[[str], Collection[str]]
+    """Returns the outputs with the same decision as a given one, including that one."""
+
+    def beside(self, covered: Iterable[str]) -> tuple[dict[str, Decision], list[str]]:
+        """The decisions and the signals that are left if the metric covers these outputs."""
+        judged = set[str]().union(*map(self.alike, covered))
+        heads = {name: each for name, each in self.decided.items() if name not in judged}
+        return heads, [name for name in self.signals if name not in {*judged, *heads}]
+
+
 def _of_itself(references: References, meaning: Meaning) -> MeaningAccuracy:
     """The accuracy of the float model's meaning compared with itself."""
     fresh = meaning.anew()
     for reference in references.answers():
         fresh.add(reference.outputs, reference.outputs)
     return fresh.result()
+
+
+def _doubt(references: References, task: TaskAccuracy | None, metric: str) -> str | None:
+    """Why the samples' labels do not count; None if there are none.
+
+    Args:
+        references: The samples.
+        task: What the float model finds of the labels; None if no output tells a class.
+        metric: What candidates are judged by instead.
+    """
+    if task is not None:
+        among = "" if task.classes is None else f" among {task.classes} classes"
+        return (
+            f"the float model finds {task.reference:.2%} of {len(references)} labels{among}, no more than a guess "
+            f"may find: candidates are judged by {metric}, without the labels; check the labels, the order of the "
+            f"classes, the preprocessing and whether output {task.output!r} tells the class, or give more samples"
+        )
+    if any(reference.label is not None for reference in references.answers()):
+        return f"the samples have labels, but no output tells a class: candidates are judged by {metric}"
+    return None
 
 
 def _labels_found(references: References, choice: ClassChoice) -> TaskAccuracy | None:
