@@ -17,6 +17,8 @@ from edgekit_openvino.exact.barriers import ROUNDING
 from edgekit_openvino.exact.constant_maps import keep_maps
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.distinct_elements import keep_distinct
+from edgekit_openvino.exact.empty_ranges import KIND as RANGE
+from edgekit_openvino.exact.empty_ranges import keep_empty_ranges
 from edgekit_openvino.exact.growing_states import read_growing_states
 from edgekit_openvino.exact.infinite_numbers import KIND as INFINITE
 from edgekit_openvino.exact.infinite_numbers import compare_with_the_greatest
@@ -325,6 +327,7 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     (TRANSPOSED_CONVOLUTIONS, _keep_transposed),
     ({"TopK"}, _keeping(keep_the_order_of_equals)),
     ({"Select"}, _keeping(keep_integer_choice)),
+    ({RANGE}, _keeping(keep_empty_ranges)),
     ({"Unique"}, _keeping(keep_distinct)),
     ({"Tile"}, _keeping(_repeat_two_axes_at_once)),
     ({"NonMaxSuppression"}, _keeping(_keep_at_threshold)),
