@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -150,24 +150,7 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         _require_names_of_their_own(candidates)
         if order.update:
             require_baseline_writable(file)
-    gate = Gate(
-        this_machine(),
-        settings.time_limit if limit is None else limit,
-        settings.inconclusive,
-        None if order.update else file,
-        {} if file is None or order.update else read_baseline(file),
-        order.against,
-        order.device,
-        settings.device or LOCAL,
-        order.device_timeout,
-        order.results,
-        order.signers,
-        progress,
-        order.instruction_sets or (),
-        order.data,
-        order.update,
-        FLAG if project is None else f"{project.path} [gate] device",
-    )
+    gate = _gate(order, settings, file, FLAG if project is None else f"{project.path} [gate] device", progress)
     declared_as = {} if project is None else {one.name: one.declared_as for one in project.bundles}
     judged: list[Judged] = []
     try:
@@ -178,16 +161,54 @@ def judge_bundles(order: GateOrder, progress: Progress) -> GateResult:
         every = (*judged, *(_not_judged(candidate, message) for candidate in candidates[len(judged) :]))
         result = GateResult(gate.machine, every, order.config, file, declared_as=declared_as)
         raise InterruptedGateError(message, result, len(judged)) from interrupt
+    result = GateResult(gate.machine, tuple(judged), order.config, file, declared_as=declared_as)
     if order.update and file is not None:
-        before = read_baseline(file) if file.exists() else {}
-        updated = _updated(file, candidates, judged)
-        after = read_baseline(file) if updated else {}
-        changes = [_change(name, before[name], after[name]) for name in updated if name in before]
-        if not order.bundles:
-            changes += [_left(name, file) for name in after if name not in declared_as]
-        return GateResult(gate.machine, tuple(judged), order.config, file, updated, declared_as, tuple(changes))
+        return _with_baseline_written(result, file, candidates, whole_project=not order.bundles)
     _require_verdicts(judged, order)
-    return GateResult(gate.machine, tuple(judged), order.config, file, declared_as=declared_as)
+    return result
+
+
+def _gate(
+    order: GateOrder, settings: GateSettings, baseline: Path | None, usual_named_by: str, progress: Progress
+) -> Gate:
+    return Gate(
+        this_machine(),
+        settings.time_limit if order.time_limit is None else order.time_limit,
+        settings.inconclusive,
+        baseline=None if order.update else baseline,
+        figures={} if baseline is None or order.update else read_baseline(baseline),
+        against=order.against,
+        device=order.device,
+        usual_device=settings.device or LOCAL,
+        device_timeout=order.device_timeout,
+        results=order.results,
+        signers=order.signers,
+        progress=progress,
+        instruction_sets=order.instruction_sets or (),
+        data=order.data,
+        updating=order.update,
+        usual_named_by=usual_named_by,
+    )
+
+
+def _with_baseline_written(
+    result: GateResult, file: Path, candidates: Sequence[Candidate], *, whole_project: bool
+) -> GateResult:
+    """Writes the bundles' figures to the baseline; the result tells which figures changed.
+
+    Args:
+        result: The verdicts on the bundles.
+        file: The baseline.
+        candidates: The bundles.
+        whole_project: Whether these are all bundles of the project, so that figures of other bundles are told.
+    """
+    before = read_baseline(file) if file.exists() else {}
+    updated = _updated(file, candidates, result.bundles)
+    after = read_baseline(file) if updated else {}
+    changes = [_change(name, before[name], after[name]) for name in updated if name in before]
+    if whole_project:
+        changes += [_left(name, file) for name in after if name not in result.declared_as]
+    return replace(result, updated=updated, changes=tuple(changes))
 
 
 def _project_of(order: GateOrder) -> Config | None:

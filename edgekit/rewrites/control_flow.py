@@ -143,24 +143,29 @@ class ExplicitStates(Rewrite):
 
     OpenVINO's frontend takes no captured values except constants, and counts a state twice that a body passes on as it
     is. A list that is empty at first must not be a constant, since the frontend would assume that the list keeps the
-    constant's shape: it is cut out of a constant with elements.
+    constant's shape: it is cut out of a constant with elements. The frontend also loses the condition of a body that
+    passes it on and reads it besides; the condition is true wherever the body runs.
     """
 
     name: ClassVar[str] = "loop with explicit states"
     op_types: ClassVar[Sequence[str]] = ("Loop",)
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether it captures values other than constants, passes states on unchanged, or starts with empty lists."""
+        """Whether it captures values other than constants, passes states on, reads its condition, or starts empty."""
         body = node.attributes["body"].as_graph()
         return (
             any(True for _ in _captured(body))
+            or _reads_its_condition(body)
             or not set(body.inputs).isdisjoint(body.outputs)
             or any(_empty(value) is not None for value in node.inputs[2:])
         )
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Captured values become states that do not change; Identity nodes pass states on."""
+        """Captured values become states that do not change; Identity nodes pass states on; the condition is true."""
         body = node.attributes["body"].as_graph().clone(allow_outer_scope_values=True)
+        if _reads_its_condition(body):
+            entry = body.inputs[1]
+            _replace_inside(body, {entry: _true_in(body, _as_declared(np.array(True), entry))})
         captured = list(dict.fromkeys(_captured(body)))
         states = len(node.inputs) - 2
         inner = []
@@ -369,6 +374,20 @@ def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
     for value in (*read, *(value for inner in graphs for value in inner.outputs)):
         if value is not None and value not in own and ir.convenience.get_const_tensor(value) is None:
             yield value
+
+
+def _reads_its_condition(body: ir.Graph) -> bool:
+    """Whether a node of a loop's body other than one that passes it on reads the condition."""
+    return any(node.op_type != "Identity" or node.domain for node, _ in body.inputs[1].uses())
+
+
+def _true_in(body: ir.Graph, array: np.ndarray) -> ir.Value:
+    """Puts a constant in front of a body's nodes."""
+    made = ir.node("Constant", [], {"value": ir.tensor(array)}, name=f"{body.inputs[1].name}/true")
+    (value,) = made.outputs
+    value.name, value.dtype, value.shape = f"{body.inputs[1].name}/is_true", ir.DataType.BOOL, ir.Shape(array.shape)
+    body.insert_before(next(iter(body)), made)
+    return value
 
 
 def _empty(value: ir.Value | None) -> np.ndarray | None:

@@ -28,6 +28,7 @@ from edgekit_openvino.loadable.matrix_chains import end_chains
 from edgekit_openvino.loadable.read_outputs import named_apart
 from edgekit_openvino.loadable.refused import refused_nodes
 from edgekit_openvino.loadable.single_precision import in_single_precision
+from edgekit_openvino.loadable.stored_operands import give_stored_operands_all_axes
 from edgekit_openvino.loadable.stored_weights import widen_where_not_loadable
 from edgekit_openvino.misread import misread_nodes
 from edgekit_openvino.misread.shapes import misshapen_nodes
@@ -100,6 +101,7 @@ def _loadable(network: Any, expanded_ops: tuple[str, ...] = ()) -> Conversion:
     keep_missing_values(network)
     round_ahead_of_concats(network)
     end_chains(network)
+    give_stored_operands_all_axes(network)
     widen_behind_softmax(network)
     store_in_8_bits_where_misread(network)
     let_extremes_broadcast(network)

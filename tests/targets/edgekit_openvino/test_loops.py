@@ -39,6 +39,31 @@ def test_a_state_that_is_handed_on_as_it_is(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["y"], np.array([1.5, 4.5], np.float32))
 
 
+NESTED = """<ir_version: 8, opset_import: ["" : 17]>
+g (int64 rows, int64 columns, bool go, float[1] x) => (float[1] y) <float[1] one = {1}, float[1] three = {3}> {
+  y = Loop (rows, go, x) <body = outer (int64 i, bool on, float[1] s) => (bool still, float[1] t) {
+    row = Loop (columns, on, s) <body = inner (int64 j, bool within, float[1] a) => (bool more, float[1] b) {
+      b = Add (a, three) more = Identity (within)
+    }>
+    t = Add (row, one) still = Identity (on)
+  }>
+}"""
+
+
+def test_a_loop_in_a_loop_that_starts_by_the_condition_of_the_other(tmp_path: Path) -> None:
+    """The frontend loses the condition of a body that passes it on and reads it besides."""
+    model = onnx.parser.parse_model(NESTED)
+    onnx.save(model, tmp_path / "loop.onnx")
+    with pytest.raises(Exception, match="undeclared parameters"):
+        openvino.Core().compile_model(tmp_path / "loop.onnx", "CPU")
+
+    runner = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model"))
+
+    for rows, columns, go, expected in ((3, 2, True, 21), (2, 0, True, 2), (0, 3, True, 0), (3, 2, False, 0)):
+        feeds = {"rows": np.int64(rows), "columns": np.int64(columns), "go": np.bool_(go), "x": np.zeros(1, np.float32)}
+        np.testing.assert_array_equal(runner.run(feeds)["y"], np.float32([expected]))
+
+
 GROWING = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[N] x) => (float[M] y) <int64 most = {9}, bool go = {1}, int64[1] begin = {0}, int64[1] one = {1},
   int64[1] far = {99}, int64 none = {0}> {
