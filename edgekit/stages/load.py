@@ -57,6 +57,7 @@ from edgekit.graph.reading.vetting import (
 from edgekit.graph.sequence_outputs import warnings_of, without_sequences
 from edgekit.graph.sizes.branch_sizes import forget_lone_names
 from edgekit.graph.sizes.loop_states import forget_first_sizes
+from edgekit.graph.sizes.nameless import forget_nameless_sizes
 from edgekit.graph.sizes.weight_sizes import tell_sizes_by_weights
 from edgekit.graph.words.class_labels import (
     Classes,
@@ -66,7 +67,7 @@ from edgekit.graph.words.class_labels import (
     without_maps,
 )
 from edgekit.graph.words.integer_texts import with_integers_looked_up
-from edgekit.model import Model, computed_values, name_nodes, name_values, node_name
+from edgekit.model import Model, name_nodes, name_values, node_name
 from edgekit.rewrites.adaptation import in_known_opset
 from edgekit.rewrites.application import OPSET_OF_PURE_MODELS
 from edgekit.rewrites.ml.norms import with_signed_norms
@@ -75,9 +76,6 @@ from edgekit.stages import Stage, StageResult
 
 SMALL_TENSOR = 4096
 """Most bytes of an initializer in another file that is loaded into the model: shapes, axes and scales are smaller."""
-
-_NAMELESS_DIMENSIONS = ("", "?", "-1", "None")
-"""What exporters write for a dynamic dimension, although it looks like a name that two dimensions could share."""
 
 _WEIGHTED = {"Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "BatchNormalization"}
 """Operators whose constant inputs are learned numbers; other operators may need infinities, for attention masks say."""
@@ -364,23 +362,13 @@ def _unknown_operator(model: Model, operator: str, version: str) -> InputError:
     )
 
 
-def _normalize_dimensions(graph_model: ir.Model) -> None:
-    for value in computed_values(graph_model):
-        if value.shape is not None:
-            value.shape = ir.Shape([None if _is_nameless(dim) else dim for dim in value.shape])
-
-
-def _is_nameless(dim: int | ir.SymbolicDim) -> bool:
-    return dim < 0 if isinstance(dim, int) else dim.value in _NAMELESS_DIMENSIONS
-
-
 _CHECKS = (check_depth, check_expansion, check_equations, check_references, check_versions)
 """Checks of a file that come before any work on it."""
 _CHANGES: Sequence[Callable[[ir.Model], object]] = (
     name_values,
     take_decided_branches,
     name_nodes,
-    _normalize_dimensions,
+    forget_nameless_sizes,
     forget_first_sizes,
     forget_lone_names,
     make_scales_scalars,

@@ -15,7 +15,6 @@ from edgekit.errors import InputError, UnsupportedOpsError
 from edgekit.features.dimensions import OpenDims
 from edgekit.files.atomic import atomic_directory, temporary_folder
 from edgekit.files.copying import copy_folder
-from edgekit.graph.sizes.loop_states import forget_first_sizes
 from edgekit.model import Model
 from edgekit.progress import Step
 from edgekit.registry import installed_rewrites
@@ -129,7 +128,6 @@ def convert_with(
         edgekit.errors.InputError: As raised by ``convert_graph``.
     """
     given = given_model(model)
-    forget_first_sizes(given.graph_model)
 
     def path(candidate: Model) -> Path:
         return convert_graph(candidate.graph_model, Path(out), subject=given.source, **options).package

@@ -33,7 +33,6 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         edgekit.errors.InputError: Another precision was asked for, or the model is invalid.
     """
     from edgekit.graph.reading.inlining import inline_functions
-    from edgekit.graph.sizes.loop_states import forget_first_sizes
     from edgekit.registry import installed_rewrites
     from edgekit.rewrites.adaptation import converted
     from edgekit.rewrites.given_model import given_model
@@ -48,7 +47,6 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         target = target.with_name(f"{target.name}.xml")
     loaded = given_model(model)
     inline_functions(loaded.graph_model)
-    forget_first_sizes(loaded.graph_model)
     loaded = _with_shapes(loaded)  # which nodes OpenVINO misreads depends on the shapes
     network = converted(loaded, lambda candidate: convert_model(candidate).network, installed_rewrites())
     if precision == "float32" and stores_integers(network):
@@ -58,11 +56,18 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
 
 
 def _with_shapes(model: Model) -> Model:
-    """Returns the model with inferred shapes of inner values, or unchanged if its shapes contradict each other."""
+    """Returns the model with inferred shapes; where the stated ones contradict them, with those that inputs lead to."""
     from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
 
+    given = model.with_graph(model.graph_model.clone())
     try:
-        return infer_shapes(model.with_graph(model.graph_model.clone()), strict=False)
+        return infer_shapes(given)
+    except ContradictionError:
+        for node in given.graph.all_nodes():
+            for value in node.outputs:
+                value.shape = None
+    try:
+        return infer_shapes(given, strict=False)
     except ContradictionError:
         return model
 

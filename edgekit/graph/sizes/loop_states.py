@@ -14,7 +14,8 @@ def forget_first_sizes(graph_model: ir.Model) -> bool:
         Whether there was one.
     """
     found = False
-    for node in graph_model.graph.all_nodes():
+    graphs = (graph_model.graph, *(function.graph for function in graph_model.functions.values()))
+    for node in (node for graph in graphs for node in graph.all_nodes()):
         if node.op_type != "Loop" or node.domain:
             continue
         body = node.attributes["body"].as_graph()
