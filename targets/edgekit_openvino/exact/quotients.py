@@ -44,15 +44,21 @@ def keep_quotient(division: Any) -> bool:
         # the quotient is NaN for zero, and for numbers that are not finite
         right = opset13.select(opset13.is_nan(result), result, opset13.constant(np.float32(1))).output(0)
     elif _shows_in_results(division) and _follows_from_data(division):
-        right = _rounded_once(dividend, divisor, result)
+        right = rounded_once(dividend, divisor, result)
     else:
         return False
     hand_over(result, right, readers)
     return True
 
 
-def _rounded_once(dividend: Any, divisor: Any, quotient: Any) -> Any:
-    """Returns the quotient plus the quotient of its remainder, or the quotient alone where that overflows."""
+def rounded_once(dividend: Any, divisor: Any, quotient: Any) -> Any:
+    """Returns the quotient plus the quotient of its remainder, or the quotient alone where that overflows.
+
+    Args:
+        dividend: The output of an operation, in float32.
+        divisor: Another one.
+        quotient: The output of the ``Divide`` of both, which OpenVINO rounds twice.
+    """
     from openvino import opset13
 
     (high, low), (divisor_high, divisor_low) = _halves(quotient), _halves(divisor)

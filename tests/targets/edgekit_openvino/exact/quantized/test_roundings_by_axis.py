@@ -56,6 +56,62 @@ def test_half_precision(tmp_path: Path) -> None:
     assert np.abs(got - right).max() <= SCALES.max() * 1.01  # one step: quotients of half precision
 
 
+PICKED = "d = Cast <to = 7> (q)  i = Clip (d, lowest, highest)  y = Gather (table, i)"
+
+
+def rounded(kind: str, scale: float, zero: int, then: str, shape: str = "81") -> onnx.ModelProto:
+    """A model that quantizes and reads the integers as such."""
+    made = "float" if then is PICKED else kind
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 21]>\ng (float[{shape}] x) => ({made}[{shape}] y) '
+        f"<{kind} z = {{{zero}}}, int64 lowest = {{-128}}, int64 highest = {{127}}>"
+        f" {{ q = QuantizeLinear (x, s, z)  {then} }}"
+    )
+    table = np.arange(256, dtype=np.float32) ** 2
+    for name, array in {"s": np.float32(scale), "table": table}.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return proto
+
+
+@pytest.mark.parametrize(
+    ("kind", "zero", "scale", "shape"),
+    [
+        ("uint8", 3, 1.0, "n"),
+        ("int8", -7, 1.5, "81"),
+        ("uint8", 64, 0.1, "81"),
+        ("int8", 0, 1 / 255, "81"),
+        ("uint8", 255, 0.1, "n"),
+        ("int16", 21, 1 / 255, "81"),
+    ],
+)
+def test_integers_halfway_between_two_steps(tmp_path: Path, kind: str, zero: int, scale: float, shape: str) -> None:
+    """ONNX rounds the quotient to even before it adds the zero point."""
+    x = (np.arange(-40, 41, dtype=np.float32) * np.float32(0.5)) * np.float32(scale)
+    proto = rounded(kind, scale, zero, "y = Identity (q)", shape)
+    np.testing.assert_array_equal(converted(proto, {"x": x}, tmp_path), expected(proto, {"x": x}))
+    if zero % 2:  # OpenVINO is still wrong
+        assert (as_read(proto, {"x": x}, tmp_path) != expected(proto, {"x": x})).any()
+
+
+def test_integers_that_are_indices(tmp_path: Path) -> None:
+    x = np.arange(-40, 41, dtype=np.float32) * np.float32(0.5)
+    proto = rounded("uint8", 1.0, 3, PICKED)
+    assert (as_read(proto, {"x": x}, tmp_path) != expected(proto, {"x": x})).any()  # OpenVINO is still wrong
+    np.testing.assert_array_equal(converted(proto, {"x": x}, tmp_path), expected(proto, {"x": x}))
+
+
+def test_numbers_that_are_made_floats_stay_with_the_plugin(tmp_path: Path) -> None:
+    import openvino
+
+    import edgekit_openvino
+
+    proto = rounded("uint8", 1.0, 3, "r = Reshape (q, k)  y = DequantizeLinear (r, s, z)")
+    proto.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([81]), "k"))
+    network = openvino.Core().read_model(edgekit_openvino.convert(proto, tmp_path / "m"))
+    assert "FakeQuantize" in [operation.get_type_name() for operation in network.get_ordered_ops()]
+
+
 def test_limits_along_the_channels_stay_with_the_plugin(tmp_path: Path) -> None:
     import openvino
 
