@@ -22,7 +22,14 @@ def _has_other_than_whole_blocks(node: ir.Node, _: int) -> bool:
     return WholeBlocks().matches(node)
 
 
+def _has_a_limit_without_elements(node: ir.Node, _: int) -> bool:
+    return any(value is not None and value.shape == (0,) for value in node.inputs[2:])
+
+
 REFUSALS = (
+    Departure(
+        ("NonMaxSuppression",), _has_a_limit_without_elements, "a limit or threshold is one number, and one has none"
+    ),
     Departure(
         tuple(WholeBlocks.op_types), _has_other_than_whole_blocks, "it takes whole blocks of one scale in matrices only"
     ),

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Value, computed
+from edgekit_mil.core.values import Infeasible, Value, computed
 from edgekit_mil.support.greedy_suppression import LOWEST, greedily_suppressed
 from edgekit_mil.support.iteration import plain, scalar
 from edgekit_mil.support.movement import empty
@@ -67,7 +67,13 @@ def non_max_suppression(
 
 
 def _number(value: Value) -> float | Var:
-    """A limit or threshold: a number, or a scalar of the program if it is known only at run time."""
+    """A limit or threshold: a number, or a scalar of the program if it is known only at run time.
+
+    Raises:
+        Infeasible: It has no elements.
+    """
+    if 0 in value.shape:
+        raise Infeasible("takes one number, found 0")
     if value.constant is not None:
         number = value.constant.reshape(-1)[0]
         return float(number) if value.dtype.is_integer() else np.float32(number)

@@ -62,3 +62,31 @@ def test_blocks_that_are_not_whole(tmp_path: Path, size: int, block: int) -> Non
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
     if size > 100:
         assert path.with_suffix(".bin").stat().st_size < 2 * size * size  # of float32: 8
+
+
+@pytest.mark.parametrize("place", [2, 3, 4])
+@pytest.mark.parametrize("is_fed", [False, True])
+def test_a_limit_or_threshold_without_elements(tmp_path: Path, place: int, is_fed: bool) -> None:
+    names = ["boxes", "scores", "most", "overlap", "least"]
+    arrays = [np.zeros(size, np.float32) for size in ((1, 6, 4), (1, 1, 6))]
+    arrays += [np.array([2]), np.float32([0.5]), np.float32([0.5])]
+    arrays[place] = arrays[place][:0]
+    fed = (0, 1, place) if is_fed else (0, 1)
+    infos = [
+        onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in zip(names, arrays, strict=True)
+    ]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("NonMaxSuppression", names, ["y"])],
+        "suppression",
+        [infos[number] for number in fed],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT64, ["n", 3])],
+        [
+            onnx.numpy_helper.from_array(a, n)
+            for number, (n, a) in enumerate(zip(names, arrays, strict=True))
+            if number not in fed
+        ],
+    )
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 11)], ir_version=8)
+    with pytest.raises(UnsupportedOpsError, match="a limit or threshold is one number, and one has none"):
+        edgekit_openvino.convert(proto, tmp_path / "m")

@@ -147,3 +147,13 @@ def test_a_threshold_of_two_numbers_is_refused(lower, rng):
     inputs = [boxes, scores, np.array([3], np.int64), np.array([0.5, 0.5], np.float32)]
     with pytest.raises(UnsupportedOpsError, match="takes one number, found 2"):
         lower("NonMaxSuppression", inputs, fed=(0, 1, 3), outputs=("int64",))
+
+
+@pytest.mark.parametrize("place", [2, 3, 4])
+@pytest.mark.parametrize("is_fed", [False, True])
+def test_a_limit_or_threshold_of_no_number_is_refused(lower, rng, place, is_fed):
+    boxes, scores = scene(rng)
+    inputs = [boxes, scores, np.array([3], np.int64), np.array([0.5], np.float32), np.array([0.5], np.float32)]
+    inputs[place] = inputs[place][:0]
+    with pytest.raises(UnsupportedOpsError, match="takes one number, found 0"):
+        lower("NonMaxSuppression", inputs, fed=(0, 1, place) if is_fed else (0, 1), outputs=("int64",))
