@@ -32,6 +32,10 @@ def stack(call: Call, values: list[Array], axis: int) -> Array:
 @kernel("tile", raw=True)
 def tile(call: Call, x: Array, reps: Ints) -> Array:
     """Repeat ``reps[i]`` times along dimension ``i``."""
+    if len(reps) != x.ndim:
+        raise ExecutionError(
+            "another number of repetitions than of dimensions", operation=call.name, expected=x.ndim, found=len(reps)
+        )
     if any(count < 0 for count in reps):
         raise ExecutionError("a negative number of repetitions", operation=call.name, expected="0 or more", found=reps)
     return np.tile(x, reps)

@@ -41,6 +41,11 @@ def test_tile_does_not_repeat_a_negative_number_of_times(run_op):
         run_op("tile", x=np.float32([[1, 2]]), reps=[2, -1])
 
 
+def test_tile_repeats_along_every_dimension(run_op):
+    with pytest.raises(ExecutionError, match="another number of repetitions than of dimensions"):
+        run_op("tile", x=np.float32([[1, 2]]), reps=[2, 2, 2])
+
+
 @pytest.mark.parametrize(
     ("mode", "torch_mode"), [("constant", "constant"), ("reflect", "reflect"), ("replicate", "replicate")]
 )
