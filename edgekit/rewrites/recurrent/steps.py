@@ -17,6 +17,7 @@ from edgekit.rewrites.recurrent.layers import LAYERS
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 DEFAULT_ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 """The activations of the gates, of a GRU's or an LSTM's new state, and of an LSTM's output, for each direction."""
+NO_LIMIT = float("inf")
 
 Activation = Callable[[NodeBuilder, ir.Value], ir.Value]
 
@@ -89,7 +90,7 @@ class _Layer:
     """[3 * size]: of the gates i, o and f; None without any."""
     activations: Sequence[Activation]
     clip: float
-    """Inputs of activations are clipped to minus this and this; 0 for no limit."""
+    """Inputs of activations are clipped to minus this and this; infinite for no limit."""
     joins_gates: bool
     """Whether the forget gate of an LSTM is 1 minus the input gate."""
     resets_product: bool
@@ -170,7 +171,7 @@ class _Layer:
         return build("Add", gate, build("Mul", np.split(self.peepholes, 3)[place], cell))
 
     def _activated(self, build: NodeBuilder, place: int, x: ir.Value) -> ir.Value:
-        if self.clip:
+        if self.clip < NO_LIMIT:
             x = build("Clip", x, np.float32(-self.clip), np.float32(self.clip))
         return self.activations[place](build, x)
 
@@ -204,7 +205,8 @@ def _layers(node: ir.Node, directions: int) -> list[_Layer]:
     """Returns the directions of a layer.
 
     Raises:
-        InapplicableError: The layer's weights are no constants, or an activation is not known.
+        InapplicableError: The layer's weights are no constants, an activation is not known, or its limit is not
+            above 0.
     """
     kind, size = node.op_type, node.attributes.get_int("hidden_size")
     gates = GATES[kind]
@@ -212,6 +214,9 @@ def _layers(node: ir.Node, directions: int) -> list[_Layer]:
     given = [place < len(node.inputs) and node.inputs[place] is not None for place in (3, 7)]
     if weights is None or recurrent is None or given != [bias is not None, peepholes is not None]:
         raise InapplicableError("its weights are not constants")
+    clip = node.attributes.get_float("clip", NO_LIMIT)
+    if clip <= 0:
+        raise InapplicableError(f"it clips at {clip:g}, which is not above 0")
     if bias is None:
         bias = np.zeros((directions, 2 * gates * size), weights.dtype)
     activations = _activations(node, directions)
@@ -224,7 +229,7 @@ def _layers(node: ir.Node, directions: int) -> list[_Layer]:
             recurrent_bias=bias[number][gates * size :],
             peepholes=None if peepholes is None else peepholes[number],
             activations=activations[number],
-            clip=node.attributes.get_float("clip", 0.0),
+            clip=clip,
             joins_gates=node.attributes.get_int("input_forget", 0) == 1,
             resets_product=node.attributes.get_int("linear_before_reset", 0) == 1,
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgekit_mil.core.mil import Var, mb
-from edgekit_mil.core.values import Unsupported, Value
+from edgekit_mil.core.values import Infeasible, Unsupported, Value
 from edgekit_mil.support.linear_quantization import LEAST_COMPRESSED
 from edgekit_mil.support.runtime_shapes import size_of, zeros
 from edgekit_mil.support.stepwise_recurrence import Activation, States
@@ -19,6 +19,7 @@ OWN_ACTIVATIONS = frozenset({"sigmoid", "tanh", "relu"})
 """Activations of Core ML's recurrent layers; the layers have others, whose parameters are not documented."""
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """For each pass over the sequence, whether it is backward."""
+LAYOUTS = (0, 1)
 
 OneDirection = Callable[[int, Var, States], tuple[Var, States]]
 
@@ -51,7 +52,11 @@ class Weights:
 
 @dataclass(frozen=True)
 class Layer:
-    """A recurrent node's inputs and attributes, whatever its cell."""
+    """A recurrent node's inputs and attributes, whatever its cell.
+
+    Raises:
+        Infeasible: There is no such layout, or the limit of the clipping is not above 0; ONNX Runtime refuses both.
+    """
 
     x: Value
     w: Value
@@ -67,6 +72,12 @@ class Layer:
     """Applied to the input and to the state before they are multiplied; None for nothing."""
     stored: Sequence[tuple[Stored, Stored]] | None = None
     """w and r of each direction in 8 bits, if w and r as a whole are not stored in 8 bits."""
+
+    def __post_init__(self) -> None:
+        if self.layout not in LAYOUTS:
+            raise Infeasible(f"has layout {self.layout}: it is 0, or 1 for a batch that comes first")
+        if self.clip is not None and self.clip <= 0:
+            raise Infeasible(f"clips at {self.clip:g}: the limit is above 0, or left out for none")
 
     @property
     def passes(self) -> Sequence[bool]:

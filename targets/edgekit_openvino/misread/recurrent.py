@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.loops.values import size_of, source
@@ -16,7 +17,12 @@ _KEEPING = ("Cast", "Expand", "Identity", "Reshape", "Squeeze", "Tile", "Unsquee
 
 
 def _has_batch_first(node: ir.Node, _: int) -> bool:
-    return node.attributes.get_int("layout", 0) == 1
+    return node.attributes.get_int("layout", 0) != 0
+
+
+def _clips_at_no_limit(node: ir.Node, _: int) -> bool:
+    """Whether the limit of the clipping is not above 0; ONNX Runtime refuses it, or clips everything to 0."""
+    return node.attributes.get_float("clip", np.inf) <= 0
 
 
 def _has_peepholes(node: ir.Node, _: int) -> bool:
@@ -64,6 +70,7 @@ def _is_given(size: int | ir.SymbolicDim | None) -> bool:
 MISREADINGS = (
     Departure(("GRU", "LSTM", "RNN"), _has_lengths_of_open_sizes, "it ignores lengths of sequences of open sizes"),
     Departure(("GRU", "LSTM", "RNN"), _has_batch_first, "it ignores that the batch comes first (layout 1)"),
+    Departure(("GRU", "LSTM", "RNN"), _clips_at_no_limit, "it takes a clip that is not above 0 for another one"),
     Departure(
         ("GRU", "LSTM", "RNN"), _has_other_activations, "its layers have no activations but relu, sigmoid and tanh"
     ),

@@ -6,6 +6,7 @@ import onnxruntime
 import pytest
 
 import edgekit_coreml
+from edgekit.errors import UnsupportedOpsError
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 SIZES = {"steps": 4, "batch": 3, "inputs": 5, "hidden": 2}
@@ -115,6 +116,20 @@ def test_activations_agree(agrees, rng, name, parameters):
 @pytest.mark.parametrize("op_type", GATES)
 def test_clipping_agrees(agrees, rng, op_type):
     agrees(op_type, layer(rng, op_type), **attributes(op_type, clip=0.4))
+
+
+@pytest.mark.parametrize("op_type", GATES)
+@pytest.mark.parametrize(("attribute", "value"), [("clip", 0.0), ("clip", -1.0), ("layout", 2)])
+def test_limits_and_layouts_that_do_not_exist_are_refused(tmp_path, op_type, attribute, value):
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[1, 1, 4] x) => (float[1, 1, 1, 5] y)'
+        f" {{ y = {op_type} <hidden_size = 5, {attribute} = {value}> (x, a, b) }}"
+    )
+    for name, width in (("a", 4), ("b", 5)):
+        weights = np.ones((1, GATES[op_type] * 5, width), np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    with pytest.raises(UnsupportedOpsError, match=r"clips at|has layout 2"):
+        edgekit_coreml.convert(model, tmp_path / "m")
 
 
 @pytest.mark.parametrize("per_row", [True, False])
