@@ -41,6 +41,7 @@ from edgekit.graph.reading.onnx_file import (
     read_proto,
     sha256,
 )
+from edgekit.graph.reading.operands import check_operands
 from edgekit.graph.reading.pooled_axes import pool_fewer_axes
 from edgekit.graph.reading.scalar_scales import make_scales_scalars
 from edgekit.graph.reading.simplified_norms import write_out_simplified_norms
@@ -362,7 +363,7 @@ def _unknown_operator(model: Model, operator: str, version: str) -> InputError:
     )
 
 
-_CHECKS = (check_depth, check_expansion, check_equations, check_references, check_versions)
+_CHECKS = (check_depth, check_expansion, check_equations, check_operands, check_references, check_versions)
 """Checks of a file that come before any work on it."""
 _CHANGES: Sequence[Callable[[ir.Model], object]] = (
     name_values,

@@ -43,3 +43,21 @@ def test_a_size_that_says_only_that_it_is_not_known_has_no_name(size):
             dim.dim_param = size
     (spec,) = given_model(model).inputs
     assert spec.shape == (None, None)
+
+
+def test_a_function_with_the_name_of_an_operator_is_dropped():
+    """As ONNX Runtime executes the operator."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) { y = Relu (x) }'
+        ' <domain: "", opset_import: ["" : 18]> Relu (a) => (b) { b = Neg (a) }'
+    )
+    assert not given_model(model).graph_model.functions
+    assert len(model.functions) == 1
+
+
+def test_a_node_at_which_the_process_would_end_is_refused():
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) { y = Max (x, "") }'
+    )
+    with pytest.raises(InputError, match="input 2 is left out of data_0"):
+        given_model(model)
