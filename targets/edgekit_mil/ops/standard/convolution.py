@@ -9,7 +9,7 @@ import numpy as np
 from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, ct, mb
 from edgekit_mil.core.registry import lowering
-from edgekit_mil.core.values import Unsupported, Value, constant
+from edgekit_mil.core.values import Infeasible, Unsupported, Value, constant
 from edgekit_mil.support.movement import along_channels
 from edgekit_mil.support.windows import Padding, Windows, explicit_padding, flat, halves, mil_padding
 
@@ -73,6 +73,7 @@ def conv_transpose(
     """
     if not (w.is_constant or ctx.at_least(ct.target.iOS17)):
         raise Unsupported("weights that the program computes need iOS 17")
+    _require_groups(x, w, group)
     windows = Windows.over(kernel_sizes(w, kernel_shape), strides, dilations)
     crop = _crop(windows, x, auto_pad, pads, output_padding, output_shape)
     cut = tuple((max(before, 0), max(after, 0)) for before, after in crop)
@@ -134,6 +135,17 @@ def col2im(
         pads=pads,
         strides=strides,
     )
+
+
+def _require_groups(x: Value, w: Value, group: int) -> None:
+    """Checks that the groups share the channels, and that each channel has weights.
+
+    Raises:
+        Infeasible: They do not.
+    """
+    channels, rows = x.shape[1], w.shape[0]
+    if group < 1 or (isinstance(channels, int) and (channels % group or channels != rows)):
+        raise Infeasible(f"has {channels} channels in {group} groups, and weights for {rows}")
 
 
 def kernel_sizes(w: Value, kernel_shape: Sequence[int] | None) -> tuple[int, ...]:

@@ -60,6 +60,12 @@ def test_transposed_convolution_by_computed_weights_is_refused_before_ios_17(low
         lower("ConvTranspose", [normal(rng, 1, 4, 6), normal(rng, 4, 4, 2)], fed=(0, 1), target="iOS16")
 
 
+@pytest.mark.parametrize(("group", "rows"), [(3, 4), (0, 4), (2, 6), (1, 3)])
+def test_transposed_convolution_whose_groups_do_not_share_the_channels_is_refused(lower, rng, group, rows):
+    with pytest.raises(UnsupportedOpsError, match=f"has 4 channels in {group} groups, and weights for {rows}"):
+        lower("ConvTranspose", [normal(rng, 1, 4, 6), normal(rng, rows, 2, 2)], fed=(0, 1), group=group)
+
+
 def test_four_spatial_dimensions_are_refused(lower, rng):
     with pytest.raises(UnsupportedOpsError, match="4 spatial dimensions"):
         lower("Conv", [normal(rng, 1, 1, 3, 3, 3, 3), normal(rng, 1, 1, 1, 1, 1, 1)])
