@@ -15,6 +15,7 @@ import numpy as np
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.values import Unsupported
 from edgekit_mil.support.bounds import bounded
+from edgekit_mil.support.runtime_shapes import or_rest
 
 CUBIC_COEFFICIENT = -0.75
 """Keys' coefficient that GridSample prescribes."""
@@ -99,10 +100,10 @@ def cubic(places: Var, around: OutsideValues) -> Neighbours:
 
 
 def sampled(x: Var, axes: Sequence[Neighbours]) -> Var:
-    """The samples [n, C, P] of a tensor [n, C, *D], interpolated along each of its spatial axes."""
+    """The samples [n, C, P] of a tensor [n, C, *D], interpolated along each of its spatial axes; n may be open."""
     size, channels, *spatial = x.shape
     flat = flat_neighbours(axes, spatial)
-    values = mb.reshape(x=elements_at(x, flat.places), shape=[size, channels, *flat.places.shape[1:]])
+    values = mb.reshape(x=elements_at(x, flat.places), shape=[or_rest(size), channels, *flat.places.shape[1:]])
     weighed = mb.mul(x=values, y=mb.expand_dims(x=flat.weights, axes=[1]))
     return mb.reduce_sum(x=weighed, axes=[2], keep_dims=False)
 
@@ -111,10 +112,10 @@ def elements_at(x: Var, places: Var) -> Var:
     """The elements [n, C, T * P] of a tensor [n, C, *D] at indices [n, T, P] into its flattened D."""
     size, channels, *spatial = x.shape
     count = math.prod(places.shape[1:])
-    flat = mb.reshape(x=x, shape=[size, channels, math.prod(spatial)])
+    flat = mb.reshape(x=x, shape=[or_rest(size), channels, math.prod(spatial)])
     if size == 1:
         return mb.gather(x=flat, indices=mb.reshape(x=places, shape=[count]), axis=2)
-    everywhere = mb.tile(x=mb.reshape(x=places, shape=[size, 1, count]), reps=[1, channels, 1])
+    everywhere = mb.tile(x=mb.reshape(x=places, shape=[or_rest(size), 1, count]), reps=[1, channels, 1])
     return mb.gather_along_axis(x=flat, indices=everywhere, axis=2)
 
 
@@ -123,7 +124,7 @@ def flat_neighbours(axes: Sequence[Neighbours], spatial: Sequence[int]) -> Neigh
     place, weight = axes[0].places, axes[0].weights
     for neighbours, size in zip(axes[1:], spatial[1:], strict=True):
         count = place.shape[1] * neighbours.places.shape[1]
-        shape = [place.shape[0], count, place.shape[2]]
+        shape = [or_rest(place.shape[0]), count, place.shape[2]]
         before = mb.expand_dims(x=mb.mul(x=place, y=np.int32(size)), axes=[2])
         places = mb.add(x=before, y=mb.expand_dims(x=neighbours.places, axes=[1]))
         weights = mb.mul(x=mb.expand_dims(x=weight, axes=[2]), y=mb.expand_dims(x=neighbours.weights, axes=[1]))

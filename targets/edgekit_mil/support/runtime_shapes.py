@@ -238,6 +238,11 @@ def is_number(size: Any) -> bool:
     return isinstance(size, int | np.integer)
 
 
+def or_rest(size: Any) -> int:
+    """A size as an entry of a target of ``reshape``: an open one takes the remaining elements; one at most may."""
+    return int(size) if is_number(size) else -1
+
+
 def expanded(x: Value, shape: Value) -> Var:
     """A tensor broadcast to a shape that the program computes.
 

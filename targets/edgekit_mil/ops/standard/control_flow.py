@@ -203,7 +203,7 @@ def scan(
         normalized_axis(axis, x.rank) for axis, x in zip(scan_input_axes or [0] * len(scanned), scanned, strict=True)
     ]
     backwards = scan_input_directions or [0] * len(scanned)
-    count = scanned[0].static_shape[axes[0]]
+    (count,) = scanned[0].static_sizes([axes[0]])
 
     def step(turn: Value, going: Value, values: Sequence[Value]) -> tuple[Value, list[Value], list[Value]]:
         slices = [

@@ -12,7 +12,7 @@ from edgekit_mil.core.values import Infeasible, Value, computed
 from edgekit_mil.support.greedy_suppression import LOWEST, greedily_suppressed
 from edgekit_mil.support.iteration import plain, scalar
 from edgekit_mil.support.movement import empty
-from edgekit_mil.support.runtime_shapes import most_of, positions_of
+from edgekit_mil.support.runtime_shapes import most_of, or_rest, positions_of
 
 
 @lowering("NonMaxSuppression", versions=[10, 11])
@@ -29,10 +29,13 @@ def non_max_suppression(
     """Indices [K, 3] (image, class, box) of the best boxes, none of which overlaps a better one of its class too much.
 
     Boxes are [n, N, 4], scores [n, classes, N]. The number of chosen boxes is known only at run time. So may be N, if
-    it has a known limit.
+    it has a known limit, or n.
     """
-    images, classes = scores.static_sizes([0, 1])
+    (classes,) = scores.static_sizes([1])
     boxes.static_sizes([2])  # required: a box is four numbers
+    images = or_rest(scores.shape[0])
+    if images < 0:
+        scores.static_sizes([2])  # required: a reshape has one open size
     most = most_of(scores.shape[2])
     count = 0.0 if max_output_boxes_per_class is None else _number(max_output_boxes_per_class)
     limit = most if isinstance(count, Var) else min(int(count), most)
@@ -42,15 +45,15 @@ def non_max_suppression(
     least = LOWEST if score_threshold is None else _number(score_threshold)
     centred = boxes.var if center_point_box else _centred(boxes.var)
     # Each class of each image is an image of one class to Core ML.
-    problems = images * classes
+    problems = images * classes if images >= 0 else images
     apart = mb.tile(x=mb.expand_dims(x=centred, axes=[1]), reps=[1, classes, 1, 1])
-    per_class = mb.reshape(x=apart, shape=[problems, -1, 4])
+    per_class = mb.reshape(x=apart, shape=[problems, or_rest(scores.shape[2]), 4])
     if isinstance(overlap, Var):
-        scores.static_sizes([2])  # required: the remaining boxes keep this size from turn to turn
+        scores.static_sizes([0, 2])  # required: the remaining boxes keep this size from turn to turn
         rated = mb.reshape(x=scores.var, shape=[problems, most])
         chosen, kept_scores = greedily_suppressed(per_class, rated, overlap, least, limit)
     else:
-        rated = mb.reshape(x=scores.var, shape=[problems, -1, 1])
+        rated = mb.reshape(x=scores.var, shape=[problems, or_rest(scores.shape[2]), 1])
         chosen, kept_scores = _suppressed(ctx, per_class, rated, overlap, limit)
     kept = mb.greater_equal(x=chosen, y=0)
     if score_threshold is not None:
@@ -96,7 +99,7 @@ def _suppressed(ctx: Context, boxes: Var, scores: Var, overlap: float, limit: in
 
     If fewer are chosen, the remaining indices are -1.
     """
-    shape = [boxes.shape[0], limit]
+    shape = [or_rest(boxes.shape[0]), limit]
     if ctx.at_least(ct.target.iOS17):
         _, kept, indices = mb.non_maximum_suppression(
             boxes=mb.transpose(x=boxes, perm=[0, 2, 1]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +12,8 @@ from edgekit_mil.core.context import Context
 from edgekit_mil.core.mil import Var, mb
 from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import FIX_SIZES, Unsupported, Value, computed
+from edgekit_mil.support import runtime_shapes
+from edgekit_mil.support.runtime_shapes import is_number, or_rest, size_of, zeros
 from edgekit_mil.support.windows import Padding, Windows, flat, mil_padding
 
 
@@ -48,7 +51,9 @@ def max_pool(
     indices = None
     if asks_positions:
         indices = computed(
-            positions_of_maxima(data, x.static_shape, windows, reach, column_major=storage_order == 1),
+            positions_of_maxima(
+                data, x.static_sizes(range(1, x.rank)), windows, reach, column_major=storage_order == 1
+            ),
             ir.DataType.INT64,
         )
     return computed(result if x.is_float else mb.cast(x=result, dtype="int32"), x.dtype), indices
@@ -148,7 +153,7 @@ def max_unpool(
     """
     windows = Windows.over(kernel_shape, strides, None)
     padding = windows.padding(x, "NOTSET", pads)
-    sizes = x.static_shape
+    sizes = x.static_shape if output_shape is not None else (or_rest(x.shape[0]), *x.static_sizes(range(1, x.rank)))
     inferred = [
         *sizes[:2],
         *(
@@ -156,7 +161,7 @@ def max_unpool(
             for size, stride, extent, pad in zip(sizes[2:], windows.strides, windows.extents, padding, strict=True)
         ),
     ]
-    flat_zeros = np.zeros(int(np.prod(inferred)), np.float32)
+    flat_zeros = zeros([_times(size_of(x.var, 0), int(np.prod(inferred[1:])))])
     scattered = mb.scatter(
         data=flat_zeros,
         indices=mb.reshape(x=i.var, shape=[-1]),
@@ -289,13 +294,14 @@ def elements_in_windows(windows: Windows, spatial: Sequence[int], reach: Padding
     return counts
 
 
-def positions_of_maxima(x: Var, shape: Sequence[int], windows: Windows, reach: Padding, *, column_major: bool) -> Var:
-    """The index in the flattened x, whose ``shape`` is [n, C, *D], of each window's first maximum.
+def positions_of_maxima(x: Var, sizes: Sequence[int], windows: Windows, reach: Padding, *, column_major: bool) -> Var:
+    """The index in the flattened x [n, C, *D], whose ``sizes`` are [C, *D], of each window's first maximum.
 
     The windows' elements are placed side by side; the index of the greatest among them gives the place in the window,
     which a table turns into an offset in the tensor.
     """
-    batch, channels, *spatial = shape
+    channels, *spatial = sizes
+    planes = _times(size_of(x, 0), channels)
     counts = windows.counts(spatial, reach)
     layers = [x]
     for axis, amounts in enumerate(reach):
@@ -304,14 +310,24 @@ def positions_of_maxima(x: Var, shape: Sequence[int], windows: Windows, reach: P
             for layer in layers
             for piece in taps(padded_along(layer, 2 + axis, amounts, -np.inf), 2 + axis, windows, axis)
         ]
-    side_by_side = [mb.reshape(x=layer, shape=[batch * channels, int(np.prod(counts)), 1]) for layer in layers]
+    side_by_side = [mb.reshape(x=layer, shape=[or_rest(planes), int(np.prod(counts)), 1]) for layer in layers]
     chosen = mb.reduce_argmax(x=mb.concat(values=side_by_side, axis=2), axis=2, keep_dims=False)
     steps = np.cumprod([1, *spatial[:-1]]) if column_major else np.cumprod([1, *spatial[:0:-1]])[::-1]
     within = table_of_offsets([np.arange(s) * d for s, d in zip(windows.sizes, windows.dilations, strict=True)], steps)
     starts = [np.arange(c) * s - r[0] for c, s, r in zip(counts, windows.strides, reach, strict=True)]
-    first = table_of_offsets(starts, steps)[None] + np.arange(batch * channels)[:, None] * int(np.prod(spatial))
+    first = table_of_offsets(starts, steps)[None].astype(np.int32)
+    numbers, elements = runtime_shapes.counted(planes), np.int32(np.prod(spatial))
+    if isinstance(numbers, np.ndarray):
+        places = first + numbers[:, None] * elements
+    else:
+        places = mb.add(x=mb.mul(x=mb.expand_dims(x=numbers, axes=[1]), y=elements), y=first)
     offsets = mb.gather(x=within.astype(np.int32), indices=chosen, axis=0)
-    return mb.reshape(x=mb.add(x=offsets, y=first.astype(np.int32)), shape=[batch, channels, *counts])
+    return mb.reshape(x=mb.add(x=offsets, y=places), shape=[or_rest(x.shape[0]), channels, *counts])
+
+
+def _times(size: Any, factor: int) -> Any:
+    """A size in the form of :func:`size_of`, multiplied."""
+    return int(size) * factor if is_number(size) else mb.mul(x=size, y=np.int32(factor))
 
 
 def table_of_offsets(along: Sequence[np.ndarray], steps: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ def roi_align(
     half_pixel = coordinate_transformation_mode == "half_pixel"
     if coordinate_transformation_mode is None:
         half_pixel = ctx.version >= FIRST_HALF_PIXEL
-    sizes = x.static_shape[2:]
+    sizes = x.static_sizes([2, 3])
     edges = mb.mul(x=rois.var, y=np.float32(spatial_scale))
     if half_pixel:
         edges = mb.sub(x=edges, y=np.float32(0.5))
@@ -81,7 +81,7 @@ def max_roi_pool(
     images, *edges = mb.split(x=rois.var, num_splits=5, axis=1)
     left, top, right, bottom = (_rounded(mb.mul(x=edge, y=np.float32(spatial_scale))) for edge in edges)
     data = mb.gather(x=x.var, indices=mb.cast(x=mb.squeeze(x=images, axes=[1]), dtype="int32"), axis=0)
-    height, width = x.static_shape[2:]
+    height, width = x.static_sizes([2, 3])
     rows = _bin_members(top, bottom, pooled_shape[0], height)
     columns = _bin_members(left, right, pooled_shape[1], width)
     by_row = [

@@ -13,6 +13,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value
 from edgekit_mil.support.movement import along_channels
 from edgekit_mil.support.point_sampling import Neighbours, OutsideValues, cubic, linear, nearest, sampled
+from edgekit_mil.support.runtime_shapes import or_rest
 from edgekit_mil.support.windows import Windows
 
 KERNELS: dict[str, Callable[[Var, OutsideValues], Neighbours]] = {
@@ -58,8 +59,8 @@ def grid_sample(
             coordinates_mode="normalized_minus_one_to_one",
             align_corners=bool(align_corners),
         )
-    size, channels, *spatial = x.static_shape
-    outer = grid.static_shape[1:-1]
+    size, (channels, *spatial) = or_rest(x.shape[0]), x.static_sizes(range(1, x.rank))
+    outer = grid.static_sizes(range(1, grid.rank - 1))
     rows = mb.reshape(x=grid.var, shape=[size, math.prod(outer), len(spatial)])
     coordinates = [rows] if len(spatial) == 1 else mb.split(x=rows, num_splits=len(spatial), axis=2)
     axes = []
@@ -86,13 +87,13 @@ def deformable_convolution(
     strides: Sequence[int] | None = None,
 ) -> Var:
     """Convolution that reads each window element at its position plus an offset, interpolated, times a mask."""
-    size, channels, *spatial = x.static_shape
+    size, (channels, *spatial) = or_rest(x.shape[0]), x.static_sizes(range(1, x.rank))
     if len(spatial) != IMAGE_DIMENSIONS:
         raise Unsupported(f"has {len(spatial)} spatial dimensions, there is a lowering of {IMAGE_DIMENSIONS}")
     windows = Windows.over(w.static_shape[2:], strides, dilations)
     padding = windows.padding(x, "NOTSET", pads)
-    outer = offset.static_shape[2:]
-    taps, samples, groups = math.prod(windows.sizes), math.prod(outer), size * offset_group
+    outer = offset.static_sizes(range(2, offset.rank))
+    taps, samples, groups = math.prod(windows.sizes), math.prod(outer), size if size < 0 else size * offset_group
     offsets = mb.reshape(x=offset.var, shape=[groups, taps, IMAGE_DIMENSIONS, samples])
     axes = []
     for axis, moved in enumerate(mb.split(x=offsets, num_splits=IMAGE_DIMENSIONS, axis=2)):
