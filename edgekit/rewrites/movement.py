@@ -14,6 +14,9 @@ from edgekit.graph.sizes.pool_sizes import windows_rounded_up
 from edgekit.rewrite import InapplicableError, Rewrite
 from edgekit.rewrites.arithmetic import kept_sizes, rank_of, shape_of, size_along, typed
 
+FAR = 2**30
+"""Behind the end of any axis; Core ML's integers of 32 bits hold it plus a size."""
+
 
 class WrappedPad(Rewrite):
     """``Pad`` that continues at the other end, as a gather along each axis."""
@@ -183,6 +186,32 @@ class EndlessSlice(Rewrite):
             raise InapplicableError("it has an end")
         written = np.where(greatest & (steps < 0), np.iinfo(ends.dtype).min, ends)
         return [build("Slice", *node.inputs[:2], written, *node.inputs[3:])]
+
+
+class ComputedAxesSlice(Rewrite):
+    """``Slice`` along axes that are computed, as one along all axes with computed starts, ends and steps."""
+
+    name: ClassVar[str] = "slice along all axes"
+    op_types: ClassVar[Sequence[str]] = ("Slice",)
+    versions: ClassVar[range] = range(11, 1000)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Whether the axes are computed."""
+        return has_input(node, 3) and constant_input(node, 3) is None
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """For a tensor of a known number of axes."""
+        rank = rank_of(node.inputs[0])
+        axes = build("Mod", build.cast(node.inputs[3], ir.DataType.INT64), np.array(rank))
+        whole = (0, FAR, 1)
+        given = [node.inputs[place] if has_input(node, place) else None for place in (1, 2, 4)]
+        starts, ends, steps = (
+            np.full(rank, number)
+            if value is None
+            else build("ScatterElements", np.full(rank, number), axes, build.cast(value, ir.DataType.INT64), axis=0)
+            for number, value in zip(whole, given, strict=True)
+        )
+        return [build("Slice", node.inputs[0], starts, ends, np.arange(rank), steps)]
 
 
 class SlicedSplit(Rewrite):

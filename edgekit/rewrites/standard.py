@@ -94,6 +94,7 @@ class StandardRewrites(RewriteSet):
             movement.WrappedPad(),
             movement.ChosenPad(),
             movement.SlicedGather(),
+            movement.ComputedAxesSlice(),
             movement.EndlessSlice(),
             movement.SlicedSplit(),
             movement.PermutingEinsum(),

@@ -150,7 +150,7 @@ def _table(node: ir.Node, mode: str, axis: Axis, grid: np.ndarray) -> Table:
     if axis.size * axis.out > MOST_CELLS:
         raise InapplicableError(f"a table of {axis.out} by {axis.size} weights is too large")
     is_smooth = node.attributes.get_int("antialias", 0) != 0
-    excludes = node.attributes.get_int("exclude_outside", 0) == 1
+    excludes = node.attributes.get_int("exclude_outside", 0) != 0
     if mode == "linear":
         return linear_table(axis, grid, antialias=is_smooth, exclude_outside=excludes)
     if mode == "cubic":

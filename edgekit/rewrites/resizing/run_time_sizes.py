@@ -60,9 +60,9 @@ class GatheredResize(Rewrite):
             raise InapplicableError(f"unknown mode {mode!r}")
         if mode != "nearest" and not dtype.is_floating_point():
             raise InapplicableError("sums of integers leave the rounding open")
-        excludes = node.attributes.get_int("exclude_outside", 0) == 1
+        excludes = node.attributes.get_int("exclude_outside", 0) != 0
         for option in ("antialias", *(["exclude_outside"] if mode != "cubic" else [])):
-            if node.attributes.get_int(option, 0) == 1:
+            if node.attributes.get_int(option, 0) != 0:
                 raise InapplicableError(f"{option} at sizes that only a run tells")
         a = node.attributes.get_float("cubic_coeff_a", SHARPNESS)
         transformation = node.attributes.get_string("coordinate_transformation_mode", "half_pixel")

@@ -22,6 +22,11 @@ def is_set(attribute: str) -> Callable[[ir.Node, int], bool]:
     return lambda node, _: node.attributes.get_int(attribute, 0) == 1
 
 
+def is_not_zero(attribute: str) -> Callable[[ir.Node, int], bool]:
+    """Returns the condition that the attribute of a node is set to any number but 0, as ONNX Runtime reads some."""
+    return lambda node, _: node.attributes.get_int(attribute, 0) != 0
+
+
 def mode_is(mode: str) -> Callable[[ir.Node, int], bool]:
     """Returns the condition that the attribute ``mode`` of a node is the given one."""
     return lambda node, _: node.attributes.get_string("mode", "") == mode

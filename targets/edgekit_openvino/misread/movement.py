@@ -121,6 +121,10 @@ def _changes_a_sequence_otherwise(node: ir.Node, _: int) -> bool:
     return False
 
 
+def _slices_along_computed_axes(node: ir.Node, _: int) -> bool:
+    return has_input(node, 3) and constant_input(node, 3) is None
+
+
 MISREADINGS = (
     Departure(("DFT",), _transforms_elsewhere, "it always transforms axis 1"),
     Departure(("DFT",), is_set("onesided"), "it gives the one-sided transform another shape"),
@@ -145,6 +149,7 @@ MISREADINGS = (
     Departure(("Loop",), _takes_no_step, "it gives the sizes of one iteration for a loop that runs none"),
     Departure(("Pad",), _pads_with_a_computed_number, "it pads with zeros in place of a computed number"),
     Departure(("Shrink", "ThresholdedRelu"), _may_be_infinite, "it turns infinite numbers into NaN"),
+    Departure(("Slice",), _slices_along_computed_axes, "it ends the process where the axes are computed"),
     Departure(("SpaceToDepth",), mode_is("CRD"), "it ignores the mode"),
     Departure(("Split",), _splits_an_open_size, "it makes the first parts too small where a size is open"),
 )

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from edgekit.graph.nodes import constant_input
 from edgekit.operators.departures import Departure, aligns_corners_by_broken_scales
-from edgekit_openvino.misread.conditions import is_set
+from edgekit_openvino.misread.conditions import is_not_zero
 
 
 def _repeats_by_the_rounded_size(node: ir.Node, _: int) -> bool:
@@ -39,8 +39,8 @@ def _takes_elements_beside_corners(node: ir.Node, _: int) -> bool:
 
 
 MISREADINGS = (
-    Departure(("Resize",), is_set("antialias"), "it ignores antialias"),
-    Departure(("Resize",), is_set("exclude_outside"), "it ignores exclude_outside"),
+    Departure(("Resize",), is_not_zero("antialias"), "it ignores antialias"),
+    Departure(("Resize",), is_not_zero("exclude_outside"), "it ignores exclude_outside"),
     Departure(("Resize",), _keeps_aspect_ratio, "it ignores keep_aspect_ratio_policy"),
     Departure(("Resize",), _aligns_corners_by_broken_scales, "it aligns corners by the rounded size, not by the scale"),
     Departure(("Resize",), _takes_elements_beside_corners, "at whole positions it takes the neighboring element"),

@@ -63,6 +63,10 @@ RESIZES = {
         {"scales": np.array([1, 1, 1.5, 0.8], np.float32)},
         {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5},
     ),
+    "cubic, nothing from outside, by another number": (
+        {"scales": np.array([1, 1, 1.5, 0.8], np.float32)},
+        {"mode": "cubic", "exclude_outside": 2},
+    ),
     "cubic, antialias": ({"sizes": np.array([1, 2, 3, 4])}, {"mode": "cubic", "antialias": 1}),
     "not larger": (
         {"sizes": np.array([7, 8])},

@@ -96,6 +96,12 @@ REFUSED = {
         18,
         {"x": floats(1, 1, 4, 4)},
     ),
+    "Resize exclude_outside, by another number": (
+        "(float[1, 1, 4, 4] x) => (float[1, 1, 8, 8] y) <float[4] s = {1, 1, 2, 2}>"
+        ' { y = Resize <mode = "cubic", exclude_outside = 2> (x, , s) }',
+        18,
+        {"x": floats(1, 1, 4, 4)},
+    ),
     "Resize aspect ratio": (
         "(float[1, 1, 2, 4] x) => (float[1, 1, 7, 7] y) <int64[2] s = {7, 8}>"
         ' { y = Resize <mode = "nearest", axes = [2, 3], keep_aspect_ratio_policy = "not_larger"> (x, , , s) }',
