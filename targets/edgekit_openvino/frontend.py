@@ -20,8 +20,9 @@ from edgekit_openvino.exact.quantized.four_bits import store_in_8_bits_where_mis
 from edgekit_openvino.exact.quantized.softmax_products import widen_behind_softmax
 from edgekit_openvino.exact.rounding import keep_activations
 from edgekit_openvino.loadable.concatenations import round_ahead_of_concats
+from edgekit_openvino.loadable.constant_bytes import with_constants_as_bytes
 from edgekit_openvino.loadable.element_types import border_gaps, inner_gaps
-from edgekit_openvino.loadable.empty_constants import put_back_empty_constants
+from edgekit_openvino.loadable.empty_constants import put_back_empty_constants, with_empty_factors_as_inputs
 from edgekit_openvino.loadable.equal_shapes import let_extremes_broadcast
 from edgekit_openvino.loadable.expansion import expanded
 from edgekit_openvino.loadable.matrix_chains import end_chains
@@ -32,6 +33,7 @@ from edgekit_openvino.loadable.stored_operands import give_stored_operands_all_a
 from edgekit_openvino.loadable.stored_weights import widen_where_not_loadable
 from edgekit_openvino.misread import misread_nodes
 from edgekit_openvino.misread.shapes import misshapen_nodes
+from edgekit_openvino.misread.uncomputed import nodes_with_uncomputed_outputs
 from edgekit_openvino.quick.activations import fuse_hard_sigmoids
 from edgekit_openvino.quick.integer_products import keep_weights_of_integer_products
 from edgekit_openvino.quick.loop_weights import widen_ahead_of_loops
@@ -160,6 +162,7 @@ def _read_right(model: Model, *, compare_shapes: bool) -> Any:
         converted = _read(_without(model, {gap.node for gap in gaps}) if gaps else model)
     except UnsupportedOpsError as error:
         raise UnsupportedOpsError([*gaps, *error.gaps], subject=model.name) from error
+    gaps = gaps or nodes_with_uncomputed_outputs(converted, model)
     gaps = gaps or (misshapen_nodes(converted, model) if compare_shapes else [])
     if gaps:
         raise UnsupportedOpsError(gaps, subject=model.name)
@@ -198,7 +201,8 @@ def _read_plainly(model: Model) -> Any:
 
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "model.onnx"
-        named_apart(in_single_precision(model)).save(source)
+        changed = with_empty_factors_as_inputs(with_constants_as_bytes(in_single_precision(model)))
+        named_apart(changed).save(source)
         try:
             return core().read_model(source)
         except RuntimeError as error:

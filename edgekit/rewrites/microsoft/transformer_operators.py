@@ -78,12 +78,17 @@ def _widened(build: NodeBuilder, node: ir.Node, place: int, x: ir.Value | None) 
 
 
 def _normalized(build: NodeBuilder, node: ir.Node, x: ir.Value) -> ir.Value:
+    """Returns the normalized numbers, computed in float32: the default of epsilon is 0 in half precision."""
     epsilon = np.float32(node.attributes.get_float("epsilon", 1e-12))
+    factor, summand = (_widened(build, node, place, node.inputs[place]) for place in (5, 6))
+    is_half = factor.dtype == ir.DataType.FLOAT16
+    if is_half:
+        x, factor, summand = (build.cast(value, ir.DataType.FLOAT) for value in (x, factor, summand))
     centered = build("Sub", x, build.reduce("ReduceMean", x, [-1]))
     variance = build.reduce("ReduceMean", build("Mul", centered, centered), [-1])
     unit = build("Div", centered, build("Sqrt", build("Add", variance, epsilon)))
-    scaled = build("Mul", unit, _widened(build, node, 5, node.inputs[5]))
-    return build("Add", scaled, _widened(build, node, 6, node.inputs[6]))
+    result = build("Add", build("Mul", unit, factor), summand)
+    return build.cast(result, ir.DataType.FLOAT16) if is_half else result
 
 
 class SelfAttention(Rewrite):

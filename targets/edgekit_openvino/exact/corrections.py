@@ -17,6 +17,7 @@ from edgekit_openvino.exact.barriers import ROUNDING
 from edgekit_openvino.exact.constant_maps import keep_maps
 from edgekit_openvino.exact.constant_operands import PRODUCTS, store_operands
 from edgekit_openvino.exact.distinct_elements import keep_distinct
+from edgekit_openvino.exact.empty_products import make_empty_products_zero
 from edgekit_openvino.exact.empty_ranges import KIND as RANGE
 from edgekit_openvino.exact.empty_ranges import keep_empty_ranges
 from edgekit_openvino.exact.growing_states import read_growing_states
@@ -315,6 +316,7 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     ({"Divide"}, _keeping(keep_quotient)),
     (JOINED, _keeping(keep_apart)),
     (ORDERED, _keeping(keep_order)),
+    ({PRODUCT}, _replacing(make_empty_products_zero)),
     (PRODUCTS, _store_operands),
     ({PRODUCT}, _keep_scales_of_products),
     (CONVOLUTIONS, _keep_maps),

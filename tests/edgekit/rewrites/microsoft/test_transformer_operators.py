@@ -113,6 +113,15 @@ def test_embeddings(assert_rewritten: Callable[..., Any], positions: bool, opset
     assert_rewritten(model, feeds, atol=1e-5)
 
 
+def test_embeddings_in_half_precision(assert_rewritten: Callable[..., Any]) -> None:
+    """The default of epsilon would be 0 in half precision."""
+    arrays = [WORDS, SEGMENTS, *(table.astype(np.float16) for table in tables(np.float32)), MASK]
+    half = onnx.TensorProto.FLOAT16
+    outputs = {"y": half, "lengths": INT32, "sum": half}
+    model, feeds = one_node("EmbedLayerNormalization", arrays, outputs, fed=(0, 1, 7))
+    assert_rewritten(model, feeds, atol=2e-3)
+
+
 MASKS: dict[str, np.ndarray | None] = {
     "no mask": None,
     "zeros and ones": MASK,

@@ -1,0 +1,28 @@
+"""Nodes of which OpenVINO computes some outputs only; its frontend makes inputs of the model of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgekit.errors import OpGap
+from edgekit.model import Model, node_name, op_name
+
+
+def nodes_with_uncomputed_outputs(converted: Any, model: Model) -> list[OpGap]:
+    """The nodes with an output that is an input of the network, in graph order.
+
+    An input of the model that an operator only passes on bears the name of that operator's first output.
+
+    Args:
+        converted: The ``openvino.Model`` as the frontend made it of the model.
+        model: The ONNX model.
+    """
+    given = {parameter.get_friendly_name() for parameter in converted.get_parameters()}
+    given -= {value.name for value in model.inputs}
+    gaps = []
+    for node in model.graph:
+        missing = [value.name for value in node.outputs[1:] if value.name in given]
+        if missing:
+            reason = f"OpenVINO does not compute its output {missing[0]!r}"
+            gaps.append(OpGap(op_type=op_name(node), node=node_name(node), reason=reason))
+    return gaps
