@@ -47,6 +47,8 @@ from edgekit_openvino.exact.quantized.transposed_convolutions import KINDS as TR
 from edgekit_openvino.exact.quantized.transposed_convolutions import keep_transposed_convolution
 from edgekit_openvino.exact.quotients import keep_quotient
 from edgekit_openvino.exact.replacing import hand_over, put_behind, put_in_place_of
+from edgekit_openvino.exact.reshaped_reductions import KINDS as OF_ROWS
+from edgekit_openvino.exact.reshaped_reductions import keep_axes_of_rows
 from edgekit_openvino.exact.shared_transposes import part_transposes
 from edgekit_openvino.exact.sliced_inputs import copy_slices
 from edgekit_openvino.exact.slopes import KIND as PRELU
@@ -329,6 +331,7 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     (TRANSPOSED_CONVOLUTIONS, _keep_transposed),
     ({"TopK"}, _keeping(keep_the_order_of_equals)),
     ({"Select"}, _keeping(keep_integer_choice)),
+    (OF_ROWS, _keeping(keep_axes_of_rows)),
     ({RANGE}, _keeping(keep_empty_ranges)),
     ({"Unique"}, _keeping(keep_distinct)),
     ({"Tile"}, _keeping(_repeat_two_axes_at_once)),
