@@ -10,6 +10,7 @@ import onnx_ir as ir
 from edgekit.graph.reading.mending import drop_shadowed_functions
 from edgekit.graph.reading.onnx_file import external_files
 from edgekit.graph.reading.operands import check_operands
+from edgekit.graph.reading.values import check_values
 from edgekit.graph.reading.vetting import unreadable_as_input_error
 from edgekit.graph.sizes.loop_states import forget_first_sizes
 from edgekit.graph.sizes.nameless import forget_nameless_sizes
@@ -41,6 +42,7 @@ def _read(given: onnx.ModelProto | str | Path, source: Path | None) -> Model:
     if source is not None:
         external_files(proto, source)
     check_operands(proto, source)
+    check_values(proto, source)
     has_maps = any(node.op_type in ("ZipMap", "CastMap") for node in proto.graph.node)
     if has_maps or proto.functions:
         copy = onnx.ModelProto()

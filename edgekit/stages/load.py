@@ -47,6 +47,7 @@ from edgekit.graph.reading.scalar_scales import make_scales_scalars
 from edgekit.graph.reading.simplified_norms import write_out_simplified_norms
 from edgekit.graph.reading.sparse_tensors import write_dense
 from edgekit.graph.reading.tensorflow_operators import write_out_tensorflow_operators
+from edgekit.graph.reading.values import check_values, pass_on_outer_values
 from edgekit.graph.reading.vetting import (
     check_depth,
     check_equations,
@@ -171,7 +172,13 @@ class Load(Stage[Path]):
                 hint="export the model again, with the values to return as outputs",
             )
         fed = feed_initializers(proto, self._fed)
-        mended = [*shadowed, *mend(proto), *write_out_tensorflow_operators(proto), *look_compared_texts_up(proto)]
+        mended = [
+            *shadowed,
+            *pass_on_outer_values(proto),
+            *mend(proto),
+            *write_out_tensorflow_operators(proto),
+            *look_compared_texts_up(proto),
+        ]
         mended += name_known_locales(proto)
         check_texts(proto, given)
         changed = write_out_simplified_norms(proto) | write_out_defaults(proto)
@@ -363,7 +370,15 @@ def _unknown_operator(model: Model, operator: str, version: str) -> InputError:
     )
 
 
-_CHECKS = (check_depth, check_expansion, check_equations, check_operands, check_references, check_versions)
+_CHECKS = (
+    check_depth,
+    check_expansion,
+    check_equations,
+    check_operands,
+    check_references,
+    check_values,
+    check_versions,
+)
 """Checks of a file that come before any work on it."""
 _CHANGES: Sequence[Callable[[ir.Model], object]] = (
     name_values,
