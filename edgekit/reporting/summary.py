@@ -133,7 +133,7 @@ def poor_fit_texts(manifest: Manifest) -> list[str]:
     partitions = record.get("partitions")
     parts = "" if partitions is None else f" in {partitions} part{'s' if partitions != 1 else ''}"
     return [
-        f"{record['accelerator']} executes {record['accelerator_share']:.0%} of the nodes{parts}: a poor fit; "
+        f"{record['accelerator']} could execute {record['accelerator_share']:.0%} of the nodes{parts}: a poor fit; "
         "`edgekit check` shows which nodes run elsewhere, and why"
     ]
 

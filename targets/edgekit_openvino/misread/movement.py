@@ -121,6 +121,10 @@ def _changes_a_sequence_otherwise(node: ir.Node, _: int) -> bool:
     return False
 
 
+def _keeps_the_upper_part_by_another_number(node: ir.Node, _: int) -> bool:
+    return node.attributes.get_int("upper", 1) not in (0, 1)
+
+
 def _slices_along_computed_axes(node: ir.Node, _: int) -> bool:
     return has_input(node, 3) and constant_input(node, 3) is None
 
@@ -151,5 +155,6 @@ MISREADINGS = (
     Departure(("Shrink", "ThresholdedRelu"), _may_be_infinite, "it turns infinite numbers into NaN"),
     Departure(("Slice",), _slices_along_computed_axes, "it ends the process where the axes are computed"),
     Departure(("SpaceToDepth",), mode_is("CRD"), "it ignores the mode"),
+    Departure(("Trilu",), _keeps_the_upper_part_by_another_number, "it keeps the lower part where upper is not 1"),
     Departure(("Split",), _splits_an_open_size, "it makes the first parts too small where a size is open"),
 )

@@ -227,14 +227,17 @@ def test_nothing_is_told_of_a_build_that_is_as_small_or_holds_what_the_model_has
             "poor",
             3,
             [
-                "XNNPACK executes 8% of the nodes in 3 parts: a poor fit; `edgekit check` shows which nodes run "
+                "XNNPACK could execute 8% of the nodes in 3 parts: a poor fit; `edgekit check` shows which nodes run "
                 "elsewhere, and why"
             ],
         ),
         (
             "poor",
             None,
-            ["XNNPACK executes 8% of the nodes: a poor fit; `edgekit check` shows which nodes run elsewhere, and why"],
+            [
+                "XNNPACK could execute 8% of the nodes: a poor fit; `edgekit check` shows which nodes run elsewhere, "
+                "and why"
+            ],
         ),
         ("good", 1, []),
         ("unknown", None, []),

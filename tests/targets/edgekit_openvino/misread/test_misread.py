@@ -96,6 +96,11 @@ REFUSED = {
         18,
         {"x": floats(1, 1, 4, 4)},
     ),
+    "Trilu upper, by another number": (
+        "(float[4, 4] x) => (float[4, 4] y) { y = Trilu <upper = -1> (x) }",
+        18,
+        {"x": floats(4, 4)},
+    ),
     "Resize exclude_outside, by another number": (
         "(float[1, 1, 4, 4] x) => (float[1, 1, 8, 8] y) <float[4] s = {1, 1, 2, 2}>"
         ' { y = Resize <mode = "cubic", exclude_outside = 2> (x, , s) }',
