@@ -18,6 +18,7 @@ import onnx_ir as ir
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.soundness import NO_KERNEL
 from edgekit.graph.reading.ir_version import newest_ir_version, newest_opset
+from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside
 from edgekit.model import Model
 from edgekit_mil.core.values import TensorList, Value
 from edgekit_mil.lowering.function_bodies import STANDARD_DOMAINS, type_proto
@@ -39,8 +40,11 @@ def broken_rule(node: ir.Node, schema: onnx.defs.OpSchema | None, opsets: Mappin
     """
     context = onnx.checker.C.CheckerContext()
     context.ir_version, context.opset_imports = onnx.IR_VERSION, dict(opsets)
+    proto = ir.to_proto(node)
+    for graph in graphs_of(proto):
+        _take_outer_values_as_inputs(graph)
     try:
-        onnx.checker.check_node(ir.to_proto(node), context)
+        onnx.checker.check_node(proto, context)
     except onnx.checker.ValidationError as error:
         return str(error).strip().splitlines()[0]
     formals = schema.inputs if schema is not None else []
@@ -49,6 +53,16 @@ def broken_rule(node: ir.Node, schema: onnx.defs.OpSchema | None, opsets: Mappin
         if value is None and formal is not None and formal.option is onnx.defs.OpSchema.FormalParameterOption.Variadic:
             return f"input {index + 1} is left out of {formal.name}, which may have any number but no gaps"
     return None
+
+
+def _take_outer_values_as_inputs(graph: onnx.GraphProto) -> None:
+    """Adds inputs for values that a body reads from outside, which the checker does not know, in place."""
+    inner = list(nodes_inside(graph.node))
+    levels = [graph, *(each for node in inner for each in graphs_of(node))]
+    made = {name for node in inner for name in node.output}
+    made |= {value.name for level in levels for value in (*level.input, *level.initializer)}
+    outer = {name for node in inner for name in node.input if name} - made
+    graph.input.extend(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in sorted(outer))
 
 
 def contradiction(node: ir.Node, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> str | None:
