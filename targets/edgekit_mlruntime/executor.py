@@ -139,7 +139,10 @@ class Step:
             result = self._function(self.call, **inputs)
         except Exception as error:
             if isinstance(error, ValueError) and any(text in str(error) for text in MISFITS):
-                raise self._misfit(inputs) from error
+                raise self._misfit("the inputs do not fit each other", inputs) from error
+            if isinstance(error, IndexError | ValueError) and _lacks_elements(inputs):
+                message = "an input is empty at these sizes, and Core ML has no tensors without elements"
+                raise self._misfit(message, inputs) from error
             error.add_note(f"in operation {self.call.name!r} ({self.call.op_type})")
             raise
         results = result if isinstance(result, tuple) else () if result is None else (result,)
@@ -163,12 +166,11 @@ class Step:
             raise self._mismatch(f"shape {shape}", f"shape {array.shape}")
         return array
 
-    def _misfit(self, inputs: Mapping[str, Any]) -> ExecutionError:
+    def _misfit(self, message: str, inputs: Mapping[str, Any]) -> ExecutionError:
         named = (
             (name, each) for name, value in inputs.items() for each in (value if isinstance(value, list) else [value])
         )
         shapes = [f"{name} {value.shape}" for name, value in named if isinstance(value, np.ndarray)]
-        message = "the inputs do not fit each other"
         return ExecutionError(message, operation=self.call.name, found=", ".join(shapes))
 
     def _mismatch(self, expected: object, found: object) -> InternalError:
@@ -178,6 +180,10 @@ class Step:
             expected=expected,
             found=found,
         )
+
+
+def _lacks_elements(inputs: Mapping[str, Any]) -> bool:
+    return any(isinstance(value, np.ndarray) and not value.size for value in inputs.values())
 
 
 def _fits(found: Sequence[int], declared: Sequence[int | None]) -> bool:

@@ -112,6 +112,17 @@ def test_a_result_that_is_empty_at_the_sizes_of_a_run_is_told():
         runner.run([np.zeros(2, np.float32)])
 
 
+def test_an_input_that_is_empty_at_the_sizes_of_a_run_is_told():
+    one = TensorType(DataType.INT32, ())
+    axis, keeps = (
+        Value(kind, lambda each=each: np.array(each))
+        for kind, each in ((one, 0), (TensorType(DataType.BOOL, ()), False))
+    )
+    runner = plan([operation("reduce_argmax", "a", one, x="x", axis=axis, keep_dims=keeps)], ["a"])
+    with pytest.raises(ExecutionError, match=r"a: .*an input is empty at these sizes.*\nfound: .*x \(0,\)"):
+        runner.run([np.zeros(0, np.float32)])
+
+
 def test_a_failing_kernel_names_its_operation():
     failing = plan([operation("add", "sum_1", x="x", y="x")], ["sum_1"])
     with pytest.raises(TypeError) as caught:
