@@ -19,6 +19,7 @@ from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.locales import name_known_locales
 from edgekit.execution.missing_kernels import in_types_of_kernels
+from edgekit.execution.redefined_operators import redefined_operators, redefining_copy
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.widened import in_executable_types
 from edgekit.graph.input_notes import read_notes
@@ -198,7 +199,9 @@ class Load(Stage[Path]):
         as_read = raised is model and not file.is_changed and not file.data_files
         warnings += _check(given, raised, as_read=as_read)
         original_opset, model = model.opset, raised
+        redefining = redefining_copy(model)
         inline_functions(model.graph_model)
+        warnings += [] if redefining is None else redefined_operators(redefining, model)
         sequences = without_sequences(model.graph)
         name_nodes(model.graph_model)
         model = in_known_opset(model)

@@ -33,6 +33,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         edgekit.errors.InputError: Another precision was requested, or the model is invalid.
     """
     from edgekit.files.atomic import atomic_file, temporary_folder
+    from edgekit.graph.reading.inlining import inline_functions
     from edgekit.graph.reading.ir_version import mark_loadable
     from edgekit.graph.reading.scalar_scales import make_scales_scalars
     from edgekit.graph.sizes.shapes import infer_shapes
@@ -55,6 +56,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     if target.suffix != ".ort":
         target = target.with_name(f"{target.name}.ort")
     given = given_model(model)
+    inline_functions(given.graph_model)
     mark_loadable(given.graph_model)
     make_scales_scalars(given.graph_model)
 

@@ -158,6 +158,9 @@ class GraphLowering:
     def _evaluate(self, node: ir.Node, inputs: list[Value | None], scope: Scope) -> list[Value | None]:
         attributes = bound_attributes(node, scope)
         schema = schema_of(node, scope.opsets)
+        own = self._model.functions.get((node.domain, node.op_type, node.overload))
+        if own is not None:
+            return self._expand(node, function_bodies.Body(own, (True,) * len(own.outputs)), inputs, attributes, scope)
         bound = node if node_is_plain(node) else rebound(node, attributes)
         if folding.is_foldable(bound, schema, inputs):
             folded = folding.fold(bound, scope.opsets, inputs)
@@ -254,10 +257,7 @@ class GraphLowering:
     def _function_body(
         self, node: ir.Node, schema: onnx.defs.OpSchema | None, inputs: Sequence[Value | None], scope: Scope
     ) -> function_bodies.Body | None:
-        """The function that the model or the schema defines for the node."""
-        own = self._model.functions.get((node.domain, node.op_type, node.overload))
-        if own is not None:
-            return function_bodies.Body(own, (True,) * len(own.outputs))
+        """The function that the schema defines for the node."""
         if schema is None:
             return None
         plain = rebound(node, bound_attributes(node, scope), given=[value is not None for value in inputs])
