@@ -51,12 +51,17 @@ def keep_integer_comparison(operation: Any) -> bool:
 
 
 def keep_integer_choice(select: Any) -> None:
-    """Writes a comparison's choice of integers that may be large as ``other + condition * (chosen - other)``."""
+    """Writes a comparison's choice of integers that may be large as ``other + condition * (chosen - other)``.
+
+    A choice among no elements stays: the plugin ends the process on the arithmetic.
+    """
     from openvino import opset13
 
     condition, chosen, other = (select.input_value(place) for place in range(3))
     kind = select.get_element_type().get_type_name()
     is_compared = condition.get_node().get_type_name() in KINDS
+    if any(size == 0 for size in select.get_output_partial_shape(0)):
+        return
     if is_compared and kind in IN_FLOATS and not (is_small(chosen) and is_small(other)) and may_be_large(select):
         difference = opset13.subtract(chosen, other)
         put_in_place_of(select, opset13.add(other, opset13.multiply(opset13.convert(condition, kind), difference)))

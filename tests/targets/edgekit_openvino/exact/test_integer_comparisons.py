@@ -64,3 +64,13 @@ def test_a_comparison_with_a_small_constant_stays_as_it_is(tmp_path: Path, numbe
 
 def test_all_comparisons_of_onnx_are_known() -> None:
     assert set(KINDS) == {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_a_choice_among_no_elements(tmp_path: Path, kind: str) -> None:
+    """Written as arithmetic it ends the process."""
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 14]> g ({kind}[3, 0, 5] x) => ({kind}[3, 0, 5] y) {{ y = Trilu (x) }}'
+    )
+    runner = edgekit_openvino.load(edgekit_openvino.convert(proto, tmp_path / "model"))
+    assert runner.run({"x": np.zeros((3, 0, 5), kind)})["y"].shape == (3, 0, 5)
