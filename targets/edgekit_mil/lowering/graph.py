@@ -151,6 +151,9 @@ class GraphLowering:
         reason = feasibility.refusal_by_reference(plain, inputs, scope.opsets)
         if reason is not None:
             return Infeasible(f"cannot run with inputs of these shapes: {reason}", "check what the shapes are fixed to")
+        data = inputs[0] if inputs else None
+        if data is not None and 0 in data.shape and isinstance(error, IndexError | ValueError):
+            return Unsupported(f"has no lowering for an input without elements, of shape {data.shape_text}")
         raise InternalError(
             "lowering a node failed", subject=f"{qualified(node)} {node_name(node, scope)!r}", found=repr(error)
         ) from error

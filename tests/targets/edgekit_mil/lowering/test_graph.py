@@ -98,3 +98,9 @@ def test_an_element_type_that_the_operator_is_not_defined_for_is_refused(convert
     counts = np.array([1, 2])
     with pytest.raises(UnsupportedOpsError, match=r"is not defined for int64: input 1 \(data_0\)"):
         convert_graph([make_node("Mean", ["x", "x"], ["y"])], {"x": counts}, {"y": "int64"})
+
+
+def test_an_input_without_elements_is_told(convert_graph):
+    nodes = [make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])]
+    with pytest.raises(UnsupportedOpsError, match="has no lowering for an input without elements, of shape 3×0"):
+        convert_graph(nodes, {"x": X[:, :0]}, {"y": "uint8", "s": "float32", "z": "uint8"})
