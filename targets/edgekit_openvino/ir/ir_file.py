@@ -15,6 +15,7 @@ from edgekit.model import Model
 from edgekit_openvino.exact.rounding import drop_integer_detours
 from edgekit_openvino.ir.attention_axes import keep_attention_on_its_axes
 from edgekit_openvino.ir.bias_folding import fold_biases
+from edgekit_openvino.ir.overwritten_queries import keep_queries
 from edgekit_openvino.ir.scaled_roundings import scale_ahead_of_roundings
 from edgekit_openvino.ir.shape_folding import fold_shapes
 from edgekit_openvino.ir.sixteen_bit_roundings import keep_sixteen_bit_roundings
@@ -64,6 +65,7 @@ def write_ir(converted: Any, model: Model, topology: Path, *, half_weights: bool
     import openvino
 
     fused = _fused(converted)
+    keep_queries(fused)
     keep_sixteen_bit_roundings(fused)
     scale_ahead_of_roundings(fused)
     fold_shapes(fused)
