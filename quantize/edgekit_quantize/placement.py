@@ -111,8 +111,8 @@ class Plan:
 
     def outcome(self) -> tuple[Hashable, ...]:
         """A key of the plan's result: two plans for a graph with the same key write the same file."""
-        seen_in_layers = {"layers", "preparation", "fewest_channels", "recurrent_steps", "several_matrices"}
-        left_out = {field.name for field in fields(self.settings)} - seen_in_layers
+        seen_in_plan = {"layers", "preparation", "fewest_channels", "recurrent_steps", "several_matrices", "shortcuts"}
+        left_out = {field.name for field in fields(self.settings)} - seen_in_plan
         if not self.layers and not self.products:
             left_out &= {"weights", "weights_form", "block"}
         elif all(layer.kind == "MatMul" for layer in self.layers):
@@ -126,6 +126,7 @@ class Plan:
             names,
             tuple(sorted(self.tensors)),
             tuple(sorted(self.whole)),
+            tuple(sorted(self.shortcuts)),
             tuple(sorted(map(node_name, self.recurrent))),
             tuple(sorted(self.beside_layers.items())),
             rest,

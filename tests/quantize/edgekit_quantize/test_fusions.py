@@ -50,6 +50,18 @@ g (float[1, 8, 16, 16] x) => (float[1, 16, 8, 8] y) {
   s = HardSwish(d)
   y = Conv(s, w3)
 }"""
+RESIDUAL = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1, 8, 16, 16] x) => (float[1, 8, 16, 16] y) {
+  c = Conv(x, w1)
+  r = Relu(c)
+  d = Conv(r, w2)
+  a = Add(d, r)
+  s = Relu(a)
+  e = Conv(s, w3)
+  b = Add(e, s)
+  t = Relu(b)
+  y = Conv(t, w4)
+}"""
 ATTENTION = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[1, 4, 16, 32] x) => (float[1, 4, 16, 32] y) <float scale = {0.2}> {
   q = MatMul(x, wq)
@@ -170,6 +182,20 @@ def test_onnxruntime_convolves_integers(cnn: ir.Model, rng: np.random.Generator,
     written = write(cnn, settings, _calibrated(cnn, settings, rng).tensors)
 
     assert _optimized(written.model, tmp_path)["QLinearConv"] == 2  # the last one's output is the graph's
+
+
+def test_onnxruntime_adds_integers_of_residual_blocks(
+    parse: Callable[..., ir.Model], rng: np.random.Generator, tmp_path: Path
+) -> None:
+    arrays = {name: rng.normal(size=(8, 8, 1, 1)).astype(np.float32) for name in ("w1", "w2", "w3", "w4")}
+    model = prepared(parse(RESIDUAL, **arrays))
+    settings = Placement.read(_placement("edgekit_onnxruntime")).candidates["integer convolutions and matrix products"]
+
+    written = write(model, settings, _calibrated(model, settings, rng).tensors)
+
+    operators = _optimized(written.model, tmp_path)
+    assert operators["QLinearAdd"] == 2
+    assert not {"Add", "Relu"} & operators.keys()
 
 
 def test_onnxruntime_computes_stored_weights_when_it_loads(cnn: ir.Model, tmp_path: Path) -> None:

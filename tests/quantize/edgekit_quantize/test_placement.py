@@ -234,6 +234,20 @@ def test_candidates_that_differ_in_the_type_of_biases_are_one_where_no_layer_add
 
 
 @pytest.mark.parametrize(
+    ("body", "names"), [("p = MatMul(x, w) y = Add(p, x)", 1), ("c = Conv(x, k) y = Add(c, x)", 2)]
+)
+def test_candidates_that_differ_in_shortcuts_are_one_where_no_convolution_computes_with_integers(
+    body: str, names: int, parse: Callable[..., ir.Model]
+) -> None:
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[1, 4, 4] x) => (float[1, 4, 4] y) {{ {body} }}'
+    model = parse(text, w=np.ones((4, 4), np.float32), k=np.ones((4, 4, 1), np.float32))
+    data = {"layers": {"MatMul": "input", "Conv": "input"}}
+    candidates = {str(shortcuts): Settings.read({**data, "shortcuts": shortcuts}) for shortcuts in (False, True)}
+
+    assert len(different(candidates, model.graph)) == names
+
+
+@pytest.mark.parametrize(
     ("choice", "kept"),
     [
         ("integers", "integers"),
