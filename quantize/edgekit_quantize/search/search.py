@@ -24,6 +24,10 @@ MOST_IN_DOUBT = 0.15
 """The maximum of that share on a busy machine, where the turns of one model do not agree."""
 LITTLE_SLOWER = 0.05
 """The share of the latency that may be given up for :data:`FAR_BETTER_DB`."""
+SLOWER_FOR_ACCURACY = 0.15
+"""The share that may be given up if the slower candidate also loses less by more than :data:`VISIBLY_LESS`."""
+VISIBLY_LESS = 1e-3
+"""How much less has to be lost for that, in points of the metric: tables of accuracies show a tenth of a percent."""
 FAR_BETTER_DB = 2.0
 """How much better the SQNR of a slightly slower candidate has to be: it then has two thirds of the error's power."""
 SAME_SIZE = 1.1
@@ -307,9 +311,9 @@ def _fastest(trials: Sequence[Trial]) -> Trial | None:
 
     On a busy machine, trials count as equally fast if the noise of the measurements may have changed their order.
 
-    A trial that is a little slower and has at most two thirds of the error's power is preferred. If latencies were not
-    measured, computing with integers is assumed to be faster than storing them, and 8-bit integers faster than 16-bit
-    ones.
+    A trial that is a little slower and has at most two thirds of the error's power is preferred, even if it is
+    :data:`SLOWER_FOR_ACCURACY`, provided that it visibly loses less. If latencies were not measured, computing with
+    integers is assumed to be faster than storing them, and 8-bit integers faster than 16-bit ones.
     """
     if not trials:
         return None
@@ -324,7 +328,20 @@ def _fastest(trials: Sequence[Trial]) -> Trial | None:
     )
     best = _best_of(near)
     far_better = [trial for trial in little_slower if trial.score.sqnr_db >= best.score.sqnr_db + FAR_BETTER_DB]
-    return _best_of(far_better or [best])
+    best = _best_of(far_better or [best])
+    more_accurate = [
+        trial
+        for trial in trials
+        if _speedup_at_least(trial) * (1 + SLOWER_FOR_ACCURACY) >= fastest.speedup
+        and trial.score.drop + VISIBLY_LESS < best.score.drop
+        and trial.score.sqnr_db >= best.score.sqnr_db + FAR_BETTER_DB
+    ]
+    return max(more_accurate, key=lambda trial: trial.speedup) if more_accurate else best
+
+
+def _speedup_at_least(trial: Trial) -> float:
+    """How many times as fast as float a trial is; 1 at least if it only stores integers and is not clearly slower."""
+    return trial.speedup if trial.written.quantized or trial.is_slower else max(trial.speedup, 1.0)
 
 
 def _doubt(*trials: Trial) -> float:
