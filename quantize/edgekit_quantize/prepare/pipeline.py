@@ -13,6 +13,7 @@ from edgekit_quantize.prepare.affine import fold_backward, fold_forward, shifts_
 from edgekit_quantize.prepare.batchnorm import fold_batchnorm
 from edgekit_quantize.prepare.constants import fold_constants
 from edgekit_quantize.prepare.expand import drop_expands
+from edgekit_quantize.prepare.fused import split_fused
 from edgekit_quantize.prepare.hardsigmoid import clip_hardsigmoids
 from edgekit_quantize.prepare.hardswish import fuse_hardswish
 from edgekit_quantize.prepare.opset import modern
@@ -38,6 +39,7 @@ def prepared(model: ir.Model, *, padded_shifts_as_convolutions: bool = False) ->
     _drop_identities(graph)
     name_nodes(model)
     name_values(graph)
+    split_fused(model)
     while fold_constants(model):  # with the new constants, more shapes may be inferred
         model = _with_shapes(model)
     graph = model.graph
