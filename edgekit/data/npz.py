@@ -263,6 +263,8 @@ def _nan_hint(nan_inputs: Collection[str]) -> str:
 
 
 def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:
+    if 0 in shape:
+        return "the array is empty: leave the sample out, or mend what wrote it"
     if spec.shape is not None and len(shape) + 1 == len(spec.shape) and spec.takes_shape((1, *shape)):
         return "the batch dimension is missing: save array[numpy.newaxis]"
     if spec.shape is not None and len(shape) == len(spec.shape):

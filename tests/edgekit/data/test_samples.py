@@ -149,6 +149,16 @@ def test_a_wrong_shape_is_found_in_the_last_file_before_any_is_read(tmp_path: Pa
     )
 
 
+def test_an_empty_array_is_no_shape_to_fix_the_model_to(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((0, 3), np.float32))
+    assert message(tmp_path) == (
+        "a.npz: the sample's shape is not the model's\n"
+        "expected: x: float32 1×3\n"
+        "found: x: float32 0×3\n"
+        "hint: the array is empty: leave the sample out, or mend what wrote it"
+    )
+
+
 WORDS = (ValueSpec("text", "int64", (2, 16), vocabulary=("a", "b"), tokens=(TokenRule("[a-z]", count=16),)),)
 
 
