@@ -25,36 +25,23 @@ from edgekit.execution.widened import in_executable_types
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.long_lists import put_back, take_long_lists
 from edgekit.graph.reading.attention_masks import give_each_query_a_mask
-from edgekit.graph.reading.compared_texts import look_compared_texts_up
 from edgekit.graph.reading.decided_branches import take_decided_branches
 from edgekit.graph.reading.dilated_padding import write_out_dilated_padding
-from edgekit.graph.reading.fed_initializers import feed_initializers
 from edgekit.graph.reading.inlining import inline_functions
 from edgekit.graph.reading.ir_version import INITIALIZERS_ALONE, mark_loadable, newest_ir_version
 from edgekit.graph.reading.lost_constants import warn_of_lost_constants
-from edgekit.graph.reading.mending import drop_shadowed_functions, mend, name_standard_domain, write_out_defaults
+from edgekit.graph.reading.message import checked_and_mended
 from edgekit.graph.reading.negative_axes import with_positive_axes
 from edgekit.graph.reading.onnx_file import (
     check_in_memory,
     check_rules,
-    check_versions,
     external_files,
     read_proto,
     sha256,
 )
-from edgekit.graph.reading.operands import check_operands
 from edgekit.graph.reading.pooled_axes import pool_fewer_axes
 from edgekit.graph.reading.scalar_scales import make_scales_scalars
-from edgekit.graph.reading.simplified_norms import write_out_simplified_norms
-from edgekit.graph.reading.sparse_tensors import write_dense
-from edgekit.graph.reading.tensorflow_operators import write_out_tensorflow_operators
-from edgekit.graph.reading.values import check_values, pass_on_outer_values
 from edgekit.graph.reading.vetting import (
-    check_depth,
-    check_equations,
-    check_expansion,
-    check_references,
-    check_texts,
     unreadable_as_input_error,
 )
 from edgekit.graph.sequence_outputs import warnings_of, without_sequences
@@ -154,37 +141,11 @@ class Load(Stage[Path]):
 
     def _read(self, given: Path) -> _File:
         proto = read_proto(given)
-        renamed = name_standard_domain(proto)
-        shadowed = drop_shadowed_functions(proto)
-        for check in _CHECKS:
-            check(proto, given)
-        densified = write_dense(proto, given)
+        found = checked_and_mended(proto, given, self._fed)
         data_files = external_files(proto, given)
-        if not proto.graph.node:
-            raise InputError(
-                "has no nodes: there is nothing to compute",
-                subject=given,
-                hint="export the model again; an exporter folds what does not depend on the inputs into constants",
-            )
-        if not proto.graph.output:
-            raise InputError(
-                "has no outputs: nothing that it computes is returned",
-                subject=given,
-                hint="export the model again, with the values to return as outputs",
-            )
-        fed = feed_initializers(proto, self._fed)
-        mended = [
-            *shadowed,
-            *pass_on_outer_values(proto),
-            *mend(proto),
-            *write_out_tensorflow_operators(proto),
-            *look_compared_texts_up(proto),
-        ]
-        mended += name_known_locales(proto)
-        check_texts(proto, given)
-        changed = write_out_simplified_norms(proto) | write_out_defaults(proto)
-        changed |= renamed or densified or bool(mended or fed)
-        return _File(given, proto, data_files, fed, mended, without_maps(proto, given), changed)
+        mended = [*found.warnings, *name_known_locales(proto)]
+        changed = found.is_changed or len(mended) > len(found.warnings)
+        return _File(given, proto, data_files, found.fed, mended, without_maps(proto, given), changed)
 
     def _loaded(self, given: Path) -> StageResult:
         file = self._read(given)
@@ -373,16 +334,6 @@ def _unknown_operator(model: Model, operator: str, version: str) -> InputError:
     )
 
 
-_CHECKS = (
-    check_depth,
-    check_expansion,
-    check_equations,
-    check_operands,
-    check_references,
-    check_values,
-    check_versions,
-)
-"""Checks of a file that come before any work on it."""
 _CHANGES: Sequence[Callable[[ir.Model], object]] = (
     name_values,
     take_decided_branches,
