@@ -33,7 +33,7 @@ from edgekit_openvino.loadable.stored_operands import give_stored_operands_all_a
 from edgekit_openvino.loadable.stored_weights import widen_where_not_loadable
 from edgekit_openvino.misread import misread_nodes
 from edgekit_openvino.misread.shapes import misshapen_nodes
-from edgekit_openvino.misread.uncomputed import nodes_with_uncomputed_outputs
+from edgekit_openvino.misread.uncomputed import nodes_with_missing_results, nodes_with_uncomputed_outputs
 from edgekit_openvino.quick.activations import fuse_hard_sigmoids
 from edgekit_openvino.quick.integer_products import keep_weights_of_integer_products
 from edgekit_openvino.quick.loop_weights import widen_ahead_of_loops
@@ -207,6 +207,7 @@ def _read_plainly(model: Model) -> Any:
             return core().read_model(source)
         except RuntimeError as error:
             gaps = gaps_in(str(error), model.graph_model) or inner_gaps(model, last_line(error))
+            gaps = gaps or nodes_with_missing_results(str(error), model)
             if gaps:
                 raise UnsupportedOpsError(gaps, subject=model.name) from error
             raise InputError(f"OpenVINO cannot convert the model: {last_line(error)}", subject=model.name) from error

@@ -14,6 +14,7 @@ from edgekit.graph.reading.onnx_file import STANDARD_DOMAINS
 from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside, written_nodes
 
 GRAPH_NAME = "graph"
+MICROSOFT = "com.microsoft"
 _GREATEST_VERSION = 2**31 - 1
 """The greatest version of operators that the onnx package takes."""
 
@@ -70,7 +71,8 @@ def mend(proto: onnx.ModelProto) -> list[str]:
 
     A file of an old version with initializers that are no inputs gets the first version that allows them. Outputs
     without a type get the one that ONNX's inference finds; entries of other values without a type are dropped. An
-    output that is listed several times is kept once, because outputs are identified by their names.
+    output that is listed several times is kept once, because outputs are identified by their names. ONNX Runtime's
+    operators are imported where they are used without that.
 
     Returns:
         Descriptions of the repairs.
@@ -86,6 +88,7 @@ def mend(proto: onnx.ModelProto) -> list[str]:
         )
     if sort_nodes(proto.graph):
         changes.append("nodes stood before what they read: they were put into the order in which they are computed")
+    changes += _imported(proto)
     changes += _listed_once(proto.graph)
     changes += _typed(proto)
     changes += _stated(proto.graph)
@@ -107,6 +110,14 @@ def _lone_initializers(proto: onnx.ModelProto) -> int:
         return 0
     inputs = {value.name for value in proto.graph.input}
     return sum(initializer.name not in inputs for initializer in proto.graph.initializer)
+
+
+def _imported(proto: onnx.ModelProto) -> Iterator[str]:
+    """Imports ONNX Runtime's operators where a model uses them without that, as ONNX Runtime does."""
+    used = any(node.domain == MICROSOFT for node in nodes_inside(proto.graph.node))
+    if used and all(opset.domain != MICROSOFT for opset in proto.opset_import):
+        proto.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
+        yield f"it used operators of the domain {MICROSOFT} without importing it: version 1 is taken"
 
 
 def _listed_once(graph: onnx.GraphProto) -> Iterator[str]:

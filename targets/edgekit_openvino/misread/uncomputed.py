@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container
 from typing import Any
 
 from edgekit.errors import OpGap
@@ -18,10 +20,26 @@ def nodes_with_uncomputed_outputs(converted: Any, model: Model) -> list[OpGap]:
         model: The ONNX model.
     """
     given = {parameter.get_friendly_name() for parameter in converted.get_parameters()}
-    given -= {value.name for value in model.inputs}
+    return _makers(given - {value.name for value in model.inputs}, model)
+
+
+def nodes_with_missing_results(report: str, model: Model) -> list[OpGap]:
+    """The nodes with an output of the model that the frontend reports as not produced, in graph order.
+
+    Args:
+        report: The frontend's error.
+        model: The ONNX model.
+    """
+    return _makers(set(_NOT_PRODUCED.findall(report)), model)
+
+
+_NOT_PRODUCED = re.compile(r'Output tensor "([^"]+)" was declared as a graph output but is not produced')
+
+
+def _makers(names: Container[str | None], model: Model) -> list[OpGap]:
     gaps = []
     for node in model.graph:
-        missing = [value.name for value in node.outputs[1:] if value.name in given]
+        missing = [value.name for value in node.outputs[1:] if value.name in names]
         if missing:
             reason = f"OpenVINO does not compute its output {missing[0]!r}"
             gaps.append(OpGap(op_type=op_name(node), node=node_name(node), reason=reason))

@@ -163,3 +163,16 @@ def test_axes_that_a_transpose_counts_from_the_end_count_from_the_start(tmp_path
     for taken, sign in ((True, 1), (False, -1)):
         y = Reference(result.model).run({"x": x, "c": np.array(taken)})["y"]
         np.testing.assert_array_equal(y, sign * x.transpose(0, 3, 1, 2))
+
+
+def test_operators_of_onnx_runtime_that_are_not_imported(tmp_path):
+    """ONNX Runtime imports them by itself."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g (float[2] x) => (float[2] y)'
+        " { y = com.microsoft.Gelu (x) }"
+    )
+    del proto.opset_import[1]
+    onnx.save(proto, tmp_path / "m.onnx")
+    assert [each.name for each in InferenceSession(tmp_path / "m.onnx").get_outputs()] == ["y"]
+    loaded = Load()(tmp_path / "m.onnx")
+    assert "it used operators of the domain com.microsoft without importing it: version 1 is taken" in loaded.warnings
