@@ -16,6 +16,7 @@ from edgekit_openvino.networks import networks_in
 WHOLE = "ScaledDotProductAttention"
 PRODUCT = "MatMul"
 SOFTMAX = "Softmax"
+BRANCHES = "If"
 RESHAPES = ("Reshape", "Squeeze", "Unsqueeze")
 HEADS, POSITIONS, AXES = 1, 2, 4
 
@@ -30,9 +31,12 @@ def keep_queries(network: Any) -> None:
             what was attention of one head a batch has heads then.
     """
     for each in networks_in(network):
-        for product in each.get_ordered_ops():
-            if product.get_type_name() in (WHOLE, PRODUCT) and _looks_unmoved(product.output(0)):
-                _part(product)
+        for operation in each.get_ordered_ops():
+            if operation.get_type_name() == BRANCHES:
+                keep_queries(operation.get_then_body())
+                keep_queries(operation.get_else_body())
+            elif operation.get_type_name() in (WHOLE, PRODUCT) and _looks_unmoved(operation.output(0)):
+                _part(operation)
 
 
 def _part(product: Any) -> None:

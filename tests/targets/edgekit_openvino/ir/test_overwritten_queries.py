@@ -25,6 +25,9 @@ MISREAD = {
     "Softmax of three axes": f"queries = Relu (xq)  columns = Transpose <perm = [0, 1, 3, 2]> (xk)"
     "  a = MatMul (queries, columns)  b = Reshape (a, rows)  c = Softmax <axis = -1> (b)  weights = Reshape (c, square)"
     f"  result = MatMul (weights, xv)  y = {SWAP} (result)",
+    "in a branch": f"""a = ReduceSum <keepdims = 0> (xk)  b = Greater (a, half)  y = If (b) <
+        then_branch = one () => (float[2, 4, 4, 8] r) {{ queries = Relu (xq)  {PLAIN} r = {SWAP} (result) }},
+        else_branch = two () => (float[2, 4, 4, 8] t) {{ queries = Tanh (xq)  {PLAIN} t = {SWAP} (result) }}>""",
     "attention as one operator": f"queries = Relu (xq)  result = Attention (queries, xk, xv)  y = {SWAP} (result)",
 }
 READ = {
