@@ -41,6 +41,7 @@ from edgekit.graph.reading.onnx_file import (
 )
 from edgekit.graph.reading.pooled_axes import pool_fewer_axes
 from edgekit.graph.reading.scalar_scales import make_scales_scalars
+from edgekit.graph.reading.unbatched_pools import with_batches_for_pools
 from edgekit.graph.reading.vetting import (
     unreadable_as_input_error,
 )
@@ -158,7 +159,14 @@ class Load(Stage[Path]):
         warnings = [*file.mended, *warn_of_lost_constants(file.proto), *([widened] if widened else [])]
         # ONNX's checker reads no shapes from other files
         as_read = raised is model and not file.is_changed and not file.data_files
-        warnings += _check(given, raised, as_read=as_read)
+        try:
+            warnings += _check(given, raised, as_read=as_read)
+        except InputError:
+            raised, pools = with_batches_for_pools(raised)
+            if not pools:
+                raise
+            warnings += [f"pools of tensors without a batch, which ONNX does not have, were given one: {pools}"]
+            warnings += _check(given, raised, as_read=False)
         original_opset, model = model.opset, raised
         redefining = redefining_copy(model)
         inline_functions(model.graph_model)
