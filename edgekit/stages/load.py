@@ -153,24 +153,8 @@ class Load(Stage[Path]):
         model = Model(_graph_model(file.proto, given), source=given)
         mark_loadable(model.graph_model)
         by_weights = tell_sizes_by_weights(model)
-        raised = raised_to_operators(model)
-        function_count = len(raised.graph_model.functions)
-        raised, widened = in_executable_types(in_types_of_kernels(raised))
-        warnings = [*file.mended, *warn_of_lost_constants(file.proto), *([widened] if widened else [])]
-        # ONNX's checker reads no shapes from other files
-        as_read = raised is model and not file.is_changed and not file.data_files
-        try:
-            warnings += _check(given, raised, as_read=as_read)
-        except InputError:
-            raised, pools = with_batches_for_pools(raised)
-            if not pools:
-                raise
-            warnings += [f"pools of tensors without a batch, which ONNX does not have, were given one: {pools}"]
-            warnings += _check(given, raised, as_read=False)
-        original_opset, model = model.opset, raised
-        redefining = redefining_copy(model)
-        inline_functions(model.graph_model)
-        warnings += [] if redefining is None else redefined_operators(redefining, model)
+        original_opset = model.opset
+        model, function_count, warnings = _without_functions(model, file)
         sequences = without_sequences(model.graph)
         name_nodes(model.graph_model)
         model = in_known_opset(model)
@@ -231,6 +215,32 @@ class Load(Stage[Path]):
             raise self.broken(f"the IR version is {model.graph_model.ir_version}, in which initializers are inputs")
         if any(not node.name for node in model.graph.all_nodes()):
             raise self.broken("a node has no name")
+
+
+def _without_functions(model: Model, file: _File) -> tuple[Model, int, list[str]]:
+    """Raises the operator set where that is needed, checks the model, and inlines its functions.
+
+    Returns:
+        The model, the number of its functions, and warnings.
+    """
+    raised = raised_to_operators(model)
+    function_count = len(raised.graph_model.functions)
+    raised, widened = in_executable_types(in_types_of_kernels(raised))
+    warnings = [*file.mended, *warn_of_lost_constants(file.proto), *([widened] if widened else [])]
+    # ONNX's checker reads no shapes from other files
+    as_read = raised is model and not file.is_changed and not file.data_files
+    try:
+        warnings += _check(file.path, raised, as_read=as_read)
+    except InputError:
+        raised, pools = with_batches_for_pools(raised)
+        if not pools:
+            raise
+        warnings += [f"pools of tensors without a batch, which ONNX does not have, were given one: {pools}"]
+        warnings += _check(file.path, raised, as_read=False)
+    redefining = redefining_copy(raised)
+    inline_functions(raised.graph_model)
+    warnings += [] if redefining is None else redefined_operators(redefining, raised)
+    return raised, function_count, warnings
 
 
 def _fed_initializer_warnings(fed: Collection[str]) -> list[str]:
