@@ -30,7 +30,7 @@ from edgekit.comparison.meaning_accuracy import MeaningAccuracy
 from edgekit.comparison.numbers.metrics import Comparison, OtherFormError, OutputAccuracy
 from edgekit.comparison.numbers.ranked import RankedRows, is_ranked, ranked_rows
 from edgekit.comparison.padding import Padding
-from edgekit.data.samples import FolderSamples, Samples
+from edgekit.data.samples import FolderSamples, Sample, Samples
 from edgekit.execution.recurrence import restart
 from edgekit.features.class_scores import ClassChoice
 from edgekit.model import Arrays, Model
@@ -98,8 +98,7 @@ def compare(
     comparison = Comparison(outputs, deciding, quantized)
     restart(original)
     restart(built)
-    counts: tuple[LabelCount, LabelCount] | None = None
-    choice = choice_beside(meaning, choice)
+    labels = _Labels(outputs, choice_beside(meaning, choice))
     for done, sample in enumerate(samples, 1):
         wanted, got = original.run(sample.feeds), built.run(sample.feeds)
         if padding is not None:
@@ -111,36 +110,52 @@ def compare(
             raise
         if meaning is not None:
             meaning.add(wanted, got)
-        if sample.label is not None:
-            compared = {output: wanted[output] for output in outputs}
-            if counts is None and (name := class_output(compared, choice)) is not None:
-                numbers = choice.numbers.get(name, ())
-                counts = LabelCount(name, numbers), LabelCount(name, numbers)
-            for count, arrays in zip(counts or (), (wanted, got), strict=False):
-                count.add(sample.label, arrays, sample.name)
+        labels.add(sample, wanted, got)
         tell_step()
         if step is not None:
             step("sample", done, len(samples))
-    if counts is None:
-        return comparison.results(), None
-    reference, found = counts
-    numbered = samples.numbered if isinstance(samples, FolderSamples) else None
-    lost = worst_class(reference.by_class, found.by_class)
-    exchanged = exchanged_labels(reference.answers)
-    areas = reference.ranking.area(), found.ranking.area()
-    ranked_by = None if areas[0] is None or areas[1] is None else (areas[0], areas[1])
-    task = TaskAccuracy(
-        reference.output,
-        reference.accuracy,
-        found.accuracy,
-        reference.classes,
-        numbered,
-        lost,
-        exchanged,
-        ranked_by,
-        reference.listed,
-    )
-    return comparison.results(), task
+    return comparison.results(), labels.found(samples)
+
+
+class _Labels:
+    """Counts how many labels of samples the original and the built model find."""
+
+    def __init__(self, outputs: Collection[str], choice: ClassChoice) -> None:
+        self._outputs, self._choice = outputs, choice
+        self._counts: tuple[LabelCount, LabelCount] | None = None
+
+    def add(self, sample: Sample, wanted: Arrays, got: Arrays) -> None:
+        """Counts the outputs for a sample; one without a label is left out.
+
+        Raises:
+            edgekit.errors.InputError: Its label is no class.
+        """
+        if sample.label is None:
+            return
+        compared = {output: wanted[output] for output in self._outputs}
+        if self._counts is None and (name := class_output(compared, self._choice)) is not None:
+            numbers = self._choice.numbers.get(name, ())
+            self._counts = LabelCount(name, numbers), LabelCount(name, numbers)
+        for count, arrays in zip(self._counts or (), (wanted, got), strict=False):
+            count.add(sample.label, arrays, sample.name)
+
+    def found(self, samples: Samples) -> TaskAccuracy | None:
+        """The shares of labels that both models find; None if no sample has one, or no output tells a class."""
+        if self._counts is None:
+            return None
+        original, built = self._counts
+        areas = original.ranking.area(), built.ranking.area()
+        return TaskAccuracy(
+            original.output,
+            original.accuracy,
+            built.accuracy,
+            original.classes,
+            samples.numbered if isinstance(samples, FolderSamples) else None,
+            worst_class(original.by_class, built.by_class),
+            exchanged_labels(original.answers),
+            None if areas[0] is None or areas[1] is None else (areas[0], areas[1]),
+            original.listed,
+        )
 
 
 def meaning_on(samples: Samples, original: Executor, model: Model) -> Meaning | None:
