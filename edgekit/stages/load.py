@@ -34,6 +34,7 @@ from edgekit.graph.reading.message import checked_and_mended
 from edgekit.graph.reading.negative_axes import with_positive_axes
 from edgekit.graph.reading.onnx_file import (
     check_in_memory,
+    check_ir_version,
     check_rules,
     external_files,
     read_proto,
@@ -142,6 +143,7 @@ class Load(Stage[Path]):
 
     def _read(self, given: Path) -> _File:
         proto = read_proto(given)
+        check_ir_version(proto, given)
         found = checked_and_mended(proto, given, self._fed)
         data_files = external_files(proto, given)
         mended = [*found.warnings, *name_known_locales(proto)]

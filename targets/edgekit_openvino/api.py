@@ -56,18 +56,11 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
 
 
 def _with_shapes(model: Model) -> Model:
-    """Returns the model with inferred shapes; where the stated ones contradict them, with those that inputs lead to."""
+    """Returns the model with inferred shapes of inner values, or unchanged if its shapes contradict each other."""
     from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
 
-    given = model.with_graph(model.graph_model.clone())
     try:
-        return infer_shapes(given)
-    except ContradictionError:
-        for node in given.graph.all_nodes():
-            for value in node.outputs:
-                value.shape = None
-    try:
-        return infer_shapes(given, strict=False)
+        return infer_shapes(model.with_graph(model.graph_model.clone()), strict=False)
     except ContradictionError:
         return model
 

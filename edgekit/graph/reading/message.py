@@ -12,7 +12,7 @@ from edgekit.errors import InputError
 from edgekit.graph.reading.compared_texts import look_compared_texts_up
 from edgekit.graph.reading.fed_initializers import feed_initializers
 from edgekit.graph.reading.mending import drop_shadowed_functions, mend, name_standard_domain, write_out_defaults
-from edgekit.graph.reading.onnx_file import check_versions
+from edgekit.graph.reading.onnx_file import check_opset
 from edgekit.graph.reading.operands import check_operands
 from edgekit.graph.reading.simplified_norms import write_out_simplified_norms
 from edgekit.graph.reading.sparse_tensors import write_dense
@@ -33,7 +33,7 @@ _CHECKS = (
     check_operands,
     check_references,
     check_values,
-    check_versions,
+    check_opset,
 )
 
 

@@ -139,11 +139,11 @@ def _not_a_model(path: Path, data: bytes) -> InputError:
     return InputError("is not an ONNX model", subject=path, hint=by_suffix or _ANY_EXPORTER)
 
 
-def check_versions(proto: onnx.ModelProto, path: Path) -> None:
-    """Checks that EdgeKit knows the versions of the file format and of the standard operators.
+def check_ir_version(proto: onnx.ModelProto, path: Path) -> None:
+    """Checks that EdgeKit knows the version of the file format.
 
     Raises:
-        InputError: A version is unknown, or the model does not state its version of the operators.
+        InputError: It is a newer version.
     """
     if proto.ir_version > onnx.IR_VERSION:
         raise InputError(
@@ -153,6 +153,14 @@ def check_versions(proto: onnx.ModelProto, path: Path) -> None:
             found=f"IR version {proto.ir_version}",
             hint="update the onnx package",
         )
+
+
+def check_opset(proto: onnx.ModelProto, path: Path) -> None:
+    """Checks that EdgeKit knows the version of the standard operators.
+
+    Raises:
+        InputError: The version is unknown, or the model does not state it.
+    """
     newest = onnx.defs.onnx_opset_version()
     version = next((opset.version for opset in proto.opset_import if opset.domain in STANDARD_DOMAINS), None)
     if version is None and any(node.domain in STANDARD_DOMAINS for node in proto.graph.node):

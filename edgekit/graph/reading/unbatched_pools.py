@@ -9,7 +9,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
-from edgekit.graph.sizes.shapes import infer_shapes
+from edgekit.graph.sizes.shapes import ContradictionError, infer_shapes
 from edgekit.model import Model, node_name
 
 _POOLS = {"AveragePool", "LpPool", "MaxPool"}
@@ -21,15 +21,19 @@ def with_batches_for_pools(model: Model) -> tuple[Model, int]:
     A pool whose input's number of axes is not known stays; that of what follows a pool is known once it has a batch.
     """
     count = 0
-    while True:
-        inferred = infer_shapes(model, strict=False)
+    while any(node.op_type in _POOLS for node in model.graph.all_nodes()):
+        try:
+            inferred = infer_shapes(model, strict=False)
+        except ContradictionError:  # something else is wrong
+            break
         graph = inferred.graph_model.graph
         pools = [node for node in graph.all_nodes() if _lacks_a_batch(node)]
         if not pools:
-            return (inferred, count) if count else (model, 0)
+            break
         for node in pools:
             _give_a_batch(node, model.opset)
         model, count = inferred, count + len(pools)
+    return model, count
 
 
 def _lacks_a_batch(node: ir.Node) -> bool:
