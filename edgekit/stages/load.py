@@ -43,9 +43,7 @@ from edgekit.graph.reading.onnx_file import (
 from edgekit.graph.reading.pooled_axes import pool_fewer_axes
 from edgekit.graph.reading.scalar_scales import make_scales_scalars
 from edgekit.graph.reading.unbatched_pools import with_batches_for_pools
-from edgekit.graph.reading.vetting import (
-    unreadable_as_input_error,
-)
+from edgekit.graph.reading.vetting import unreadable_as_input_error
 from edgekit.graph.sequence_outputs import warnings_of, without_sequences
 from edgekit.graph.sizes.branch_sizes import forget_lone_names
 from edgekit.graph.sizes.loop_states import forget_first_sizes

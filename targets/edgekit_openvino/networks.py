@@ -1,4 +1,4 @@
-"""The parts of a network: the bodies of its loops, and the operations in all of them."""
+"""The parts of a network: the bodies of its loops, the operations in all of them, and what follows from constants."""
 
 from __future__ import annotations
 
@@ -24,3 +24,18 @@ def operations_of(network: Any, kind: str) -> list[Any]:
         for operation in each.get_ordered_ops()
         if operation.get_type_name() == kind
     ]
+
+
+def is_constant(node: Any) -> bool:
+    """Whether the results of an operation depend on constants alone."""
+    waiting, seen = [node], set()
+    while waiting:
+        each = waiting.pop()
+        if each.get_name() in seen:
+            continue
+        seen.add(each.get_name())
+        sources = [each.input_value(place).get_node() for place in range(each.get_input_size())]
+        if not sources and each.get_type_name() != "Constant":
+            return False
+        waiting += sources
+    return True

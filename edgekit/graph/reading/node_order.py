@@ -11,16 +11,17 @@ from edgekit.graph.reading.subgraphs import graphs_of
 
 
 def sort_nodes(graph: onnx.GraphProto) -> bool:
-    """Sorts the nodes of the graph in place; subgraphs of the nodes keep their order.
+    """Sorts the nodes of the graph and of the graphs in its nodes, in place.
 
-    Nothing changes if nodes depend on each other in a cycle.
+    A graph whose nodes depend on each other in a cycle keeps its order.
 
     Returns:
         Whether any node stood before one whose output it reads.
     """
+    inside = [sort_nodes(inner) for node in graph.node for inner in graphs_of(node)]
     order = _order(graph.node)
     if order is None:
-        return False
+        return any(inside)
     nodes = onnx.GraphProto(node=[graph.node[number] for number in order]).node
     del graph.node[:]
     graph.node.extend(nodes)

@@ -53,17 +53,29 @@ def _is(value: Any, holds: Callable[[np.ndarray], Any]) -> bool:
     return array is not None and bool(np.all(holds(array)))
 
 
-def _is_not_negative(value: Any) -> bool:
-    """Whether a value is computed from sizes and constants in a way that gives no number below 0."""
+def _is_not_negative(value: Any, known: dict[str, bool] | None = None) -> bool:
+    """Whether a value is computed from sizes and constants in a way that gives no number below 0.
+
+    Args:
+        value: The output of an operation.
+        known: What was found of operations before, by their names.
+    """
+    known = {} if known is None else known
     node = value.get_node()
+    if node.get_name() not in known:
+        known[node.get_name()] = _gives_none_below_0(node, known)
+    return known[node.get_name()]
+
+
+def _gives_none_below_0(node: Any, known: dict[str, bool]) -> bool:
     kind = node.get_type_name()
     if kind == "Constant":
-        return _is(value, lambda array: array >= 0)
+        return _is(node.output(0), lambda array: array >= 0)
     places = range(node.get_input_size())
     if kind in _OF_ONE:
-        return _is_not_negative(node.input_value(0))
+        return _is_not_negative(node.input_value(0), known)
     if kind == "Maximum":
-        return any(_is_not_negative(node.input_value(place)) for place in places)
+        return any(_is_not_negative(node.input_value(place), known) for place in places)
     if kind in _OF_ALL:
-        return all(_is_not_negative(node.input_value(place)) for place in places)
+        return all(_is_not_negative(node.input_value(place), known) for place in places)
     return bool(kind == "ShapeOf")

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from edgekit_openvino.networks import is_constant
+
 _ROUNDS, _JOINS = "FakeQuantize", "Concat"
 _FOLDED = {"Add", "BatchNormInference", "Convert", "Divide", "Multiply", "Subtract"}
 """Operations that are folded into what rounds behind them, where all inputs but the first are constants."""
@@ -30,7 +32,7 @@ def round_ahead_of_concats(network: Any) -> list[str]:
     for rounding in [node for node in network.get_ordered_ops() if node.get_type_name() == _ROUNDS]:
         joined, *ranges = (port.get_source_output() for port in rounding.inputs())
         concat = joined.get_node()
-        by_element = all(_is_one(output) and _is_constant(output.get_node()) for output in ranges)
+        by_element = all(_is_one(output) and is_constant(output.get_node()) for output in ranges)
         if concat.get_type_name() != _JOINS or not by_element or not any(map(_rounds, _readers(rounding))):
             continue
         parts = [
@@ -60,16 +62,10 @@ def _readers(node: Any) -> Iterator[Any]:
             others = [
                 each.get_source_output().get_node() for each in reader.inputs() if each.get_index() != port.get_index()
             ]
-            if reader.get_type_name() in _FOLDED and all(map(_is_constant, others)):
+            if reader.get_type_name() in _FOLDED and all(map(is_constant, others)):
                 waiting.append(reader)
             else:
                 yield reader
-
-
-def _is_constant(node: Any) -> bool:
-    """Whether the result of a node depends on constants alone."""
-    inputs = [port.get_source_output().get_node() for port in node.inputs()]
-    return all(map(_is_constant, inputs)) if inputs else bool(node.get_type_name() == "Constant")
 
 
 def _rounds(node: Any) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from edgekit_openvino.networks import is_constant
+
 _JOINS = {"Add", "Divide", "Subtract"}
 _ADD_AXES = {"Reshape", "Unsqueeze"}
 _STORED = {"i8", "u8"}
@@ -54,9 +56,4 @@ def _is_stored(node: Any) -> bool:
     if node.get_type_name() == "Constant":
         return node.get_element_type().get_type_name() in _STORED
     sources = [node.input_value(place).get_node() for place in range(node.get_input_size())]
-    return bool(sources) and _is_stored(sources[0]) and all(map(_is_constant, sources[1:]))
-
-
-def _is_constant(node: Any) -> bool:
-    sources = [node.input_value(place).get_node() for place in range(node.get_input_size())]
-    return all(map(_is_constant, sources)) if sources else bool(node.get_type_name() == "Constant")
+    return bool(sources) and _is_stored(sources[0]) and all(map(is_constant, sources[1:]))

@@ -176,3 +176,17 @@ def test_operators_of_onnx_runtime_that_are_not_imported(tmp_path):
     assert [each.name for each in InferenceSession(tmp_path / "m.onnx").get_outputs()] == ["y"]
     loaded = Load()(tmp_path / "m.onnx")
     assert "it used operators of the domain com.microsoft without importing it: version 1 is taken" in loaded.warnings
+
+
+def test_nodes_of_a_branch_that_stand_before_what_they_read(tmp_path):
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x, bool b) => (float[2] y) { y = If (b) <'
+        " then_branch = one () => (float[2] r) { t = Neg (x) r = Relu (t) },"
+        " else_branch = other () => (float[2] n) { n = Abs (x) }> }"
+    )
+    branch = proto.graph.node[0].attribute[0].g
+    branch.node.extend([branch.node.pop(0)])
+    onnx.save(proto, tmp_path / "m.onnx")
+    model = Load()(tmp_path / "m.onnx").model
+    found = Reference(model).run({"x": np.array([1, -2], np.float32), "b": np.array(True)})
+    np.testing.assert_array_equal(found["y"], [0, 2])
