@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <openvino/core/preprocess/pre_post_process.hpp>
+#include <openvino/runtime/core.hpp>
 #include <stdexcept>
 
 #include "sha256.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <map>
-#include <openvino/openvino.hpp>
+#include <openvino/runtime/infer_request.hpp>
 #include <string>
 #include <vector>
 

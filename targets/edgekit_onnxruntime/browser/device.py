@@ -119,13 +119,27 @@ class BrowserDevice(Device):
                 expected="a bundle of the target web or onnxruntime",
                 found=f"{bundle.main.name}, built for {bundle.profile_name}",
             )
+        with self.page(bundle.main.parent, bundle.path) as (tab, server, executed_by):
+            yield BrowserSession(tab, server, bundle, executed_by)
+
+    @contextmanager
+    def page(self, models: Path, subject: Path) -> Iterator[tuple[Tab, PageServer, str]]:
+        """A page in Chromium that has loaded onnxruntime-web, its server, and what executes there, in words.
+
+        Args:
+            models: The folder of the models that sessions with the page can load.
+            subject: What errors name.
+
+        Raises:
+            InputError: Chromium or onnxruntime-web is missing, or cannot be started.
+            RequirementError: There is no WebGPU.
+        """
         library, program = find_library(), find_chromium()
         version = chromium_version(program)
         pages = as_file(files("edgekit_onnxruntime.browser").joinpath("web"))
         with pages as page, temporary_folder() as shown:
-            server = PageServer({"page": page, "ort": library / "dist", MODELS: bundle.main.parent, SHOWN: shown})
+            server = PageServer({"page": page, "ort": library / "dist", MODELS: models, SHOWN: shown})
             with server.running(), chromium(program, server.url("page", "page.html"), self._build.flags) as browser:
-                tab = Tab(browser, server.exchange, bundle.path, self.timeout)
+                tab = Tab(browser, server.exchange, subject, self.timeout)
                 tab.start(server.url("ort", self._build.module), self._build.provider)
-                executed_by = f"{PACKAGE} {tab.library_version} ({self._build.name} build), {tab.unit}, {version}"
-                yield BrowserSession(tab, server, bundle, executed_by)
+                yield tab, server, f"{PACKAGE} {tab.library_version} ({self._build.name} build), {tab.unit}, {version}"

@@ -9,7 +9,7 @@ from edgekit_onnxruntime.browser.chromium import find_chromium
 from edgekit_onnxruntime.browser.device import VARIABLE as LIBRARY_VARIABLE
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def chromium_program() -> Path:
     """Chromium's program."""
     try:
@@ -18,7 +18,13 @@ def chromium_program() -> Path:
         pytest.skip("Chromium is not installed (`make tools` installs what the tests need)")
 
 
+@pytest.fixture(scope="session")
+def web_library_folder(node_modules: Path, chromium_program: Path) -> Path:
+    """The folder of onnxruntime-web, on a machine that has everything that the browser device needs."""
+    return node_modules / "onnxruntime-web"
+
+
 @pytest.fixture
-def web_library(node_modules: Path, chromium_program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def web_library(web_library_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that the browser device needs."""
-    monkeypatch.setenv(LIBRARY_VARIABLE, str(node_modules / "onnxruntime-web"))
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(web_library_folder))
