@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import onnx
 from onnx.defs import OpSchema
@@ -293,6 +294,7 @@ _RULES: dict[str, Callable[[_Node], None]] = {
 }
 
 
+@cache
 def _schema(name: str, rule: Callable[[_Node], None]) -> OpSchema:
     """Returns a schema that accepts any inputs and outputs; checking them is left to ONNX Runtime."""
     types = onnx.defs.get_schema("Identity").type_constraints[0].allowed_type_strs  # those of all tensors
