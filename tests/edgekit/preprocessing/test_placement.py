@@ -23,3 +23,19 @@ def test_a_padded_picture_lies_where_its_pixels_are(size: tuple[int, int], align
     found = Placement.of(declared, *size)
     assert (found.left, found.top) == (columns.min(), rows.min())
     assert (found.left + found.width, found.top + found.height) == (columns.max() + 1, rows.max() + 1)
+
+
+@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
+@pytest.mark.parametrize("size", [(120, 96), (96, 120), (300, 90), (90, 300)])
+def test_a_box_in_the_input_lies_around_the_same_thing_in_the_picture(
+    size: tuple[int, int], resize: Literal["stretch", "crop", "pad"]
+) -> None:
+    thing = (size[0] // 2 - 12, size[1] // 2 - 20, size[0] // 2 + 18, size[1] // 2 + 15)
+    picture = Image.new("L", size)
+    picture.paste(255, thing)
+    spec = ValueSpec("x", "uint8", (1, 1, 64, 80))
+    declared = ImagePreprocessing(scale=1.0, resize=resize, interpolation="nearest").resolve(spec)
+    rows, columns = np.nonzero(declared.decoder(spec).from_picture(picture)[0, 0] > 127)
+    corners = np.array([[columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]])
+    pixel = max(size[0] / 80, size[1] / 64)
+    np.testing.assert_allclose(Placement.of(declared, *size).in_picture(corners), [thing], atol=pixel)

@@ -134,6 +134,9 @@ def test_the_median_of_each_resample_is_numpys_of_the_times_laid_out(turns: int,
     times = random.gamma(20.0, 0.1, (turns, runs)).round(1)  # several are the same
     drawn = np.random.default_rng(0)  # as _drawn
     medians = [np.median(times[drawn.integers(turns, size=turns)]) for _ in range(1000)]
+    given = latency._drawn(turns)
+    assert given is not None
+    np.testing.assert_allclose(latency._medians(times, given), medians, rtol=1e-15)
     assert median_interval(Latency(tuple(times.ravel()), runs)) == tuple(np.quantile(medians, [0.025, 0.975]))
 
 
