@@ -255,7 +255,7 @@ def _grouped_bias(build: NodeBuilder, bias: ir.Value, heads: _Heads) -> ir.Value
 def _shares(node: ir.Node, build: NodeBuilder, scores: ir.Value, heads: _Heads) -> ir.Value:
     """Returns the shares of keys, which add up to less than 1 if a sink takes some."""
     sink = input_at(node, 11)
-    if sink is None and not node.attributes.get_int("smooth_softmax", 0):
+    if sink is None and node.attributes.get_int("smooth_softmax", -1) != 1:
         return build("Softmax", scores, axis=-1)
     groups = [1, heads.shared, heads.count // heads.shared, 1, 1]
     rows = np.zeros(groups, np.float32) if sink is None else build("Reshape", sink, groups)

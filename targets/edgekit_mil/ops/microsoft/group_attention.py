@@ -99,7 +99,7 @@ def group_query_attention(
     num_heads: int,
     rotary_interleaved: int = 0,
     scale: float = 0.0,
-    smooth_softmax: int = 0,
+    smooth_softmax: int = -1,
     softcap: float = 0.0,
 ) -> tuple[Var, Var, Var]:
     """Causal attention in which groups of query heads share a head of keys and values; and all keys and values.
@@ -129,7 +129,7 @@ def group_query_attention(
     scores = mb.reshape(x=scores, shape=[batch, num_heads, steps, cache.length])
     if softcap:
         scores = mb.mul(x=mb.tanh(x=mb.mul(x=scores, y=1 / softcap)), y=softcap)
-    sink = _sink(head_sink, bool(smooth_softmax), [batch, num_heads, steps, 1])
+    sink = _sink(head_sink, smooth_softmax == 1, [batch, num_heads, steps, 1])
     shares = _softmax(mb.add(x=scores, y=bias), sink)
     if attention_bias is not None and sink is None:
         shares = _nothing_where_all_is_hidden(shares, bias)

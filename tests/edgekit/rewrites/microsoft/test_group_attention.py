@@ -106,6 +106,7 @@ PROMPT, STEP, STEPS = (6, 0), (1, 5), (3, 5)
         {"local_window_size": 3},
         {"softcap": 2.0},
         {"smooth_softmax": 1},
+        {"smooth_softmax": -1},
         {"sinks": True},
         {"biased": True},
     ],

@@ -67,7 +67,7 @@ def test_rotation(agrees, rng, steps, past, interleaved):
 
 @pytest.mark.parametrize(
     "attributes",
-    [{"scale": 0.5}, {"local_window_size": 3}, {"softcap": 2.0}, {"smooth_softmax": 1}],
+    [{"scale": 0.5}, {"local_window_size": 3}, {"softcap": 2.0}, {"smooth_softmax": 1}, {"smooth_softmax": -1}],
     ids=lambda attributes: next(iter(attributes)),
 )
 @pytest.mark.parametrize(("steps", "past"), [(1, 5), (6, 0)])
