@@ -220,7 +220,7 @@ def _linear_attention(node: ir.Node) -> int:
     (batch, steps, queries), values = _shape(node.inputs, 0), _shape(node.inputs, 2)[2]
     heads, key_heads = (node.attributes.get_int(name, 1) for name in ("q_num_heads", "kv_num_heads"))
     state = queries // heads * (values // key_heads)
-    by_key = 2 if "delta" in node.attributes.get_string("update_rule", "") else 1
+    by_key = 2 if "delta" in node.attributes.get_string("update_rule", "gated_delta") else 1
     return batch * steps * state * (heads + by_key * key_heads)
 
 

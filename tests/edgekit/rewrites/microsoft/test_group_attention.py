@@ -140,3 +140,24 @@ def test_half_precision(assert_rewritten):
 def test_caches_of_integers_stay(model_of):
     node = next(node for node in model_of(model(k_quant_type="PER_TENSOR")).graph if node.name == "node")
     assert not GroupedAttention().matches(node)
+
+
+@pytest.mark.parametrize("steps", [4, 5, 6, 7, 8])
+def test_scores_that_are_equal_but_for_rounding(assert_rewritten, steps):
+    """Of inputs that are -100 or 100 many scores are equal, and softmax magnifies the rounding that parts them."""
+    sizes = [1, steps, 2 * 8]
+    node = helper.make_node(
+        "GroupQueryAttention", ["x", "xk", "xv", "", "", "last", "total"], ["y"], domain=MICROSOFT,
+        num_heads=2, kv_num_heads=2,
+    )  # fmt: skip
+    lengths = {"last": np.array([steps - 1], np.int32), "total": np.array(steps, np.int32)}
+    graph = helper.make_graph(
+        [node],
+        "prompt",
+        [helper.make_tensor_value_info(name, FLOAT, sizes) for name in ("x", "xk", "xv")],
+        [helper.make_tensor_value_info("y", FLOAT, sizes)],
+        [numpy_helper.from_array(array, name) for name, array in lengths.items()],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(MICROSOFT, 1)]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=9)
+    assert_rewritten(proto, {name: floats(*sizes) for name in ("x", "xk", "xv")}, refused=ATTENTION)
