@@ -258,54 +258,6 @@ class WholeBias(Rewrite):
         return [build("Mul", normalized, np.asarray(bias**-beta, dtype.numpy()))]
 
 
-class StableLogSumExp(Rewrite):
-    """``ReduceLogSumExp`` less the greatest number, so that no exponential overflows or vanishes."""
-
-    name: ClassVar[str] = "log-sum-exp without overflow"
-    op_types: ClassVar[Sequence[str]] = ("ReduceLogSumExp",)
-
-    def matches(self, node: ir.Node) -> bool:
-        """Whether numbers are floating-point, and there are any."""
-        value = node.inputs[0]
-        return value is not None and value.dtype in _FLOATS and 0 not in (value.shape or ())
-
-    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Builds the sum; an infinite greatest number is not subtracted."""
-        x = node.inputs[0]
-        assert x is not None
-        assert x.dtype is not None
-        axes, keeps_all = _constant_axes(node, x)
-        if keeps_all:
-            return [build("Identity", x)]
-        zero, far = np.zeros((), x.dtype.numpy()), np.asarray(np.inf, x.dtype.numpy())
-        greatest = build.reduce("ReduceMax", x, axes)
-        finite = build("Where", build("Less", build("Abs", greatest), far), greatest, zero)
-        total = build.reduce("ReduceSum", build("Exp", build("Sub", x, finite)), axes)
-        result = build("Add", build("Log", total), finite)
-        keeps = node.attributes.get_int("keepdims", 1) == 1
-        return [result if keeps else build.squeeze(result, axes)]
-
-
-class SummedReduction(Rewrite):
-    """``ReduceL1`` and ``ReduceL2`` as sums of absolute values and of squares, ``ReduceLogSum`` as the log of a sum."""
-
-    name: ClassVar[str] = "reduction by a sum"
-    op_types: ClassVar[Sequence[str]] = ("ReduceL1", "ReduceL2", "ReduceLogSum")
-
-    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """Builds the sum over constant axes; over no axes, only what is done to each element."""
-        x = node.inputs[0]
-        assert x is not None
-        axes, keeps_all = _constant_axes(node, x)
-        is_squared = node.op_type == "ReduceL2" and not keeps_all
-        given = build("Mul", x, x) if is_squared else x if node.op_type == "ReduceLogSum" else build("Abs", x)
-        if not keeps_all:
-            given = build.reduce("ReduceSum", given, axes, keepdims=node.attributes.get_int("keepdims", 1) == 1)
-        if node.op_type == "ReduceLogSum":
-            return [build("Log", given)]
-        return [build("Sqrt", given) if is_squared else given]
-
-
 class DividedByLength(Rewrite):
     """``LpNormalization`` as a division by the vector's length, or by 1 where the length is 0."""
 
@@ -324,23 +276,6 @@ class DividedByLength(Rewrite):
         if build.opset >= EQUAL_TAKES_FLOATS:
             return [build("Div", x, build("Where", build("Equal", length, zero), one, length))]
         return [build("Div", x, build("Where", build.cast(length, ir.DataType.BOOL), length, one))]
-
-
-def _constant_axes(node: ir.Node, x: ir.Value) -> tuple[list[int], bool]:
-    """Returns the axes of a reduction, and whether there are none and nothing is reduced.
-
-    Raises:
-        InapplicableError: The axes are computed, or all of an unknown number of axes are meant.
-    """
-    given = constant_input(node, 1)
-    if given is None and len(node.inputs) > 1 and node.inputs[1] is not None:
-        raise InapplicableError("its axes are computed")
-    axes = list(node.attributes.get_ints("axes", ())) if given is None else [int(axis) for axis in given]
-    if not axes and node.attributes.get_int("noop_with_empty_axes", 0) == 1:
-        return [], True
-    if not axes and x.shape is None:
-        raise InapplicableError("how many axes its input has is not known")
-    return axes or list(range(len(x.shape or ()))), False
 
 
 class GreatestOfNothing(Rewrite):

@@ -33,6 +33,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         edgekit.errors.InputError: Another precision was asked for, or the model is invalid.
     """
     from edgekit.graph.reading.inlining import inline_functions
+    from edgekit.model import name_nodes
     from edgekit.registry import installed_rewrites
     from edgekit.rewrites.adaptation import converted
     from edgekit.rewrites.given_model import given_model
@@ -47,6 +48,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
         target = target.with_name(f"{target.name}.xml")
     loaded = given_model(model)
     inline_functions(loaded.graph_model)
+    name_nodes(loaded.graph_model)  # outputs, by which OpenVINO's reports call nodes, are renamed
     loaded = _with_shapes(loaded)  # which nodes OpenVINO misreads depends on the shapes
     network = converted(loaded, lambda candidate: convert_model(candidate).network, installed_rewrites())
     if precision == "float32" and stores_integers(network):

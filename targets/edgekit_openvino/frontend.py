@@ -31,6 +31,7 @@ from edgekit_openvino.loadable.refused import refused_nodes
 from edgekit_openvino.loadable.single_precision import in_single_precision
 from edgekit_openvino.loadable.stored_operands import give_stored_operands_all_axes
 from edgekit_openvino.loadable.stored_weights import widen_where_not_loadable
+from edgekit_openvino.loadable.untyped_limits import without_missing_limits
 from edgekit_openvino.misread import misread_nodes
 from edgekit_openvino.misread.shapes import misshapen_nodes
 from edgekit_openvino.misread.uncomputed import nodes_with_missing_results, nodes_with_uncomputed_outputs
@@ -201,12 +202,13 @@ def _read_plainly(model: Model) -> Any:
 
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "model.onnx"
-        changed = with_empty_factors_as_inputs(with_constants_as_bytes(in_single_precision(model)))
-        named_apart(changed).save(source)
+        stored = with_empty_factors_as_inputs(with_constants_as_bytes(in_single_precision(model)))
+        saved = named_apart(without_missing_limits(stored))
+        saved.save(source)
         try:
             return core().read_model(source)
         except RuntimeError as error:
-            gaps = gaps_in(str(error), model.graph_model) or inner_gaps(model, last_line(error))
+            gaps = gaps_in(str(error), saved.graph_model) or inner_gaps(model, last_line(error))
             gaps = gaps or nodes_with_missing_results(str(error), model)
             if gaps:
                 raise UnsupportedOpsError(gaps, subject=model.name) from error

@@ -169,9 +169,12 @@ def _keep_infinite(reduction: Any) -> None:
     result = reduction.output(0)
     readers = result.get_target_inputs()
     infinite = opset13.constant(np.asarray(extreme, value.get_element_type().to_dtype()))
-    is_all = opset13.reduce_logical_and(
-        opset13.equal(value, infinite), axes, keep_dims=reduction.get_attributes()["keep_dims"]
-    )
+    is_extreme, keep_dims = opset13.equal(value, infinite), reduction.get_attributes()["keep_dims"]
+    if axes.get_node().get_type_name() == "Constant":
+        is_all = opset13.reduce_logical_and(is_extreme, axes, keep_dims=keep_dims)
+    else:  # the plugin has no kernel for logical reductions along computed axes
+        least = opset13.reduce_min(opset13.convert(is_extreme, "f32"), axes, keep_dims=keep_dims)
+        is_all = opset13.greater(least, opset13.constant(np.float32(0.5)))
     chosen = opset13.select(is_all, infinite, result).output(0)
     hand_over(result, chosen, readers)
 

@@ -33,3 +33,16 @@ def test_extremes_of_8_bit_integers(model_of, run, op_type, dtype, keepdims, ops
     changed = rewritten_alone(model_of, proto)
     assert [node.op_type for node in changed.graph.node] == ["Cast", op_type, "Cast"]
     np.testing.assert_array_equal(run(changed, x)[0], run(proto, x)[0])
+
+
+@pytest.mark.parametrize("axes", [[1], [-1, 0], []], ids=str)
+@pytest.mark.parametrize("settings", [{"keepdims": 0}, {"noop_with_empty_axes": 1}, {}], ids=str)
+@pytest.mark.parametrize("op_type", ["ReduceLogSumExp", "ReduceL1", "ReduceL2", "ReduceLogSum"])
+def test_axes_that_are_computed(model_of, run, op_type, settings, axes):
+    x = {"x": floats(2, 1, 3, 4), "a": np.array(axes, np.int64)}
+    if op_type == "ReduceLogSum":
+        x["x"] = np.abs(x["x"])
+    proto = single(op_type, x, opset=18, **settings)
+    changed = rewritten_alone(model_of, proto)
+    assert op_type not in {node.op_type for node in changed.graph.node}
+    np.testing.assert_allclose(run(changed, x)[0], run(proto, x)[0], rtol=1e-5, atol=1e-6)

@@ -10,7 +10,7 @@ import pytest
 
 import edgekit_openvino
 from edgekit.errors import InputError, UnsupportedOpsError
-from edgekit.model import Arrays, Model
+from edgekit.model import Arrays, Model, name_nodes
 from edgekit_openvino.frontend import convert_model
 
 
@@ -157,3 +157,20 @@ def test_a_node_that_lacks_a_type_because_another_failed_is_not_told() -> None:
         [power] y = ReduceSumSquare <axes = [-1], keepdims = 0> (s)
     }"""
     assert refused(body, 17, step=np.array(4), window=np.hanning(8).astype(np.float32)) == ["spectrum"]
+
+
+def test_a_node_of_doubles_that_openvino_refuses_is_found_and_rewritten(tmp_path: Path) -> None:
+    """OpenVINO's report calls nodes by the outputs of the file that it read, which is in single precision."""
+    model = parsed("g (double[4] x, double[4] y) => (double[4] z) { z = Mod <fmod = 0> (x, y) }", opset=28)
+    x, y = np.array([-4.5, 7.25, 5.0, -6.0]), np.array([2.0, -3.5, 8.0, 4.0])
+    found = executed(model, {"x": x, "y": y}, tmp_path)
+    np.testing.assert_allclose(found["z"], np.mod(x, y), atol=1e-6)
+
+
+def test_a_node_of_doubles_is_refused_by_name() -> None:
+    text = "g (double[2] x, double[2] y) => (double[2] z) { s = Neg (x) z = Mod <fmod = 0> (s, y) }"
+    model = Model(ir.from_proto(parsed(text, opset=28)))
+    name_nodes(model.graph_model)
+    with pytest.raises(UnsupportedOpsError) as refused:
+        convert_model(model)
+    assert [(gap.op_type, gap.node) for gap in refused.value.gaps] == [("Mod", "z")]

@@ -38,6 +38,18 @@ def test_reductions_of_nothing_but_infinite_numbers(tmp_path, op_type, extreme):
     np.testing.assert_array_equal(converted(proto, feeds, tmp_path)[0], expected)
 
 
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(("op_type", "extreme"), [("ReduceMax", -INFINITE), ("ReduceMin", INFINITE)])
+def test_such_reductions_along_axes_that_are_computed(tmp_path, op_type, extreme, keepdims):
+    text = f"(float[2, 3] x, int64[1] a) => (float[n, m] y) {{ y = {op_type} <keepdims = {keepdims}> (x, a) }}"
+    proto = parsed(text if keepdims else text.replace("[n, m]", "[n]"))
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    runner = edgekit_openvino.load(edgekit_openvino.convert(proto, tmp_path / "model"))
+    for axis in (0, -1):
+        feeds = {"x": np.array([[extreme] * 3, [1, extreme, 2]], np.float32), "a": np.array([axis])}
+        np.testing.assert_array_equal(runner.run(feeds)["y"], session.run(None, feeds)[0])
+
+
 def test_a_reduction_behind_an_activation_is_left_as_it_is(tmp_path):
     proto = parsed("(float[2, 3] x) => (float[2, 1] y) <int64[1] a = {1}> { s = Sigmoid(x) y = ReduceMax(s, a) }")
     path = edgekit_openvino.convert(proto, tmp_path / "model")
