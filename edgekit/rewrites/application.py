@@ -259,7 +259,8 @@ def _replace(node: ir.Node, rewrite: Rewrite, model: Model) -> Application:
         if own is None or own not in build.nodes or any(new is taken for _, taken in outputs):
             new = build("Identity", new)
         outputs.append((old, new))
-    origin = f"{rewrite.name}: {operator} {name}"
+    given = node.metadata_props.get(ORIGIN, "").partition(": ")[2] or f"{operator} {name}"
+    origin = f"{rewrite.name}: {given}"
     for made in build.nodes:
         made.metadata_props[ORIGIN] = origin
     for function in build.functions:
@@ -273,7 +274,7 @@ def _replace(node: ir.Node, rewrite: Rewrite, model: Model) -> Application:
 
 
 def origin_of(node: ir.Node) -> str | None:
-    """Returns the name of the node that a rewrite replaced by this one, or None if no rewrite made this one."""
+    """Returns the name of the node that rewrites, perhaps several in turn, made this one of; None if none made it."""
     origin = node.metadata_props.get(ORIGIN)
     return None if origin is None else origin.rpartition(" ")[2]
 

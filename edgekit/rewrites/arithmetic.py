@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from functools import partial, reduce
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +23,8 @@ MASK_KEEPS = 12
 """Since this opset the mask of Dropout is true where an element is kept."""
 EQUAL_TAKES_FLOATS = 11
 """Since this opset Equal takes floats."""
+PARTS = 3
+"""The number of shifts that one of up to 63 places is made of, so that the factor of each is far below 2^31."""
 VECTOR = 16
 """Numbers of 32 bits in the widest vectors of today's processors (AVX-512)."""
 
@@ -167,20 +170,26 @@ class SignedShift(Rewrite):
         assert x.dtype is not None
         dtype = x.dtype.numpy()
         width = dtype.itemsize * 8
-        one, zero, most = (np.asarray(number, dtype) for number in (1, 0, width - 1))
+        one, zero = (np.asarray(number, dtype) for number in (1, 0))
         is_inside = build("And", build("Less", by, np.asarray(width, dtype)), build("Not", build("Less", by, zero)))
         bounded = build("Where", is_inside, by, zero)
-        powers = np.array([np.array(1, np.uint64) << np.uint64(k) for k in range(width)], np.uint64).astype(dtype)
-        factor = build("Gather", powers, build.cast(bounded, ir.DataType.INT64), axis=0)
+        factors = self._factors(bounded, dtype, build)
         is_negative = build("Less", x, zero)
         if node.attributes.get_string("direction", "") == "LEFT":
-            return [build("Where", is_inside, build("Mul", x, factor), zero)]
+            shifted = reduce(partial(build, "Mul"), factors, x)
+            return [build("Where", is_inside, shifted, zero)]
         # -x - 1 inverts all bits: zeros then come in from the left
         turned = build("Where", is_negative, build("Sub", build("Neg", x), one), x)
-        last = build("Equal", bounded, most)  # the factor is negative there
-        halves = build("Where", last, zero, build("Div", turned, build("Where", last, one, factor)))
+        halves = reduce(partial(build, "Div"), factors, turned)
         back = build("Where", is_negative, build("Sub", build("Neg", halves), one), halves)
         return [build("Where", is_inside, back, build("Where", is_negative, np.asarray(-1, dtype), zero))]
+
+    def _factors(self, places: ir.Value, dtype: np.dtype, build: NodeBuilder) -> list[ir.Value]:
+        """Returns powers of two whose product is two to the power of ``places``, each within 32 bits."""
+        most = -(-(dtype.itemsize * 8 - 1) // PARTS)
+        powers, count = (2 ** np.arange(most + 1)).astype(dtype), np.asarray(PARTS, dtype)
+        parts = (build("Div", build("Add", places, np.asarray(more, dtype)), count) for more in range(PARTS))
+        return [build("Gather", powers, build.cast(part, ir.DataType.INT64), axis=0) for part in parts]
 
 
 class NarrowArithmetic(Rewrite):

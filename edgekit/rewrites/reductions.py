@@ -118,8 +118,8 @@ class _Axes:
         """Builds a reduction over these axes."""
         if not isinstance(self.places, ir.Value):
             return build.reduce(op_type, x, self.places, keepdims=keepdims)
-        settings = {"keepdims": int(keepdims), "noop_with_empty_axes": int(self.reduces_none_if_empty)}
-        return build(op_type, x, self.places, **settings)
+        noop = int(self.reduces_none_if_empty)
+        return build(op_type, x, self.places, keepdims=int(keepdims), noop_with_empty_axes=noop)
 
     def dropped(self, build: NodeBuilder, x: ir.Value) -> ir.Value:
         """Removes these axes, which have the size 1 where they are reduced."""

@@ -147,6 +147,25 @@ def test_a_node_whose_rewrite_is_rewritten_and_refused_again_is_told(
     assert [(gap.op_type, gap.node) for gap in raised.value.gaps] == [("LRN", "y")]
 
 
+def test_what_the_rewrite_of_a_rewrite_needs_is_told_of_the_given_node(
+    model_of: Callable[[onnx.ModelProto], Model],
+) -> None:
+    """The loss becomes another loss, and that one a GatherElements: the refusal listed no nodes."""
+    graph = "g (float[3, 5] x, int64[3] t) => (float y) { y = SoftmaxCrossEntropyLoss (x, t) }"
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]>\n{graph}')
+    kinds = ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "GatherElements")
+
+    def convert(candidate: Model) -> None:
+        refused = [node for node in candidate.graph if node.op_type in kinds]
+        raise UnsupportedOpsError(
+            [OpGap(op_type=node.op_type, node=node_name(node), reason="none") for node in refused]
+        )
+
+    with pytest.raises(UnsupportedOpsError, match="the rewrite needs GatherElements: none") as raised:
+        converted(model_of(proto), convert, [Definition()])
+    assert [(gap.op_type, gap.node) for gap in raised.value.gaps] == [("SoftmaxCrossEntropyLoss", "y")]
+
+
 def test_a_node_that_is_rewritten_and_refused_under_its_own_name_is_told(
     model_of: Callable[[onnx.ModelProto], Model],
 ) -> None:

@@ -370,3 +370,18 @@ def test_each_rewrite_that_is_tried_alone_is_a_sign_of_progress(model_of, monkey
     model = model_of(single("Resize", feeds, order=["x", "", "", "sizes"], mode="cubic", antialias=1))
     rewritten(model, lambda candidate: {node_name(candidate.graph[0])}, installed_rewrites())
     assert len(heard) == 2  # by tables, by gathers
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_shifts_of_signed_integers(model_of, run, direction, dtype):
+    """No constant needs more than 32 bits: OpenVINO has no others."""
+    limits, bits = np.iinfo(dtype), np.dtype(dtype).itemsize * 8
+    x = np.array([[0], [1], [-1], [77], [-1234567], [limits.max], [limits.min + 1]], dtype)
+    places = np.arange(bits, dtype=dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    proto = single("BitShift", {"x": x, "by": places}, opset=18, kind=kind, direction=direction)
+    changed = rewritten_alone(model_of, proto)
+    assert all((abs(numpy_helper.to_array(each)) < 2**31).all() for each in changed.graph.initializer)
+    shift = np.left_shift if direction == "LEFT" else np.right_shift
+    np.testing.assert_array_equal(run(changed, {"x": x, "by": places})[0], shift(x, places))
