@@ -6,11 +6,12 @@ import string
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
 import onnx_ir as ir
 
 from edgekit.graph.building import NodeBuilder
 from edgekit.rewrite import InapplicableError, Rewrite
-from edgekit.rewrites.arithmetic import rank_of
+from edgekit.rewrites.arithmetic import rank_of, shape_of, typed
 
 REST = "..."
 PAIR = 2
@@ -48,6 +49,22 @@ class NamedEinsum(Rewrite):
         ]
         explicit = f"{','.join(named_operands)}->{after.replace(REST, ''.join(free))}"
         return [build("Einsum", *node.inputs, equation=explicit)]
+
+
+class EmptyEinsum(Rewrite):
+    """``Einsum`` of a tensor without elements as zeros: sums of nothing, if any."""
+
+    name: ClassVar[str] = "equation of nothing as zeros"
+    op_types: ClassVar[Sequence[str]] = ("Einsum",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Whether a tensor is known to have no elements."""
+        return any(value is not None and 0 in (value.shape or ()) for value in node.inputs)
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Builds a constant in the output's shape, which has to be known."""
+        _, dtype = typed(node.inputs[0])
+        return [build("Identity", np.zeros(shape_of(node.outputs[0]), dtype.numpy()))]
 
 
 class PairedEinsum(Rewrite):

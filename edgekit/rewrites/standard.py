@@ -98,6 +98,7 @@ class StandardRewrites(RewriteSet):
             movement.EndlessSlice(),
             movement.SlicedSplit(),
             movement.PermutingEinsum(),
+            equations.EmptyEinsum(),
             equations.NamedEinsum(),
             equations.PairedEinsum(),
             movement.PaddedTransposition(),

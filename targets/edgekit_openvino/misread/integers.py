@@ -25,7 +25,7 @@ def _has_scales(node: ir.Node, _: int) -> bool:
 
 
 def _saturates(node: ir.Node, _: int) -> bool:
-    """Whether integers of 8 bits are added, subtracted, multiplied or shifted to the left."""
+    """Whether integers of 8 bits are added, subtracted, multiplied, in an equation or not, or shifted to the left."""
     return _is_narrow(node) and node.attributes.get_string("direction", "LEFT") == "LEFT"
 
 
@@ -81,7 +81,9 @@ def _shifts_signed(node: ir.Node, _: int) -> bool:
 MISREADINGS = (
     Departure(WHOLE, _reaches_beyond_32_bits, "it computes in 32 bits, and a constant needs more"),
     Departure(("Abs", "Neg"), _has_no_opposite, "8-bit integers saturate instead of wrapping around"),
-    Departure(("Add", "BitShift", "Mul", "Sub"), _saturates, "8-bit integers saturate instead of wrapping around"),
+    Departure(
+        ("Add", "BitShift", "Einsum", "Mul", "Sub"), _saturates, "8-bit integers saturate instead of wrapping around"
+    ),
     Departure(("BitShift",), _rounds_what_is_shifted, "it rounds shifted 8-bit integers of open sizes"),
     Departure(("BitShift",), _shifts_signed, "it shifts signed integers as unsigned ones"),
     Departure(("Div",), _is_narrow, "it rounds quotients of 8-bit integers in branches and loops"),

@@ -31,6 +31,11 @@ def _multiplies_along_unnamed_axes(node: ir.Node, _: int) -> bool:
     return len(operands) > SEVERAL or not adds_up
 
 
+def _multiplies_nothing(node: ir.Node, _: int) -> bool:
+    """Whether a tensor is known to have no elements."""
+    return any(value is not None and 0 in (value.shape or ()) for value in node.inputs)
+
+
 def _multiplies_several_of_open_sizes(node: ir.Node, _: int) -> bool:
     """Whether three tensors or more are multiplied, one of them with open sizes.
 
@@ -75,6 +80,7 @@ MISREADINGS = (
     Departure(
         ("Einsum",), _multiplies_along_unnamed_axes, "it cannot load an ellipsis of several axes in such products"
     ),
+    Departure(("Einsum",), _multiplies_nothing, "it fails, or ends the process, where there are no elements"),
     Departure(
         ("Einsum",),
         _multiplies_several_of_open_sizes,
