@@ -82,10 +82,12 @@ def _gives_masked_scores_behind_a_past(node: ir.Node, _: int) -> bool:
 
 
 def _has_a_short_mask(node: ir.Node, _: int) -> bool:
-    if not has_input(node, MASK) or has_input(node, PAST):
+    """Whether a mask has fewer columns than there are keys, those of the past included."""
+    if not has_input(node, MASK):
         return False
     mask, key = _sizes(node.inputs[MASK]), _sizes(node.inputs[KEY])
-    return bool(mask and key) and mask[-1] < key[-2]
+    past = _sizes(node.inputs[PAST]) if has_input(node, PAST) else []
+    return bool(mask and key) and mask[-1] < key[-2] + (past[-2] if past else 0)
 
 
 def _aligns_corners_by_broken_scales(node: ir.Node, _: int) -> bool:
@@ -117,7 +119,7 @@ REFUSED_WHEN_OPTIMIZED = (
 DEPARTURES = (
     *REFUSED_WHEN_OPTIMIZED,
     Departure(("Attention",), _gives_masked_scores_behind_a_past, "gives wrong scores at masked positions"),
-    Departure(("Attention",), _has_a_short_mask, "fails at a mask that is shorter than the keys"),
+    Departure(("Attention",), _has_a_short_mask, "fails at a mask with fewer columns than keys"),
     Departure(("DFT",), _is_short_and_no_power_of_two, "computes it through a longer transform, which loses precision"),
     Departure(("MaxUnpool",), _has_an_output_shape, "reads its indices as positions in output_shape"),
     Departure(("Mod",), _is_float_with_sign_of_divisor, "fails for floating-point numbers without fmod"),

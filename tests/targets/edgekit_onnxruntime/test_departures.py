@@ -46,6 +46,12 @@ CASES = {
         24,
         HEADS | {"m": np.ones((1, 1, 4, 5), bool), "n": np.array([5])},
     ),
+    "Attention, short mask behind a past": (
+        "(float[1,2,4,8] q, float[1,2,6,8] k, float[1,2,6,8] v, float[4,7] m, float[1,2,3,8] pk, float[1,2,3,8] pv) =>"
+        " (float[1,2,4,8] y, float[1,2,9,8] a, float[1,2,9,8] b) { y, a, b = Attention (q, k, v, m, pk, pv) }",
+        24,
+        HEADS | {"m": floats(4, 7), "pk": floats(1, 2, 3, 8), "pv": floats(1, 2, 3, 8)},
+    ),
     "DFT": ("(float[1,10,1] x) => (float[1,10,2] y) { y = DFT(x) }", 20, {"x": 1e3 * floats(1, 10, 1)}),
     "MaxUnpool": (
         "(float[1,1,2,2] x, int64[1,1,2,2] i) => (float[1,1,5,5] y) <int64[4] s = {1, 1, 5, 5}>"
@@ -68,7 +74,7 @@ CASES = {
 }
 
 
-STOPS = ("Attention, short mask", "Mod", "ReduceMax")
+STOPS = ("Attention, short mask", "Attention, short mask behind a past", "Mod", "ReduceMax")
 
 
 @pytest.mark.parametrize("case", CASES)
