@@ -17,6 +17,7 @@ import onnx_ir as ir
 from edgekit.graph.building import NodeBuilder
 from edgekit.graph.nodes import input_at
 from edgekit.rewrite import InapplicableError, Rewrite
+from edgekit.rewrites.arithmetic import typed
 from edgekit.rewrites.quantized_operators import MICROSOFT, single
 
 COUNTING = 11
@@ -103,7 +104,7 @@ class SelfAttention(Rewrite):
         return not any(node.attributes.get_int(name, 0) for name in ("do_rotary", "past_present_share_buffer"))
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value | None]:
-        """With a mask of lengths or of zeros and ones, and with keys and values of a past."""
+        """With a mask of lengths or of zeros and ones, and with keys and values of a past; in float32 in any case."""
         if build.opset < COUNTING:
             raise InapplicableError(f"its masks need operators that opset {build.opset} does not have")
         heads = node.attributes.get_int("num_heads")
@@ -111,18 +112,27 @@ class SelfAttention(Rewrite):
         query, key, value = _projections(node, build, heads, sizes)
         past = input_at(node, 8 if node.op_type == "QAttention" else 4)
         if past is not None:
-            before = [build("Gather", past, np.int64(place), axis=0) for place in range(2)]
+            wide = build.cast(past, ir.DataType.FLOAT)
+            before = [build("Gather", wide, np.int64(place), axis=0) for place in range(2)]
             key, value = (build("Concat", *pair, axis=2) for pair in zip(before, (key, value), strict=True))
         present = None
         if len(node.outputs) > 1:
-            present = build("Concat", build.unsqueeze(key, [0]), build.unsqueeze(value, [0]), axis=0)
+            present = _typed(
+                build, node, build("Concat", build.unsqueeze(key, [0]), build.unsqueeze(value, [0]), axis=0)
+            )
         scale = node.attributes.get_float("scale", 0.0) or 1 / math.sqrt(sizes[0] // heads)
         scores = build("MatMul", build("Mul", query, np.float32(scale)), build("Transpose", key, perm=[0, 1, 3, 2]))
         for bias in _biases(node, build, query, key):
             scores = build("Add", scores, bias)
         mixed = build("MatMul", build("Softmax", scores, axis=-1), value)
         joined = build("Reshape", build("Transpose", mixed, perm=[0, 2, 1, 3]), [0, 0, sizes[2]])
-        return [joined, present]
+        return [_typed(build, node, joined), present]
+
+
+def _typed(build: NodeBuilder, node: ir.Node, x: ir.Value) -> ir.Value:
+    """Returns float32 numbers in the type of the node's input, or of the scale of the input's integers."""
+    _, dtype = typed(node.inputs[3 if node.op_type == "QAttention" else 0])
+    return x if dtype == ir.DataType.FLOAT else build.cast(x, dtype)
 
 
 def _widths(node: ir.Node) -> list[int]:
@@ -144,11 +154,11 @@ def _projected(node: ir.Node, build: NodeBuilder) -> ir.Value:
     x, weights, bias = node.inputs[0], node.inputs[1], input_at(node, 2)
     if node.op_type == "QAttention":
         sums = build("MatMulInteger", x, weights, single(build, input_at(node, 6)), _column(build, input_at(node, 7)))
-        scale = build("Mul", node.inputs[3], node.inputs[4])
+        scale = build("Mul", *(build.cast(each, ir.DataType.FLOAT) for each in node.inputs[3:5]))
         product = build("Mul", build.cast(sums, ir.DataType.FLOAT), scale)
     else:
-        product = build("MatMul", x, weights)
-    return product if bias is None else build("Add", product, bias)
+        product = build("MatMul", *(build.cast(each, ir.DataType.FLOAT) for each in (x, weights)))
+    return product if bias is None else build("Add", product, build.cast(bias, ir.DataType.FLOAT))
 
 
 def _biases(node: ir.Node, build: NodeBuilder, query: ir.Value, key: ir.Value) -> list[ir.Value]:
@@ -164,7 +174,7 @@ def _biases(node: ir.Node, build: NodeBuilder, query: ir.Value, key: ir.Value) -
         last = build("Add", build.unsqueeze(counted(build, queries), [1]), build("Sub", keys, queries))
         later = build("Greater", counted(build, keys), last)
         hidden = build("Where", later, LATER, np.float32(0) if hidden is None else hidden)
-    return [each for each in (hidden, bias) if each is not None]
+    return [each for each in (hidden, bias and build.cast(bias, ir.DataType.FLOAT)) if each is not None]
 
 
 def _is_seen(node: ir.Node, build: NodeBuilder, mask: ir.Value, key: ir.Value) -> ir.Value:

@@ -123,6 +123,8 @@ def multi_head_attention(
     attention_bias: Value | None = None,
     past_key: Value | None = None,
     past_value: Value | None = None,
+    past_sequence_length: Value | None = None,
+    cache_indirection: Value | None = None,
     *,
     mask_filter_value: float = MASKED,
     num_heads: int,
@@ -134,6 +136,8 @@ def multi_head_attention(
     Queries are [b, s, heads * d]; keys and values are [b, t, heads * d] or [b, heads, t, d]. Queries of rank 5 contain
     queries, keys and values, [b, s, heads, 3, d]; keys of rank 5 contain keys and values, [b, t, heads, 2, d].
     """
+    if past_sequence_length is not None or cache_indirection is not None:
+        raise Unsupported("writes keys and values into those of the past (past_sequence_length, cache_indirection)")
     q, k, v = _heads(query, key, value, bias, num_heads)
     if past_key is not None and past_value is not None:
         k = mb.concat(values=[past_key.var, k], axis=2)

@@ -240,6 +240,16 @@ def test_attention(
     assert_rewritten(model, feeds, atol=1e-5)
 
 
+@pytest.mark.parametrize("mask", ["no mask", "zeros and ones", "lengths"])
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_attention_in_half_precision(assert_rewritten: Callable[..., Any], mask: str, unidirectional: int) -> None:
+    arrays = [floats(BATCH, STEPS, WIDTH), floats(WIDTH, 3 * WIDTH), floats(3 * WIDTH), MASKS[mask]]
+    halves = [each.astype(np.float16) if place < 3 and each is not None else each for place, each in enumerate(arrays)]
+    attributes = {"num_heads": HEADS, "unidirectional": unidirectional, "mask_filter_value": -1e5}
+    model, feeds = one_node("Attention", halves, {"y": TensorProto.FLOAT16}, fed=(0,), **attributes)
+    assert_rewritten(model, feeds, atol=4e-3, rtol=4e-3)
+
+
 ROTATIONS: dict[str, tuple[tuple[int, ...], np.ndarray, int, dict[str, Any]]] = {
     "heads side by side": ((BATCH, STEPS, 8), WORDS % 6, 2, {}),
     "a number of heads": ((BATCH, STEPS, 8), WORDS % 6, 2, {"num_heads": 2}),

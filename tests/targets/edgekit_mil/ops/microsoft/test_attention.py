@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edgekit.errors import UnsupportedOpsError
+
 DOMAIN = "com.microsoft"
 BATCH, STEPS, HEADS, SIZE = 2, 4, 2, 8
 WIDTH = HEADS * SIZE
@@ -110,3 +112,11 @@ def test_attention_of_integers_agrees(agrees, rng, kind, per_column):
         np.zeros(scales.shape, np.int8),
     ]
     agrees("QAttention", inputs, domain=DOMAIN, num_heads=HEADS, unidirectional=1, atol=1e-4, rtol=1e-4)
+
+
+def test_a_past_that_is_written_into_is_refused(lower, rng):
+    q, k, v = (normal(rng, BATCH, 1, WIDTH) for _ in range(3))
+    past = [normal(rng, BATCH, HEADS, STEPS, SIZE) for _ in range(2)]
+    inputs = [q, k, v, None, None, None, *past, np.array([2], np.int32)]
+    with pytest.raises(UnsupportedOpsError, match=r"keys and values into those of the past \(past_sequence_length"):
+        lower("MultiHeadAttention", inputs, domain=DOMAIN, num_heads=HEADS)
