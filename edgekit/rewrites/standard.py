@@ -134,6 +134,7 @@ class StandardRewrites(RewriteSet):
             causal_convolutions.CausalConvolution(),
             bitsandbytes_products.BlockProduct(),
             transformer_operators.RotatedPairs(),
+            fused_products.ActivatedConv(),
             fused_products.ActivatedGemm(),
             fused_products.TransposedProduct(),
             custom_exports.CofactorInverse(),

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 import onnx_ir as ir
 
-from edgekit_quantize.graph.nodes import Names, add_initializer, home
+from edgekit.graph.building import NodeBuilder
+from edgekit.rewrite import InapplicableError
+from edgekit.rewrites.microsoft.fused_products import ActivatedConv, ActivatedGemm
+from edgekit_quantize.graph.nodes import Names, home
 
-MICROSOFT = "com.microsoft"
-ACTIVATIONS = {"Relu": (), "Sigmoid": (), "Tanh": (), "LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
-"""The activations that a layer may end with, and their attributes, in the order of ``activation_params``."""
-CLIP = "Clip"
-"""One more activation; its two parameters are inputs of the standard operator."""
+SPLITS = {(each.domain, *each.op_types): each for each in (ActivatedConv(), ActivatedGemm())}
 
 
 def split_fused(model: ir.Model) -> int:
@@ -22,58 +18,28 @@ def split_fused(model: ir.Model) -> int:
     The two are layers that no runtime computes with integers. A node whose activation is not known stays as it is.
 
     Args:
-        model: Changed in place; its operator set is 11 or later, in which Clip has its limits as inputs.
+        model: Changed in place.
     """
     names = Names(model.graph)
-    count = 0
-    for node in list(model.graph.all_nodes()):
-        if node.domain == MICROSOFT and node.op_type in {"FusedConv", "FusedGemm"}:
-            count += _split(node, names)
-    return count
+    opset = model.opset_imports[""]
+    return sum(_split(node, opset, names) for node in list(model.graph.all_nodes()))
 
 
-def _split(node: ir.Node, names: Names) -> bool:
+def _split(node: ir.Node, opset: int, names: Names) -> bool:
     """Whether the node was replaced."""
-    activation, parameters = _activation(node)
-    known = (*ACTIVATIONS, CLIP)
-    wanted = 2 if activation == CLIP else len(ACTIVATIONS.get(activation, ()))
-    if activation and (activation not in known or len(parameters) != wanted):
+    split = SPLITS.get((node.domain, node.op_type))
+    if split is None:
         return False
-    old = node.outputs[0]
-    given = old.name
-    old.name = names.fresh(f"{given}_fused")
-    own = [attribute for name, attribute in node.attributes.items() if not name.startswith("activation")]
-    inputs, added = node.inputs[:3], node.inputs[3:] if node.op_type == "FusedConv" else ()
-    nodes = [ir.Node("", node.op_type.removeprefix("Fused"), inputs, own, num_outputs=1, name=node.name)]
-    for value in filter(None, added):
-        nodes.append(ir.node("Add", [nodes[-1].outputs[0], value], name=names.fresh(f"{node.name}_sum")))
-    if activation:
-        last, name = nodes[-1].outputs[0], names.fresh(f"{node.name}_activation")
-        attributes = dict(zip(ACTIVATIONS.get(activation, ()), parameters, strict=False))
-        limits = [_number(node, number, names) for number in parameters] if activation == CLIP else []
-        nodes.append(ir.node(activation, [last, *limits], attributes, name=name))
-    for each in nodes:
-        each.outputs[0].type = old.type
-        each.outputs[0].shape = old.shape
-        each.outputs[0].name = names.fresh(f"{given}_{each.op_type}")
-    nodes[-1].outputs[0].name = given
-    graph = home(node)
-    graph.insert_after(node, nodes)
-    old.replace_all_uses_with(nodes[-1].outputs[0], replace_graph_outputs=True)
-    graph.remove(node, safe=True)
+    build = NodeBuilder(opset, names.fresh(f"{node.name}/apart"))
+    try:
+        (made,) = split.replacement(node, build)
+    except InapplicableError:
+        return False
+    graph, old = home(node), node.outputs[0]
+    for value in build.initializers:
+        graph.register_initializer(value)
+    for each in build.nodes:
+        each.outputs[0].type, each.outputs[0].shape = old.type, old.shape
+    build.nodes[0].name = node.name
+    ir.convenience.replace_nodes_and_values(graph, node, [node], build.nodes, [old], [made])
     return True
-
-
-def _activation(node: ir.Node) -> tuple[str, Sequence[float]]:
-    """The activation's name, "" if there is none, and its parameters."""
-    name = node.attributes.get_string("activation", "")
-    if node.op_type == "FusedConv":
-        return name, node.attributes.get_floats("activation_params", ())
-    given = (node.attributes.get_float(f"activation_{each}", None) for each in ACTIVATIONS.get(name, ()))
-    return name, [number for number in given if number is not None]
-
-
-def _number(node: ir.Node, number: float, names: Names) -> ir.Value:
-    """A constant of the type that the layer computes with."""
-    dtype = node.outputs[0].dtype or ir.DataType.FLOAT
-    return add_initializer(home(node), names.fresh(f"{node.name}_limit"), np.asarray(number, dtype.numpy()))

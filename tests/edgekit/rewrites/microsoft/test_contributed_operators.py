@@ -93,6 +93,34 @@ def test_gemm_without_a_summand(assert_rewritten: Callable[..., Any]) -> None:
     assert_rewritten(model, feeds)
 
 
+OF_CONVOLUTIONS: dict[str, tuple[float, ...]] = {
+    "Relu": (),
+    "Sigmoid": (),
+    "Tanh": (),
+    "HardSwish": (),
+    "LeakyRelu": (0.3,),
+    "Clip": (-0.5, 0.75),
+    "HardSigmoid": (0.3, 0.4),
+}
+"""The activations that ONNX Runtime's kernel takes, and their parameters."""
+
+
+@pytest.mark.parametrize("activation", OF_CONVOLUTIONS)
+def test_convolution_and_its_activation(assert_rewritten: Callable[..., Any], activation: str) -> None:
+    settings = {"activation": activation, "pads": [1, 1, 1, 1], "group": 2}
+    if parameters := OF_CONVOLUTIONS[activation]:
+        settings["activation_params"] = list(parameters)
+    model, feeds = one_node("FusedConv", [floats(1, 4, 5, 5)], [floats(6, 2, 3, 3), floats(6)], **settings)
+    assert_rewritten(model, feeds)
+
+
+def test_what_is_added_to_a_convolution_and_one_without_an_activation(assert_rewritten: Callable[..., Any]) -> None:
+    constants = [floats(2, 3, 1, 1), floats(2), floats(1, 2, 4, 4)]
+    for settings in ({"activation": "Relu"}, {}):
+        model, feeds = one_node("FusedConv", [floats(1, 3, 4, 4)], constants, **settings)
+        assert_rewritten(model, feeds)
+
+
 PRODUCTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "plain": ((2, 3, 4), (2, 4, 5), {}),
     "second transposed": ((2, 3, 4), (2, 5, 4), {"transB": 1, "alpha": 0.5}),
