@@ -158,25 +158,26 @@ def _constants(network: Any) -> set[str]:
     return names
 
 
-def _keep_infinite(reduction: Any) -> None:
+def _keep_infinite(reduction: Any, context: _Context) -> bool:
     """Makes a ReduceMax of -inf alone give -inf, and a ReduceMin of inf alone give inf."""
     from openvino import opset13
 
     value, axes = reduction.input_value(0), reduction.input_value(1)
     if not reduction.get_element_type().is_real() or value.get_node().get_type_name() in NEVER:
-        return
+        return False
     extreme = EXTREMES[reduction.get_type_name()]
     result = reduction.output(0)
     readers = result.get_target_inputs()
     infinite = opset13.constant(np.asarray(extreme, value.get_element_type().to_dtype()))
     is_extreme, keep_dims = opset13.equal(value, infinite), reduction.get_attributes()["keep_dims"]
-    if axes.get_node().get_type_name() == "Constant":
+    if axes.get_node().get_name() in context.constants:
         is_all = opset13.reduce_logical_and(is_extreme, axes, keep_dims=keep_dims)
     else:  # the plugin has no kernel for logical reductions along computed axes
         least = opset13.reduce_min(opset13.convert(is_extreme, "f32"), axes, keep_dims=keep_dims)
         is_all = opset13.greater(least, opset13.constant(np.float32(0.5)))
     chosen = opset13.select(is_all, infinite, result).output(0)
     hand_over(result, chosen, readers)
+    return False
 
 
 def _repeat_two_axes_at_once(tile: Any) -> None:
@@ -316,7 +317,7 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     (COMPARISONS, _replacing(keep_integer_comparison)),
     (KERNELS, _replacing(keep_integer_kernel)),
     (REDUCTIONS, _keep_integer_axes),
-    (EXTREMES, _keeping(_keep_infinite)),
+    (EXTREMES, _keep_infinite),
     (ORDERS, _keeping(_compare_in_other_order)),
     ({"Divide"}, _keeping(keep_quotient)),
     (JOINED, _keeping(keep_apart)),
