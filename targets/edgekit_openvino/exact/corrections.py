@@ -32,6 +32,7 @@ from edgekit_openvino.exact.integer_widths import keep_width
 from edgekit_openvino.exact.joined_constants import KINDS as JOINED
 from edgekit_openvino.exact.joined_constants import keep_apart
 from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
+from edgekit_openvino.exact.named_types import name_types
 from edgekit_openvino.exact.permutations import KINDS as ORDERED
 from edgekit_openvino.exact.permutations import keep_order
 from edgekit_openvino.exact.quantized.batched_weights import multiply_in_floats
@@ -104,6 +105,7 @@ def corrected(network: Any, opset: int = NEW_SLOPES) -> Any:
         network: The model.
         opset: The version of the standard operators that the ONNX model imports.
     """
+    name_types(network)
     operations = network.get_ordered_ops()
     is_quantized = any(operation.get_type_name() == ROUNDING for operation in operations)
     context = _Context(_constants(network), is_quantized, opset)

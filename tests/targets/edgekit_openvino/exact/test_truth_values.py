@@ -41,8 +41,9 @@ def test_the_places_of_the_greatest(size: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("float", np.float32), ("float16", np.float16), ("double", np.float64)])
-def test_missing_and_small_numbers_are_true(kind: str, dtype: type, tmp_path: Path) -> None:
-    proto = parsed(f"({kind}[n] x) => (bool[n] y) {{ y = Cast <to = 9> (x) }}")
+@pytest.mark.parametrize("cast", ["Cast <to = 9> (x)", "CastLike (x, like)"], ids=["Cast", "CastLike"])
+def test_missing_and_small_numbers_are_true(kind: str, dtype: type, cast: str, tmp_path: Path) -> None:
+    proto = parsed(f"({kind}[n] x) => (bool[n] y) <bool like = {{1}}> {{ y = {cast} }}")
     feeds = {"x": np.array([np.nan, 0, -0.0, 1, -0.25, np.inf, -np.inf, 1e-6], dtype)}
     right = np.array([True, False, False, True, True, True, True, True])
     np.testing.assert_array_equal(expected(proto, feeds), right)
