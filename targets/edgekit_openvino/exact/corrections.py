@@ -31,8 +31,8 @@ from edgekit_openvino.exact.integer_quotients import keep_integer_quotient
 from edgekit_openvino.exact.integer_widths import keep_width
 from edgekit_openvino.exact.joined_constants import KINDS as JOINED
 from edgekit_openvino.exact.joined_constants import keep_apart
-from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.named_types import name_types
+from edgekit_openvino.exact.order_of_equals import keep_the_order_of_equals
 from edgekit_openvino.exact.permutations import KINDS as ORDERED
 from edgekit_openvino.exact.permutations import keep_order
 from edgekit_openvino.exact.quantized.batched_weights import multiply_in_floats
