@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx
 
+from edgekit.graph.reading.flags import set_flags
 from edgekit.graph.reading.ir_version import INITIALIZERS_ALONE
 from edgekit.graph.reading.node_order import read_names, sort_nodes
 from edgekit.graph.reading.onnx_file import STANDARD_DOMAINS
@@ -67,8 +68,8 @@ def drop_shadowed_functions(proto: onnx.ModelProto) -> list[str]:
 def mend(proto: onnx.ModelProto) -> list[str]:
     """Names the graph, sorts its nodes, drops doc strings that are no text and invalid unused tensors, in place.
 
-    Axes that a Transpose counts from the end are counted from the start, which alone the standard allows. A pool rounds
-    up if ``ceil_mode`` is 1 alone.
+    Axes that a Transpose counts from the end are counted from the start, which alone the standard allows. Other numbers
+    than 0 and 1 where only these are allowed count as they do for ONNX Runtime.
 
     A file of an old version with initializers that are no inputs gets the first version that allows them. Outputs
     without a type get the one that ONNX's inference finds; entries of other values without a type are dropped. An
@@ -91,7 +92,7 @@ def mend(proto: onnx.ModelProto) -> list[str]:
         changes.append("nodes stood before what they read: they were put into the order in which they are computed")
     changes += _imported(proto)
     changes += _listed_once(proto.graph)
-    changes += _rounded(proto)
+    changes += set_flags(proto)
     changes += _typed(proto)
     changes += _stated(proto.graph)
     changes += _permuted(proto)
@@ -220,16 +221,6 @@ def _permuted(proto: onnx.ModelProto) -> Iterator[str]:
         yield f"Transposes whose axes count from the end, which the standard does not allow, were mended: {changed}"
 
 
-def _rounded(proto: onnx.ModelProto) -> Iterator[str]:
-    """Writes 0 for numbers that tell no pool to round up: ONNX Runtime does at 1 alone, others at any number but 0."""
-    for node in nodes_inside(written_nodes(proto)):
-        for attribute in node.attribute:
-            if node.op_type in _POOLS and attribute.name == "ceil_mode" and attribute.i not in (0, 1):
-                name = node.name or next(iter(node.output), "")
-                yield f"{node.op_type} {name!r} has {attribute.i} for ceil_mode, which is 0 or 1: it rounds down"
-                attribute.i = 0
-
-
 def _documented(proto: onnx.ModelProto) -> Iterator[Any]:
     """Every message that may have a doc string."""
     yield proto
@@ -275,6 +266,5 @@ def _odd_unused(graph: onnx.GraphProto) -> Iterator[str]:
             yield name
 
 
-_POOLS = ("AveragePool", "LpPool", "MaxPool", "QLinearAveragePool")
 _PACKED = {number for name, number in onnx.TensorProto.DataType.items() if name.endswith(("INT4", "INT2", "4E2M1"))}
 """Types with several elements per byte."""

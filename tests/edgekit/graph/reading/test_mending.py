@@ -190,18 +190,3 @@ def test_nodes_of_a_branch_that_stand_before_what_they_read(tmp_path):
     model = Load()(tmp_path / "m.onnx").model
     found = Reference(model).run({"x": np.array([1, -2], np.float32), "b": np.array(True)})
     np.testing.assert_array_equal(found["y"], [0, 2])
-
-
-@pytest.mark.parametrize("op_type", ["AveragePool", "LpPool", "MaxPool"])
-def test_pools_round_up_at_1_alone(tmp_path, op_type):
-    proto = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 22]> g (float[1, 1, 5, 5] x) => (float[1, 1, a, b] y)'
-        f" {{ y = {op_type} <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = -1> (x) }}"
-    )
-    x = np.arange(25, dtype=np.float32).reshape(1, 1, 5, 5)
-    expected = InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
-    assert expected.shape == (1, 1, 2, 2)
-    onnx.save(proto, tmp_path / "m.onnx")
-    loaded = Load()(tmp_path / "m.onnx")
-    assert loaded.warnings == (f"{op_type} 'y' has -1 for ceil_mode, which is 0 or 1: it rounds down",)
-    np.testing.assert_array_equal(Reference(loaded.model).run({"x": x})["y"], expected)
