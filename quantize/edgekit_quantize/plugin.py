@@ -36,7 +36,6 @@ from edgekit.quantizer import (
 from edgekit.target import Runner
 from edgekit_quantize.accounts.account import largest_error_first
 from edgekit_quantize.accounts.explain import with_errors
-from edgekit_quantize.calibration.moments import rows_each
 from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
 from edgekit_quantize.graph.quantized_already import quantized_already
 from edgekit_quantize.graph.session import SessionRunner
@@ -45,6 +44,7 @@ from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.prepare.gemms import split_gemms
 from edgekit_quantize.prepare.hardswish import with_hardswish
+from edgekit_quantize.rounding.held_out import Parts
 from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import (
     HALF,
@@ -91,6 +91,8 @@ ENOUGH_TO_SPLIT = 16
 """With at least ENOUGH_TO_SPLIT samples, one half of the samples rounds the weights and the other half scores them.
 Where labels, boxes or characters are counted, the threshold is twice
 :data:`edgekit_quantize.search.margins.FEW_DECISIONS`."""
+FEWEST_TO_SPLIT = 4
+"""The same for the explained variance in a search for the fastest model, which tries few forms."""
 MAX_DROP_OF_EVALUATION = 0.01
 """The default budget with an evaluation function of the project: a share of its value for the float model."""
 
@@ -174,18 +176,25 @@ def _sized(
 ) -> QuantizationResult:
     """The result of a search for the smallest model.
 
-    If there are enough samples, one half of them rounds the weights and the other half scores the candidates. Metrics
-    of margins and of error powers need ``ENOUGH_TO_SPLIT`` samples for that, as every sample contributes a number;
-    metrics that count events need more.
+    If there are enough samples, one half of them rounds the weights and the other half scores the candidates.
     """
-    enough = ENOUGH_TO_SPLIT if scorer.metric in {AGREEMENT, EXPLAINED, EMBEDDINGS} else 2 * FEW_DECISIONS
     fits: Callable[[int], bool] | None = None
-    if calibration.samples >= enough:
+    if _has_enough_to_split(calibration, scorer):
         judged, parity = calibration.references.every_other()
         calibration, fits = replace(calibration, references=judged), lambda place: place % 2 != parity
         assert request.samples is not None
         scorer = replace(_scorer(request, calibration, request.samples), head_weight=scorer.head_weight)
     return Sizing(request, model, placement, calibration, replace(scorer, by_margins=True), max_drop, fits).run()
+
+
+def _has_enough_to_split(calibration: Calibration, scorer: Scorer) -> bool:
+    """Whether one half of the samples can be fitted to, and the other half judge.
+
+    Metrics of margins and of error powers need ``ENOUGH_TO_SPLIT`` samples for that, as every sample contributes a
+    number; metrics that count events need more.
+    """
+    enough = ENOUGH_TO_SPLIT if scorer.metric in {AGREEMENT, EXPLAINED, EMBEDDINGS} else 2 * FEW_DECISIONS
+    return calibration.samples >= enough and len(calibration.references) > 1
 
 
 def _prepared(request: QuantizationRequest, placement: Placement) -> ir.Model:
@@ -289,7 +298,8 @@ def _search(
             request.progress("rounding weights adaptively", done, total)
 
     once_more = functools.partial(_feeds_once_more, request)
-    rounding = SharedRounding(model, calibration.tensors, once_more, report, rows_each(calibration.samples))
+    rounding = SharedRounding(model, calibration.tensors, once_more, report, _parts(calibration, bench.judge.scorer))
+    bench.judge_of_others = functools.partial(_judge_of_others, rounding, bench.judge)
 
     def written(settings: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         if settings.is_half:
@@ -325,11 +335,26 @@ def _search(
     return outcome
 
 
+def _parts(calibration: Calibration, scorer: Scorer) -> Parts:
+    """How the samples are divided for layers that see few rows."""
+    few = scorer.metric == EXPLAINED and calibration.samples >= FEWEST_TO_SPLIT and len(calibration.references) > 1
+    if scorer.evaluation is None and (few or _has_enough_to_split(calibration, scorer)):  # a function gets all samples
+        return Parts(calibration.samples, calibration.references.every_other()[1])
+    return Parts(calibration.samples)
+
+
+def _judge_of_others(rounding: SharedRounding, judge: Judge, written: Written) -> Judge | None:
+    """The judge of a candidate on the samples that its weights were not fitted to; None if they were fitted to all."""
+    if rounding.of_part.isdisjoint(written.rounded_adaptively):
+        return None
+    return replace(judge, scorer=judge.scorer.among_every_other())
+
+
 def _bench(request: QuantizationRequest, judge: Judge, in_float: _InFloat) -> Bench:
     scorer = judge.scorer
     original = in_float.opened() if request.latency_counts and request.execute is not None else None
     left_out = LeftOut(scorer.references, lambda: SessionRunner(request.model.graph_model).run, scorer.padding)
-    return Bench(judge, request.model, original, left_out, request.executor, request.progress)
+    return Bench(judge, request.model, original, left_out, executor=request.executor, progress=request.progress)
 
 
 def _feeds_once_more(request: QuantizationRequest) -> Iterator[dict[str, np.ndarray]]:

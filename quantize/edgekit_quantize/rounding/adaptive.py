@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
@@ -12,15 +13,7 @@ import onnx_ir as ir
 from edgekit.processes.matrix_products import on_one_thread
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.inner_values import reachable
-from edgekit_quantize.calibration.moments import (
-    LONGEST_ROW,
-    ROWS,
-    Moments,
-    moments_bytes,
-    row_length,
-    rows_of,
-    taken_rows,
-)
+from edgekit_quantize.calibration.moments import LONGEST_ROW, moments_bytes, row_length, rows_of, taken_rows
 from edgekit_quantize.calibration.scaling import Smoothing
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer
@@ -28,11 +21,11 @@ from edgekit_quantize.graph.nodes import home
 from edgekit_quantize.integers.qparams import QParams
 from edgekit_quantize.integers.stored_weights import FEWEST, layer_params, stored_name
 from edgekit_quantize.placement import Plan
-from edgekit_quantize.rounding.adaround import adaptive_rounding
+from edgekit_quantize.rounding.held_out import EVERY_OTHER, Basis, Halves, Parts, Seconds
 
 WATCHED_BYTES = 256 * 2**20
 """The memory limit, in bytes, for moments of layers in one pass, and for moments that are kept for another plan; the
-moments of one layer with the longest rows take 12 MB."""
+moments of one layer with the longest rows take 24 MB."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +44,25 @@ class _Rounded:
         """A key for the rows that the layer takes of its input: layers with equal keys share their moments."""
         return self.layer.data.name, taken_rows(self.layer)
 
-    def of_divided(self, second: np.ndarray) -> np.ndarray:
+    def of_divided(self, seconds: Seconds) -> Seconds:
         """The second moments of the rows that the layer multiplies, which are divided by its smoothing factors."""
         if self.smoothing is None:
-            return second
+            return seconds
         factors = self.smoothing.factors.astype(np.float64)
-        by_entry = np.repeat(factors, len(second) // len(factors))  # of patches: the channel, then the kernel position
-        return np.asarray(second / np.outer(by_entry, by_entry))
+        # of patches: the channel, then the kernel position
+        return seconds.over(np.repeat(factors, len(seconds.fitted) // len(factors)))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Integers for the weights of layers."""
+
+    integers: dict[str, np.ndarray] = field(default_factory=dict)
+    """The integers by the layer's name; for stored weights, by
+    :func:`~edgekit_quantize.integers.stored_weights.stored_name`. Layers that should be rounded to nearest are left
+    out."""
+    of_part: set[str] = field(default_factory=set)
+    """The names of those that were fitted to one part of the samples (:class:`Parts`)."""
 
 
 @on_one_thread()  # the descent goes channel by channel: matrix products take a small part of its time
@@ -67,10 +72,13 @@ def adaptively_rounded(
     tensors: Mapping[str, TensorStatistics],
     feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]],
     done: Callable[[int, int], None] | None = None,
-    known: MutableMapping[Hashable, np.ndarray] | None = None,
-    rows_each: int = ROWS,
-) -> dict[str, np.ndarray]:
-    """Integers for the weights of every layer of the plan that is one matrix product.
+    known: MutableMapping[Hashable, Seconds] | None = None,
+    parts: Parts = EVERY_OTHER,
+) -> Chosen:
+    """Integers for the weights of every layer of the plan that is one matrix product, and on other samples gains by it.
+
+    A layer that sees few rows is fitted to one part of the samples, or rounded to nearest
+    (:mod:`edgekit_quantize.rounding.held_out`).
 
     If the moments of all layers take more than :data:`WATCHED_BYTES` together, layers are observed in groups, with one
     pass over the samples for each group.
@@ -83,11 +91,7 @@ def adaptively_rounded(
         done: Called with the number of layers that are done and the total.
         known: Second moments of rows by :attr:`_Rounded.rows`, from other plans of this model and these samples; the
             moments that this plan adds are kept here too, up to :data:`WATCHED_BYTES` together.
-        rows_each: How many rows of a sample's product are taken at most.
-
-    Returns:
-        The integers by the layer's name; for stored weights, by
-        :func:`~edgekit_quantize.integers.stored_weights.stored_name`.
+        parts: How the samples are divided.
     """
     alike: dict[Hashable, list[_Rounded]] = {}
     for each in (*_quantized(plan, tensors), *_stored(model, plan)):
@@ -95,28 +99,33 @@ def adaptively_rounded(
         if length is not None and length <= LONGEST_ROW:
             alike.setdefault(each.rows, []).append(each)
     total = sum(map(len, alike.values()))
-    chosen: dict[str, np.ndarray] = {}
+    chosen = Chosen()
+    count = itertools.count(1)
     known = {} if known is None else known
 
-    def take(some: Sequence[_Rounded], second: np.ndarray) -> None:
+    def take(some: Sequence[_Rounded], seconds: Seconds) -> None:
         for each in some:
-            chosen[each.name] = _integers(each, each.of_divided(second))
+            integers, basis = _integers(each, each.of_divided(seconds), parts)
+            if integers is not None:
+                chosen.integers[each.name] = integers
+            if basis is Basis.PART:
+                chosen.of_part.add(each.name)
             if done is not None:
-                done(len(chosen), total)
+                done(next(count), total)
 
     for rows, some in alike.items():
         if rows in known:
             take(some, known[rows])
     for group in _groups(some for rows, some in alike.items() if rows not in known):
-        observed = _observed(model, group, feeds(), rows_each)
+        observed = _observed(model, group, feeds(), parts)
         while observed:  # entries are removed once done: moments take as much memory as the part of them that is kept
-            some, moments = observed.popleft()
-            if not moments.count:
+            some, halves = observed.popleft()
+            seconds = halves.seconds
+            if seconds is None:
                 continue  # the layer is in a branch that no sample took
-            second = moments.second
-            take(some, second)
-            if sum(each.nbytes for each in known.values()) + second.nbytes <= WATCHED_BYTES:
-                known[some[0].rows] = second
+            take(some, seconds)
+            if sum(each.nbytes for each in known.values()) + seconds.nbytes <= WATCHED_BYTES:
+                known[some[0].rows] = seconds
     return chosen
 
 
@@ -125,7 +134,7 @@ def _groups(alike: Iterable[list[_Rounded]]) -> Iterator[list[list[_Rounded]]]:
     group: list[list[_Rounded]] = []
     held = 0
     for some in alike:
-        size = moments_bytes(row_length(some[0].layer) or 0)
+        size = 2 * moments_bytes(row_length(some[0].layer) or 0)
         if group and held + size > WATCHED_BYTES:
             yield group
             group, held = [], 0
@@ -136,19 +145,24 @@ def _groups(alike: Iterable[list[_Rounded]]) -> Iterator[list[list[_Rounded]]]:
 
 
 def _observed(
-    model: ir.Model, group: Sequence[list[_Rounded]], feeds: Iterable[Mapping[str, np.ndarray]], rows_each: int
-) -> deque[tuple[list[_Rounded], Moments]]:
+    model: ir.Model, group: Sequence[list[_Rounded]], feeds: Iterable[Mapping[str, np.ndarray]], parts: Parts
+) -> deque[tuple[list[_Rounded], Halves]]:
     """Each list of layers in the group, with the moments of the rows that its layers take of their input."""
-    found = deque((some, Moments(row_length(some[0].layer) or 0)) for some in group)
-    readers: dict[str, list[tuple[Layer, Moments]]] = {}
-    for some, moments in found:
-        readers.setdefault(some[0].layer.data.name or "", []).append((some[0].layer, moments))
+    found = deque((some, Halves(row_length(some[0].layer) or 0)) for some in group)
+    readers: dict[str, list[tuple[Layer, Halves]]] = {}
+    for some, halves in found:
+        readers.setdefault(some[0].layer.data.name or "", []).append((some[0].layer, halves))
+    place = 0
 
     def take(name: str, array: np.ndarray) -> None:
-        for layer, moments in readers[name]:
-            moments.update(rows_of(layer, array, rows_each))
+        for layer, halves in readers[name]:
+            halves.update(rows_of(layer, array, parts.rows_each), place, parts)
 
-    observe(model, readers.keys(), feeds, take)
+    def turn(done: int) -> None:
+        nonlocal place
+        place = done
+
+    observe(model, readers.keys(), feeds, take, turn)
     return found
 
 
@@ -169,10 +183,12 @@ def _stored(model: ir.Model, plan: Plan) -> Iterator[_Rounded]:
             yield _Rounded(stored_name(layer), layer, layer_params(layer, dtype, block), None)
 
 
-def _integers(each: _Rounded, second: np.ndarray) -> np.ndarray:
-    """The weights' integers, in the weights' shape."""
+def _integers(each: _Rounded, seconds: Seconds, parts: Parts) -> tuple[np.ndarray | None, Basis]:
+    """The weights' integers, in the weights' shape, and what they were fitted to; None rounds to nearest."""
     layer = each.layer
     weights = layer.weights() if each.smoothing is None else each.smoothing.into(layer)
     by_output = weights.reshape(len(weights), -1) if layer.channel_axis == 0 else weights.T
-    integers = adaptive_rounding(by_output, each.params, second)
-    return (integers if layer.channel_axis == 0 else integers.T).reshape(weights.shape)
+    integers, basis = seconds.rounded(by_output, each.params, parts)
+    if integers is None:
+        return None, basis
+    return (integers if layer.channel_axis == 0 else integers.T).reshape(weights.shape), basis

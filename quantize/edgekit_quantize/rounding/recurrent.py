@@ -15,11 +15,12 @@ import onnx_ir as ir
 
 from edgekit_quantize.calibration.collect import observe
 from edgekit_quantize.calibration.inner_values import reachable
-from edgekit_quantize.calibration.moments import LONGEST_ROW, ROWS, Moments
+from edgekit_quantize.calibration.moments import LONGEST_ROW, ROWS
 from edgekit_quantize.graph.nodes import constant, home, integer
 from edgekit_quantize.integers.qparams import QParams
 from edgekit_quantize.integers.stored_weights import recurrent_name, recurrent_weights
-from edgekit_quantize.rounding.adaround import adaptive_rounding
+from edgekit_quantize.rounding.adaptive import Chosen
+from edgekit_quantize.rounding.held_out import EVERY_OTHER, Basis, Halves, Parts
 
 INITIAL_STATE = 5
 """The index of the input of LSTM, GRU and RNN that holds the state before the first step."""
@@ -32,55 +33,68 @@ Rows = Callable[[np.ndarray], np.ndarray]
 class _Product:
     """One of a node's matrix products, in one direction."""
 
-    moments: Moments
+    moments: Halves
     sources: Mapping[str, Rows]
     """The tensors that the product's rows come from, by name."""
 
 
 def adaptively_rounded_recurrence(
-    model: ir.Model, feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]]
-) -> dict[str, np.ndarray]:
+    model: ir.Model, feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]], parts: Parts = EVERY_OTHER
+) -> Chosen:
     """Integers for the weights of recurrent nodes, by :func:`~edgekit_quantize.integers.stored_weights.recurrent_name`.
 
     Weights whose inputs cannot be observed on the samples are left out: the node is in a branch that no sample takes,
-    or does not output its states.
+    or does not output its states. So are weights of which the samples show too little
+    (:mod:`edgekit_quantize.rounding.held_out`).
 
     Args:
         model: The prepared float model.
         feeds: Reads the samples; not called if there is nothing to observe.
+        parts: How the samples are divided.
     """
     found = {
         recurrent_name(node, index): (node, index, params, [*_products(node, index)])
         for node, index, params in recurrent_weights(model)
         if home(node) in reachable(model.graph)
     }
-    takers: dict[str, list[tuple[Moments, Rows]]] = {}
+    takers: dict[str, list[tuple[Halves, Rows]]] = {}
     for *_, products in found.values():
         for product in products:
             for name, rows in product.sources.items():
                 takers.setdefault(name, []).append((product.moments, rows))
+    chosen = Chosen()
     if not takers:
-        return {}
+        return chosen
+    place = 0
 
     def take(name: str, array: np.ndarray) -> None:
         for moments, rows in takers[name]:
             taken = rows(array)
             if len(taken):
-                moments.update(np.ascontiguousarray(taken[:: -(-len(taken) // ROWS)], np.float32))
+                some = np.ascontiguousarray(taken[:: -(-len(taken) // ROWS)], np.float32)
+                moments.update(some, place, parts)
 
-    observe(model, takers.keys(), feeds(), take)
-    return {
-        name: _rounded(node, index, params, products)
-        for name, (node, index, params, products) in found.items()
-        if products and all(product.moments.count for product in products)
-    }
+    def turn(done: int) -> None:
+        nonlocal place
+        place = done
+
+    observe(model, takers.keys(), feeds(), take, turn)
+    for name, (node, index, params, products) in found.items():
+        weights = constant(node.inputs[index])
+        if weights is None or not products:
+            continue
+        each = [_rounded(*of_direction, params, parts) for of_direction in zip(weights, products, strict=True)]
+        rounded = [integers for integers, _ in each if integers is not None]
+        if len(rounded) == len(products):
+            chosen.integers[name] = np.stack(rounded)
+            if any(basis is Basis.PART for _, basis in each):
+                chosen.of_part.add(name)
+    return chosen
 
 
-def _rounded(node: ir.Node, index: int, params: QParams, products: list[_Product]) -> np.ndarray:
-    weights = constant(node.inputs[index])
-    assert weights is not None
-    each = zip(weights, products, strict=True)
-    return np.stack([adaptive_rounding(matrix, params, product.moments.second) for matrix, product in each])
+def _rounded(weights: np.ndarray, product: _Product, params: QParams, parts: Parts) -> tuple[np.ndarray | None, Basis]:
+    seconds = product.moments.seconds
+    return (None, Basis.NONE) if seconds is None else seconds.rounded(weights, params, parts)
 
 
 def _products(node: ir.Node, index: int) -> Iterator[_Product]:
@@ -94,7 +108,7 @@ def _products(node: ir.Node, index: int) -> Iterator[_Product]:
         sources = _inputs(node) if index == 1 else _states(node, place, backwards=reverse or place == 1)
         if not sources:
             return
-        yield _Product(Moments(weights.shape[-1]), sources)
+        yield _Product(Halves(weights.shape[-1]), sources)
 
 
 def _inputs(node: ir.Node) -> dict[str, Rows]:

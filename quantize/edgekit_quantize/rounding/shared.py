@@ -10,11 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from edgekit.processes.memory import free_unused
-from edgekit_quantize.calibration.moments import ROWS
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.integers.stored_weights import RECURRENT, stored_name
 from edgekit_quantize.placement import Plan, place
-from edgekit_quantize.rounding.adaptive import adaptively_rounded
+from edgekit_quantize.rounding.adaptive import Chosen, adaptively_rounded
+from edgekit_quantize.rounding.held_out import EVERY_OTHER, Parts, Seconds
 from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
 from edgekit_quantize.settings import Settings
 
@@ -28,15 +28,17 @@ class SharedRounding:
         tensors: The activations' statistics from calibration.
         feeds: Reads the samples.
         done: Called with the number of layers that are rounded and the total.
-        rows_each: See :func:`edgekit_quantize.rounding.adaptive.adaptively_rounded`.
+        parts: How the samples are divided.
     """
 
     model: ir.Model
     tensors: Mapping[str, TensorStatistics]
     feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]]
     done: Callable[[int, int], None]
-    rows_each: int = ROWS
-    _moments: dict[Hashable, np.ndarray] = field(default_factory=dict)
+    parts: Parts = EVERY_OTHER
+    of_part: set[str] = field(default_factory=set)
+    """The names of layers whose weights were fitted to one part of the samples."""
+    _moments: dict[Hashable, Seconds] = field(default_factory=dict)
     _by_settings: dict[int, tuple[Settings, Mapping[str, np.ndarray]]] = field(default_factory=dict)
     """A candidate's rounded weights with no layer kept in float, by the ``id`` of its settings; these are stored with
     them, so that their ``id`` is not reused."""
@@ -45,7 +47,7 @@ class SharedRounding:
 
     @functools.cached_property
     def _recurrence(self) -> Mapping[str, np.ndarray]:
-        return adaptively_rounded_recurrence(self.model, self.feeds)
+        return self._taken(adaptively_rounded_recurrence(self.model, self.feeds, self.parts))
 
     def recurrent(self, settings: Settings) -> Mapping[str, np.ndarray]:
         """Integers for the weights of LSTM, GRU and RNN, by name; empty if the candidate stores none as integers."""
@@ -72,4 +74,10 @@ class SharedRounding:
 
     def _rounded(self, plan: Plan) -> dict[str, np.ndarray]:
         free_unused()
-        return adaptively_rounded(self.model, plan, self.tensors, self.feeds, self.done, self._moments, self.rows_each)
+        return self._taken(
+            adaptively_rounded(self.model, plan, self.tensors, self.feeds, self.done, self._moments, self.parts)
+        )
+
+    def _taken(self, chosen: Chosen) -> dict[str, np.ndarray]:
+        self.of_part |= chosen.of_part
+        return chosen.integers

@@ -123,6 +123,9 @@ class Bench:
     """Executes the float model if latency counts; None if it does not."""
     left_out: Callable[[], Iterable[Reference]] | None = None
     """Returns samples that candidates are not scored on at first, with the float model's answers."""
+    judge_of_others: Callable[[Written], Judge | None] | None = None
+    """Returns the judge that scores a candidate whose weights were fitted to one part of the samples on the other part;
+    None for candidates that :attr:`judge` scores."""
     executor: Executor | None = None
     """Scores candidates in other processes; None scores them here."""
     progress: Step | None = None
@@ -143,7 +146,7 @@ class Bench:
         settings. Candidates that lose more than ``max_drop`` are not timed. If latency counts, candidates are opened
         together and scored together, which reads the samples once, and stay open for :meth:`complete` until the next
         call; else they are opened one at a time. Candidates that cannot be built, loaded or run are left out, and noted
-        in :attr:`failures`.
+        in :attr:`failures`. If weights of one were fitted to a part of the samples, all are scored on the others.
 
         Args:
             candidates: The candidates.
@@ -151,10 +154,11 @@ class Bench:
             as_quick_as: A timed trial whose operations the candidates execute, so that its latencies are theirs too.
         """
         self.close()
+        judge = next(filter(None, (self._judge_of_others(written) for _, _, written in candidates)), self.judge)
         models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
         opened: list[Runner | CandidateError | None] = [None] * len(models)
         if self.executor is not None:
-            found = scores(self.judge, models, self.executor, functools.partial(self._tell_scored, len(models)))
+            found = scores(judge, models, self.executor, functools.partial(self._tell_scored, len(models)))
             if self.original is not None:
                 opened = [self._open(model) for model in models]
         elif self.original is not None:
@@ -162,13 +166,13 @@ class Bench:
             with ThreadPoolExecutor(AT_ONCE) as threads:
                 opened = [*threads.map(self._open, models)]
             runners = [runner for runner in opened if not isinstance(runner, CandidateError | None)]
-            judged = iter(self.judge.first_scores_of(runners))
+            judged = iter(judge.first_scores_of(runners))
             found = [runner if isinstance(runner, CandidateError) else next(judged) for runner in opened]
         else:
             found = []
             for number, (model, (name, _, _)) in enumerate(zip(models, candidates, strict=True), 1):
                 self._tell(f"evaluating {name!r}", number, len(models))
-                found.append(self.judge.score(model))
+                found.append(judge.score(model))
         trials, timed = [], []
         for candidate, model, score, runner in zip(candidates, models, found, opened, strict=True):
             if isinstance(score, CandidateError):
@@ -212,16 +216,34 @@ class Bench:
         self._tell(f"evaluating {trial.name!r} as it ships", 0, 0)
         still_open = self._open_still.pop(id(trial.written.model), None)
         candidate = self.float_model.with_graph(trial.written.model)
-        score = self.judge.completed(candidate, trial.score, still_open, self.left_out)
+        of_others = self._judge_of_others(trial.written)
+        if of_others is None:
+            score = self.judge.completed(candidate, trial.score, still_open, self.left_out)
+        else:  # the samples that are left out were used for the fit
+            score = of_others.completed(candidate, trial.score, still_open)
         if isinstance(score, CandidateError):
             self.failures[trial.name] = score.message
             return False
         trial.score = score
         return True
 
+    def has_less_error(self, form: Trial, other: Trial) -> bool:
+        """Whether a form that is scored on one part of the samples has less error than another trial on this part.
+
+        False if both are scored on all samples, so that their scores can be compared.
+        """
+        judge = self._judge_of_others(form.written)
+        if judge is None or self._judge_of_others(other.written) is not None:
+            return False
+        score = judge.score(self.float_model.with_graph(other.written.model))
+        return isinstance(score, Score) and form.score.sqnr_db > score.sqnr_db
+
     def close(self) -> None:
         """Close the open runners of the candidates that were measured last."""
         self._open_still.clear()
+
+    def _judge_of_others(self, written: Written) -> Judge | None:
+        return None if self.judge_of_others is None else self.judge_of_others(written)
 
     def _open(self, model: Model) -> Runner | CandidateError:
         try:

@@ -196,6 +196,17 @@ class Scorer:
         value = evaluation.of_original(float_run, samples)
         return cls(references, evaluation.name, value, evaluation, samples)
 
+    def among_every_other(self) -> Scorer:
+        """The same scorer for every other sample (:meth:`References.every_other`)."""
+        references, _ = self.references.every_other()
+        if self.label_output is None:
+            return replace(self, references=references)
+        count = LabelCount(self.label_output, self.label_numbers)
+        for each in references.answers():
+            if each.label is not None:
+                count.add(each.label, each.outputs, each.name)
+        return replace(self, references=references, float_value=count.accuracy)
+
     def __call__(self, run: Run) -> Score:
         """The score of a candidate on the samples.
 

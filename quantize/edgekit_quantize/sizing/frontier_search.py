@@ -23,6 +23,7 @@ from edgekit.target import Runner
 from edgekit_quantize.calibration.statistics import Calibration
 from edgekit_quantize.graph.quantized_already import quantized_already
 from edgekit_quantize.integers.stored_weights import FEWEST
+from edgekit_quantize.rounding.held_out import Parts
 from edgekit_quantize.rounding.recurrent import adaptively_rounded_recurrence
 from edgekit_quantize.search.score import Score
 from edgekit_quantize.search.scoring import Scorer
@@ -92,7 +93,8 @@ class Sizing:
         self._weights = weights_of(self.model)
         if not self._weights:
             return self._in_float()
-        self._recurrence = adaptively_rounded_recurrence(self.model, self._fitting)
+        parts = Parts(self.calibration.samples, apart=self.fits is not None)
+        self._recurrence = adaptively_rounded_recurrence(self.model, self._fitting, parts).integers
         measure_moments(self.model, self._weights, self._fitting())
         references = self.calibration.references
         tell = functools.partial(self._tell, "measuring weights")

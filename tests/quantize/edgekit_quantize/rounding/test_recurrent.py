@@ -76,7 +76,7 @@ def test_less_is_lost_than_by_the_nearest_integers(
     model.graph[0].name = "node"
     exact = {name: model.graph.initializers[name].const_value.numpy() for name in ("w", "r")}  # type: ignore[union-attr]
 
-    found = adaptively_rounded_recurrence(model, lambda: _feeds(model, 1))
+    found = adaptively_rounded_recurrence(model, lambda: _feeds(model, 1)).integers
 
     names = {"w": "node, input", "r": "node, recurrence"}
     assert set(found) == set(names.values())
@@ -104,8 +104,8 @@ def test_a_node_that_runs_backwards_is_rounded_like_one_that_runs_forwards_over_
     def feeds(order: int) -> Iterator[dict[str, np.ndarray]]:
         return ({**feed, "x": (feed["x"] + drift)[::order]} for feed in _feeds(forwards, 1))
 
-    first = adaptively_rounded_recurrence(forwards, lambda: feeds(1))["node, recurrence"]
-    second = adaptively_rounded_recurrence(backwards, lambda: feeds(-1))["node, recurrence"]
+    first = adaptively_rounded_recurrence(forwards, lambda: feeds(1)).integers["node, recurrence"]
+    second = adaptively_rounded_recurrence(backwards, lambda: feeds(-1)).integers["node, recurrence"]
 
     assert np.mean(first != second) < 0.01  # sums of float32 in another order
 
@@ -120,7 +120,7 @@ def test_a_node_that_keeps_its_states_to_itself_keeps_the_nearest_integers_of_it
     model.graph.outputs[:] = [last]
     model.graph[0].outputs[0].name = ""
 
-    assert set(adaptively_rounded_recurrence(model, lambda: _feeds(model, 1))) == {"node, input"}
+    assert set(adaptively_rounded_recurrence(model, lambda: _feeds(model, 1)).integers) == {"node, input"}
 
 
 def test_a_model_without_recurrent_nodes_reads_no_samples() -> None:
@@ -129,4 +129,4 @@ def test_a_model_without_recurrent_nodes_reads_no_samples() -> None:
     def unread() -> Iterator[dict[str, np.ndarray]]:
         raise AssertionError("the samples were read")
 
-    assert adaptively_rounded_recurrence(ir.from_proto(onnx.parser.parse_model(text)), unread) == {}
+    assert adaptively_rounded_recurrence(ir.from_proto(onnx.parser.parse_model(text)), unread).integers == {}

@@ -127,6 +127,7 @@ def chosen(
     activations: Mapping[str, str] | None = None,
     only_stored: Collection[str] = (),
     noises_in_stored: Mapping[str, LayerNoise] = types.MappingProxyType({}),
+    of_part: Judge | None = None,
 ) -> Outcome:
     models = {name: model_of(SIZE if isinstance(form, Opened) else form.size) for name, form in candidates.items()}
     runners = {id(models[name]): runner for name, runner in candidates.items()}
@@ -138,6 +139,7 @@ def chosen(
     bench = Bench(
         judge, Model(model_of(FLOAT_SIZE)), Slow(FLOAT_S, 0) if timed else None, progress=progress, clock=CLOCK
     )
+    bench.judge_of_others = lambda of: of_part if of.rounded_adaptively else None
 
     def write(of: Settings, keep_float: Collection[str], adaptive: bool) -> Written:
         written(keep_float, adaptive)

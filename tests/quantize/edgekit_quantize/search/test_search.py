@@ -13,7 +13,7 @@ from edgekit.quantizer import CandidateError, Opened
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.bench import Bench, Trial
 from edgekit_quantize.search.in_float import LayerNoise, StoredCosts
-from edgekit_quantize.search.score import HeadKept, Score
+from edgekit_quantize.search.score import EXPLAINED, HeadKept, Score
 from edgekit_quantize.search.scoring import Scorer
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Settings
@@ -22,6 +22,7 @@ from tests.quantize.edgekit_quantize.search.slow_runners import (
     CLOCK,
     FLOAT_S,
     FLOAT_SIZE,
+    ONES,
     SIZE,
     Broken,
     Disturbed,
@@ -120,6 +121,28 @@ def test_trees_are_left_in_float_as_they_have_no_weights() -> None:
 
 DISTURBED_ONCE, DISTURBED_LONG = 40, 170
 """Numbers of runs at ten times the latency: more than the first timing, and more than all until float16 is tried."""
+
+
+@pytest.mark.parametrize(("nearest", "best"), [(0.06, "weights, weights rounded adaptively"), (0.04, "weights")])
+def test_a_form_that_is_scored_on_a_part_of_the_samples_is_compared_on_that_part(nearest: float, best: str) -> None:
+    """Its error is 0.045; what is left of the samples, ten times as large, hides the error of rounding to nearest."""
+    runner = Slow(FLOAT_S * 0.9, 0.05)
+
+    def written(keep_float: Collection[str], adaptive: bool) -> None:
+        runner.error = 0.045 if adaptive else runner.error
+
+    part = Scorer(References.of([Reference({"x": ONES}, {"y": ONES})]), EXPLAINED, 1.0)
+    outcome = chosen(
+        {"weights": runner},
+        answer=10 * ONES,
+        stored=StoredCosts({"layer": 1.0}, {}),
+        written=written,
+        of_part=Judge(part, lambda model: Slow(FLOAT_S, nearest)),
+    )
+
+    assert [trial.name for trial in outcome.curve] == ["weights", "weights, weights rounded adaptively"]
+    assert outcome.best is not None
+    assert outcome.best.name == best
 
 
 def test_a_near_miss_that_was_brought_into_the_budget_while_the_machine_was_busy_is_timed_again() -> None:

@@ -106,7 +106,7 @@ def test_stored_weights_that_several_layers_read_are_not_rounded_for_one_of_them
     data = {name: rng.uniform(1, 3, (1, 40)).astype(np.float32) for name in "ac"}
     tensors = calibrate(model, {"a": [-1], "c": [-1]}, [(data, None)], 1).tensors
     settings = Settings.read({"layers": {"Gemm": "weights"}})
-    rounding = SharedRounding(model, tensors, lambda: [data], lambda done, total: None).layers(settings)
+    rounding = SharedRounding(model, tensors, lambda: [data, data], lambda done, total: None).layers(settings)
     assert len(rounding) == 2
 
     written = write(model, settings, tensors, (), rounding)
