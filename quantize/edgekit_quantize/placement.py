@@ -18,7 +18,7 @@ from edgekit_quantize.graph.nodes import constant, home, is_standard, only_consu
 from edgekit_quantize.integers.qparams import TYPES, QParams
 from edgekit_quantize.integers.stored_weights import RECURRENT, stored_form, takes_steps
 from edgekit_quantize.integers.weights import layer_weights
-from edgekit_quantize.integers.zero_points import takes_shift
+from edgekit_quantize.integers.zero_points import takes_map, takes_shift
 from edgekit_quantize.settings import Settings
 
 DEFAULT_RULE = "percentile"
@@ -364,8 +364,13 @@ def _move_integers(plan: Plan) -> None:
 
 
 def _shift_zero_points(plan: Plan) -> None:
-    """Move zero points into biases, if all readers allow it; then ranges need not be symmetric."""
-    plan.shifted = {name for name, readers in plan.readers().items() if all(map(takes_shift, readers))}
+    """Move zero points into biases and maps, if all readers allow it; then ranges need not be symmetric."""
+    in_maps = plan.settings.zero_points_in_maps
+
+    def allows(layer: Layer) -> bool:
+        return takes_shift(layer) or (in_maps and takes_map(layer))
+
+    plan.shifted = {name for name, readers in plan.readers().items() if all(map(allows, readers))}
     plan.rules = {name: rule for name, rule in plan.rules.items() if name not in plan.shifted or rule != AROUND_ZERO}
 
 

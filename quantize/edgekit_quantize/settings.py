@@ -103,6 +103,9 @@ class Settings:
     zero_points_in_biases: bool = False
     """Whether the zero point of an activation moves into the biases of the layers that read it, if all of them allow it
     (:mod:`edgekit_quantize.integers.zero_points`): runtimes that multiply integers are slower with a zero point."""
+    zero_points_in_maps: bool = False
+    """With :attr:`zero_points_in_biases`, whether padded convolutions allow it too if a small map behind them can hold
+    what the zero point adds to each position."""
     shortcuts: bool = False
     """Whether an Add of two activations reads an activation as integers if a convolution does so anyway: a runtime then
     need not also pass the activation on as floats."""

@@ -8,6 +8,7 @@ from collections.abc import Hashable
 import numpy as np
 import onnx_ir as ir
 
+from edgekit_quantize.graph.geometry import integers, padding_of
 from edgekit_quantize.graph.layers import Layer
 from edgekit_quantize.graph.nodes import integer
 
@@ -107,9 +108,9 @@ def rows_of(layer: Layer, data: np.ndarray, most: int = ROWS) -> np.ndarray:
 
 def _patches(node: ir.Node, data: np.ndarray, kernel: tuple[int, ...], most: int) -> np.ndarray:
     axes = len(kernel)
-    strides, dilations = (_integers(node, name, [1] * axes) for name in ("strides", "dilations"))
+    strides, dilations = (integers(node, name, [1] * axes) for name in ("strides", "dilations"))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    padding = _padding(node, data.shape[2:], reach, strides)
+    padding = padding_of(node, data.shape[2:], reach, strides)
     padded = np.pad(data, [(0, 0), (0, 0), *padding]) if any(map(any, padding)) else data
     windows = np.lib.stride_tricks.sliding_window_view(padded, reach, tuple(range(2, 2 + axes)))
     places = [slice(None, None, stride) for stride in strides]
@@ -123,25 +124,3 @@ def _patches(node: ir.Node, data: np.ndarray, kernel: tuple[int, ...], most: int
     return np.ascontiguousarray(
         windows[chosen].reshape(len(chosen[0]), math.prod(windows.shape[1 + axes :])), np.float32
     )
-
-
-def _integers(node: ir.Node, name: str, default: list[int]) -> list[int]:
-    attribute = node.attributes.get(name)
-    return list(attribute.as_ints()) if attribute is not None else default
-
-
-def _padding(node: ir.Node, size: tuple[int, ...], reach: list[int], strides: list[int]) -> list[tuple[int, int]]:
-    """Zeros before and behind each spatial axis, by the Conv specification."""
-    automatic = node.attributes.get("auto_pad")
-    mode = automatic.as_string() if automatic is not None else "NOTSET"
-    if mode == "NOTSET":
-        pads = _integers(node, "pads", [0] * (2 * len(size)))
-        return list(zip(pads[: len(size)], pads[len(size) :], strict=True))
-    if mode == "VALID":
-        return [(0, 0)] * len(size)
-    padding = []
-    for length, window, stride in zip(size, reach, strides, strict=True):
-        needed = max((-(-length // stride) - 1) * stride + window - length, 0)
-        less, more = needed // 2, needed - needed // 2
-        padding.append((less, more) if mode == "SAME_UPPER" else (more, less))
-    return padding

@@ -36,7 +36,7 @@ from edgekit_quantize.integers.stored_weights import (
     tables,
 )
 from edgekit_quantize.integers.weights import layer_weights, symmetric_weights
-from edgekit_quantize.integers.zero_points import shift_of, taken_off
+from edgekit_quantize.integers.zero_points import map_taken_off, shift_of, taken_off, takes_shift
 from edgekit_quantize.placement import TOO_LARGE, Plan, place
 from edgekit_quantize.prepare.opset import upgraded
 from edgekit_quantize.rounding.bias_correction import correction, through
@@ -49,6 +49,7 @@ from edgekit_quantize.writing.float16 import halve_weights
 from edgekit_quantize.writing.products_apart import set_products_apart
 from edgekit_quantize.writing.qdq import QDQWriter
 from edgekit_quantize.writing.recurrent_steps import StepProduct, write_steps
+from edgekit_quantize.writing.shift_maps import add_map
 from edgekit_quantize.writing.stored import BLOCKED_OPSET, StoredWeights
 from edgekit_quantize.writing.written import Written
 
@@ -294,8 +295,11 @@ class _Writer:
             integers = params.quantize(weights)
         self._correct(layer, params, integers, source)
         shift = shift_of(self._params[source]) if source in self._plan.shifted else 0.0
-        if shift:
+        if shift and takes_shift(layer):
             add_to_bias(self._graph, layer, taken_off(layer, params.dequantize(integers), shift))
+        elif shift:
+            data = self._plan.tensors[source]
+            add_map(layer, map_taken_off(layer, data, params.dequantize(integers), shift), self._qdq.names)
         graph = home(layer.node)
         dequantized = self._qdq.weight(layer.weight, graph, params, integers)
         bias = layer.bias

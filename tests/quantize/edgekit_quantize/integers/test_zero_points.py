@@ -11,7 +11,7 @@ import pytest
 from edgekit_quantize.calibration.statistics import TensorStatistics
 from edgekit_quantize.graph.layers import Layer, layer_of
 from edgekit_quantize.integers.qparams import TYPES, asymmetric
-from edgekit_quantize.integers.zero_points import shift_of, taken_off, takes_shift
+from edgekit_quantize.integers.zero_points import shift_of, taken_off, takes_map, takes_shift
 from edgekit_quantize.placement import place
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.candidate import write
@@ -198,3 +198,70 @@ def test_a_shortcut_of_a_matrix_product_stays_float(parse: Callable[..., ir.Mode
     )
 
     assert not place(model.graph, _settings(shortcuts=True)).shortcuts
+
+
+PADDED = {
+    "r = Conv<pads = [1, 1, 1, 1]>(x, w, b)": (5, 4, 3, 3),
+    "r = Conv<pads = [2, 0, 1, 3]>(x, w)": (5, 4, 3, 3),
+    "r = Conv<pads = [1, 2, 1, 2], strides = [1, 2], dilations = [1, 2]>(x, w, b)": (5, 4, 3, 3),
+    'r = Conv<auto_pad = "SAME_LOWER", strides = [2, 2]>(x, w, b)': (5, 4, 2, 2),
+    "r = Conv<group = 2, pads = [6, 6, 6, 6]>(x, w, b)": (6, 2, 7, 7),
+}
+IN_MAPS = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[2, 4, 6, 5] x) => (float[2, c, h, v] y) {{ {layer} y = LeakyRelu(r) }}"""
+
+
+@pytest.mark.parametrize("layer", PADDED)
+def test_a_map_behind_a_padded_convolution(
+    layer: str, parse: Callable[..., ir.Model], execute: Execute, rng: np.random.Generator
+) -> None:
+    shape = PADDED[layer]
+    b = rng.normal(size=shape[0]).astype(np.float32)
+    model = parse(IN_MAPS.format(layer=layer), w=rng.normal(size=shape).astype(np.float32), b=b)
+    data = rng.uniform(-1, 3, (2, 4, 6, 5)).astype(np.float32)
+    assert takes_map(_first_layer(model))
+
+    plain, moved = (
+        write(model, _settings(zero_points_in_maps=in_maps), {"x": _seen(data)}).model for in_maps in (False, True)
+    )
+
+    (expected,), (found,) = (execute(each, {"x": data}) for each in (plain, moved))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
+    quantize, dequantize = _zero_points(plain)
+    assert quantize == dequantize != 0
+    assert _zero_points(moved) == (quantize, 0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shape", "text", "takes"),
+    [
+        ("40, 219", (40, 40, 39), "c = Conv<pads = [19, 19]>(x, w) y = Relu(c)", True),
+        ("40, 219", (40, 40, 39), "y = Conv<pads = [19, 19]>(x, w)", False),  # an output keeps its name
+        ("40, n", (40, 40, 39), "c = Conv<pads = [19, 19]>(x, w) y = Relu(c)", False),
+        ("4, 72", (8, 4, 9), "c = Conv<pads = [4, 4]>(x, w) y = Relu(c)", True),  # 36 multiplications an output
+        ("4, 73", (8, 4, 9), "c = Conv<pads = [4, 4]>(x, w) y = Relu(c)", False),
+        ("4, 30", (4, 1, 9), "c = Conv<pads = [4, 4], group = 4>(x, w) y = Relu(c)", False),
+        ("40, 219", (40, 40, 1), "c = Conv(x, w) y = Relu(c)", False),
+    ],
+)
+def test_small_maps_of_known_sizes_are_worth_it(
+    sizes: str, shape: tuple[int, ...], text: str, takes: bool, parse: Callable[..., ir.Model]
+) -> None:
+    model = parse(
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[1, {sizes}] x) => (float[1, c, d] y) {{ {text} }}',
+        w=np.ones(shape, np.float32),
+    )
+
+    assert takes_map(_first_layer(model)) == takes
+
+
+def test_equal_parts_of_a_map_are_stored_once(parse: Callable[..., ir.Model], rng: np.random.Generator) -> None:
+    """The borders are as wide as half of the kernel."""
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1, 8, 40] x) => (float[1, 8, 40] y) '
+    model = parse(text + "{ r = Conv<pads = [3, 3]>(x, w) y = Relu(r) }", w=rng.normal(size=(8, 8, 7)).astype("f"))
+    tensors = {"x": _seen(rng.uniform(-1, 3, (1, 8, 40)).astype(np.float32))}
+
+    graph = write(model, _settings(zero_points_in_maps=True), tensors).model.graph
+
+    (stored,) = (value for name, value in graph.initializers.items() if name.endswith("_shift"))
+    assert stored.shape == (1, 8, 3 + 1 + 3)
