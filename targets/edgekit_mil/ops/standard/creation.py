@@ -69,7 +69,7 @@ def eye_like(ctx: Context, x: Value, *, dtype: int | None = None, k: int = 0) ->
 @lowering("Range", versions=[11, 27])
 def number_range(ctx: Context, start: Value, limit: Value, delta: Value, *, stash_type: int = 1) -> Var:
     """Numbers from a start to a limit."""
-    return mb.range_1d(start=start.var, end=limit.var, step=delta.var)
+    return mb.range_1d(start=scalar(start), end=scalar(limit), step=scalar(delta))
 
 
 @lowering("OneHot", versions=[9, 11, 28], note="depth constant")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -13,7 +14,7 @@ from edgekit_mil.core.registry import lowering
 from edgekit_mil.core.values import Unsupported, Value
 from edgekit_mil.support.movement import along_channels
 from edgekit_mil.support.point_sampling import Neighbours, OutsideValues, cubic, linear, nearest, sampled
-from edgekit_mil.support.runtime_shapes import or_rest
+from edgekit_mil.support.runtime_shapes import counted, is_number, of_sizes, or_rest
 from edgekit_mil.support.windows import Windows
 
 KERNELS: dict[str, Callable[[Var, OutsideValues], Neighbours]] = {
@@ -135,12 +136,14 @@ def _as_pointwise(w: Value, shape: Sequence[int]) -> Var:
     return mb.reshape(x=w.var, shape=list(shape))
 
 
-@lowering("AffineGrid", versions=[20], note="the size constant")
+@lowering("AffineGrid", versions=[20])
 def affine_grid(ctx: Context, theta: Value, size: Value, *, align_corners: int = 0) -> Var:
     """The positions to which affine maps theta [N, d, d + 1] move the elements of images of d dimensions: [N, *D, d].
 
     ONNX also defines this operator by others, but in a way that does not work for a batch of 1.
     """
+    if not size.is_constant:
+        return _grid_of_open_size(theta, size, aligned=bool(align_corners))
     batch, _, *sizes = size.ints("the size")
     if align_corners and 1 in sizes:
         raise Unsupported("aligns the corners of an image of one element")
@@ -150,6 +153,33 @@ def affine_grid(ctx: Context, theta: Value, size: Value, *, align_corners: int =
     base = places.reshape(1, -1, len(sizes) + 1).astype(np.float32)
     moved = mb.matmul(x=np.repeat(base, batch, axis=0), y=theta.var, transpose_y=True)
     return mb.reshape(x=moved, shape=[batch, *sizes, len(sizes)])
+
+
+def _grid_of_open_size(theta: Value, size: Value, *, aligned: bool) -> Var:
+    """The positions of an image whose sizes only a run tells: the columns of the maps times the coordinates, summed."""
+    dims = size.static_shape[0] - 2
+    columns = mb.split(x=theta.var, num_splits=dims + 1, axis=2)
+    batch = theta.shape[0] if is_number(theta.shape[0]) else -1
+
+    def along(column: Var, dim: int | None) -> Var:
+        shape = [batch, *[1] * dims, dims]
+        spread = mb.reshape(x=column, shape=shape)
+        if dim is None:
+            return spread
+        count = mb.slice_by_index(x=size.var, begin=[dim + 2], end=[dim + 3])
+        # Halves of steps from the upper end. As in ONNX Runtime, a single element with aligned corners is at 1.
+        from_end = mb.sub(x=mb.sub(x=count, y=np.int32(1)), y=counted(count))
+        halves = mb.add(x=mb.mul(x=from_end, y=np.int32(2)), y=np.int32(0 if aligned else 1))
+        number = mb.maximum(x=mb.sub(x=count, y=np.int32(1)), y=np.int32(1)) if aligned else count
+        share = mb.real_div(x=mb.cast(x=halves, dtype="fp32"), y=mb.cast(x=number, dtype="fp32"))
+        centres = mb.sub(x=np.float32(1), y=share)
+        axis_shape = [-1 if place == dim + 1 else 1 for place in range(dims + 2)]
+        return mb.mul(x=spread, y=mb.reshape(x=centres, shape=axis_shape))
+
+    # Coordinates are listed from the last dimension to the first.
+    terms = [along(column, dim) for column, dim in zip(columns, [*reversed(range(dims)), None], strict=True)]
+    moved = functools.reduce(lambda total, term: mb.add(x=total, y=term), terms)
+    return moved if size.elements is None else of_sizes(moved, [theta.shape[0], *size.elements[2:], dims])
 
 
 def _centres(count: int, *, aligned: bool) -> np.ndarray:

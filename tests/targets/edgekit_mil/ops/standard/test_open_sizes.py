@@ -217,3 +217,13 @@ def test_one_element_of_an_open_tensor_as_a_scalar(tmp_path):
         17,
     )
     held_against_onnx_runtime(model, [{"x": floats(size), "i": np.array([1])} for size in SIZES], tmp_path)
+
+
+def test_a_range_up_to_a_size_in_a_vector_of_one_element(tmp_path):
+    model = parsed(
+        """(float[N, 3] x) => (int64[N] y) <int64 o = {0}, int64 i = {1}, int64[1] first = {0}, int64[1] end = {1}> {
+            sizes = Shape (x) limit = Slice (sizes, first, end) y = Range (o, limit, i)
+        }""",
+        17,
+    )
+    held_against_onnx_runtime(model, [{"x": floats(size, 3)} for size in SIZES], tmp_path)

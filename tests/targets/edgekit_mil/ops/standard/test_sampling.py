@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import torch
+
+import edgekit_coreml
 
 
 def grid_for(rng, *shape, reach=1.6):
@@ -114,3 +118,24 @@ def test_grid_of_an_affine_map_agrees(agrees, rng, size, align):
     dims = len(size) - 2
     theta = rng.standard_normal((size[0], dims, dims + 1)).astype(np.float32)
     agrees("AffineGrid", [theta, np.array(size)], opset=20, align_corners=align)
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("depth", [(), (2,)])
+def test_grid_of_an_affine_map_for_pictures_of_any_size(tmp_path, rng, depth, align):
+    dims = len(depth) + 2
+    rest = ", ".join(map(str, depth))
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[B, 3, {rest}{"," if depth else ""} H, W] x, float[B, {dims}, {dims + 1}] theta)
+        => (float[B, {rest}{"," if depth else ""} H, W, {dims}] y)
+        {{ size = Shape (x) y = AffineGrid <align_corners = {align}> (theta, size) }}""")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    dimensions = {"B": range(1, 4), "H": range(1, 9), "W": range(1, 9)}
+    runner = edgekit_coreml.load(
+        edgekit_coreml.convert(model, tmp_path / "m", precision="float32", dimensions=dimensions)
+    )
+    for batch, height, width in ((1, 4, 5), (3, 8, 2), (2, 1, 3)):
+        theta = rng.standard_normal((batch, dims, dims + 1)).astype(np.float32)
+        feeds = {"x": np.zeros((batch, 3, *depth, height, width), np.float32), "theta": theta}
+        (expected,) = session.run(None, feeds)
+        np.testing.assert_allclose(runner.run(feeds)["y"], expected, rtol=1e-5, atol=1e-6)
