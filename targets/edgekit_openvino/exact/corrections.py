@@ -47,6 +47,8 @@ from edgekit_openvino.exact.quantized.slopes_at_one_place import keep_slopes_at_
 from edgekit_openvino.exact.quantized.transposed_convolutions import KINDS as TRANSPOSED_CONVOLUTIONS
 from edgekit_openvino.exact.quantized.transposed_convolutions import keep_transposed_convolution
 from edgekit_openvino.exact.quotients import keep_quotient
+from edgekit_openvino.exact.reductions_ahead_of_reshapes import KINDS as REDUCED
+from edgekit_openvino.exact.reductions_ahead_of_reshapes import keep_reshapes
 from edgekit_openvino.exact.replacing import hand_over, put_behind, put_in_place_of
 from edgekit_openvino.exact.reshaped_reductions import KINDS as OF_ROWS
 from edgekit_openvino.exact.reshaped_reductions import keep_axes_of_rows
@@ -54,6 +56,8 @@ from edgekit_openvino.exact.shared_transposes import part_transposes
 from edgekit_openvino.exact.sliced_inputs import copy_slices
 from edgekit_openvino.exact.slopes import KIND as PRELU
 from edgekit_openvino.exact.slopes import NEW_SLOPES, keep_slopes
+from edgekit_openvino.exact.strided_slices import KIND as SLICE
+from edgekit_openvino.exact.strided_slices import limit_strided_slices
 from edgekit_openvino.exact.sums_at_one_place import SUMS, keep_sum_at_one_place
 from edgekit_openvino.exact.three_axes import KINDS as REDUCTIONS
 from edgekit_openvino.exact.three_axes import keep_axes_of_floats, keep_axes_of_integers
@@ -338,7 +342,9 @@ _CORRECTIONS: Sequence[tuple[Collection[str], _Correction]] = (
     ({"TopK"}, _keeping(keep_the_order_of_equals)),
     ({"Select"}, _keeping(keep_integer_choice)),
     (OF_ROWS, _keeping(keep_axes_of_rows)),
+    (REDUCED, _keeping(keep_reshapes)),
     ({RANGE}, _keeping(keep_empty_ranges)),
+    ({SLICE}, _keeping(limit_strided_slices)),
     ({"Unique"}, _keeping(keep_distinct)),
     ({"Tile"}, _keeping(_repeat_two_axes_at_once)),
     ({"NonMaxSuppression"}, _keeping(_keep_at_threshold)),
