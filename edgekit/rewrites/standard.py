@@ -148,6 +148,7 @@ class StandardRewrites(RewriteSet):
             early_operators.FixedPads(),
             gates.GatedNormalization(),
             gates.GatedSum(),
+            gates.QuickGelu(),
             gates.ScaledSilu(),
             gates.EngramGate(),
             gates.BranchwiseNormalization(),

@@ -64,6 +64,21 @@ class GatedSum(Rewrite):
         return [build("Add", node.inputs[0], build("Mul", node.inputs[1], node.inputs[2]))]
 
 
+class QuickGelu(Rewrite):
+    """``QuickGelu``: ``x · sigmoid(alpha · x)``, as CLIP activates."""
+
+    name: ClassVar[str] = "QuickGelu written out"
+    op_types: ClassVar[Sequence[str]] = ("QuickGelu",)
+    domain: ClassVar[str] = MICROSOFT
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """Without an attribute ``alpha`` is 1.702."""
+        x, dtype = typed(node.inputs[0])
+        data = wide(build, x)
+        share = build("Sigmoid", build("Mul", data, np.float32(node.attributes.get_float("alpha", 1.702))))
+        return [build.cast(build("Mul", data, share), dtype)]
+
+
 class ScaledSilu(Rewrite):
     """``ScaledSiLU``: ``z · sigmoid(z)`` of a multiple of x."""
 

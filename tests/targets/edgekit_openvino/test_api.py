@@ -38,3 +38,14 @@ def test_nodes_that_stand_behind_their_readers_are_converted(tmp_path: Path) -> 
     x = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_allclose(runner.run({"x": x})["y"], np.maximum(x, 0), atol=1e-3)
     assert [node.op_type for node in model.graph.node] == ["Relu", "Cast", "Cast"]
+
+
+def test_quick_gelu_of_half_precision_is_converted(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]>'
+        " g (float16[2, 5] x) => (float16[2, 5] y) { y = com.microsoft.QuickGelu (x) }"
+    )
+    x = np.linspace(-2, 2, 10).astype(np.float16).reshape(2, 5)
+    wide = x.astype(np.float64)
+    found = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run({"x": x})["y"]
+    np.testing.assert_allclose(found, wide / (1 + np.exp(-1.702 * wide)), atol=2e-3)

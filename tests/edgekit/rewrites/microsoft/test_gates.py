@@ -35,6 +35,12 @@ def test_gated_sum(assert_rewritten, contributed):
     assert_rewritten(proto, feeds)
 
 
+@pytest.mark.parametrize("alpha", [{}, {"alpha": 1.0}], ids=["CLIP's", "SiLU"])
+def test_quick_gelu(assert_rewritten, contributed, alpha):
+    proto, feeds = contributed("QuickGelu", {"x": floats(2, 5)}, **alpha)
+    assert_rewritten(proto, feeds)
+
+
 @pytest.mark.parametrize("given", [False, True], ids=["attribute", "input"])
 def test_scaled_silu(assert_rewritten, contributed, given):
     fed = {"x": floats(2, 5)} | ({"scale": np.array(0.3, np.float32)} if given else {})
