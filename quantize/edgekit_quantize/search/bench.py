@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgekit.comparison.acceptance.trade_off import loss_text, value_text
@@ -18,7 +18,7 @@ from edgekit.quantizer import CandidateError, is_smaller, timed_of
 from edgekit.target import Runner
 from edgekit.timing.latency import Interval
 from edgekit_quantize.calibration.references import Feeds, Reference
-from edgekit_quantize.search.score import Score
+from edgekit_quantize.search.score import Score, worst_of
 from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, SETTLED_ROUNDS, Clock, latencies
 from edgekit_quantize.search.workers import Judge, scores
 from edgekit_quantize.settings import Settings
@@ -124,8 +124,8 @@ class Bench:
     left_out: Callable[[], Iterable[Reference]] | None = None
     """Returns samples that candidates are not scored on at first, with the float model's answers."""
     judge_of_others: Callable[[Written], Judge | None] | None = None
-    """Returns the judge that scores a candidate whose weights were fitted to one part of the samples on the other part;
-    None for candidates that :attr:`judge` scores."""
+    """Returns the judge that also scores a candidate whose weights were fitted to one part of the samples, on the other
+    part; None for candidates that only :attr:`judge` scores."""
     executor: Executor | None = None
     """Scores candidates in other processes; None scores them here."""
     progress: Step | None = None
@@ -146,7 +146,8 @@ class Bench:
         settings. Candidates that lose more than ``max_drop`` are not timed. If latency counts, candidates are opened
         together and scored together, which reads the samples once, and stay open for :meth:`complete` until the next
         call; else they are opened one at a time. Candidates that cannot be built, loaded or run are left out, and noted
-        in :attr:`failures`. If weights of one were fitted to a part of the samples, all are scored on the others.
+        in :attr:`failures`. If weights of one were fitted to a part of the samples, all are scored on the others too,
+        and the worse score counts.
 
         Args:
             candidates: The candidates.
@@ -154,11 +155,13 @@ class Bench:
             as_quick_as: A timed trial whose operations the candidates execute, so that its latencies are theirs too.
         """
         self.close()
-        judge = next(filter(None, (self._judge_of_others(written) for _, _, written in candidates)), self.judge)
+        of_others = next(filter(None, (self._judge_of_others(written) for _, _, written in candidates)), None)
+        judges = [self.judge, *([] if of_others is None else [of_others])]
         models = [self.float_model.with_graph(written.model) for _, _, written in candidates]
         opened: list[Runner | CandidateError | None] = [None] * len(models)
         if self.executor is not None:
-            found = scores(judge, models, self.executor, functools.partial(self._tell_scored, len(models)))
+            tell = functools.partial(self._tell_scored, len(models))
+            found = _worst_of_each([scores(judge, models, self.executor, tell) for judge in judges])
             if self.original is not None:
                 opened = [self._open(model) for model in models]
         elif self.original is not None:
@@ -166,13 +169,13 @@ class Bench:
             with ThreadPoolExecutor(AT_ONCE) as threads:
                 opened = [*threads.map(self._open, models)]
             runners = [runner for runner in opened if not isinstance(runner, CandidateError | None)]
-            judged = iter(judge.first_scores_of(runners))
+            judged = iter(_worst_of_each([judge.first_scores_of(runners) for judge in judges]))
             found = [runner if isinstance(runner, CandidateError) else next(judged) for runner in opened]
         else:
             found = []
             for number, (model, (name, _, _)) in enumerate(zip(models, candidates, strict=True), 1):
                 self._tell(f"evaluating {name!r}", number, len(models))
-                found.append(judge.score(model))
+                found += _worst_of_each([[judge.score(model)] for judge in judges])
         trials, timed = [], []
         for candidate, model, score, runner in zip(candidates, models, found, opened, strict=True):
             if isinstance(score, CandidateError):
@@ -227,17 +230,6 @@ class Bench:
         trial.score = score
         return True
 
-    def has_less_error(self, form: Trial, other: Trial) -> bool:
-        """Whether a form that is scored on one part of the samples has less error than another trial on this part.
-
-        False if both are scored on all samples, so that their scores can be compared.
-        """
-        judge = self._judge_of_others(form.written)
-        if judge is None or self._judge_of_others(other.written) is not None:
-            return False
-        score = judge.score(self.float_model.with_graph(other.written.model))
-        return isinstance(score, Score) and form.score.sqnr_db > score.sqnr_db
-
     def close(self) -> None:
         """Close the open runners of the candidates that were measured last."""
         self._open_still.clear()
@@ -287,3 +279,21 @@ class Bench:
 def _run_all(runner: Runner, feeds: Sequence[Feeds]) -> None:
     for sample in feeds:
         runner.run(sample)
+
+
+def _worst_of_each(by_judge: Sequence[Sequence[Score | CandidateError]]) -> list[Score | CandidateError]:
+    """For each candidate the worst of its scores by several judges, or the first error.
+
+    The signal-to-noise ratio stays that of the first judge: candidates are compared by it, so it has to be measured on
+    the same samples for all of them.
+    """
+    found: list[Score | CandidateError] = []
+    for first, *others in zip(*by_judge, strict=True):
+        known = [score for score in (first, *others) if isinstance(score, Score)]
+        errors = [score for score in (first, *others) if isinstance(score, CandidateError)]
+        if errors or not others:
+            found.append(errors[0] if errors else first)
+        else:
+            complete = all(score.complete for score in known)
+            found.append(replace(worst_of(known), sqnr_db=known[0].sqnr_db, complete=complete))
+    return found

@@ -123,9 +123,6 @@ class Search:
     _outcome: Outcome = field(default_factory=Outcome, init=False)
     _refined: set[str] = field(default_factory=set, init=False)
     """The names of the candidates that were refined, or that refining does not change."""
-    _worse: set[str] = field(default_factory=set, init=False)
-    """The names of the refined candidates that have more error than their refined form on the samples that it is scored
-    on: these may be others, so that the recorded errors cannot be compared."""
 
     def run(self, candidates: Mapping[str, Settings]) -> Outcome:
         """The outcome of the search over the candidates and the forms made of them.
@@ -249,8 +246,6 @@ class Search:
         candidate = f"{best.name}, {ROUNDED_ADAPTIVELY}", best.settings, refined
         measured = self.bench.measured([candidate], self.max_drop, as_quick_as=best)
         self._outcome.curve += measured
-        if any(self.bench.has_less_error(form, best) for form in measured):
-            self._worse.add(best.name)
         return bool(measured)
 
     def _is_worth_refining(self, best: Trial) -> bool:
@@ -288,9 +283,8 @@ class Search:
         return {trial.name for trial in self._outcome.curve}
 
     def _ranked(self) -> list[Trial]:
-        """The fit trials, the choice first, then the best; those that a refined form of them replaces come last."""
-        in_order = sorted(_best_first(self._fit()), key=lambda trial: trial.name in self._worse)
-        return sorted(in_order, key=lambda trial: trial.name != self.choice)
+        """The fit trials, the choice first, then the best."""
+        return sorted(_best_first(self._fit()), key=lambda trial: trial.name != self.choice)
 
     def _fit(self) -> list[Trial]:
         return [trial for trial in self._outcome.curve if self._is_fit(trial)]

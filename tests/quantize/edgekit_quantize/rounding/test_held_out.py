@@ -51,9 +51,9 @@ def _basis(rows: np.ndarray, samples: int, parts: Parts) -> tuple[np.ndarray | N
     [
         (4096, 0.1, Parts(32, 1), Basis.ALL),
         (4096, 0.1, Parts(32), Basis.ALL),
-        (32, 0.1, Parts(32, 1), Basis.PART),
-        (32, 0.1, Parts(32), Basis.NONE),
-        (32, 0.1, Parts(32, apart=True), Basis.ALL),
+        (24, 0.01, Parts(24, 1), Basis.PART),
+        (24, 0.01, Parts(24), Basis.NONE),
+        (24, 0.01, Parts(24, apart=True), Basis.ALL),
         (32, 100.0, Parts(32, 1), Basis.NONE),
         (1, 0.1, Parts(1), Basis.NONE),
         (4096, 0.1, Parts(1), Basis.ALL),
@@ -91,7 +91,7 @@ class OneRow:
 
 @pytest.mark.parametrize("samples", [2, 4, 8, 16, 48])
 def test_what_is_recorded_is_found_on_other_samples(samples: int) -> None:
-    """Fitted to and scored on the same 2, 4, 8 or 16 samples, 3.4, 2.7, 2.8 and 1.2 dB were recorded too much."""
+    """Fitted to and scored on the same 4, 8 or 16 samples, 1.2 to 1.5 times the recorded loss was found."""
     proto = onnx.parser.parse_model(NETWORK)
     last = np.random.default_rng(8).normal(size=(OUTPUTS, OUTPUTS)).astype(np.float32)
     arrays = {"w": _weights().T / 12, "v": last}
@@ -102,9 +102,9 @@ def test_what_is_recorded_is_found_on_other_samples(samples: int) -> None:
         QuantizationRequest(model, "int8-weights", OneRow(_rows(samples, 2, 0.03)), max_drop=1.0)
     )
 
-    recorded = {trial["candidate"]: trial["sqnr_db"] for trial in made.record["curve"]}[made.record["chosen"]]
+    recorded = {trial["candidate"]: trial["drop"] for trial in made.record["curve"]}[made.record["chosen"]]
     expected, found = (
         np.concatenate([runner.run({"x": row[None]})["y"] for row in _rows(200, 3, 0.03)])
         for runner in (SessionRunner(each.graph_model) for each in (model, made.model))
     )
-    assert recorded < 10 * np.log10(np.sum(expected**2) / np.sum((found - expected) ** 2)) + 1
+    assert np.sum((found - expected) ** 2) / np.sum((expected - expected.mean(axis=0)) ** 2) < 1.1 * recorded
