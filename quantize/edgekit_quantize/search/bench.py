@@ -224,6 +224,8 @@ class Bench:
             score = self.judge.completed(candidate, trial.score, still_open, self.left_out)
         else:  # the samples that are left out were used for the fit
             score = of_others.completed(candidate, trial.score, still_open)
+            if isinstance(score, Score):  # see _worst_of_each
+                score = replace(score, sqnr_db=trial.score.sqnr_db)
         if isinstance(score, CandidateError):
             self.failures[trial.name] = score.message
             return False
