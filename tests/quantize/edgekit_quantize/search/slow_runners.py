@@ -64,6 +64,20 @@ class Disturbed(Slow):
 
 
 @dataclass
+class Busy(Slow):
+    """Takes three times as long, and longer each time, as on a machine that others use more and more until they end."""
+
+    runs: int = 0
+    disturbed: int = 0
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.runs += 1
+        if self.runs <= self.disturbed:
+            CLOCK.seconds += self.seconds * (2 + self.runs / 10)
+        return super().run(feeds)
+
+
+@dataclass
 class Unsteady(Slow):
     """Takes a hundredth longer at every run, so that no turns agree, as on a machine that is busier all the time."""
 

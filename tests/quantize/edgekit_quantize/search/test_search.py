@@ -25,6 +25,7 @@ from tests.quantize.edgekit_quantize.search.slow_runners import (
     ONES,
     SIZE,
     Broken,
+    Busy,
     Disturbed,
     Slow,
     Unsteady,
@@ -265,6 +266,15 @@ def test_the_one_with_the_least_error_is_chosen_where_noise_may_have_made_the_ot
     """The accurate one takes at least as much longer as is given; turns that do not agree leave 15 % in doubt."""
     outcome = chosen({"fast": Slow(FLOAT_S / 4, 0.03), "accurate": accurate})
     assert outcome.held[0].name == best
+
+
+def test_on_a_busy_machine_those_that_may_be_the_best_are_timed_together() -> None:
+    """What disturbs the first two is over when the third one is timed."""
+    fastest = Busy(FLOAT_S / 4, 0.01, disturbed=100)
+    candidates = {"fastest": fastest, "wrong": Slow(FLOAT_S, 0.9), "undisturbed": Slow(FLOAT_S / 2, 0.01)}
+    outcome = chosen(candidates)
+    assert outcome.held[0].name == "fastest"
+    assert outcome.held[0].speedup == pytest.approx(4, rel=0.05)
 
 
 def test_stored_weights_are_rounded_adaptively_though_they_seem_slower_than_float_at_first() -> None:
