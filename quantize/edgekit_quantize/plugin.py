@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import dropwhile, islice
-from typing import Any, ClassVar
+from itertools import islice
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -24,8 +24,6 @@ from edgekit.features.class_scores import EMBEDDINGS
 from edgekit.graph.single_precision import in_single_precision
 from edgekit.model import Model
 from edgekit.quantizer import (
-    TURNED_DOWN,
-    BudgetError,
     CandidateError,
     QuantizationRequest,
     QuantizationResult,
@@ -34,9 +32,7 @@ from edgekit.quantizer import (
     require_search_of_sizes,
 )
 from edgekit.target import Runner
-from edgekit_quantize.accounts.account import largest_error_first
-from edgekit_quantize.accounts.explain import with_errors
-from edgekit_quantize.calibration.statistics import Calibration, TensorStatistics
+from edgekit_quantize.calibration.statistics import Calibration
 from edgekit_quantize.graph.quantized_already import quantized_already
 from edgekit_quantize.graph.session import SessionRunner
 from edgekit_quantize.prepare import prepared
@@ -44,19 +40,19 @@ from edgekit_quantize.prepare.blocks import inputs_first
 from edgekit_quantize.prepare.equalize import equalize
 from edgekit_quantize.prepare.gemms import split_gemms
 from edgekit_quantize.prepare.hardswish import with_hardswish
+from edgekit_quantize.results import Results, layer_records, no_smaller, result_of
 from edgekit_quantize.rounding.held_out import Parts
 from edgekit_quantize.rounding.shared import SharedRounding
 from edgekit_quantize.schemes import (
     HALF,
     SCHEMES,
-    STORED,
     different,
     each_sample_alone,
     name_among_different,
     placement_of,
     with_float_weights,
 )
-from edgekit_quantize.search.bench import Bench, Candidate, Trial
+from edgekit_quantize.search.bench import Bench, Candidate
 from edgekit_quantize.search.choices import decides, tells_words
 from edgekit_quantize.search.choices_beside import (
     choices_beside,
@@ -72,7 +68,6 @@ from edgekit_quantize.search.other_ways import OtherWays
 from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, LABELS
 from edgekit_quantize.search.scoring import Scorer
 from edgekit_quantize.search.search import Outcome, Search
-from edgekit_quantize.search.timing import busy_warning
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
@@ -102,11 +97,6 @@ IN_HALF = "weights in half precision"
 """The name of the candidate that the scheme :data:`HALF` writes."""
 ROUNDING_DROP = 1e-4
 """The drop of a metric that is explained by float32 operations in a different order."""
-
-
-STORES_ALONE = (
-    "int8 only stores weights as integers here, as int8-weights does: no layer of the model computes with integers"
-)
 
 
 class PostTrainingQuantizer(Quantizer):
@@ -163,7 +153,7 @@ class PostTrainingQuantizer(Quantizer):
         in_float = _InFloat(request.model, judge)
         bench = _bench(request, judge, in_float)
         outcome = _search(request, model, placement, calibration, bench, max_drop)
-        return _result(request, model, calibration, bench, outcome, max_drop, in_float)
+        return Results(request, model, calibration, bench, outcome, max_drop, lambda: in_float.model).best()
 
 
 def _sized(
@@ -221,28 +211,9 @@ def _without_samples(request: QuantizationRequest, model: ir.Model, placement: P
     (settings,) = placement.candidates.values()
     written = in_half_precision(model) if settings.is_half else write(model, settings, {})
     warnings = [*filter(None, [quantized_already(request.model.graph_model)])]
-    layer_records = _layers(model, settings, written, {})
-    record = {"scheme": request.scheme, "samples": 0, "warnings": warnings, "layers": layer_records}
-    return _no_smaller(request, written, record) or _written(request, written, record)
-
-
-def _no_smaller(request: QuantizationRequest, written: Written, record: Mapping[str, Any]) -> QuantizationResult | None:
-    """The unchanged model if a scheme that only stores weights makes them no smaller; None otherwise.
-
-    Args:
-        request: The request for quantization.
-        written: The model that the scheme writes.
-        record: The record of the written model.
-    """
-    if request.scheme not in {*STORED, HALF}:
-        return None
-    before, after = request.model.weight_bytes, request.model.with_graph(written.model).weight_bytes
-    if after < before and not written.is_float:
-        return None
-    found = f"{after} bytes, {before} bytes before" if after >= before else "all of them stay float"
-    reason = f"{request.scheme} does not make the weights smaller: {found}"
-    warnings = [*record["warnings"], f"left as it is: {reason}"]
-    return QuantizationResult(request.model, {**record, "scheme": "none", "reason": reason, "warnings": warnings})
+    layers = layer_records(model, settings, written, {})
+    record = {"scheme": request.scheme, "samples": 0, "warnings": warnings, "layers": layers}
+    return no_smaller(request, written, record) or result_of(request, written, record)
 
 
 def _scorer(request: QuantizationRequest, calibration: Calibration, samples: Samples) -> Scorer:
@@ -366,89 +337,6 @@ def _feeds_once_more(request: QuantizationRequest) -> Iterator[dict[str, np.ndar
         if request.progress is not None:
             request.progress("measuring what enters the weights", count, len(samples))
         yield feeds
-
-
-def _result(
-    request: QuantizationRequest,
-    model: ir.Model,
-    calibration: Calibration,
-    bench: Bench,
-    outcome: Outcome,
-    max_drop: float,
-    in_float: _InFloat,
-) -> QuantizationResult:
-    """The best candidate with its record; if none holds the budget, the float model for ``auto``, else an error."""
-
-    def layers_of(trial: Trial) -> list[dict[str, Any]]:
-        return _layers(model, trial.settings, trial.written, calibration.tensors)
-
-    already = quantized_already(request.model.graph_model)
-    scorer = bench.judge.scorer
-    doubts = [scorer.doubt, already]
-
-    def recorded(ships: Trial | None = None) -> dict[str, Any]:
-        narrow = calibration.narrow if ships is not None and ships.written.has_fixed_ranges else ()
-        busy = busy_warning(max((trial.spread for trial in outcome.curve), default=0.0))
-        record = {
-            "samples": calibration.samples,
-            "warnings": [*calibration.warnings, *narrow, *filter(None, [*doubts, busy])],
-            "max_drop": max_drop,
-            "curve": [trial.as_record() for trial in outcome.curve],
-            "failed": [{"candidate": name, "reason": reason} for name, reason in outcome.failed.items()],
-        }
-        return record if outcome.unrestricted is None else {**record, "unrestricted": outcome.unrestricted.as_record()}
-
-    def first_of(held: Sequence[Trial]) -> QuantizationResult | None:
-        held = [*dropwhile(lambda trial: not bench.complete(trial) or trial.score.drop > max_drop, held)]
-        if not held:
-            last, outcome.last = outcome.last, None
-            return None if last is None else first_of(last())
-        trial, scheme = held[0], request.scheme
-        none = _no_smaller(request, trial.written, {**recorded(), "layers": layers_of(trial)})
-        if none is not None:
-            return none
-        if scheme in {"auto", "int8"}:
-            stored = HALF if trial.settings.is_half else "int8-weights"
-            scheme = "int8" if trial.written.quantized else stored
-        chosen = {"scheme": scheme, "chosen": trial.name, **recorded(trial), "layers": layers_of(trial)}
-        if scorer.left_to_verify:
-            chosen["left_to_verify"] = scorer.left_to_verify
-        if request.scheme == "int8" and scheme == "int8-weights":
-            chosen["warnings"] = [*chosen["warnings"], STORES_ALONE]
-        return replace(_written(request, trial.written, chosen), next_best=functools.partial(after, held[1:]))
-
-    def after(held: Sequence[Trial]) -> QuantizationResult:
-        turned_down = {"scheme": "none", "reason": TURNED_DOWN}
-        return first_of(held) or QuantizationResult(in_float.model, {**turned_down, **recorded()})
-
-    best = first_of(outcome.held)
-    if best is not None:
-        return best
-    record = recorded()
-    if outcome.curve:
-        record["layers"] = layers_of(min(outcome.curve, key=lambda trial: trial.score.drop))
-    elif request.scheme != "auto":
-        raise CandidateError("; ".join(f"{name!r} {reason}" for name, reason in outcome.failed.items()))
-    if request.scheme == "auto":
-        reason = outcome.why_float(max_drop, "float" if already is None else "the model as it came, quantized already")
-        return QuantizationResult(in_float.model, {"scheme": "none", "reason": reason, **record})
-    raise BudgetError({**record, "warnings": [*record["warnings"], *filter(None, [scorer.unread])]}, max_drop)
-
-
-def _written(request: QuantizationRequest, written: Written, record: Mapping[str, Any]) -> QuantizationResult:
-    done = {"quantized": written.quantized, "stored": written.stored, "float": written.kept_float}
-    return QuantizationResult(request.model.with_graph(written.model), {**record, **done})
-
-
-def _layers(
-    model: ir.Model, settings: Settings, written: Written, tensors: Mapping[str, TensorStatistics]
-) -> list[dict[str, Any]]:
-    """The account of every layer of a candidate as plain data, the largest error first."""
-    if settings.is_half:
-        accounts = largest_error_first(written.accounts)
-    else:
-        accounts = with_errors(written.accounts, model, settings, tensors)
-    return [account.as_record() for account in accounts]
 
 
 @dataclass
