@@ -37,9 +37,8 @@ test: $(TESTABLE) ## All tests, lint, types, documentation and wheel.
 	$(MAKE) --jobs=2 tools qemu lint docs wheel
 	$(MAKE) --jobs=2 types pytest
 
-# Two processors are idle for a fifth of the time with two processes: many tests wait, for a browser, ssh or a clock.
 pytest: $(TESTABLE) ## All tests.
-	MAKEFLAGS= $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -q
+	MAKEFLAGS= $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q
 
 quick: $(TESTABLE) ## The fast tests.
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -q -m 'not slow and not browser and not cxx'
