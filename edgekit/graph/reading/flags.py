@@ -9,17 +9,13 @@ import onnx
 from edgekit.graph.reading.onnx_file import STANDARD_DOMAINS
 from edgekit.graph.reading.subgraphs import nodes_inside, written_nodes
 
-TRUE_AT_ONE = frozenset(
-    {"ceil_mode", "interleaved", "is_causal", "keepdims", "largest", "noop_with_empty_axes", "sorted"}
+COMPARED_WITH_ONE = ("ceil_mode", "interleaved", "is_causal", "keepdims", "largest", "noop_with_empty_axes", "sorted")
+COMPARED_WITH_ZERO = (
+    *("align_corners", "antialias", "count_include_pad", "detect_negative", "detect_positive", "exclude_outside"),
+    *("inverse", "linear_before_reset", "onesided", "periodic", "select_last_index", "transA", "transB", "upper"),
 )
-"""Attributes that ONNX Runtime compares with 1."""
-TRUE_BUT_AT_ZERO = frozenset(
-    {
-        *("align_corners", "antialias", "count_include_pad", "detect_negative", "detect_positive", "exclude_outside"),
-        *("inverse", "linear_before_reset", "onesided", "periodic", "select_last_index", "transA", "transB", "upper"),
-    }
-)
-"""Attributes that ONNX Runtime compares with 0."""
+TAKEN_AS = dict.fromkeys(COMPARED_WITH_ONE, 0) | dict.fromkeys(COMPARED_WITH_ZERO, 1)
+"""What another number than 0 and 1 is to ONNX Runtime, by the attribute's name."""
 
 
 def set_flags(proto: onnx.ModelProto) -> Iterator[str]:
@@ -28,10 +24,10 @@ def set_flags(proto: onnx.ModelProto) -> Iterator[str]:
         if node.domain and node.domain not in STANDARD_DOMAINS:
             continue
         for attribute in node.attribute:
-            name = attribute.name
-            is_flag = attribute.type == onnx.AttributeProto.INT and name in TRUE_AT_ONE | TRUE_BUT_AT_ZERO
-            if is_flag and attribute.i not in (0, 1):
-                taken = int(name in TRUE_BUT_AT_ZERO)
-                called = node.name or next(iter(node.output), "")
-                yield f"{node.op_type} {called!r} has {attribute.i} for {name}, which is 0 or 1: it counts as {taken}"
-                attribute.i = taken
+            taken = TAKEN_AS.get(attribute.name)
+            if taken is None or attribute.type != onnx.AttributeProto.INT or attribute.i in (0, 1):
+                continue
+            called = node.name or next(iter(node.output), "")
+            found = f"{node.op_type} {called!r} has {attribute.i} for {attribute.name}"
+            yield f"{found}, which is 0 or 1: it counts as {taken}"
+            attribute.i = taken
