@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
 
@@ -81,6 +82,20 @@ def test_boxes_in_shares_overlap_with_the_largest_factor_that_leaves_them_at_the
     moved = [{**answer, "loc": answer["loc"] + np.array([0.4, 0, 0, 0], np.float32)} for answer in answers]
     result = compared(answers, moved)
     assert result.overlap == pytest.approx(0.9 / 1.1, abs=1e-6)
+
+
+@pytest.mark.parametrize(("largest", "widened"), [(3.0, 0.3), (0.6, 0.1 * math.log(2))])
+def test_logarithms_of_sizes_are_scaled_if_the_largest_box_were_more_than_twice_its_anchor(
+    largest: float, widened: float, compared: Compared
+) -> None:
+    """With a largest logarithm of 3, the factor is ln(2) / 3, and 0.3 more widen a box 2 ** 0.1 times; a largest one of
+    0.6 is less than ln(2), and the same widening is 0.1 ln(2)."""
+    answers = [in_shares(seed) for seed in range(SAMPLES)]
+    for answer in answers:
+        answer["loc"][..., :2] = 0.1
+        answer["loc"][..., 2:] = -largest
+    wider = [{**answer, "loc": answer["loc"] + np.array([0, 0, widened, 0], np.float32)} for answer in answers]
+    assert compared(answers, wider).overlap == pytest.approx(2**-0.1, abs=1e-6)
 
 
 def test_small_shares_are_taken_as_they_are(compared: Compared) -> None:
