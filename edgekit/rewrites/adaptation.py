@@ -18,6 +18,7 @@ from edgekit.rewrites.application import Rewritten, origin_of, rewritten, with_o
 from edgekit.rewrites.definition import Definition
 from edgekit.rewrites.opset import OLDEST_OPSET, has_older_form, lowered, upgraded
 from edgekit.rewrites.randomness import random_gaps, with_random_refused
+from edgekit.rewrites.returned_types import with_unreturnable_refused
 from edgekit.target import NodeVerdict, Profile, Support, Target
 
 Converted = TypeVar("Converted")
@@ -39,7 +40,8 @@ def adapted(model: Model, target: Target, profile: Profile, rewrites: Sequence[R
     verdicts: list[NodeVerdict] = []
 
     def refusals(candidate: Model) -> Collection[str]:
-        verdicts[:] = with_random_refused(candidate, target.check(candidate, profile))
+        judged = with_random_refused(candidate, target.check(candidate, profile))
+        verdicts[:] = with_unreturnable_refused(candidate, judged)
         return _refused(candidate, verdicts)
 
     result = rewritten(model, refusals, rewrites)

@@ -10,6 +10,7 @@ from edgekit.model import Model
 from edgekit.operators.hints import refusal_hint
 from edgekit.operators.support import summarize
 from edgekit.rewrites.application import with_origins
+from edgekit.rewrites.returned_types import with_unreturnable_refused
 from edgekit.stages import Stage, StageResult
 from edgekit.target import NodeVerdict, Profile, Support, Target
 
@@ -29,7 +30,8 @@ class CheckOperators(Stage[Model]):
         Raises:
             UnsupportedOpsError: The target cannot take some nodes.
         """
-        return self._judged(given, with_origins(given, self._target.check(given, self._profile)), {})
+        verdicts = with_unreturnable_refused(given, self._target.check(given, self._profile))
+        return self._judged(given, with_origins(given, verdicts), {})
 
     def _judged(self, model: Model, verdicts: Sequence[NodeVerdict], record: Mapping[str, Any]) -> StageResult:
         gaps = [

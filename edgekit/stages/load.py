@@ -155,7 +155,7 @@ class Load(Stage[Path]):
         by_weights = tell_sizes_by_weights(model)
         original_opset = model.opset
         model, function_count, warnings = _without_functions(model, file)
-        sequences = without_sequences(model.graph)
+        sequences = without_sequences(model.graph, model.opset)
         name_nodes(model.graph_model)
         model = in_known_opset(model)
         model.graph_model.opset_imports.setdefault("", OPSET_OF_PURE_MODELS)  # there is no operator of it yet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -157,8 +157,39 @@ def fold_constants(graph_model: ir.Model, **limits: Any) -> bool:
     from onnxscript.optimizer import fold_constants_ir  # the import takes an eighth of a command's start time
 
     answered = _answer_known_sizes(graph_model) | _split_constants(graph_model)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), _without_misread_splits(graph_model):
         return bool(fold_constants_ir(graph_model, onnx_shape_inference=True, **limits)) or answered
+
+
+@contextmanager
+def _without_misread_splits(graph_model: ir.Model) -> Iterator[None]:
+    """Keeps nodes from the folder for a time by naming an unknown domain: the SplitToSequence that it misreads."""
+    opset = graph_model.opset_imports.get("", 0)
+    for node in graph_model.graph.all_nodes():
+        if node.op_type == "SplitToSequence" and not node.domain and _is_misread(node, opset):
+            node.domain = _UNKNOWN_DOMAIN
+    try:
+        yield
+    finally:
+        for node in graph_model.graph.all_nodes():
+            if node.domain == _UNKNOWN_DOMAIN:
+                node.domain = ""
+
+
+def _is_misread(split: ir.Node, opset: int) -> bool:
+    """Whether onnxscript's folder (0.7) ends or is wrong at a SplitToSequence with lengths.
+
+    It ends if a length for all parts is not constant, writes Splits of newer operator sets, and removes the axis
+    although ``keepdims`` counts only without lengths.
+    """
+    lengths = split.inputs[1] if len(split.inputs) > 1 else None
+    if lengths is None:
+        return False
+    tensor = ir.convenience.get_const_tensor(lengths)
+    shape = lengths.shape if tensor is None else tensor.shape
+    if opset < 13 or not split.attributes.get_int("keepdims", 1):
+        return True
+    return shape is None or (len(shape) != 1 and (tensor is None or opset < 18))
 
 
 def _answer_known_sizes(graph_model: ir.Model) -> bool:

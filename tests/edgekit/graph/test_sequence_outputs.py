@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from edgekit.errors import UnsupportedOpsError
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
@@ -59,6 +60,74 @@ def test_each_element_of_a_sequence_becomes_an_output(onnx_file: WriteOnnx, buil
     assert result.warnings == (
         f"output 'probabilities' was a sequence and is a tensor for each of its elements: {', '.join(names)}",
     )
+
+
+@pytest.mark.parametrize(
+    ("made", "elements"),
+    [
+        ("p = SplitToSequence <axis = -1> (x)", [X[:, :1], X[:, 1:2], X[:, 2:]]),
+        ("p = SplitToSequence <axis = 1, keepdims = 0> (x)", [X[:, 0], X[:, 1], X[:, 2]]),
+        ("two = Constant <value_int = 2> () p = SplitToSequence <axis = 1> (x, two)", [X[:, :2], X[:, 2:]]),
+        ("two = Constant <value_ints = [1, 2]> () p = SplitToSequence <axis = 1> (x, two)", [X[:, :1], X[:, 1:]]),
+        ("s = SequenceConstruct (x, a) p = SequenceInsert (s, b)", [X, np.abs(X), -X]),
+        (
+            "s = SequenceEmpty () t = SequenceInsert (s, x) u = SequenceInsert (t, a) "
+            "last = Constant <value_int = -1> () p = SequenceInsert (u, b, last)",
+            [X, -X, np.abs(X)],
+        ),
+        ("s = SequenceConstruct (x, a, b) p = SequenceErase (s)", [X, np.abs(X)]),
+        (
+            "s = SequenceConstruct (x, a, b) first = Constant <value_int = -3> () p = SequenceErase (s, first)",
+            [np.abs(X), -X],
+        ),
+    ],
+)
+@pytest.mark.parametrize("opset", [12, 20])
+def test_steps_that_make_a_fixed_number_of_tensors_are_followed(
+    onnx_file: WriteOnnx, made: str, elements: list[np.ndarray], opset: int
+) -> None:
+    path = onnx_file(f"g (float[n, 3] x) => (seq(float[]) p) {{ a = Abs (x) b = Neg (x) {made} }}")
+    proto = onnx.load(path)
+    proto.opset_import[0].version = opset
+    onnx.save(proto, path)
+    result = Load()(path)
+    found = run(result.model.proto())
+    assert list(found) == [f"p_{number}" for number in range(len(elements))]
+    for array, expected in zip(found.values(), elements, strict=True):
+        np.testing.assert_array_equal(array, expected)
+
+
+@pytest.mark.parametrize("target", ["intel-cpu", "ios18", "onnxruntime"])
+def test_a_returned_optional_value_is_its_tensor(onnx_file: WriteOnnx, tmp_path: Path, target: str) -> None:
+    path = onnx_file("g (float[2, 3] x) => (optional(float[2, 3]) y) { a = Neg (x) y = Optional (a) }")
+    made = package(PackageRequest(path, target, tmp_path / "bundle"), Progress())
+    assert [(output["name"], output["dtype"]) for output in made.manifest["outputs"]] == [("y", "float32")]
+    np.testing.assert_array_equal(run(Load()(path).model.proto())["y"], -X)
+
+
+@pytest.mark.parametrize("target", ["intel-cpu", "ios18", "onnxruntime", "web"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "parts = SplitToSequence (x, place)",
+        "s = SequenceConstruct (x, x) parts = SequenceErase (s, place)",
+    ],
+)
+def test_a_sequence_of_an_uncertain_length_is_refused_by_name(
+    onnx_file: WriteOnnx, tmp_path: Path, target: str, made: str
+) -> None:
+    path = onnx_file(f"g (float[2, 3] x, int64 place) => (seq(float[]) parts) {{ {made} }}")
+    arrays = {"x": X, "place": np.array(1)}
+    with pytest.raises(UnsupportedOpsError, match=r"\(node 'parts'\)") as caught:
+        package(PackageRequest(path, target, tmp_path / "bundle", data=_saved(tmp_path / "data", arrays)), Progress())
+    assert caught.value.exit_code == 1
+    assert not (tmp_path / "bundle").exists()
+
+
+def _saved(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
+    folder.mkdir()
+    np.savez(folder / "0.npz", **arrays)
+    return folder
 
 
 def test_names_that_values_have_are_left_to_them(onnx_file: WriteOnnx) -> None:
