@@ -33,8 +33,7 @@ class NamedEinsum(Rewrite):
         before, _, after = equation.partition("->")
         operands = before.split(",")
         if "->" not in equation:
-            named = before.replace(REST, "")
-            after = REST + "".join(sorted(letter for letter in set(named) - {","} if named.count(letter) == 1))
+            after = REST + _letters_that_occur_once(before.replace(REST, ""))
         shapes = [_unnamed_sizes(value, operand) for value, operand in zip(node.inputs, operands, strict=True)]
         most = max(shapes, key=len)
         known = [{sizes[-axis] for sizes in shapes if len(sizes) >= axis} - {None} for axis in range(1, len(most) + 1)]
@@ -49,6 +48,23 @@ class NamedEinsum(Rewrite):
         ]
         explicit = f"{','.join(named_operands)}->{after.replace(REST, ''.join(free))}"
         return [build("Einsum", *node.inputs, equation=explicit)]
+
+
+class ExplicitEinsum(Rewrite):
+    """``Einsum`` whose equation leaves its result unnamed, with the result that this means."""
+
+    name: ClassVar[str] = "equation with its result named"
+    op_types: ClassVar[Sequence[str]] = ("Einsum",)
+
+    def matches(self, node: ir.Node) -> bool:
+        """Whether the equation names all axes of the tensors, and no result."""
+        equation = node.attributes.get_string("equation", "")
+        return bool(equation) and "->" not in equation and REST not in equation
+
+    def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
+        """The result has the letters that occur once, in alphabetical order."""
+        before = node.attributes.get_string("equation").replace(" ", "")
+        return [build("Einsum", *node.inputs, equation=f"{before}->{_letters_that_occur_once(before)}")]
 
 
 class EmptyEinsum(Rewrite):
@@ -83,7 +99,7 @@ class PairedEinsum(Rewrite):
         before, arrow, result = equation.partition("->")
         operands = before.split(",")
         if not arrow:
-            result = "".join(sorted(letter for letter in set(before) - {","} if before.count(letter) == 1))
+            result = _letters_that_occur_once(before)
         product, letters = node.inputs[0], operands[0]
         for place in range(1, len(operands)):
             needed = {*result, *"".join(operands[place + 1 :])}
@@ -93,6 +109,11 @@ class PairedEinsum(Rewrite):
             letters = kept
         assert product is not None
         return [product]
+
+
+def _letters_that_occur_once(equation: str) -> str:
+    """Returns the result that an equation without one means."""
+    return "".join(sorted(letter for letter in set(equation) - {","} if equation.count(letter) == 1))
 
 
 def _unnamed_sizes(value: ir.Value | None, operand: str) -> list[int | str | None]:

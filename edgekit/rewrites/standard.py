@@ -101,6 +101,7 @@ class StandardRewrites(RewriteSet):
             equations.EmptyEinsum(),
             equations.NamedEinsum(),
             equations.PairedEinsum(),
+            equations.ExplicitEinsum(),
             movement.PaddedTransposition(),
             movement.WideWindow(),
             movement.UpwardPool(),

@@ -44,6 +44,15 @@ def _multiplies_several_of_open_sizes(node: ir.Node, _: int) -> bool:
     return len(node.inputs) > SEVERAL and any(static_sizes(value) is None for value in node.inputs)
 
 
+def _names_an_axis_twice_and_no_result(node: ir.Node, _: int) -> bool:
+    """Whether an equation without a result has a letter twice in one tensor, such as the trace ``ii``.
+
+    OpenVINO 2026.4 leaves both axes in the result.
+    """
+    equation = node.attributes.get_string("equation", "").replace(" ", "").replace("...", "")
+    return "->" not in equation and any(len(set(operand)) < len(operand) for operand in equation.split(","))
+
+
 def _rows_come_first(node: ir.Node, _: int) -> bool:
     return any(node.attributes.get_int(f"transBatch{factor}", 0) == 1 for factor in "AB")
 
@@ -79,6 +88,11 @@ def _ends_otherwise(node: ir.Node, _: int) -> bool:
 MISREADINGS = (
     Departure(
         ("Einsum",), _multiplies_along_unnamed_axes, "it cannot load an ellipsis of several axes in such products"
+    ),
+    Departure(
+        ("Einsum",),
+        _names_an_axis_twice_and_no_result,
+        "it leaves an axis that an equation without a result names twice in the result",
     ),
     Departure(("Einsum",), _multiplies_nothing, "it fails, or ends the process, where there are no elements"),
     Departure(

@@ -60,6 +60,33 @@ def test_sums_along_an_axis_are_taken(tmp_path, equation):
     np.testing.assert_allclose(got, np.einsum(equation, *feeds.values()), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("equation", "shapes", "result"),
+    [
+        ("ii", [(4, 4)], ""),
+        ("jii", [(2, 3, 3)], "j"),
+        ("ii,j", [(3, 3), (2,)], "j"),
+        ("bii,bj", [(2, 3, 3), (2, 4)], "j"),
+        ("...iij,j", [(2, 3, 3, 4), (4,)], "..."),
+        ("iij,j,k", [(3, 3, 2), (2,), (5,)], "k"),
+    ],
+)
+def test_a_trace_without_a_named_result(tmp_path, equation, shapes, result):
+    """NumPy, PyTorch and ONNX add up along an axis that such an equation names twice."""
+    feeds = {name: RANDOM.standard_normal(shape).astype(np.float32) for name, shape in zip("abc", shapes, strict=False)}
+    expected = np.einsum(f"{equation}->{result}", *feeds.values())
+    inputs = ", ".join(f"float[{', '.join(map(str, array.shape))}] {name}" for name, array in feeds.items())
+    output = ", ".join(map(str, expected.shape))
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["" : 17]>
+        g ({inputs}) => (float[{output}] y) {{ y = Einsum <equation = "{equation}"> ({", ".join(feeds)}) }}"""
+    )
+    with pytest.raises(UnsupportedOpsError, match="names twice"):
+        convert_model(Model(ir.from_proto(model)))
+    got = edgekit_openvino.load(edgekit_openvino.convert(model, tmp_path / "model")).run(feeds)["y"]
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
 SEVERAL = "bclhn,bcshn,bhcls,bcshp->bclhp"
 """What a chunk of Mamba 2 computes."""
 
