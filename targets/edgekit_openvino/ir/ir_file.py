@@ -201,7 +201,7 @@ def _expected_bytes(converted: Any) -> int:
 
 def _share_small_constants(converted: Any) -> None:
     """Merge small equal constants into one: a quantized model has the same few limits again and again."""
-    first: dict[tuple[str, tuple[int, ...], bytes, int], Any] = {}
+    first: dict[tuple[Any, ...], Any] = {}
     for operation in converted.get_ordered_ops():
         if operation.get_type_name() != "Constant" or operation.get_byte_size() > SMALL_CONSTANT:
             continue
@@ -213,21 +213,23 @@ def _share_small_constants(converted: Any) -> None:
                 reader.replace_source_output(kept.output(0))
 
 
-def _limit_apart(reader: Any) -> int:
-    """Returns the index of an input that is a limit of a rounding to another range; 0 for all other inputs.
+def _limit_apart(reader: Any) -> tuple[str, int]:
+    """Returns name and place of an input that is a limit of a rounding to another range; the same for all other inputs.
 
-    If such a rounding to integers, behind a product, has one constant as both its lower limits (input and output),
-    OpenVINO's low-precision transformations compute it wrong (OpenVINO 2026.4); other roundings may share limits.
+    If such a rounding to integers, behind a product, has one constant as both its lower limits (input and output), or
+    shares its limits with a rounding behind another product, OpenVINO's low-precision transformations compute it wrong
+    (OpenVINO 2026.4); other roundings may share limits.
     """
     rounding, place = reader.get_node(), int(reader.get_index())
+    shared = ("", 0)
     if rounding.get_type_name() != "FakeQuantize" or place == 0:
-        return 0
+        return shared
     limits = [port.get_node() for port in rounding.input_values()[1:]]
     if any(limit.get_type_name() != "Constant" for limit in limits):
-        return place
+        return rounding.get_name(), place
     numbers = [limit.get_data() for limit in limits]
     keeps_range = all(np.array_equal(numbers[side], numbers[side + 2]) for side in range(2))
-    return 0 if keeps_range else place
+    return shared if keeps_range else (rounding.get_name(), place)
 
 
 def _name_anew(converted: Any, model: Model) -> None:

@@ -302,3 +302,54 @@ def test_a_rounding_to_integers_behind_a_product_shares_no_limit_of_its_input(tm
         for each in (tmp_path / "y.xml", network)
     )
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_two_roundings_to_integers_share_no_limits(tmp_path: Path) -> None:
+    """With the limits of the integers in common, OpenVINO's low-precision transformations compute another network.
+
+    A transformer whose projections are QGemm has such pairs.
+    """
+    import openvino
+    from openvino import opset13
+
+    rng = np.random.default_rng(1)
+
+    def limit(value: float, rank: int = 2) -> openvino.Node:
+        return opset13.constant(np.full((1,) * rank, value, np.float32))
+
+    def weights(rows: int, columns: int) -> openvino.Node:
+        stored = opset13.constant(rng.integers(-127, 128, (rows, columns)).astype(np.int8))
+        scales = rng.uniform(0.001, 0.003, (1, columns)).astype(np.float32)
+        return opset13.multiply(opset13.convert(stored, "f32"), opset13.constant(scales))
+
+    def integers(x: openvino.Node, most: float, shape: list[int], scale: float) -> openvino.Node:
+        rounded = opset13.fake_quantize(x, limit(-most), limit(most * 127 / 128), limit(-128), limit(127), 256)
+        kept = opset13.reshape(opset13.convert(rounded, "i8"), np.array(shape, np.int64), False)
+        return opset13.multiply(opset13.convert(kept, "f32"), limit(scale, len(shape)))
+
+    x = opset13.parameter([10, 16], np.int8, "x")
+    skipped = opset13.parameter([1, 10, 16], np.float32, "s")
+    read = opset13.multiply(opset13.subtract(opset13.convert(x, "f32"), np.float32(3)), limit(0.02))
+    first = integers(opset13.matmul(read, weights(16, 16), False, False), 1.7, [1, 10, 16], 1.7 / 128)
+    ends = [limit(value, 3) for value in (-4, 3.97)]
+    summed = opset13.fake_quantize(opset13.add(skipped, first), *ends, *ends, 256)
+    normed = opset13.mvn(summed, np.array([-1], np.int64), True, 1e-5, "inside_sqrt")
+    rows = opset13.reshape(normed, np.array([10, 16], np.int64), False)
+    ends = [limit(value) for value in (-3, 2.98)]
+    hidden = opset13.matmul(opset13.fake_quantize(rows, *ends, *ends, 256), weights(16, 32), False, False)
+    biased = opset13.add(hidden, opset13.constant(rng.normal(size=32).astype(np.float32)))
+    network = openvino.Model([integers(biased, 1.6, [1, 10, 32], 1.6 / 128)], [x, skipped], "g")
+    text = """<ir_version: 9, opset_import: ["" : 18]>
+    g (int8[10, 16] x, float[1, 10, 16] s) => (float[1, 10, 16] y) { y = Identity(s) }"""
+    write_ir(network, Model(ir.from_proto(onnx.parser.parse_model(text))), tmp_path / "y.xml", half_weights=False)
+    feeds = [rng.integers(-128, 128, (10, 16)).astype(np.int8), rng.normal(size=(1, 10, 16)).astype(np.float32)]
+    found, exact, expected = (
+        next(iter(openvino.Core().compile_model(each, "CPU", settings)(feeds).values()))
+        for each, settings in (
+            (tmp_path / "y.xml", {"INFERENCE_PRECISION_HINT": "f32"}),
+            (tmp_path / "y.xml", {"INFERENCE_PRECISION_HINT": "f32", "LP_TRANSFORMS_MODE": "NO"}),
+            (network, {"INFERENCE_PRECISION_HINT": "f32", "LP_TRANSFORMS_MODE": "NO"}),
+        )
+    )
+    np.testing.assert_allclose(exact, expected, atol=1e-4)
+    np.testing.assert_allclose(found, expected, atol=0.02)  # one step of the last rounding is 0.0125
