@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.graph.nodes import held_tensor
 from edgekit.model import Arrays, Model
 
 _MOVED = 0.5
@@ -71,7 +72,7 @@ def perturbed_weights(model: Model, seed: int) -> Model:
                 node.attributes.add(ir.AttrFloat32s(name, perturbed(numbers, rng).tolist()))
         if node.op_type != "Constant" or node.domain or node.outputs[0].name in exact:
             continue
-        tensor = ir.convenience.get_const_tensor(node.outputs[0])
+        tensor = held_tensor(node.outputs[0])
         if tensor is not None and tensor.dtype.is_floating_point():
             node.attributes.clear()
             node.attributes.add(ir.AttrTensor("value", ir.Tensor(perturbed(tensor.numpy(), rng), dtype=tensor.dtype)))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import onnx
 import onnx_ir as ir
 
+from edgekit.graph.nodes import held_tensor
 from edgekit.graph.simplification.cleanup import digest
 from edgekit.model import Model, bodies
 
@@ -202,7 +203,7 @@ class _Numbered:
         elif kind == ir.AttributeType.GRAPHS:
             value = tuple(self._body(graph, numbers, depth + 1) for graph in attribute.as_graphs())
         elif kind == ir.AttributeType.TENSOR:
-            value = _constant_key(attribute.as_tensor())
+            value = _constant_key(attribute.value)  # as_tensor() checks a protocol, method by method
         elif isinstance(value, Hashable):
             value = tuple(value) if isinstance(value, (list, tuple)) else value
         else:
@@ -245,7 +246,7 @@ def _constant(value: ir.Value) -> ir.TensorProtocol | None:
         return value.const_value
     if producer is None or producer.op_type != "Constant" or producer.domain:
         return None
-    return ir.convenience.get_const_tensor(value)
+    return held_tensor(value)
 
 
 def _constant_key(tensor: ir.TensorProtocol) -> Hashable:

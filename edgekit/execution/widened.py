@@ -97,7 +97,7 @@ def _makes(types: Collection[ir.DataType], attribute: ir.Attr) -> bool:
     if attribute.is_ref():
         return False
     if attribute.type is ir.AttributeType.TENSOR:
-        return attribute.as_tensor().dtype in types
+        return attribute.value.dtype in types  # as_tensor() checks a protocol, method by method
     if attribute.type is ir.AttributeType.GRAPH:
         return any(value.dtype in types for value in attribute.as_graph().initializers.values())
     is_type = attribute.name in TYPE_ATTRIBUTES and attribute.type is ir.AttributeType.INT

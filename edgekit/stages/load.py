@@ -24,6 +24,7 @@ from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.widened import in_executable_types
 from edgekit.graph.input_notes import read_notes
 from edgekit.graph.long_lists import put_back, take_long_lists
+from edgekit.graph.nodes import held_tensor
 from edgekit.graph.reading.attention_masks import give_each_query_a_mask
 from edgekit.graph.reading.decided_branches import take_decided_branches
 from edgekit.graph.reading.dilated_padding import write_out_dilated_padding
@@ -390,7 +391,7 @@ def _check_numbers(model: Model) -> None:
             if value is None or (value, weighted) in checked:
                 continue
             checked.add((value, weighted))
-            tensor = ir.convenience.get_const_tensor(value)
+            tensor = held_tensor(value)
             if tensor is None or not tensor.dtype.is_floating_point() or tensor.size == 0:
                 continue
             if any((reader.op_type, reader.domain) == (_ASKS_FOR_NAN, "") for reader, _ in value.uses()):
