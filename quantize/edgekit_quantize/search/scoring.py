@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -366,11 +367,26 @@ class _Pass:
         for number in numbers:
             for tally in self._tallies[number]:
                 tally.share = share
-        padding = self._scorer.padding
-        for reference in references:
-            for number in numbers:
-                for tally, (_, run) in zip(self._tallies[number], self._candidates[number], strict=True):
-                    self._unless_failed(number, functools.partial(_add, tally, reference, run, padding))
+        most = max((len(self._candidates[number]) for number in numbers), default=1)
+        with ThreadPoolExecutor(most) as threads:
+            for reference in references:
+                for number in numbers:
+                    if number not in self._failed:
+                        self._add(number, reference, threads)
+
+    def _add(self, number: int, reference: Reference, threads: Executor) -> None:
+        """Run a candidate on a sample: in several settings at once, as most of them are processes of one thread."""
+        runs = [run for _, run in self._candidates[number]]
+        try:
+            if len(runs) == 1:
+                found = [runs[0](reference.feeds)]
+            else:
+                found = [*threads.map(lambda run: run(reference.feeds), runs)]
+            padding = self._scorer.padding
+            for tally, outputs in zip(self._tallies[number], found, strict=True):
+                tally.add(reference, outputs if padding is None else padding.without(reference.feeds, outputs))
+        except CandidateError as error:
+            self._failed[number] = error
 
     def scores(self) -> list[Score | CandidateError]:
         """The score of each candidate in its worst setting, or the error that it failed with."""
@@ -394,11 +410,6 @@ class _Pass:
         except CandidateError as error:
             self._failed[number] = error
             return None
-
-
-def _add(tally: Tally, reference: Reference, run: Run, padding: Padding | None) -> None:
-    outputs = run(reference.feeds)
-    tally.add(reference, outputs if padding is None else padding.without(reference.feeds, outputs))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -432,6 +433,20 @@ def test_of_one_answer_the_signal_counts_too(rng: np.random.Generator, factor: f
     scorer = Scorer.by_references(References.of([Reference({"x": one}, {"y": one}) for one in steps]), classes=True)
     score = scorer(lambda feeds: {"y": feeds["x"] * np.float32(factor)})
     assert (score.metric, score.value) == ("agreement", value)
+
+
+def test_settings_of_one_candidate_run_at_the_same_time() -> None:
+    """Each run waits until the other has begun."""
+    both = threading.Barrier(2, timeout=30)
+
+    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        both.wait()
+        return {"y": feeds["x"]}
+
+    scorer = Scorer(_references([None] * 3), "explained", 1.0)
+    (score,) = scorer.of_settings([[("one", run), ("other", run)]])
+    assert isinstance(score, Score)
+    assert score.in_settings == {"one": 1.0, "other": 1.0}
 
 
 def test_of_settings_that_lose_as_much_the_one_with_the_larger_error_counts() -> None:
