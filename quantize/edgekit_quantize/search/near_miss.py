@@ -189,10 +189,11 @@ class NearMiss:
                 return
             less = LITTLE_LESS_NOISE
             if left < left_before and len(in_float) < len(noises):
-                form = self._measured_in_float(in_float)
+                form = self._measured_in_float(in_float, as_it_ships=False)
                 if self._holds(form):
-                    self._spare_work(form, noises, share, too_much)
-                    return
+                    form = self._boldest_that_ships(self._with_spared_work(form, noises, share, too_much))
+                    if self._holds(form):
+                        return
                 left_before, too_much = left, share
                 if form is not None and form.score.drop <= loss:
                     loss = form.score.drop
@@ -225,15 +226,31 @@ class NearMiss:
         expected = of_near_miss + share * (1 - of_near_miss)  # of float's time
         return FASTER_THAN_TOLD / expected < self.to_beat
 
-    def _spare_work(self, held: Trial, noises: Mapping[str, LayerNoise], share: float, too_much: float) -> None:
-        """Try other layers in float with fewer multiplications, if a form loses far less than the budget.
+    def _boldest_that_ships(self, forms: Sequence[Trial]) -> Trial | None:
+        """The last of these forms that holds the budget in all settings; if none does, the first one.
+
+        It is None if the first one cannot be run in one of the settings. To score a form in all settings may take
+        longer than to score and time it in one, so that is done for the boldest form first.
+        """
+        for form in reversed(forms):
+            if not self.bench.complete(form):
+                self.curve.remove(form)
+            elif self._holds(form):
+                return form
+        return next((trial for trial in self.curve if trial is forms[0]), None)
+
+    def _with_spared_work(
+        self, held: Trial, noises: Mapping[str, LayerNoise], share: float, too_much: float
+    ) -> list[Trial]:
+        """A form, and forms with other layers in float and fewer multiplications if it loses far less than the budget.
 
         Args:
-            held: A form that holds the budget.
+            held: A form that holds the budget in the setting in which candidates are timed, as all returned forms do.
             noises: The noise that each layer adds to the outputs, and its cost in float.
             share: The share of the noise that remains in ``held``.
             too_much: A remaining share of the noise with which the budget is not held.
         """
+        forms = [held]
         failed, _ = cheapest_in_float(noises, too_much)
         for _ in range(FEWER_TRIES):
             spare = BOLD_AIM * _in_reach(self.max_drop) / max(held.score.drop, LEAST_BUDGET)
@@ -242,12 +259,14 @@ class NearMiss:
                 bolder = math.sqrt(share * too_much)
             in_float, _ = cheapest_in_float(noises, bolder)
             if in_float == failed or not spares_much_work(noises, (bolder, share)):
-                return
-            form = self._measured_in_float(in_float)
+                break
+            form = self._measured_in_float(in_float, as_it_ships=False)
             if self._holds(form):
                 held, share = form, bolder
+                forms.append(form)
             else:
                 too_much, failed = bolder, in_float
+        return forms
 
     def _holds_with_a_share(self, shares: Mapping[float, float], costs: Mapping[str, float], order: str = "") -> bool:
         """Whether a form with one of the shares of stored weights in float holds the budget.
@@ -279,17 +298,23 @@ class NearMiss:
         in_float = self._name_with("all layers in float"), settings, self.write(settings, layers, False)
         return any(trial.score.drop > self.max_drop for trial in self.bench.measured([in_float], self.max_drop))
 
-    def _measured_in_float(self, in_float: Collection[str]) -> Trial | None:
+    def _measured_in_float(self, in_float: Collection[str], *, as_it_ships: bool = True) -> Trial | None:
         """Measures the form with these layers in float, under a name that no other form has; see :meth:`_measured`."""
         change = _in_float_text(in_float)
         if self._forms(change):
             change = f"other {change}"
-        return self._measured(in_float, change)
+        return self._measured(in_float, change, as_it_ships=as_it_ships)
 
-    def _measured(self, in_float: Collection[str], change: str) -> Trial | None:
+    def _measured(self, in_float: Collection[str], change: str, *, as_it_ships: bool = True) -> Trial | None:
         """Measures the form with these layers in float, and adds it to the curve; None if it cannot be built or run.
 
         Weights are rounded adaptively, unless that alone made the near miss worse.
+
+        Args:
+            in_float: The layers in float.
+            change: What the form's name says of it.
+            as_it_ships: Whether a form that holds the budget in the setting in which candidates are timed is scored in
+                the other settings too.
         """
         settings = self.trial.settings
         made_worse = any(form.score.drop > self.trial.score.drop for form in self._forms(ROUNDED_ADAPTIVELY))
@@ -297,7 +322,7 @@ class NearMiss:
         form = self._name_with(change), settings, self.write(settings, in_float, not made_worse)
         as_quick_as = None if in_float or self.trial.latency_ms is None else self.trial  # only the integers differ
         for trial in self.bench.measured([form], self.max_drop, as_quick_as=as_quick_as):
-            if trial.score.drop > self.max_drop or self.bench.complete(trial):
+            if trial.score.drop > self.max_drop or not as_it_ships or self.bench.complete(trial):
                 self.curve.append(trial)
                 return trial
         return None

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from edgekit.model import Model
+from edgekit.quantizer import Opened
 from edgekit_quantize.accounts.account import INTEGERS, LayerAccount
 from edgekit_quantize.calibration.references import References
 from edgekit_quantize.search.bench import Bench, Trial
@@ -242,6 +243,49 @@ def test_fewer_layers_go_back_where_far_less_is_lost_than_may_be(with_one: float
     assert kept == [[], [], ["a", "b"], *tried]
     assert outcome.curve[-1].name.endswith("1 layer in float")
     assert outcome.curve[-1] in outcome.held
+
+
+@pytest.mark.parametrize(
+    ("as_it_ships", "evaluated"),
+    [
+        ([0.05], ["1 layer in float"]),
+        ([0.9, 0.05], ["1 layer in float", "2 layers in float"]),
+    ],
+)
+def test_the_form_with_the_fewest_layers_in_float_is_the_first_that_is_evaluated_as_it_ships(
+    as_it_ships: list[float], evaluated: list[str]
+) -> None:
+    """Far less than the budget is lost with two layers in float, and half of it with one."""
+    kept: list[list[str]] = []
+    told: list[str] = []
+    errors = iter(as_it_ships)
+
+    @dataclass
+    class ByLayers(Slow):
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = {0: 0.14, 1: 0.07}.get(len(kept[-1]), 0.02)
+            self.seconds = FLOAT_S / 8 * (1 + len(kept[-1]))
+            return super().run(feeds)
+
+    @dataclass
+    class Shipped(Slow):
+        def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.error = next(errors)
+            return super().run(feeds)
+
+    shipped = Shipped(FLOAT_S, 0, executed_by="as it ships")
+    outcome = chosen(
+        {"near": Opened(ByLayers(FLOAT_S / 4, 0), lambda: shipped)},
+        layers={"a": LayerNoise(34, 10), "b": LayerNoise(25, 15), "c": LayerNoise(50, 20), "d": LayerNoise(2, 100)},
+        written=lambda keep_float, adaptive: kept.append(list(keep_float)),
+        progress=lambda what, *_: told.append(what),
+    )
+
+    completed = [what for what in told if what.endswith("as it ships")]
+    assert [what.split("near, ")[-1].split("'")[0] for what in completed] == evaluated
+    assert outcome.best is not None
+    assert outcome.best.name == f"near, {evaluated[-1]}"
+    assert outcome.best.score.complete
 
 
 def test_what_is_open_is_closed_before_weights_are_rounded_adaptively(monkeypatch: pytest.MonkeyPatch) -> None:
