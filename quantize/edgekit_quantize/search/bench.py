@@ -19,7 +19,7 @@ from edgekit.target import Runner
 from edgekit.timing.latency import Interval
 from edgekit_quantize.calibration.references import Feeds, Reference
 from edgekit_quantize.search.score import Score, worst_of
-from edgekit_quantize.search.timing import MORE_ROUNDS, ROUNDS, SETTLED_ROUNDS, Clock, latencies
+from edgekit_quantize.search.timing import AS_QUICK, MORE_ROUNDS, ROUNDS, SETTLED_ROUNDS, Clock, latencies
 from edgekit_quantize.search.workers import Judge, scores
 from edgekit_quantize.settings import Settings
 from edgekit_quantize.writing.written import Written
@@ -50,6 +50,8 @@ class Trial:
     """How much the turns of a model disagreed (:attr:`edgekit_quantize.search.timing.Latencies.spread`)."""
     speedup_interval: Interval | None = None
     """The interval of :attr:`speedup` by the measured turns; None if the candidate was not timed."""
+    timed_again: bool = False
+    """Whether the latencies are those of :data:`MORE_ROUNDS`."""
     size: int = 0
     """Bytes of the weights, scales and zero points."""
     float_size: int = 0
@@ -80,6 +82,18 @@ class Trial:
         """
         in_doubt = 0.0 if self.written.quantized else self.spread
         return self.speedup * (1 + in_doubt) < 1 - NOISE
+
+    @property
+    def is_surely_slower(self) -> bool:
+        """Whether it was timed again, turns agreed, and even the upper end of :attr:`speedup_interval` is slower.
+
+        This is never sure of candidates that compute in float (:attr:`is_slower`).
+        """
+        if not self.written.quantized or not self.timed_again:
+            return False
+        if self.speedup_interval is None or self.spread > AS_QUICK:
+            return False
+        return self.speedup_interval[1] < 1 - NOISE
 
     def as_record(self) -> dict[str, Any]:
         """Plain data: one point of the trade-off curve."""
@@ -195,6 +209,7 @@ class Bench:
             for trial in trials:
                 trial.latency_ms, trial.float_ms = as_quick_as.latency_ms, as_quick_as.float_ms
                 trial.spread, trial.speedup_interval = as_quick_as.spread, as_quick_as.speedup_interval
+                trial.timed_again = as_quick_as.timed_again
         elif timed and self.original is not None:
             self._time(self.original, timed)
         return trials
@@ -208,6 +223,8 @@ class Bench:
         timed = [(trial, runner) for trial, runner in opened if not isinstance(runner, CandidateError)]
         if timed:
             self._time(self.original, timed, MORE_ROUNDS, MORE_ROUNDS)
+            for trial, _ in timed:
+                trial.timed_again = True
 
     def complete(self, trial: Trial) -> bool:
         """Score a candidate in the missing settings, and on the samples left out if it was scored on few decisions.

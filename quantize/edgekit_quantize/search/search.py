@@ -155,11 +155,14 @@ class Search:
     def _time_again_if_slow(self) -> None:
         """If no trial is fit, time again those that are only too slow.
 
-        A few turns of a fast model on a busy machine are not conclusive.
+        A few turns of a fast model on a busy machine are not conclusive. Trials that were timed again, and whose turns
+        agree that they are slower, are not timed once more.
         """
         if not self._fit():
-            held = [trial for trial in self._outcome.curve if trial.score.drop <= self.max_drop]
-            self.bench.time_again([trial for trial in held if trial.is_smaller])
+            held = [trial for trial in self._outcome.curve if trial.score.drop <= self.max_drop and trial.is_smaller]
+            in_doubt = [trial for trial in held if not trial.is_surely_slower]
+            if in_doubt:
+                self.bench.time_again(in_doubt)
 
     def _time_together_if_busy(self) -> None:
         """If turns did not agree, time all trials that may be the best in turns with each other, unless that was done.

@@ -233,6 +233,13 @@ def test_what_seems_slower_than_float_is_timed_again() -> None:
     assert outcome.held[0].latency_ms == pytest.approx(1e3 * FLOAT_S / 2)
 
 
+def test_integers_that_are_slower_than_float_by_all_turns_are_timed_again_once() -> None:
+    told: list[str] = []
+    outcome = chosen({"slow": Slow(2 * FLOAT_S, 0.0)}, progress=lambda what, *_: told.append(what))
+    assert outcome.best is None
+    assert sum(what.endswith("timing candidates") for what in told) == 2
+
+
 @pytest.mark.parametrize(
     ("form", "integers", "kept"),
     [
