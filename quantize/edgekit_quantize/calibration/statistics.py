@@ -42,12 +42,16 @@ class ChannelStatistics:
     def update(self, array: np.ndarray, axis: int) -> None:
         """Add one sample's tensor, with channels along ``axis``; numbers that are NaN or infinite count as 0."""
         channels = array.shape[axis]
-        rows = _finite(np.moveaxis(array, axis, 0).reshape(channels, -1))
+        rows = np.moveaxis(array, axis, 0).reshape(channels, -1)
+        squares = np.einsum("ij,ij->i", rows, rows)
+        if not np.isfinite(squares).all():
+            rows = _finite(rows)
+            squares = np.einsum("ij,ij->i", rows, rows)
         if not self.count:
             self._sum, self._squares, self.high = np.zeros(channels), np.zeros(channels), np.zeros(channels)
         self.count += rows.shape[1]
         self._sum += rows.sum(1)
-        self._squares += np.einsum("ij,ij->i", rows, rows)
+        self._squares += squares
         self.high = np.maximum(self.high, rows.max(1, initial=0.0))
 
     def divide(self, factors: np.ndarray) -> None:

@@ -149,7 +149,7 @@ class Bench:
     nearest: Trial | None = None
     """The trial that has lost the least so far."""
     _open_still: dict[int, Runner] = field(default_factory=dict)
-    """The open runners of the candidates that were measured last, by the ``id`` of their models."""
+    """The open runners of the candidates that were measured or timed last, by the ``id`` of their models."""
 
     def measured(
         self, candidates: Sequence[Candidate], max_drop: float = math.inf, *, as_quick_as: Trial | None = None
@@ -183,7 +183,11 @@ class Bench:
             with ThreadPoolExecutor(AT_ONCE) as threads:
                 opened = [*threads.map(self._open, models)]
             runners = [runner for runner in opened if not isinstance(runner, CandidateError | None)]
-            judged = iter(_worst_of_each([judge.first_scores_of(runners) for judge in judges]))
+            judged = iter(
+                self.judge.first_scores_of(runners)
+                if of_others is None
+                else _worst_of_each(self.judge.first_scores_with(of_others, runners))
+            )
             found = [runner if isinstance(runner, CandidateError) else next(judged) for runner in opened]
         else:
             found = []
@@ -215,16 +219,22 @@ class Bench:
         return trials
 
     def time_again(self, trials: Sequence[Trial]) -> None:
-        """Measure the latencies of candidates again, in more rounds."""
+        """Measure the latencies of candidates again, in more rounds; the fastest :data:`AT_ONCE` stay open."""
         if self.original is None:
             return
+        open_still = [self._open_still.get(id(trial.written.model)) for trial in trials]
         self.close()
-        opened = [(trial, self._open(self.float_model.with_graph(trial.written.model))) for trial in trials]
+        opened = [
+            (trial, self._open(self._model(trial)) if runner is None else runner)
+            for trial, runner in zip(trials, open_still, strict=True)
+        ]
         timed = [(trial, runner) for trial, runner in opened if not isinstance(runner, CandidateError)]
         if timed:
             self._time(self.original, timed, MORE_ROUNDS, MORE_ROUNDS)
             for trial, _ in timed:
                 trial.timed_again = True
+        fastest = sorted(timed, key=lambda pair: -pair[0].speedup)[:AT_ONCE]
+        self._open_still.update({id(trial.written.model): runner for trial, runner in fastest})
 
     def complete(self, trial: Trial) -> bool:
         """Score a candidate in the missing settings, and on the samples left out if it was scored on few decisions.
@@ -235,7 +245,7 @@ class Bench:
             return True
         self._tell(f"evaluating {trial.name!r} as it ships", 0, 0)
         still_open = self._open_still.pop(id(trial.written.model), None)
-        candidate = self.float_model.with_graph(trial.written.model)
+        candidate = self._model(trial)
         of_others = self._judge_of_others(trial.written)
         if of_others is None:
             score = self.judge.completed(candidate, trial.score, still_open, self.left_out)
@@ -255,6 +265,9 @@ class Bench:
 
     def _judge_of_others(self, written: Written) -> Judge | None:
         return None if self.judge_of_others is None else self.judge_of_others(written)
+
+    def _model(self, trial: Trial) -> Model:
+        return self.float_model.with_graph(trial.written.model)
 
     def _open(self, model: Model) -> Runner | CandidateError:
         try:

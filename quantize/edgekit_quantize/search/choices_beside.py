@@ -7,8 +7,8 @@ of them is no better for keeping the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -252,3 +252,21 @@ def _root(output: ir.Value) -> object:
     ):
         value = node.inputs[0]
     return value if node is None or not node.domain else node
+
+
+@dataclass(frozen=True)
+class Others:
+    """The outputs that may have to be judged beside those of the metric."""
+
+    decided: Mapping[str, Decision]
+    """The decisions of outputs, by name."""
+    signals: Collection[str]
+    """Float outputs that decide nothing."""
+    alike: Callable[[str], Collection[str]]
+    """Returns the outputs with the same decision as a given one, including that one."""
+
+    def beside(self, covered: Iterable[str]) -> tuple[dict[str, Decision], list[str]]:
+        """The decisions and the signals that are left if the metric covers these outputs."""
+        judged = set[str]().union(*map(self.alike, covered))
+        heads = {name: each for name, each in self.decided.items() if name not in judged}
+        return heads, [name for name in self.signals if name not in {*judged, *heads}]

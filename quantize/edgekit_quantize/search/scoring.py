@@ -22,7 +22,7 @@ from edgekit.model import Arrays
 from edgekit.quantizer import CandidateError
 from edgekit_quantize.calibration.references import Reference, References
 from edgekit_quantize.search.choices import has_decisions, only_ranks
-from edgekit_quantize.search.choices_beside import is_decided
+from edgekit_quantize.search.choices_beside import Others, is_decided
 from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, LABELS, Score, worst_of
 from edgekit_quantize.search.tally import DEFAULT_DECISION, Tally
 from edgekit_quantize.search.variances import variances
@@ -130,7 +130,7 @@ class Scorer:
             decided = {first: decision, **decided}
         elif [*decided] == [first]:
             decided = {}
-        others = _Others(decided, signals, alike)
+        others = Others(decided, signals, alike)
         choice = choice_beside(meaning, choice)
         task = _labels_found(references, choice)
         if task is not None and not task.is_chance(len(references)):
@@ -150,7 +150,7 @@ class Scorer:
 
     @classmethod
     def _by_nearness(
-        cls, references: References, meaning: Meaning | None, decision: Decision, chooser: str | None, others: _Others
+        cls, references: References, meaning: Meaning | None, decision: Decision, chooser: str | None, others: Others
     ) -> Scorer:
         """Scores by closeness to the float model: of the meaning, of the decisions, or of the numbers.
 
@@ -248,8 +248,7 @@ class Scorer:
             candidates: See :meth:`of_settings`.
             max_drop: The budget; None runs all candidates on all samples.
         """
-        fewest = AT_FIRST.get(self.metric)
-        if max_drop is None or fewest is None or self.evaluation is not None or len(self.references) < PART * fewest:
+        if max_drop is None or self._runs_all:
             return self.of_settings(candidates)
         first, rest = self.references.parted(PART)
         one_pass = _Pass(self, candidates)
@@ -270,6 +269,27 @@ class Scorer:
             elif isinstance(whole, Score):
                 found[number] = replace(whole, sqnr_db=score.sqnr_db)
         return found
+
+    @property
+    def _runs_all(self) -> bool:
+        """Whether :meth:`at_first` runs candidates on all samples."""
+        fewest = AT_FIRST.get(self.metric)
+        return fewest is None or self.evaluation is not None or len(self.references) < PART * fewest
+
+    def at_first_with(
+        self, part: Scorer, candidates: Sequence[Sequence[tuple[str, Run]]], max_drop: float | None
+    ) -> list[list[Score | CandidateError]]:
+        """What :meth:`at_first` returns for this scorer, and for another one whose samples are a part of these.
+
+        If both use all of their samples, each sample is run once.
+        """
+        places = {id(each.outputs) for each in part.references.answers()}
+        is_part = places <= {id(each.outputs) for each in self.references.answers()}
+        if not is_part or not (max_drop is None or (self._runs_all and part._runs_all)):
+            return [scorer.at_first(candidates, max_drop) for scorer in (self, part)]
+        whole, some = _Pass(self, candidates), _Pass(part, candidates)
+        whole.over(self.references, part=(some, places))
+        return [whole.scores(), some.scores()]
 
     def tally(self) -> Tally:
         """A new tally for the outputs of one candidate."""
@@ -355,13 +375,20 @@ class _Pass:
         self._tallies = [[scorer.tally() for _ in runs] for runs in candidates]
         self._failed: dict[int, CandidateError] = {}
 
-    def over(self, references: Iterable[Reference], share: float = 1.0, among: Collection[int] | None = None) -> None:
+    def over(
+        self,
+        references: Iterable[Reference],
+        share: float = 1.0,
+        among: Collection[int] | None = None,
+        part: tuple[_Pass, Collection[int]] | None = None,
+    ) -> None:
         """Run candidates on further samples.
 
         Args:
             references: The samples.
             share: The share of all samples that have been run after this call.
             among: The indices of the candidates that are run; None runs all.
+            part: Another pass that gets the outputs for some of the samples, and the ``id`` of these samples' answers.
         """
         numbers = range(len(self._candidates)) if among is None else sorted(among)
         for number in numbers:
@@ -372,21 +399,31 @@ class _Pass:
             for reference in references:
                 for number in numbers:
                     if number not in self._failed:
-                        self._add(number, reference, threads)
+                        self._add(number, reference, threads, part)
 
-    def _add(self, number: int, reference: Reference, threads: Executor) -> None:
+    def _add(
+        self, number: int, reference: Reference, threads: Executor, part: tuple[_Pass, Collection[int]] | None
+    ) -> None:
         """Run a candidate on a sample: in several settings at once, as most of them are processes of one thread."""
         runs = [run for _, run in self._candidates[number]]
+        other, places = part or (None, ())
         try:
             if len(runs) == 1:
                 found = [runs[0](reference.feeds)]
             else:
                 found = [*threads.map(lambda run: run(reference.feeds), runs)]
-            padding = self._scorer.padding
-            for tally, outputs in zip(self._tallies[number], found, strict=True):
-                tally.add(reference, outputs if padding is None else padding.without(reference.feeds, outputs))
+            self._take(number, reference, found)
+            if other is not None and id(reference.outputs) in places:
+                other._take(number, reference, found)
         except CandidateError as error:
             self._failed[number] = error
+            if other is not None:
+                other._failed[number] = error
+
+    def _take(self, number: int, reference: Reference, found: Sequence[Arrays]) -> None:
+        padding = self._scorer.padding
+        for tally, outputs in zip(self._tallies[number], found, strict=True):
+            tally.add(reference, outputs if padding is None else padding.without(reference.feeds, outputs))
 
     def scores(self) -> list[Score | CandidateError]:
         """The score of each candidate in its worst setting, or the error that it failed with."""
@@ -410,24 +447,6 @@ class _Pass:
         except CandidateError as error:
             self._failed[number] = error
             return None
-
-
-@dataclass(frozen=True)
-class _Others:
-    """The outputs that may have to be judged beside those of the metric."""
-
-    decided: Mapping[str, Decision]
-    """The decisions of outputs, by name."""
-    signals: Collection[str]
-    """Float outputs that decide nothing."""
-    alike: Callable[[str], Collection[str]]
-    """Returns the outputs with the same decision as a given one, including that one."""
-
-    def beside(self, covered: Iterable[str]) -> tuple[dict[str, Decision], list[str]]:
-        """The decisions and the signals that are left if the metric covers these outputs."""
-        judged = set[str]().union(*map(self.alike, covered))
-        heads = {name: each for name, each in self.decided.items() if name not in judged}
-        return heads, [name for name in self.signals if name not in {*judged, *heads}]
 
 
 def _of_itself(references: References, meaning: Meaning) -> MeaningAccuracy:

@@ -51,7 +51,17 @@ class Judge:
 
     def first_scores_of(self, opened: Sequence[Runner]) -> list[Score | CandidateError]:
         """The scores of open candidates, in the setting in which they are timed."""
-        found = self.scorer.at_first([_named([timed_of(runner)]) for runner in opened], self.max_drop)
+        return self._marked(self.scorer.at_first(_as_timed(opened), self.max_drop), opened)
+
+    def first_scores_with(self, part: Judge, opened: Sequence[Runner]) -> list[list[Score | CandidateError]]:
+        """:meth:`first_scores_of` this judge, and of one with the same budget on a part of the samples."""
+        own, of_part = self.scorer.at_first_with(part.scorer, _as_timed(opened), self.max_drop)
+        return [self._marked(own, opened), part._marked(of_part, opened)]
+
+    def _marked(
+        self, found: Sequence[Score | CandidateError], opened: Sequence[Runner]
+    ) -> list[Score | CandidateError]:
+        """The scores, those that are not complete marked as such."""
         return [
             replace(score, complete=not (has_others(runner) or self._tells_too_little(score)))
             if isinstance(score, Score)
@@ -126,6 +136,10 @@ class Judge:
 
     def _needs_more(self, score: Score) -> bool:
         return score.is_of_few and self.scorer.references.left_out > 0
+
+
+def _as_timed(opened: Sequence[Runner]) -> list[list[tuple[str, Run]]]:
+    return [_named([timed_of(runner)]) for runner in opened]
 
 
 def _named(runners: Sequence[Runner]) -> list[tuple[str, Run]]:

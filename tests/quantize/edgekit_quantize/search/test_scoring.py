@@ -449,6 +449,29 @@ def test_settings_of_one_candidate_run_at_the_same_time() -> None:
     assert score.in_settings == {"one": 1.0, "other": 1.0}
 
 
+def test_what_is_scored_on_all_samples_and_on_every_other_runs_each_of_them_once() -> None:
+    """Wrong are the samples 0 and 3: a third of the six, and one of 0, 2 and 4."""
+    runs: list[int] = []
+
+    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        runs.append(int(feeds["x"].argmax()))
+        return {"y": feeds["x"] + (0.5 if runs[-1] in (0, 3) else 0)}
+
+    references = References.of([Reference({"x": each}, {"y": each}) for each in np.eye(6, dtype=np.float32)])
+    whole = Scorer(references, "explained", 1.0)
+    part = whole.among_every_other()
+
+    (of_all,), (of_part,) = whole.at_first_with(part, [[("here", run)]], 0.01)
+
+    assert runs == [0, 1, 2, 3, 4, 5]
+    assert isinstance(of_all, Score)
+    assert isinstance(of_part, Score)
+    assert of_all.sqnr_db == pytest.approx(10 * np.log10(6 / (2 * 6 * 0.25)))
+    assert of_part.sqnr_db == pytest.approx(10 * np.log10(3 / (1 * 6 * 0.25)))
+    alone = [scorer.at_first([[("here", run)]], 0.01)[0] for scorer in (whole, part)]
+    assert [of_all, of_part] == alone
+
+
 def test_of_settings_that_lose_as_much_the_one_with_the_larger_error_counts() -> None:
     scores = [Score(AGREEMENT, 0.9, 1.0, db, in_settings={f"{db} dB": 0.9}) for db in (30.0, 20.0, 25.0)]
 

@@ -233,6 +233,21 @@ def test_what_seems_slower_than_float_is_timed_again() -> None:
     assert outcome.held[0].latency_ms == pytest.approx(1e3 * FLOAT_S / 2)
 
 
+def test_what_is_timed_again_and_evaluated_as_it_ships_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    original = Judge.open
+    monkeypatch.setattr(Judge, "open", lambda judge, model: opened.append(model) or original(judge, model))
+    shipped = Slow(FLOAT_S / 2, 0.0, executed_by="as it ships")
+    disturbed = Disturbed(FLOAT_S / 2, 0.0, runs=DISTURBED_ONCE)
+
+    outcome = chosen({"disturbed": Opened(disturbed, lambda: shipped)})
+
+    assert outcome.best is not None
+    assert outcome.best.timed_again
+    assert outcome.best.score.complete
+    assert len(opened) == 1
+
+
 def test_integers_that_are_slower_than_float_by_all_turns_are_timed_again_once() -> None:
     told: list[str] = []
     outcome = chosen({"slow": Slow(2 * FLOAT_S, 0.0)}, progress=lambda what, *_: told.append(what))
