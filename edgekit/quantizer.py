@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -142,10 +142,11 @@ class Opened:
 
     @cached_property
     def others(self) -> Sequence[Runner]:
-        """The runners in the settings that are not timed."""
-        is_another = self.shipped.executed_by != self.timed.executed_by
-        held = () if self.open_held is None else self.open_held()
-        return (*([self.shipped] if is_another else []), *held)
+        """The runners in the settings that are not timed, opened at the same time."""
+        with ThreadPoolExecutor(1) as thread:
+            held = None if self.open_held is None else thread.submit(self.open_held)
+            is_another = self.shipped.executed_by != self.timed.executed_by
+        return (*([self.shipped] if is_another else []), *(() if held is None else held.result()))
 
     @property
     def settings(self) -> Sequence[Runner]:

@@ -67,7 +67,7 @@ def observe(
                 yield number, sample, thread.submit(run, number, sample)
 
     with on_one_thread(), ThreadPoolExecutor(1) as thread:
-        for number, sample, outputs in _one_ahead(runs()):
+        for number, sample, outputs in one_ahead(runs()):
             if number == 0:
                 for name in fed:
                     observer(name, sample[name])
@@ -81,7 +81,7 @@ def observe(
     return count
 
 
-def _one_ahead(items: Iterable[Item]) -> Iterator[Item]:
+def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
     """The items; each is yielded only after the next one has been taken from ``items``."""
     waiting: list[Item] = []
     for item in items:

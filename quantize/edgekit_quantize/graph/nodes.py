@@ -99,7 +99,7 @@ class Names:
 
 def add_initializer(graph: ir.Graph, name: str, array: np.ndarray, dtype: ir.DataType | None = None) -> ir.Value:
     """A new initializer of the graph; ``name`` must be free."""
-    tensor = ir.Tensor(array, dtype=dtype, name=name) if dtype is not None else ir.tensor(array, name=name)
+    tensor = ir.Tensor(array, dtype=dtype, name=name)  # ir.tensor() checks protocols, method by method
     value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.register_initializer(value)
     return value

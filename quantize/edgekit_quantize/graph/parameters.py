@@ -100,8 +100,14 @@ def has_bias(layer: Layer) -> bool:
     return can_rescale(layer) if layer.node.op_type != "MatMul" else _bias_behind(layer) is not None
 
 
-def add_to_bias(graph: ir.Graph, layer: Layer, shift: np.ndarray) -> bool:
+def add_to_bias(graph: ir.Graph, layer: Layer, shift: np.ndarray, names: Names | None = None) -> bool:
     """Add ``shift``, one number per output channel, to the layer's bias, or to the Add behind a MatMul.
+
+    Args:
+        graph: The graph.
+        layer: The layer.
+        shift: What is added.
+        names: Gives out names that the graph does not use yet; None to look for them in the whole graph.
 
     Returns:
         Whether there was a bias to add to, or room for one.
@@ -111,14 +117,14 @@ def add_to_bias(graph: ir.Graph, layer: Layer, shift: np.ndarray) -> bool:
             return False
         bias = constant(layer.bias)
         old = np.zeros(len(shift)) if bias is None else np.broadcast_to(bias.reshape(-1), shift.shape)
-        set_bias(graph, layer, (old + shift).astype(layer.weights().dtype))
+        set_bias(graph, layer, (old + shift).astype(layer.weights().dtype), names)
         return True
     behind = _bias_behind(layer)
     if behind is None:
         return False
     add, index, bias = behind
     changed = (bias.reshape(-1) + shift).astype(bias.dtype).reshape(bias.shape)
-    _set_constant(graph, add, index, changed, f"{layer.weight.name}_bias")
+    _set_constant(graph, add, index, changed, f"{layer.weight.name}_bias", names)
     return True
 
 
@@ -139,18 +145,20 @@ def _bias_behind(layer: Layer) -> tuple[ir.Node, int, np.ndarray] | None:
     return reader, index, bias
 
 
-def set_bias(graph: ir.Graph, layer: Layer, array: np.ndarray) -> None:
+def set_bias(graph: ir.Graph, layer: Layer, array: np.ndarray, names: Names | None = None) -> None:
     """Give the layer this bias; other readers of the old bias, and outputs, keep the old one."""
     if len(layer.node.inputs) <= BIAS:
         layer.node.resize_inputs(BIAS + 1)
-    _set_constant(graph, layer.node, BIAS, array, f"{layer.weight.name}_bias")
+    _set_constant(graph, layer.node, BIAS, array, f"{layer.weight.name}_bias", names)
 
 
-def _set_constant(graph: ir.Graph, node: ir.Node, index: int, array: np.ndarray, wish: str) -> None:
+def _set_constant(
+    graph: ir.Graph, node: ir.Node, index: int, array: np.ndarray, wish: str, names: Names | None = None
+) -> None:
     old = node.inputs[index]
     is_read_alone = old is not None and len(tuple(old.uses())) == 1 and not old.is_graph_output()
     if old is not None and is_read_alone and old.is_initializer() and not old.is_graph_input():
-        tensor = ir.tensor(array, name=old.name)
+        tensor = ir.Tensor(array, name=old.name)
         old.const_value, old.shape, old.type = tensor, ir.Shape(array.shape), ir.TensorType(tensor.dtype)
         return
-    node.replace_input_with(index, add_initializer(home(node), Names(graph).fresh(wish), array))
+    node.replace_input_with(index, add_initializer(home(node), (names or Names(graph)).fresh(wish), array))

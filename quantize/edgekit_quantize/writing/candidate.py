@@ -296,7 +296,7 @@ class _Writer:
         self._correct(layer, params, integers, source)
         shift = shift_of(self._params[source]) if source in self._plan.shifted else 0.0
         if shift and takes_shift(layer):
-            add_to_bias(self._graph, layer, taken_off(layer, params.dequantize(integers), shift))
+            add_to_bias(self._graph, layer, taken_off(layer, params.dequantize(integers), shift), self._qdq.names)
         elif shift:
             data = self._plan.tensors[source]
             add_map(layer, map_taken_off(layer, data, params.dequantize(integers), shift), self._qdq.names)
@@ -366,7 +366,7 @@ class _Writer:
         if tensor is not None and tensor.rounding is not None and not stored:
             added = through(layer, rounded, tensor.rounding)
             shift = shift if added is None else shift - added
-        add_to_bias(self._graph, layer, shift)
+        add_to_bias(self._graph, layer, shift, self._qdq.names)
 
 
 def _form(params: QParams) -> str:

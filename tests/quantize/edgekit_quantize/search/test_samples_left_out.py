@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -137,3 +138,22 @@ def test_the_float_model_answers_each_of_them_once_as_far_as_answers_have_room(
     for before, again in zip(first, second, strict=True):
         np.testing.assert_array_equal(before.outputs["y"], -before.feeds["x"])
         np.testing.assert_array_equal(again.outputs["y"], -before.feeds["x"])
+
+
+def test_the_float_model_answers_the_next_one_while_one_is_used() -> None:
+    kept = References(SAMPLES, _feeds_at)
+    for feeds in _feeds():
+        kept.offer(Reference(feeds, {"y": feeds["x"]}))
+    second = threading.Event()
+    calls: list[int] = []
+
+    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        calls.append(len(calls))
+        if len(calls) == 2:
+            second.set()
+        return {"y": feeds["x"]}
+
+    samples = iter(LeftOut(kept, lambda: run)())
+    next(samples)
+    assert second.wait(30)
+    assert len([*samples]) == SAMPLES - len(kept) - 1
