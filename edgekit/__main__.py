@@ -15,14 +15,17 @@ warnings.filterwarnings("ignore", r".* encountered in ", RuntimeWarning)
 
 
 def run() -> int:
-    """Runs the command line, and returns the exit code."""
+    """Runs the command line, and returns the exit code; a command that a signal has ended ends this process by it."""
     _end_at_once_by_interrupts()
     import gc
 
+    from edgekit.processes.interruption import end_by_signal
     from edgekit.processes.supervision import supervised
 
     gc.set_threshold(COLLECT_AFTER)
-    return supervised(_command, _failed)
+    code = supervised(_command, _failed)
+    end_by_signal(code)
+    return code
 
 
 def _end_at_once_by_interrupts() -> None:

@@ -62,7 +62,8 @@ app = typer.Typer(
     "  0  done\n"
     "  1  the model or bundle does not meet what was asked\n"
     "  2  wrong usage or bad input\n"
-    "  3  a fault of EdgeKit itself, or of a plugin",
+    "  3  a fault of EdgeKit itself, or of a plugin\n"
+    "  130, 143  ended by Ctrl-C, by SIGTERM",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

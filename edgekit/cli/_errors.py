@@ -13,17 +13,18 @@ from typing import Any, TextIO
 import typer
 
 from edgekit.errors import EdgeKitError, InputError
+from edgekit.processes.interruption import InterruptionError
 from edgekit.terminal.foreign_text import ReaderGoneError, escaped
 
 TRACEBACK_VARIABLE = "EDGEKIT_TRACEBACK"
 """Environment variable that asks for the Python traceback of an error."""
 
 
-class InterruptedByUserError(InputError):
+class InterruptedByUserError(InterruptionError):
     """Somebody pressed Ctrl-C, or asked the process to end.
 
     Args:
-        message: What ended the process.
+        message: What ended the process: a text of :func:`edgekit.processes.interruption.interruption_text`.
         hint: What to do about it.
         done: What the command had found before, as plain data, which ``--json`` prints together with the error.
     """

@@ -22,6 +22,7 @@ from typing import Any
 
 from edgekit.cli._errors import InterruptedByUserError, hint_of_interruption
 from edgekit.files.atomic import forget_placed
+from edgekit.processes.interruption import ENDING_SIGNALS, interruption_text
 
 SECONDS_BETWEEN = 0.5
 _SECONDS_UNTIL_AGAIN = 0.05
@@ -86,8 +87,7 @@ class _Signals:
         """Handle signals, and watch for interruptions that were dropped."""
         numbers = []
         if threading.current_thread() is threading.main_thread():  # Python lets no other thread handle signals
-            numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-            numbers = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+            numbers = [number for number in ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
         self._before = {number: signal.signal(number, self._interrupt) for number in numbers}
         sys.unraisablehook = self._send_again
         self._watcher.start()
@@ -108,7 +108,7 @@ class _Signals:
         if now - self._last.get(number, -math.inf) < SECONDS_BETWEEN:
             return
         self._last[number] = now
-        message = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        message = interruption_text(number)
         self._interruption.message = message
         raise KeyboardInterrupt(message)
 

@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 from edgekit.errors import InputError
 from edgekit.files.atomic import remove_abandoned, temporary_folder
 from edgekit.processes.attempts import Attempts, restart_text, signal_name
+from edgekit.processes.interruption import ENDING_SIGNALS, InterruptionError, interruption_text
 from edgekit.processes.limits import Limits, Watch, limit_allocations
 from edgekit.progress import Progress
 from edgekit.terminal.foreign_text import escaped
@@ -42,8 +43,6 @@ GRACE_SECONDS = 7.0
 _KEPT_OUTPUT = 1 << 14
 _PARENT_DIED = 1
 """``PR_SET_PDEATHSIG`` of Linux's ``prctl``."""
-
-_ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 Report = Callable[[InputError], int]
 """Prints an error, and returns the exit code."""
@@ -211,7 +210,7 @@ class _Supervisor:
             exit_code = self._reported.exit_code
         else:
             exit_code = report(self._explained(code, broken))
-        for number in _ENDING_SIGNALS:
+        for number in ENDING_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         return exit_code
 
@@ -286,8 +285,7 @@ class _Supervisor:
     def _interrupted(self) -> InputError:
         """The error for a child that was asked to end; it names the signal that came first."""
         first = min(self._forwarded, key=lambda number: self._forwarded[number])
-        message = "interrupted" if first == signal.SIGINT else f"ended by {signal_name(first)}"
-        return InputError(message, hint="nothing was left behind")
+        return InterruptionError(interruption_text(first), hint="nothing was left behind")
 
     def _read(self, reading: list[int], printed: int, seconds: float) -> list[int]:
         """Reads from the pipes; returns those that had data, and removes those at their end from ``reading``."""
@@ -357,7 +355,7 @@ class _Supervisor:
                 with suppress(ProcessLookupError):
                     os.kill(self._child, number)
 
-        numbers = [number for number in _ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        numbers = [number for number in ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
         before = {number: signal.signal(number, forward) for number in numbers}
         return {number: handler for number, handler in before.items() if handler is not None}
 
@@ -414,7 +412,7 @@ def _end_with_parent(parent: int) -> None:
 
 def _block_signals() -> set[Any]:
     """Blocks ending signals until both processes handle them; returns the signals that were blocked before."""
-    return signal.pthread_sigmask(signal.SIG_BLOCK, set(_ENDING_SIGNALS))
+    return signal.pthread_sigmask(signal.SIG_BLOCK, set(ENDING_SIGNALS))
 
 
 @contextmanager

@@ -151,7 +151,7 @@ class Killer:
             faults.append(f"{len(strays)} processes run on")
             for stray in strays:
                 os.kill(stray, signal.SIGKILL)
-        allowed = (0, -signal.SIGKILL) if sent == signal.SIGKILL else (0, 1, 2, -sent)
+        allowed = (0, -signal.SIGKILL) if sent == signal.SIGKILL else (0, 1, -sent)
         if process.returncode not in allowed:
             faults.append(f"exit {process.returncode}")
         said = (self._folder / "said").read_text(errors="replace")

@@ -39,7 +39,7 @@ def test_what_had_ended_before_an_interruption_is_told(
     monkeypatch.setattr("edgekit.project.building.run_jobs", interrupted)
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     finished = edgekit("build", "--quiet", "--junit", "build.xml")
-    assert finished.code == 2
+    assert finished.code == 143
     assert finished.err.endswith(
         "error: unfit: x: does not fit\nhint: try M\nerror: ended by SIGTERM\n"
         "hint: the bundles that were finished are there; run it again to go on\n"
