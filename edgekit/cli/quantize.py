@@ -150,7 +150,7 @@ def _render(record: Mapping[str, Any], out: RichConsole, *, explain: bool) -> No
 
 def _measured(record: Mapping[str, Any]) -> str:
     """The quality of the chosen candidate, as the quantizer measured it, in words."""
-    from edgekit.comparison.acceptance.trade_off import value_text
+    from edgekit.comparison.acceptance.trade_off import metric_text, value_text
     from edgekit.units import decibel_text
 
     trial = _chosen(record)
@@ -162,7 +162,7 @@ def _measured(record: Mapping[str, Any]) -> str:
     what = "choice" if head is not None and trial["heads"][head].get("inside") else "output"
     beside = "" if head is None else f", {what} {head!r} keeps {trial['heads'][head]['kept']:.2%}"
     return (
-        f"{trial['metric']} {value} (float {reference}{lost}){beside}, "
+        f"{metric_text(trial)} {value} (float {reference}{lost}){beside}, "
         f"SQNR {decibel_text(trial['sqnr_db'])}, on the samples that it was calibrated on"
     )
 

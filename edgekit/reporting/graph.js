@@ -13,6 +13,7 @@ const SELECTED = "edgekit:selected";
 class Graph {
   constructor(root, number) {
     this.root = root;
+    root.hidden = false;
     this.number = number;
     const data = JSON.parse(root.querySelector("script").textContent);
     this.nodes = data.nodes;

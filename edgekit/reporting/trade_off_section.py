@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from edgekit.comparison.acceptance.trade_off import loss_text, lost_text, value_text
+from edgekit.comparison.acceptance.trade_off import loss_text, lost_text, metric_text, value_text
 from edgekit.reporting.charts import Axis, Dot, dot_chart
 from edgekit.reporting.summary import Manifest, stage_record
 from edgekit.units import bytes_text, decibel_text, time_text
@@ -68,7 +68,7 @@ def _cells(number: int, candidate: Mapping[str, Any]) -> tuple[str, ...]:
         str(number),
         candidate["candidate"],
         candidate["fate"],
-        f"{metric} {value_text(metric, candidate['value'])}" if metric and "value" in candidate else "",
+        f"{metric_text(candidate)} {value_text(metric, candidate['value'])}" if metric and "value" in candidate else "",
         lost_text(candidate) if "drop" in candidate else "",
         decibel_text(candidate["sqnr_db"]) if candidate.get("sqnr_db") is not None else "",
         f"{time_text(candidate['latency_ms'])}, ×{time:.2f}" if time is not None else "",
@@ -123,6 +123,11 @@ def _notes(candidates: Sequence[Mapping[str, Any]], charts: Sequence[Markup], bu
     ]
     if budget is not None:
         notes.append(f"The budget allows a loss of {loss_text(budget)}.")
+        if any(candidate.get("head") is not None for candidate in candidates):
+            notes.append(
+                "An output that decides, such as by its classes, has a budget of its own: its loss is drawn as the "
+                "same share of the chart's budget."
+            )
         if any(candidate.get("drop", 0) > MOST_BUDGETS * budget for candidate in candidates):
             notes.append(f"Candidates that lose more than {MOST_BUDGETS} times the budget are drawn at the lower edge.")
     return notes

@@ -25,6 +25,13 @@ def loss_text(drop: float) -> str:
     return f"{drop:.2%}" if drop == 0 or abs(drop) >= _SMALL_LOSS else f"{100 * drop:.2g}%"
 
 
+def metric_text(point: Mapping[str, Any]) -> str:
+    """Returns the metric that the value is of: with several heads, that of the head that loses the most."""
+    head = point.get("head")
+    decides = head is not None and point["heads"][head]["decisions"] is not None
+    return "agreement" if decides else str(point["metric"])
+
+
 def lost_text(point: Mapping[str, Any]) -> str:
     """Returns the loss of the metric; with several heads, the loss and the name of the head that loses the most."""
     head = point.get("head")
@@ -46,7 +53,7 @@ def _row(point: Mapping[str, Any]) -> tuple[str, ...]:
     metric, size = point["metric"], point["weight_bytes"]
     return (
         point["candidate"],
-        metric,
+        metric_text(point),
         value_text(metric, point["value"]),
         value_text(metric, point["float_value"]),
         lost_text(point),

@@ -258,3 +258,55 @@ def test_names_are_text_and_not_markup(open_report: Open, bundle: Path) -> None:
     assert hostile in page.inner_text("ol.labels")
     assert page.inner_text(".verdict code") == hostile
     assert hostile in page.inner_text("[role=listbox]")
+
+
+def test_without_javascript_the_page_says_why_there_is_no_graph(open_report: Open, packaged_digits: Path) -> None:
+    page = open_report(packaged_digits, java_script_enabled=False)
+    assert page.inner_text("#graph .note") == (
+        "The graph is drawn by JavaScript, which is switched off here; the operators are listed below."
+    )
+    assert not page.locator("canvas").is_visible()
+    assert not page.locator("text=Select a node").is_visible()
+
+
+def test_paper_cuts_no_table_off(open_report: Open, packaged_digits: Path) -> None:
+    """A4 is 210 mm wide; with margins of 10 mm that leaves 718 pixels of a 96th of an inch."""
+    page = open_report(packaged_digits, viewport={"width": 718, "height": 1000})
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") == 718
+    assert page.locator("canvas").is_visible()
+    assert not page.locator("nav").is_visible()
+
+
+CONTRASTS = """() => {
+  const numbers = (colour) => [...colour.match(/[\\d.]+/g).map(Number), 1].slice(0, 4);
+  const light = (colour) => colour.slice(0, 3).map((value) => value / 255)
+    .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, value, place) => sum + value * [0.2126, 0.7152, 0.0722][place], 0);
+  const behind = (element) => {
+    if (element.matches("text.dot")) return numbers(getComputedStyle(element.previousElementSibling).fill);
+    let at = element;
+    while (at && numbers(getComputedStyle(at).backgroundColor)[3] === 0) at = at.parentElement;
+    return numbers(getComputedStyle(at ?? document.body).backgroundColor);
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || element.closest("script, noscript, option")) continue;
+    const style = getComputedStyle(element);
+    const lights = [numbers(element instanceof SVGElement ? style.fill : style.color), behind(element)].map(light);
+    const ratio = (Math.max(...lights) + 0.05) / (Math.min(...lights) + 0.05);
+    found.push([ratio, walker.currentNode.textContent.trim()]);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(open_report: Open, packaged_digits: Path, scheme: str) -> None:
+    """WCAG 2.2, success criterion 1.4.3: a ratio of at least 4.5, by its definition of relative luminance."""
+    page = open_report(packaged_digits, color_scheme=scheme)
+    found = page.evaluate(CONTRASTS)
+    assert len(found) > 100
+    assert [text for ratio, text in found if ratio < 4.5] == []

@@ -78,3 +78,17 @@ def test_what_keeping_sums_from_saturation_costs_stands_beside_the_candidates() 
     assert row["cells"][-1] == (
         "for comparison: sums of products may saturate on processors without VNNI; 32.00% with OpenVINO, isa:avx2"
     )
+
+
+def test_an_output_with_a_budget_of_its_own_is_told_by_its_own_figures() -> None:
+    """1 % of the decisions may be lost and 0.3 % of the signal: half of the first is drawn as half of the second."""
+    heads = {"cls": {"kept": 0.995, "decisions": 800}, "box": {"kept": 0.999, "decisions": None}}
+    trial = {**GOOD, "metric": "explained", "drop": 0.0015, "head": "cls", "heads": heads, "weight_bytes": 1000}
+    shown = trade_off(manifest(trial))
+    assert shown["rows"][0]["cells"][3:5] == ("agreement 99.50%", "0.50% of cls")
+    assert shown["notes"][-1] == (
+        "An output that decides, such as by its classes, has a budget of its own: its loss is drawn as the same share "
+        "of the chart's budget."
+    )
+    signal = trade_off(manifest({**trial, "head": "box", "value": 0.999}))
+    assert signal["rows"][0]["cells"][3:5] == ("explained 99.90%", "0.10% of box")
