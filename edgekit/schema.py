@@ -92,7 +92,13 @@ def _message(flaw: Any) -> str:
     if flaw.validator == "required":
         missing = next(key for key in flaw.validator_value if key not in flaw.instance)
         choices = flaw.schema.get("properties", {}).get(missing, {}).get("enum")
-        return f"{missing!r} is missing" + (f": one of {', '.join(map(str, choices))}" if choices else "")
+        known = flaw.schema.get("properties", {})
+        strange = [key for key in flaw.instance if known and key not in known]
+        return (
+            f"{missing!r} is missing"
+            + (f": one of {', '.join(map(str, choices))}" if choices else "")
+            + (f"; {strange[0]!r} is not a key" if strange else "")
+        )
     if flaw.validator == "enum":
         return f"{flaw.instance!r} is not one of {', '.join(map(str, flaw.validator_value))}"
     if flaw.validator == "const":

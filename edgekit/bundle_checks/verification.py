@@ -368,7 +368,7 @@ def _labels_found(bundle: Bundle, runner: Runner, samples: Samples, step: Step |
     count = LabelCount(output, bundle.class_numbers.get(output, ()))
     for done, sample in enumerate(samples, 1):
         if sample.label is not None:
-            count.add(sample.label, runner.run(sample.feeds), sample.name)
+            count.add(sample.label, runner.run(sample.feeds), sample.where)
         if step is not None:
             step("sample", done, len(samples))
     return LabelsFound(count.accuracy, len(samples), None if task is None else task["reference"])

@@ -117,7 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return ended.code  # Typer's completion ends the process itself
     except Exception as failure:
-        return _errors.report(failure, as_json="--json" in arguments)
+        named = {one.name for one in COMMANDS}.intersection(arguments[:1])
+        command = " ".join(["edgekit", *named])
+        return _errors.report(failure, as_json="--json" in arguments, command=command)
 
 
 def end_with_error(failure: Exception) -> int:

@@ -20,6 +20,9 @@ TRACEBACK_VARIABLE = "EDGEKIT_TRACEBACK"
 """Environment variable that asks for the Python traceback of an error."""
 
 
+_PROGRAM = "edgekit"
+
+
 class InterruptedByUserError(InterruptionError):
     """Somebody pressed Ctrl-C, or asked the process to end.
 
@@ -44,9 +47,15 @@ def hint_of_interruption() -> str:
     return f"{', '.join(map(str, written))} had been written, and {'is' if len(written) == 1 else 'are'} whole"
 
 
-def report(failure: Exception, *, as_json: bool) -> int:
-    """Prints the failure, and returns its exit code."""
-    error = as_edgekit_error(failure)
+def report(failure: Exception, *, as_json: bool, command: str = _PROGRAM) -> int:
+    """Prints the failure, and returns its exit code.
+
+    Args:
+        failure: What the command ended with.
+        as_json: Whether to print a record, too.
+        command: The command, for a hint where the failure does not know it.
+    """
+    error = as_edgekit_error(failure, command)
     if isinstance(error, ReaderGoneError):
         return error.exit_code
     if os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0"):
@@ -62,18 +71,18 @@ def report(failure: Exception, *, as_json: bool) -> int:
     return error.exit_code
 
 
-def as_edgekit_error(failure: Exception) -> EdgeKitError:
+def as_edgekit_error(failure: Exception, command: str = _PROGRAM) -> EdgeKitError:
     """The failure as an error with an exit code: wrong usage, a bad input, or a fault of EdgeKit or of a plugin."""
     if isinstance(failure, EdgeKitError):
         return failure
     if isinstance(failure, typer.TyperException):
-        return _usage_error(failure)
+        return _usage_error(failure, command)
     from edgekit import faults  # it looks for installed plugins
 
     return faults.as_edgekit_error(failure)
 
 
-def _usage_error(failure: typer.TyperException) -> InputError:
+def _usage_error(failure: typer.TyperException, command: str) -> InputError:
     parameter, cause = getattr(failure, "param", None), failure.__cause__
     problems: Any = getattr(cause, "errors", None)  # of pydantic, with which Typer reads numbers
     if parameter is not None and problems is not None and getattr(parameter, "opts", None):
@@ -85,7 +94,7 @@ def _usage_error(failure: typer.TyperException) -> InputError:
         )
     message = " ".join(failure.format_message().split()).removesuffix(".")
     context = getattr(failure, "ctx", None)
-    command = context.command_path if context is not None else "edgekit"
+    command = context.command_path if context is not None else command
     return InputError(message[:1].lower() + message[1:], hint=f"`{command} --help` shows the usage")
 
 

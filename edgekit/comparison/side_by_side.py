@@ -137,7 +137,7 @@ class _Labels:
             numbers = self._choice.numbers.get(name, ())
             self._counts = LabelCount(name, numbers), LabelCount(name, numbers)
         for count, arrays in zip(self._counts or (), (wanted, got), strict=False):
-            count.add(sample.label, arrays, sample.name)
+            count.add(sample.label, arrays, sample.where)
 
     def found(self, samples: Samples) -> TaskAccuracy | None:
         """The shares of labels that both models find; None if no sample has one, or no output tells a class."""

@@ -29,6 +29,8 @@ from edgekit.files.regular_file import read_text
 from edgekit.model import Dim, ValueSpec
 
 CSV_FILE = "labels.csv"
+_OTHER_SEPARATORS = (";", "\t")
+"""Characters that spreadsheets put between columns in place of a comma."""
 LINES_FILE = "labels.txt"
 LABEL_FILES = (CSV_FILE, LINES_FILE)
 CONFIG_FILE = "edgekit.toml"
@@ -240,7 +242,7 @@ def _from_csv(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -
             raise InputError(
                 "the line does not label a sample",
                 subject=where,
-                expected="FILE,LABEL",
+                expected="FILE,LABEL" if len(row) != 2 else "FILE,LABEL, with a FILE of this folder",
                 found=",".join(row) or "nothing",
                 hint=_file_hint(row, known),
             )
@@ -261,6 +263,8 @@ def _from_csv(folder: Path, files: Sequence[Path], class_names: Sequence[str]) -
 def _file_hint(row: Sequence[str], known: Collection[str]) -> str | None:
     """A hint with the file that a line means if it leaves out the file's suffix or folder; None if that is unclear."""
     file, *label = row or [""]
+    if not label and any(separator in file for separator in _OTHER_SEPARATORS):
+        return "separate FILE and LABEL with a comma"
     meant = [name for name in known if name.rpartition(".")[0] == file or name.rpartition("/")[2] == file]
     if len(label) != 1 or len(meant) != 1:
         return None

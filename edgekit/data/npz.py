@@ -17,7 +17,7 @@ from edgekit.errors import InputError
 from edgekit.features.dimensions import OpenDims, written
 from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 from edgekit.graph.sizes.contradictions import Contradiction, contradiction
-from edgekit.model import ValueSpec
+from edgekit.model import Dim, ValueSpec
 
 LABEL_ARRAY = "label"
 """Name of the array that holds a sample's label, unless an input of the model has that name."""
@@ -164,7 +164,9 @@ def _check_array(file: Path, spec: ValueSpec, shape: tuple[int, ...], dtype: np.
             subject=file,
             expected=str(spec),
             found=f"{spec.name}: {dtype.name}",
-            hint=f"save array.astype({spec.dtype!r})",
+            hint=f"save array.astype({spec.dtype!r})"
+            if dtype.kind != "O"
+            else f"the array holds Python objects: save numbers, numpy.asarray(values, {spec.dtype!r})",
         )
     taken = spec.of_texts if dtype.kind == "U" else spec
     if not taken.takes_shape(shape):
@@ -262,12 +264,19 @@ def _nan_hint(nan_inputs: Collection[str]) -> str:
     )
 
 
+_LEAST_AXES = 3
+"""With fewer axes, another order of the sizes is no sign of another layout."""
+
+
 def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:
     if 0 in shape:
         return "the array is empty: leave the sample out, or mend what wrote it"
     if spec.shape is not None and len(shape) + 1 == len(spec.shape) and spec.takes_shape((1, *shape)):
         return "the batch dimension is missing: save array[numpy.newaxis]"
     if spec.shape is not None and len(shape) == len(spec.shape):
+        order = _order_of_axes(shape, spec.shape)
+        if order is not None:
+            return f"the model takes the axes in another order: save array.transpose{order}"
         sizes = ",".join(map(str, shape))
         if shape and shape[0] > 1 and spec.takes_shape((1, *shape[1:])):
             return (
@@ -276,3 +285,18 @@ def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:
             )
         return f"fix the model to this shape with --shape {quote(spec.name)}={sizes}, or prepare the data anew"
     return None
+
+
+def _order_of_axes(shape: tuple[int, ...], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
+    """The axes of an array in the order that gives it the wanted shape; None if there is none, or below three axes.
+
+    Of axes of one size the first comes first: height stays before width.
+    """
+    left, order = list(enumerate(shape)), []
+    for size in wanted if len(shape) >= _LEAST_AXES else ():
+        found = next((one for one in left if one[1] == size), None)
+        if found is None:
+            return None
+        left.remove(found)
+        order.append(found[0])
+    return tuple(order) if order else None

@@ -53,6 +53,13 @@ class Sample:
     label: int | None = None
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
     """The outputs as the model's framework computed them, by name or position; empty if they were not recorded."""
+    source: str | None = None
+    """The file of the sample, as the user gave the path; None if the sample is not from a file."""
+
+    @property
+    def where(self) -> str:
+        """What errors call the sample: its file, or its name."""
+        return self.name if self.source is None else self.source
 
 
 class Samples(Protocol):
@@ -167,7 +174,7 @@ class FolderSamples:
             label = None if self._labels is None else self._labels[file]
             if self._labels_inside:
                 label = check_label(feeds.pop(LABEL_ARRAY), file, self._class_names)
-            yield Sample(file.relative_to(self._folder).as_posix(), feeds, label, outputs)
+            yield Sample(file.relative_to(self._folder).as_posix(), feeds, label, outputs, str(file))
 
 
 def samples_at(samples: Samples, places: Collection[int]) -> Iterator[Sample]:

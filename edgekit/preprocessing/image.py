@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "TIFF", "PPM")
 """Pillow's names of the formats that are decoded, independent of a file's name."""
-OTHER_BUNDLES = "[bundle.preprocessing] replaces it for a bundle; preprocessing = false there: it has none"
+OTHER_BUNDLES = (
+    "if it is meant for another bundle of the project file, [bundle.preprocessing] replaces it for this one, and "
+    "preprocessing = false under [[bundle]] leaves it out"
+)
 MOST_PIXELS = 100_000_000
 BATCH_RANK = 4
 """The number of dimensions of an input whose first dimension counts pictures."""
@@ -92,13 +95,28 @@ class ImagePreprocessing:
             batch = ", a batch of 1" if "N" in layout else ""
             raise _misfit(spec, f"one picture as {layout}{batch}, with 1 or 3 channels")
         if self.size not in (None, size):
-            raise _misfit(spec, f"a picture of {self.size} (height, width) as {layout}")
+            asked, taken = (f"{height}×{width}" for height, width in (self.size or size, size))
+            raise _misfit(
+                spec,
+                f"height and width as in size: {asked}",
+                f"leave size out, or write size = {list(size)}: the model takes pictures of {taken}",
+            )
         color: Color = self.color or ("GRAY" if channels == 1 else "RGB")
         if (color == "GRAY") != (channels == 1):
-            raise _misfit(spec, f"a picture in {color} as {layout}")
+            fitting = '"GRAY"' if channels == 1 else '"RGB" or "BGR"'
+            raise _misfit(
+                spec,
+                f"as many channels as {color} has: {1 if color == 'GRAY' else 3}",
+                f"write color = {fitting}: in the layout {layout} the model takes {channels} channel"
+                f"{'s' if channels > 1 else ''}",
+            )
         for key in ("mean", "std"):
             if len(getattr(self, key)) not in (1, channels):
-                raise _misfit(spec, f"as many channels as {key} has numbers: {len(getattr(self, key))}")
+                raise _misfit(
+                    spec,
+                    f"as many channels as {key} has numbers: {len(getattr(self, key))}",
+                    f"write {key} with one number" + (f", or with {channels}" if channels > 1 else ""),
+                )
         if 0 in self.std:
             raise InputError("a standard deviation is zero", subject="[preprocessing] std", found=list(self.std))
         mean, std = (np.array(numbers)[:, np.newaxis] for numbers in (self.mean, self.std))
@@ -364,13 +382,15 @@ def _static_shape(spec: ValueSpec) -> tuple[int, ...]:
     return tuple(dim for dim in spec.shape if isinstance(dim, int))
 
 
-def _misfit(spec: ValueSpec, expected: str) -> InputError:
+def _misfit(spec: ValueSpec, expected: str, remedy: str | None = None) -> InputError:
+    """The error for a declaration that does not fit; ``remedy`` says which key to change, and how."""
+    other = OTHER_BUNDLES if remedy is None else f"{remedy}; {OTHER_BUNDLES}"
     return InputError(
         "[preprocessing] does not fit the model's input",
         subject=f"input {spec.name!r}",
         expected=expected,
         found=spec,
-        hint=_batch_hint(spec) or OTHER_BUNDLES,
+        hint=_batch_hint(spec) or other,
     )
 
 

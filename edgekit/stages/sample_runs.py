@@ -132,7 +132,7 @@ def require_runs_on_all(model: Model, samples: Samples | None) -> None:
         return
     for sample in samples:
         if _fits(model, sample.feeds):
-            _run(model, reference, {spec.name: sample.feeds[spec.name] for spec in model.inputs}, sample.name)
+            _run(model, reference, {spec.name: sample.feeds[spec.name] for spec in model.inputs}, sample.where)
 
 
 def _fits(model: Model, feeds: Mapping[str, np.ndarray]) -> bool:

@@ -52,7 +52,7 @@ class Recording:
     def __iter__(self) -> Iterator[Sample]:
         for sample in self._samples:
             self._current = {
-                self._name(key, sample.name): self._typed(array, self._specs[self._name(key, sample.name)])
+                self._name(key, sample.where): self._typed(array, self._specs[self._name(key, sample.where)])
                 for key, array in sample.outputs.items()
             }
             yield sample
@@ -64,7 +64,7 @@ class Recording:
     def names(self) -> tuple[str, ...]:
         """The outputs that were recorded, in the model's order; empty where none were."""
         first = next(iter(self._samples), None)
-        recorded = set() if first is None else {self._name(key, first.name) for key in first.outputs}
+        recorded = set() if first is None else {self._name(key, first.where) for key in first.outputs}
         return tuple(name for name in self._names if name in recorded)
 
     def _name(self, key: str, sample: str) -> str:

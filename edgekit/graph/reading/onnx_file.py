@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -21,43 +20,10 @@ from edgekit.files.missing import hint_for_missing
 from edgekit.files.regular_file import real_path
 from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.graph.input_notes import with_notes
+from edgekit.graph.reading.other_files import hint_for_folder, not_a_model
 from edgekit.graph.reading.subgraphs import graphs_of
 from edgekit.graph.sizes.shapes import light_proto
 from edgekit.model import PROTOBUF_LIMIT, Model
-
-_OTHER_FORMATS = (
-    # offset of the magic bytes, the bytes, what such a file is, what to do
-    (0, lfs.MAGIC, "a Git LFS pointer", f"fetch the file itself with {lfs.FETCHING}"),
-    (0, b"PK\x03\x04", "a ZIP archive, such as a PyTorch checkpoint", "export the model with torch.onnx.export"),
-    (0, b"\x80", "a Python pickle, such as a PyTorch checkpoint", "export the model with torch.onnx.export"),
-    (0, b"\x89HDF", "an HDF5 file, such as a Keras model", "convert it with tf2onnx"),
-    (4, b"TFL3", "a TensorFlow Lite model", "convert it with tf2onnx"),
-    (4, b"ORTM", "a model in the .ort format", "give the .onnx file that it was made from"),
-    (0, b"\x1f\x8b", "a file that gzip compressed", "unpack it first: gzip -d"),
-    (0, b"<?xml", "an XML file, such as a model of another runtime's", "give the .onnx file that it was made from"),
-    (0, b"<net", "an XML file, such as a model of another runtime's", "give the .onnx file that it was made from"),
-    (0, b"<", "a web page", "download the model again"),
-)
-_CONTAINERS = (b"PK\x03\x04", b"\x80", b"\x89HDF")
-"""The first bytes of formats that several libraries use."""
-_PICKLED = (
-    "convert the model with skl2onnx (scikit-learn) or onnxmltools (LightGBM, XGBoost), or, if it is of PyTorch, "
-    "export it with torch.onnx.export"
-)
-_KERAS = "export the model with model.export(FILE, format='onnx') in Keras 3, or convert it with tf2onnx"
-_BOOSTED = "convert the model with onnxmltools"
-_EXPORTERS = {
-    **dict.fromkeys((".joblib", ".pkl", ".pickle", ".sav"), _PICKLED),
-    **dict.fromkeys((".keras", ".h5", ".hdf5"), _KERAS),
-    **dict.fromkeys((".ubj", ".xgb", ".bst", ".lgb"), _BOOSTED),
-}
-"""What to do with files of other libraries, by their suffixes."""
-_ANY_EXPORTER = (
-    "export the model: torch.onnx.export (PyTorch), skl2onnx (scikit-learn), onnxmltools (LightGBM, XGBoost), "
-    "model.export(FILE, format='onnx') (Keras 3), tf2onnx (TensorFlow)"
-)
-_IR_VERSION_TAG = 0x08
-"""First byte of nearly every ONNX file: field 1 of ModelProto, a number."""
 
 _TOO_DEEP = "MaxDepth"
 """What protobuf's error says of messages that are nested too deeply."""
@@ -76,9 +42,7 @@ def read_proto(path: Path) -> onnx.ModelProto:
     if not os.path.lexists(path) or (path.is_symlink() and not path.exists()):
         raise InputError("there is no such file", subject=path, hint=hint_for_missing(path))
     if not path.is_file():
-        files = sorted(path.glob("*.onnx")) if path.is_dir() else []
-        itself = f"the .onnx file itself{f', {files[0]}' if len(files) == 1 else ''}"
-        raise InputError("is not a file", subject=path, hint=f"give {itself}")
+        raise InputError("is not a file", subject=path, hint=hint_for_folder(path))
     size = path.stat().st_size
     if size == 0:
         raise InputError("is not an ONNX model: the file is empty", subject=path)
@@ -103,40 +67,10 @@ def read_proto(path: Path) -> onnx.ModelProto:
                 subject=path,
                 hint="export the model with fewer branches and loops inside each other",
             ) from error
-        raise _not_a_model(path, data) from error
+        raise not_a_model(path, data) from error
     if proto.ir_version < 1 or not proto.HasField("graph"):
-        raise _not_a_model(path, data)
+        raise not_a_model(path, data)
     return proto
-
-
-def _packed_model(path: Path) -> str | None:
-    """Returns the name of the ONNX file in a ZIP archive, or None if there is none or the file is no archive."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return next((name for name in archive.namelist() if name.casefold().endswith(".onnx")), None)
-    except (OSError, zipfile.BadZipFile):
-        return None
-
-
-def _not_a_model(path: Path, data: bytes) -> InputError:
-    if (packed := _packed_model(path)) is not None:
-        return InputError(
-            f"is not an ONNX model but a ZIP archive that holds {packed!r}", subject=path, hint="unpack it first"
-        )
-    by_suffix = _EXPORTERS.get(path.suffix.casefold())
-    for offset, magic, what, hint in _OTHER_FORMATS:
-        if by_suffix is not None and magic in _CONTAINERS:
-            continue
-        if data[offset : offset + len(magic)] == magic:
-            return InputError(f"is not an ONNX model but {what}", subject=path, hint=hint)
-    if data[0] == _IR_VERSION_TAG and len(data) > 1 and 0 < data[1] <= onnx.IR_VERSION:
-        return InputError(
-            "is an ONNX model that is damaged or cut short",
-            subject=path,
-            found=f"{len(data)} bytes",
-            hint="copy or download it again",
-        )
-    return InputError("is not an ONNX model", subject=path, hint=by_suffix or _ANY_EXPORTER)
 
 
 def check_ir_version(proto: onnx.ModelProto, path: Path) -> None:

@@ -34,15 +34,15 @@ def checked_feeds(
         if missing:
             raise InputError(
                 f"the sample has no array for the input {missing[0]!r}",
-                subject=sample.name,
+                subject=sample.where,
                 expected=", ".join(spec.name for spec in inputs),
                 found=", ".join(sample.feeds) or "nothing",
                 hint="name the arrays of every .npz file as the model's inputs",
             )
         feeds = {spec.name: sample.feeds[spec.name] for spec in inputs}
         for spec in inputs:
-            _check(feeds[spec.name], spec, sample.name, takes_nan=spec.name in nan_inputs)
-        yield feeds, sample.label, sample.name
+            _check(feeds[spec.name], spec, sample.where, takes_nan=spec.name in nan_inputs)
+        yield feeds, sample.label, sample.where
 
 
 def _check(array: np.ndarray, spec: ValueSpec, name: str, *, takes_nan: bool) -> None:

@@ -99,8 +99,8 @@ def test_preprocessing_of_a_bundle_has_to_fit(edgekit: RunEdgeKit, project: Path
     assert finished.code == 2
     assert "second: input 'x': [preprocessing] does not fit the model's input" in finished.err
     assert (
-        "hint: [bundle.preprocessing] replaces it for a bundle; preprocessing = false there: it has none"
-        in finished.err
+        "; if it is meant for another bundle of the project file, [bundle.preprocessing] replaces it for this one, and "
+        "preprocessing = false under [[bundle]] leaves it out" in finished.err
     )
 
 

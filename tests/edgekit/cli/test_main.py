@@ -143,7 +143,7 @@ def test_help_answers_at_once() -> None:
         (["targets", "--jso"], "no such option: --jso (Possible options: --json)", "edgekit targets"),
         (["inspect"], "missing argument 'MODEL'", "edgekit inspect"),
         (["fix", "m.onnx"], "missing option '--output' / '-o'", "edgekit fix"),
-        (["check", "m.onnx", "--target"], "option '--target' requires an argument", "edgekit"),
+        (["check", "m.onnx", "--target"], "option '--target' requires an argument", "edgekit check"),
         (["targets", "too", "many"], "got unexpected extra argument(s) (too many)", "edgekit targets"),
     ],
 )

@@ -204,7 +204,7 @@ class TestBadInput:
     def test_a_label_beyond_the_classes(self, refused: Callable[..., str], data: Path) -> None:
         np.savez(data / "a.npz", x=np.zeros((1, 3), np.float32), label=3)
         assert refused("--data", data, "--quantize", "none").startswith(
-            "error: a.npz: the label is not a class of the model\n"
+            "error: data/a.npz: the label is not a class of the model\n"
             "expected: 0 to 2, the entries of output 'y'\nfound: 3\n"
         )
 

@@ -393,10 +393,20 @@ class TestLabels:
         [
             ("0.npz,1\n", "labels.csv: samples have no label\nexpected: a line for each of 2 samples\nfound: 1.npz"),
             ("0.npz,1\n0.npz,1\n", "labels.csv:2: the sample has two labels\nfound: 0.npz"),
-            ("9.npz,1\n", "labels.csv:1: the line does not label a sample\nexpected: FILE,LABEL\nfound: 9.npz,1"),
+            (
+                "9.npz,1\n",
+                "labels.csv:1: the line does not label a sample\nexpected: FILE,LABEL, with a FILE of this folder\n"
+                "found: 9.npz,1",
+            ),
+            (
+                "file;label\n0.npz;1\n",
+                "labels.csv:1: the line does not label a sample\nexpected: FILE,LABEL\nfound: file;label\n"
+                "hint: separate FILE and LABEL with a comma",
+            ),
             (
                 "0,1\n1,1\n",
-                "labels.csv:1: the line does not label a sample\nexpected: FILE,LABEL\nfound: 0,1\n"
+                "labels.csv:1: the line does not label a sample\nexpected: FILE,LABEL, with a FILE of this folder\n"
+                "found: 0,1\n"
                 "hint: write FILE with its suffix, from the data folder on: 0.npz,1",
             ),
             ("0.npz,cat\n", "labels.csv:1: the label is not a class\nexpected: a number from 0\nfound: 'cat'"),

@@ -158,7 +158,7 @@ def test_one_probability_finds_the_labels_of_yes_and_no(tmp_path: Path, onnx_fil
     with pytest.raises(InputError) as failure:
         packaged(tmp_path / "grades", model, "onnxruntime", data=data, quantize="none")
     assert str(failure.value) == (
-        "3.npz: the label is not a class of the model\n"
+        f"{data / '3.npz'}: the label is not a class of the model\n"
         "expected: 0 or 1: output 'y' is the probability of class 1\n"
         "found: 2\n"
         "hint: a number to predict is not a label: leave it out, and judge by it with --metric"

@@ -261,9 +261,21 @@ def test_a_declared_layout_settles_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("declared", "expected"),
     [
-        ({"color": "GRAY"}, "expected: a picture in GRAY as NCHW"),
-        ({"size": [3, 4]}, "expected: a picture of (3, 4) (height, width) as NCHW"),
-        ({"mean": [1, 2]}, "expected: as many channels as mean has numbers: 2"),
+        (
+            {"color": "GRAY"},
+            "expected: as many channels as GRAY has: 1\nfound: image: float32 1×3×2×2\n"
+            'hint: write color = "RGB" or "BGR": in the layout NCHW the model takes 3 channels; if it is meant for ',
+        ),
+        (
+            {"size": [3, 4]},
+            "expected: height and width as in size: 3×4\nfound: image: float32 1×3×2×2\n"
+            "hint: leave size out, or write size = [2, 2]: the model takes pictures of 2×2; if it is meant for ",
+        ),
+        (
+            {"mean": [1, 2]},
+            "expected: as many channels as mean has numbers: 2\nfound: image: float32 1×3×2×2\n"
+            "hint: write mean with one number, or with 3; if it is meant for another bundle of the project file, ",
+        ),
         ({"layout": "CHW"}, "expected: one picture as CHW, with 1 or 3 channels"),
         ({"dtype": "uint8"}, "expected: image: float32 1×3×2×2"),
         ({"std": 0}, "a standard deviation is zero"),

@@ -197,6 +197,53 @@ def test_a_folder_with_one_model(tmp_path: Path) -> None:
     assert refusal(tmp_path).endswith(f"hint: give the .onnx file itself, {tmp_path / 'model.onnx'}")
 
 
+def test_a_folder_of_another_kind(tmp_path: Path) -> None:
+    """The two command lines are those of tf2onnx's README and of optimum-onnx's documentation."""
+    folder = tmp_path / "a model"
+    folder.mkdir()
+    (folder / "config.json").touch()
+    hint = f"if it is a model of Hugging Face's, export it: optimum-cli export onnx --model '{folder}' 'a model-onnx'"
+    assert refusal(folder) == f"{folder}: is not a file\nhint: {hint}"
+    (folder / "saved_model.pb").touch()
+    hint = f"convert the SavedModel: python -m tf2onnx.convert --saved-model '{folder}' --output model.onnx"
+    assert refusal(folder).endswith(f"\nhint: {hint}")
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "model.onnx").touch()
+    assert refusal(folder).endswith(f"\nhint: give the .onnx file itself, {folder / 'onnx' / 'model.onnx'}")
+    for name in "abc":
+        (folder / f"{name}.onnx").touch()
+    listed = ", ".join(str(folder / f"{name}.onnx") for name in "abc")
+    assert refusal(folder).endswith(f"\nhint: give one of its .onnx files: {listed} and 1 more")
+    (folder / "manifest.json").touch()
+    assert refusal(folder).endswith("\nhint: give the .onnx file that it was made from")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        # a Core ML model begins as an ONNX model does: with field 1, a version
+        ("m.mlmodel", b"\x08\x09\x12\xa0\x04", "\nhint: give the .onnx file that it was made from"),
+        (
+            "m.safetensors",
+            b"\x02\x00\x00\x00\x00\x00\x00\x00{}",
+            "\nhint: it holds weights without the model: export the model with torch.onnx.export, or one of Hugging "
+            "Face's with `optimum-cli export onnx`",
+        ),
+        (
+            "m.bin",
+            b"GGUF\x03\x00\x00\x00",
+            " but a GGUF file of weights\nhint: export the model with torch.onnx.export, or one of Hugging Face's with "
+            "`optimum-cli export onnx`",
+        ),
+        ("m.pb", b"\n\x0c\n\x01x\x12", "\nhint: convert it with tf2onnx"),
+    ],
+)
+def test_a_model_of_another_format(tmp_path: Path, name: str, data: bytes, expected: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    assert refusal(path) == f"{path}: is not an ONNX model{expected}"
+
+
 def test_an_archive_that_holds_a_model(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr("export/Model.ONNX", b"a model")
@@ -212,6 +259,7 @@ def test_an_archive_that_holds_a_model(tmp_path: Path) -> None:
         ("m.joblib", "convert the model with skl2onnx (scikit-learn) or onnxmltools (LightGBM, XGBoost)"),
         ("m.keras", "export the model with model.export(FILE, format='onnx') in Keras 3"),
         ("m.pt", "export the model with torch.onnx.export"),
+        ("m.npz", "it holds arrays: give the .onnx file here, and samples with --data"),
     ],
 )
 def test_a_file_of_another_library(tmp_path: Path, name: str, hint: str) -> None:
