@@ -256,18 +256,21 @@ def report(bundle: StrPath | Bundle, output: StrPath, *, against: StrPath | Bund
         The file.
 
     Raises:
-        InputError: There is no bundle, or the file cannot be written.
+        InputError: There is no bundle, the file cannot be written, or a file of another kind is in its place.
         RequirementError: A bundle's files are changed.
     """
+    from edgekit.files.replacing import require_kind
     from edgekit.reporting.html import html_report
 
+    place = path_of(output, "--output")
+    require_kind(place, "an HTML file", lambda head: head.lstrip()[:1] == b"<")
     bundles = [bundle_of(one) for one in (bundle, against) if one is not None]
     for opened in bundles:
         check_integrity(opened, canonical_of(opened.profile_name))
     text = html_report(*bundles)
-    with atomic_file(path_of(output, "--output")) as place:
-        place.write_text(text, encoding="utf-8", newline="\n")
-    return path_of(output, "--output")
+    with atomic_file(place) as draft:
+        draft.write_text(text, encoding="utf-8", newline="\n")
+    return place
 
 
 @held_to_signature

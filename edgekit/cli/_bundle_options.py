@@ -26,7 +26,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="The project file; by default the nearest edgekit.toml here or in a folder above.",
+        help="The project file; by default the nearest edgekit.toml in the working directory or above it.",
         show_default=False,
     ),
 ]
@@ -44,7 +44,7 @@ MaxDropOption = Annotated[
     typer.Option(
         "--max-drop",
         metavar="SHARE",
-        help="Accuracy that may be lost, such as 1% or 0.01, in points of the share of labels found; by default 1%.",
+        help="Accuracy that may be lost, absolute, such as 1% or 0.01; by default 1%.",
         show_default=False,
     ),
 ]
@@ -62,7 +62,7 @@ ResultsOption = Annotated[
     typer.Option(
         "--results",
         metavar="FILE",
-        help="Judge what the bundle's check wrote on a device that is not reached from here.",
+        help="Judge the results that the bundle's check wrote on a device that cannot be reached from here.",
         show_default=False,
     ),
 ]
@@ -71,8 +71,8 @@ InstructionSetsOption = Annotated[
     typer.Option(
         "--isa",
         metavar="NAMES",
-        help="It has to be right with each of these instruction sets: avx2,avx512,vnni,amx,neon. Sets that neither "
-        "this processor nor an emulator can execute are reported as not executed.",
+        help="The bundle has to be right with each of these instruction sets: avx2,avx512,vnni,amx,neon. Sets that "
+        "neither this processor nor an emulator can execute are reported as not executed.",
         show_default=False,
     ),
 ]
@@ -81,8 +81,7 @@ MaxSizeOption = Annotated[
     typer.Option(
         "--max-size",
         metavar="SIZE",
-        help="The most accurate model of at most this size, such as 3MB: a form for each weight; with the scheme auto "
-        "and --data.",
+        help="Choose the most accurate model of at most this size, such as 3MB. Needs the scheme auto and --data.",
         show_default=False,
     ),
 ]
@@ -90,8 +89,8 @@ SmallestOption = Annotated[
     bool,
     typer.Option(
         "--smallest",
-        help="The smallest model that holds --max-drop, in place of the fastest: a form for each weight; with the "
-        "scheme auto and --data.",
+        help="Choose the smallest model that stays within --max-drop, instead of the fastest. Needs the scheme auto "
+        "and --data.",
     ),
 ]
 DeviceTimeoutOption = Annotated[
@@ -100,7 +99,7 @@ DeviceTimeoutOption = Annotated[
         "--device-timeout",
         metavar="SECONDS",
         min=1,
-        help="How long the device may be silent; by default 120.",
+        help="How long the device may send nothing; by default 120.",
         show_default=False,
     ),
 ]

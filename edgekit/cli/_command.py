@@ -32,7 +32,7 @@ MaxMemoryOption = Annotated[
         "--max-memory",
         metavar="SIZE",
         help="Memory that the command may take, such as 8GB; by default 2 GiB, 256 times the model's size, and 512 "
-        "times a sample's, of which at most 4 GiB count.",
+        "times a sample's size, of which at most 4 GiB count.",
         show_default=False,
     ),
 ]
@@ -42,7 +42,7 @@ MaxSecondsOption = Annotated[
         "--max-seconds",
         metavar="SECONDS",
         min=1,
-        help="How long a stage may work without a sign of progress; by default 20 s, and 20 s a megabyte of model.",
+        help="How long a stage may work without a sign of progress; by default 20 s, plus 20 s per megabyte of model.",
         show_default=False,
     ),
 ]

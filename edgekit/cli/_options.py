@@ -18,7 +18,7 @@ LabelsOption = Annotated[
     typer.Option(
         "--labels",
         metavar="FILE",
-        help="The classes' names, one a line: for the app, and to write the samples' labels as names.",
+        help="The names of the classes, one per line: for the app, and for labels of samples that are names.",
     ),
 ]
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
@@ -36,8 +36,8 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="A folder of samples: .npz files, or images or WAV files; a table with a row a sample: .csv, .tsv, "
-        ".parquet, .npy or .npz; or a sample a line: .jsonl.",
+        help="Samples: a folder of .npz files, pictures or WAV files; a table with one sample per row (.csv, .tsv, "
+        ".parquet, .npy, .npz); or a file with one sample per line (.jsonl).",
     ),
 ]
 LabelOption = Annotated[
@@ -70,7 +70,7 @@ class ShapeOptions:
         typer.Option(
             "--shape",
             metavar="INPUT=SIZE,…",
-            help="Fix an input's whole shape (`--shape x=1,3,224,224`); ? leaves a size as it is. "
+            help="Fix the whole shape of an input (`--shape x=1,3,224,224`); ? leaves a size as it is. "
             "May be given more than once.",
             show_default=False,
         ),

@@ -18,14 +18,14 @@ class SearchOptions:
         typer.Option(
             "--metric",
             metavar="MODULE:FUNCTION",
-            help="A Python function (run, samples) that gives a number, higher where the model is better; --max-drop "
-            "is a share of it.",
+            help="Your own measure: a Python function of (run, samples) that returns a number, higher for a better "
+            "model. --max-drop is a share of it.",
             show_default=False,
         ),
     ] = None
     workers: Annotated[
         int,
-        typer.Option("--workers", metavar="N", help="Evaluate candidates in N processes of this machine."),
+        typer.Option("--workers", metavar="N", help="Evaluate candidates in N processes on this machine."),
     ] = 1
     cluster: Annotated[
         str | None,
@@ -41,7 +41,7 @@ class SearchOptions:
         typer.Option(
             "--like",
             metavar="BUNDLE",
-            help="Choose among the candidates as that bundle records it, whatever is faster now.",
+            help="Choose the candidate that this bundle records, even if another one is faster now.",
             show_default=False,
         ),
     ] = None

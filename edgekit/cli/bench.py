@@ -25,16 +25,24 @@ if TYPE_CHECKING:
 AgainstOption = Annotated[
     Path | None,
     typer.Option(
-        "--against", metavar="BUNDLE", help="A second bundle, measured alternately with the first.", show_default=False
+        "--against", metavar="BUNDLE", help="A second bundle, measured in turns with the first.", show_default=False
     ),
 ]
 
 StreamsOption = Annotated[
     str | None,
-    typer.Option("--streams", metavar="N|auto", help="Inferences at the same time.", show_default=False),
+    typer.Option(
+        "--streams",
+        metavar="N|auto",
+        help="Measure throughput with N inferences at the same time; auto leaves the number to the runtime.",
+        show_default=False,
+    ),
 ]
 BatchOption = Annotated[
-    int | None, typer.Option("--batch", metavar="N", help="Samples in each inference.", show_default=False)
+    int | None,
+    typer.Option(
+        "--batch", metavar="N", help="Measure throughput with N samples in each inference.", show_default=False
+    ),
 ]
 
 
@@ -43,7 +51,7 @@ InstructionSetsOption = Annotated[
     typer.Option(
         "--isa",
         metavar="NAMES",
-        help="Measured with each of these instruction sets of this processor too: avx2,avx512,vnni,amx.",
+        help="Measure with each of these instruction sets of this processor, too: avx2,avx512,vnni,amx.",
         show_default=False,
     ),
 ]
@@ -68,14 +76,14 @@ def bench(
 ) -> None:
     """Measure a bundle's latency, memory or throughput.
 
-    It is measured in turns with another bundle or with the original model, so that what else the machine does hits all
-    of them; each is warmed up. The original is executed on this machine only, by the reference with its optimizations.
-    Times are those of the first golden sample, on one thread; a stand-in for the device's own runtime may use more, and
-    its times do not count. Where the runtime is pinned to another precision than its own choice, that is measured too.
-    With --isa the runtime is held to each of the instruction sets in turn: how long it takes on older processors.
+    The bundle takes turns with another bundle or with the original model, so that other work of the machine affects all
+    of them alike. Each is warmed up, then runs the first golden sample on one thread. ONNX Runtime executes the
+    original, on this machine only. If a stand-in executes the bundle instead of the device's own runtime, its times do
+    not count. A runtime that is set to another precision than its default is measured with its default, too. --isa
+    measures with each of these instruction sets, as on older processors.
 
-    With --streams or --batch inferences run at the same time, on all processors: what is measured is how many samples
-    get done in a second.
+    --streams and --batch measure throughput instead: how many samples are completed in a second by inferences that run
+    at the same time, on all processors.
     """
     from edgekit import api
 

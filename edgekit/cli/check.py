@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 AllOption = Annotated[bool, typer.Option("--all", help="List every node, also those that are plainly supported.")]
 SarifOption = Annotated[
     Path | None,
-    typer.Option("--sarif", metavar="FILE", help="Also write what is not plainly supported as SARIF 2.1.0."),
+    typer.Option("--sarif", metavar="FILE", help="Also write nodes that are not plainly supported as SARIF 2.1.0."),
 ]
 
 
@@ -39,10 +39,10 @@ def check(
 ) -> None:
     """Check a model's operators against a target.
 
-    The nodes are those of the model as it would be built: shapes fixed, simplified, what the target refuses rewritten
-    where a rewrite is known. Each is supported, decomposed into others, falls back to a slower unit, is unsupported, or
-    unknown; the evidence says how that is known. The last line says how well the model fits the device's accelerator.
-    The exit code is 1 where a node is unsupported.
+    The nodes are those of the model as it would be built: with fixed shapes, simplified, and with rewrites of nodes
+    that the target refuses. Each node is supported, decomposed into others, falls back to a slower unit, is
+    unsupported, or unknown; the evidence says how that is known. The last line says how well the model fits the
+    device's accelerator. The exit code is 1 if a node is unsupported.
     """
     from edgekit import api
     from edgekit.errors import EdgeKitError

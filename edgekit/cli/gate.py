@@ -34,7 +34,7 @@ BundlesArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="BUNDLE",
-        help="Bundles, or names of bundles that the project declares; by default every one of these.",
+        help="Bundles, or names of bundles that the project declares; by default all that it declares.",
         show_default=False,
     ),
 ]
@@ -43,7 +43,7 @@ OutputDirOption = Annotated[
     typer.Option(
         "--output-dir",
         metavar="DIR",
-        help="Where the declared bundles lie, each under its name; by default where the project file says.",
+        help="The folder of the declared bundles, each under its name; by default where the project file says.",
         show_default=False,
     ),
 ]
@@ -175,16 +175,17 @@ def gate(
 ) -> None:
     """Judge bundles by their budgets.
 
-    The exit code is 1 if one breaks its own.
+    The exit code is 1 if a bundle breaks its budget.
 
     The budget is the table [bundle.budget] of the project file, or [budget] for all bundles: size, download, accuracy,
     accuracy_drop, sqnr_db, accelerator_share, partitions and latency_ratio; on --device latency_ms, first_run_ms,
     load_ms and memory; and against an earlier build size_growth, accuracy_fall, latency_growth and agreement_db. The
-    two ratios of latency, to the original model and to the earlier bundle, are measured in turns until it is clear on
-    which side of the limit they lie. What was not measured does not pass.
-    With --device each has to compute its golden outputs there, with --isa with every one of the instruction sets. With
-    --data each is executed on samples: the outputs recorded with them come first, and tell whether the export or the
-    target is to blame.
+    ratios of the latency to that of the original model and of the earlier bundle are measured in turns, until it is
+    clear on which side of the limit they are. A budget that was not measured does not pass.
+
+    With --device each bundle also has to compute its golden outputs on that device, with --isa with each of the
+    instruction sets. With --data each bundle is executed on samples; if they hold recorded outputs, an error says
+    whether the export or the target is to blame.
     """
     from edgekit import api
     from edgekit.quality_gate.declaration import DECLARATION

@@ -45,8 +45,9 @@ def init(
 ) -> None:
     """Write edgekit.toml from a model and its samples.
 
-    It declares a bundle for each target, the samples, the sizes of free dimensions that the samples tell, and for
-    pictures and sounds how they become the input, as far as the files tell: what the training did has to be filled in.
+    The file declares a bundle for each target, the samples, and sizes of free dimensions that all samples have. For
+    pictures and sounds it declares how they become the input, as far as the files show it: change the values that
+    differ from those of the training.
     """
     from edgekit import api
 

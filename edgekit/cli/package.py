@@ -35,21 +35,21 @@ NameOption = Annotated[
     typer.Option(
         "--name",
         metavar="NAME",
-        help="What the bundle calls itself: in reports, for `edgekit gate`, in an app. By default its folder's name.",
+        help="The bundle's name in reports, in `edgekit gate` and in an app; by default its folder's name.",
         show_default=False,
     ),
 ]
 VerifyDataOption = Annotated[
     Path | None,
-    typer.Option("--verify-data", metavar="DIR", help="Samples to verify on in place of those of --data."),
+    typer.Option("--verify-data", metavar="DIR", help="Samples to verify on, instead of those of --data."),
 ]
 QuantizeOption = Annotated[
     str | None,
     typer.Option(
         "--quantize",
         metavar="SCHEME",
-        help="{schemes}, none, or how a target stores weights itself ({weight_schemes}). Those with a * need "
-        "--data. By default auto with --data, none without.",
+        help="{schemes}, none, or a scheme of the target's own ({weight_schemes}). Schemes with a * need --data. "
+        "By default auto with --data, none without.",
         show_default=False,
     ),
 ]
@@ -58,7 +58,7 @@ PrecisionOption = Annotated[
     typer.Option(
         "--precision",
         metavar="TYPE",
-        help="auto, float32 or float16; auto is the target's choice where accurate enough.",
+        help="auto, float32 or float16; auto is the target's choice, if that is accurate enough.",
     ),
 ]
 FloorOption = Annotated[
@@ -66,15 +66,17 @@ FloorOption = Annotated[
     typer.Option(
         "--floor",
         metavar="DB",
-        help="The signal-to-noise ratio that outputs have to reach over all samples, in dB; by default 50 in float32, "
-        "and 20 in less, where equal decisions do as well.",
+        help="Signal-to-noise ratio in dB that outputs have to reach over all samples; by default 50 in float32, 20 in "
+        "less. Below float32, equal decisions count as well.",
         show_default=False,
     ),
 ]
 AcceptOption = Annotated[
     bool,
     typer.Option(
-        "--accept", help="Ship what misses its floors; manifest and report say so. Broken outputs never ship."
+        "--accept",
+        help="Ship a build that misses its floors; the manifest and the report say so. A build with broken outputs "
+        "never ships.",
     ),
 ]
 PostprocessOption = Annotated[
@@ -92,8 +94,8 @@ StateOption = Annotated[
     typer.Option(
         "--state",
         metavar="INPUT=OUTPUT",
-        help="An input that the built model is to keep from one run to the next, and the output that replaces it "
-        "(where the target takes states). May be given more than once.",
+        help="An input that the built model keeps from one run to the next, and the output that replaces it, for "
+        "targets with states. May be given more than once.",
         show_default=False,
     ),
 ]
@@ -102,7 +104,7 @@ TargetOptionOption = Annotated[
     typer.Option(
         "--option",
         metavar="NAME=VALUE",
-        help="An option of the target's own; `edgekit targets --json` lists them. May be given more than once.",
+        help="An option of the target itself; `edgekit targets --json` lists them. May be given more than once.",
         show_default=False,
     ),
 ]
@@ -112,8 +114,8 @@ AlsoOption = Annotated[
         "--also",
         autocompletion=profile_names,
         metavar="NAME",
-        help="A further device profile: the bundle holds a build for it beside the first, and a device takes the one "
-        "that it can load. May be given more than once.",
+        help="A further device profile: the bundle then holds a build for each, and a device takes the one that it can "
+        "load. May be given more than once.",
         show_default=False,
     ),
 ]
@@ -122,7 +124,7 @@ WitnessOption = Annotated[
     typer.Option(
         "--witness",
         metavar="NAME",
-        help="Have a second runtime execute what was built too ({witnesses}); it has to hold the same floors.",
+        help="Have a second runtime ({witnesses}) execute what was built, too; it has to reach the same floors.",
         show_default=False,
     ),
 ]
@@ -132,7 +134,7 @@ BundleOutputOption = Annotated[
         "--output",
         "-o",
         metavar="BUNDLE",
-        help="The bundle to write, in place of one that is there; by default MODEL-TARGET here.",
+        help="The bundle to write, which replaces an older one; by default MODEL-TARGET in the working directory.",
         show_default=False,
     ),
 ]
@@ -173,7 +175,7 @@ def package(
 ) -> None:
     """Package a model for a device, and prove that it still works.
 
-    It is checked, quantized where that is asked for, built, verified and measured.
+    The model is checked, quantized if that is asked for, built, verified and measured.
     The bundle holds what the device loads, golden data with a check to run on the device, a manifest and a report. It
     is written only if what was built, executed here, computes what the original computes.
 

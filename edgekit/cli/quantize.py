@@ -42,7 +42,7 @@ SchemeOption = Annotated[
 ]
 ExplainOption = Annotated[
     bool,
-    typer.Option("--explain", help="Print what became of every layer, the error that it adds, and the trade-off."),
+    typer.Option("--explain", help="Print what happened to each layer, the error that it adds, and all candidates."),
 ]
 OptionalTargetOption = Annotated[
     str | None,
@@ -50,7 +50,7 @@ OptionalTargetOption = Annotated[
         "--target",
         autocompletion=profile_names,
         metavar="NAME",
-        help="A device profile to quantize for and to score candidates on; by default, what suits most devices.",
+        help="The device profile to quantize for and to score candidates on; by default, what suits most devices.",
         show_default=False,
     ),
 ]
@@ -82,8 +82,9 @@ def quantize(
 ) -> None:
     """Quantize a model: ONNX in, smaller ONNX out.
 
-    The samples in --data calibrate the ranges; where they have labels, --max-drop bounds the accuracy that may be lost.
-    --metric names a measure of your own. With --target, candidates are built and scored on that target's runtime.
+    The samples in --data calibrate the ranges of values. --max-drop limits the accuracy that may be lost on them:
+    labels found, equal decisions, or a measure of your own (--metric). With --target, candidates are built for that
+    target, and scored on its runtime.
     """
     from edgekit import api
     from edgekit.quantizer import BudgetError

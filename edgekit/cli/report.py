@@ -28,8 +28,8 @@ def report(
 ) -> None:
     """Write what a bundle holds as one HTML file.
 
-    It opens without a network. It tells first whether the bundle ships and why, then size by layer, latency, accuracy,
-    the quantizer's trade-off and the operators, and shows the graph.
+    The file opens without a network. It first says whether the bundle ships and why. Then it shows the candidates, the
+    accuracy, the latency, the size by layer, the graph and the operators.
     """
     from edgekit import api
 

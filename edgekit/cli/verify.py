@@ -40,7 +40,7 @@ WitnessOption = Annotated[
     typer.Option(
         "--witness",
         metavar="NAME",
-        help="Have a second runtime execute the golden samples too, and name the operation where the two part.",
+        help="Have a second runtime execute the golden samples, too, and name the first operation that differs.",
         show_default=False,
     ),
 ]
@@ -65,11 +65,13 @@ def verify(
 ) -> None:
     """Verify a bundle's files, golden outputs and accuracy.
 
-    The files by their SHA-256 sums, the golden outputs by running the model, the accuracy on --data where given.
-    With --model the data need no labels: the bundle is compared with the original. Without it the share of labels found
-    is told, beside the original's at packaging. --layers also compares what the device computes inside, layer by layer:
-    with the model that --model names, else with the graph that the bundle ships. With --isa the bundle has to be
-    accurate with each of the instruction sets that this processor, or an emulator, executes.
+    Each file is compared with its SHA-256 sum. The bundle runs on its golden inputs, and its outputs have to be close
+    enough to the golden outputs. With --data the accuracy is measured on more samples. With --model the bundle is
+    compared with the original on them, and no labels are needed; without it the share of labels found is shown.
+
+    --layers also compares intermediate values, with those of the model that --model names, or of the graph that the
+    bundle ships. With --isa the bundle has to be accurate with each of the instruction sets that this processor, or an
+    emulator, executes.
     """
     from edgekit import api
     from edgekit.bundle import read_bundle

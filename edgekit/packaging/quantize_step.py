@@ -25,7 +25,7 @@ from edgekit.files.bundle_folder import require_outside_bundles
 from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.fingerprint import model_files
 from edgekit.graph.random_inputs import draws_numbers
-from edgekit.graph.reading.onnx_file import write_model
+from edgekit.graph.reading.onnx_file import require_place_for_model, write_model
 from edgekit.graph.sizes.default_sizes import AcceptedSizes
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.graph.training_mode import require_inference
@@ -139,6 +139,7 @@ def quantize_model(order: QuantizeOrder, progress: Progress, executor: Executor 
         require_another_file(order.output, order.model, what="the float model")
     require_outside_bundles(order.output)
     require_name_for_libraries(order.output)
+    require_place_for_model(order.output)
     require_writable(order.output)
     if order.instruction_sets is not None:
         if order.target is None:

@@ -18,9 +18,10 @@ from edgekit.files import lfs
 from edgekit.files.atomic import atomic_file
 from edgekit.files.missing import hint_for_missing
 from edgekit.files.regular_file import real_path
+from edgekit.files.replacing import require_kind
 from edgekit.files.utf8_names import require_name_for_libraries
 from edgekit.graph.input_notes import with_notes
-from edgekit.graph.reading.other_files import hint_for_folder, not_a_model
+from edgekit.graph.reading.other_files import IR_VERSION_TAG, hint_for_folder, not_a_model
 from edgekit.graph.reading.subgraphs import graphs_of
 from edgekit.graph.sizes.shapes import light_proto
 from edgekit.model import PROTOBUF_LIMIT, Model
@@ -324,6 +325,16 @@ def _spare_data_files(model: Model, path: Path) -> None:
         raise InputError("holds tensors of the model itself", subject=path, hint="choose another name with -o")
 
 
+def require_place_for_model(path: Path) -> None:
+    """Checks that no file of another kind is where an ONNX model is to be written.
+
+    Raises:
+        InputError: The file has another suffix, and does not begin as an ONNX model.
+    """
+    if path.suffix.casefold() != ".onnx":
+        require_kind(path, "an ONNX model", lambda head: head[0] == IR_VERSION_TAG)
+
+
 def write_model(model: Model, path: Path) -> None:
     """Writes the model as an ONNX file, completely or not at all, and checks it against the rules of ONNX.
 
@@ -331,10 +342,11 @@ def write_model(model: Model, path: Path) -> None:
     (:mod:`edgekit.graph.input_notes`).
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: The file cannot be written, or a file of another kind is in its place.
         InternalError: The model to be written breaks the rules.
     """
     require_name_for_libraries(path)
+    require_place_for_model(path)
     _spare_data_files(model, path)
     with atomic_file(path) as draft:
         with_notes(model).save(draft)

@@ -53,7 +53,7 @@ _ANY_EXPORTER = (
     "export the model: torch.onnx.export (PyTorch), skl2onnx (scikit-learn), onnxmltools (LightGBM, XGBoost), "
     "model.export(FILE, format='onnx') (Keras 3), tf2onnx (TensorFlow)"
 )
-_IR_VERSION_TAG = 0x08
+IR_VERSION_TAG = 0x08
 """First byte of nearly every ONNX file: field 1 of ModelProto, a number."""
 
 
@@ -83,7 +83,7 @@ def not_a_model(path: Path, data: bytes) -> InputError:
             continue
         if data[offset : offset + len(magic)] == magic:
             return InputError(f"is not an ONNX model but {what}", subject=path, hint=hint)
-    if by_suffix is None and data[0] == _IR_VERSION_TAG and len(data) > 1 and 0 < data[1] <= onnx.IR_VERSION:
+    if by_suffix is None and data[0] == IR_VERSION_TAG and len(data) > 1 and 0 < data[1] <= onnx.IR_VERSION:
         return InputError(
             "is an ONNX model that is damaged or cut short",
             subject=path,

@@ -88,3 +88,17 @@ def test_a_full_disk(edgekit: RunEdgeKit, model: Path, tmp_path: Path, monkeypat
     assert found.endswith(" bytes free")
     assert hint == "hint: free some space, or choose another place with -o"
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_a_file_of_another_kind_is_not_replaced(edgekit: RunEdgeKit, digits: Path, tmp_path: Path) -> None:
+    project = tmp_path / "edgekit.toml"
+    project.write_text("[budget]\n")
+    finished = edgekit("fix", digits, "--dim", "batch=1", "-o", project, "-q")
+    assert finished.code == 2
+    assert finished.err.endswith(
+        f"error: {project}: exists and is not an ONNX model\nhint: choose another name with -o, or remove it first\n"
+    )
+    assert project.read_text() == "[budget]\n"
+    for name, older in (("model.onnx", b"version https://git-lfs.github.com/spec/v1"), ("model", digits.read_bytes())):
+        (tmp_path / name).write_bytes(older)
+        assert edgekit("fix", digits, "--dim", "batch=1", "-o", tmp_path / name).code == 0

@@ -140,3 +140,20 @@ def row(cells: list[str], label: str) -> list[str]:
     """Returns the cells of the first row with a label: A's, B's, and how they relate. Empty cells have no data."""
     start = cells.index(label) + 1
     return cells[start : start + 3]
+
+
+def test_a_file_of_another_kind_is_not_replaced(
+    edgekit: RunEdgeKit, packaged_digits: Path, digits: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.onnx"
+    model.write_bytes(digits.read_bytes())
+    finished = edgekit("report", packaged_digits, "-o", model)
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: {model}: exists and is not an HTML file\nhint: choose another name with -o, or remove it first\n"
+    )
+    assert model.read_bytes() == digits.read_bytes()
+    older = tmp_path / "older"
+    for text in ("", "\n<!DOCTYPE html>\n<html></html>"):
+        older.write_text(text)
+        assert edgekit("report", packaged_digits, "-o", older).code == 0

@@ -1,0 +1,31 @@
+"""Keeps an output from replacing a file of another kind, which a mistyped ``-o`` may name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from edgekit.errors import InputError
+
+_READ = 256
+
+
+def require_kind(path: Path, what: str, is_one: Callable[[bytes], bool]) -> None:
+    """Checks that the file in an output's place, if there is one, is of the output's kind. An empty file may go.
+
+    Args:
+        path: The output's name.
+        what: What the output is, for the error's text (``an HTML file``).
+        is_one: Whether a file that begins with these bytes is one.
+
+    Raises:
+        InputError: A file of another kind is there.
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        head = file.read(_READ)
+    if head and not is_one(head):
+        raise InputError(
+            f"exists and is not {what}", subject=path, hint="choose another name with -o, or remove it first"
+        )
