@@ -14,6 +14,9 @@ from edgekit.data.samples import Samples
 from edgekit.graph.dependence import inputs_behind
 from edgekit.model import Model
 
+_MOST_LABELS = 0.5
+"""An original that finds fewer labels than this share is rarely worth shipping."""
+
 
 def remarks_on(accuracy: Accuracy) -> list[str]:
     """Returns warnings of hardly determined outputs, disorder, lost columns or classes, and doubtful labels."""
@@ -63,8 +66,30 @@ def remarks_on(accuracy: Accuracy) -> list[str]:
         for output in accuracy.outputs
         if not output.tells_classes and (flaw := accuracy.changed_too_often(output)) is not None
     ]
-    doubts = (accuracy.label_exchange, accuracy.label_doubt, accuracy.few_boxes_kept, accuracy.few_classes_shown)
+    doubts = (
+        accuracy.label_exchange,
+        accuracy.label_doubt,
+        _of_few_labels(accuracy),
+        accuracy.few_boxes_kept,
+        accuracy.few_classes_shown,
+    )
     return remarks + [doubt for doubt in doubts if doubt is not None]
+
+
+def _of_few_labels(accuracy: Accuracy) -> str | None:
+    """Returns a warning if the original itself misses most labels, more than by chance; None if it does not.
+
+    The usual reason is that samples become the input in another way than in training. A list of a recommender's items
+    finds few labels even if nothing is wrong.
+    """
+    task = accuracy.task
+    if task is None or accuracy.floors.max_drop is None or task.listed is not None or task.reference >= _MOST_LABELS:
+        return None
+    return (
+        f"the original itself finds only {task.reference:.2%} of {accuracy.samples} labels: if it found more in "
+        "training, the samples do not become the input as they did there; check [preprocessing], the labels and the "
+        "order of the classes"
+    )
 
 
 def _of_one_answer(accuracy: Accuracy) -> list[str]:

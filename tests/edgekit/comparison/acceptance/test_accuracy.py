@@ -337,6 +337,17 @@ def test_labels_that_prove_nothing_do_not_judge() -> None:
     assert counted.label_doubt is None
 
 
+def test_few_labels_are_a_sign_of_another_preprocessing() -> None:
+    """54 of 300 labels among ten are more than a guess finds, but a classifier of digits finds nearly all of them."""
+    floors, task = Floors.of(Kind.QUANTIZED, labelled=True, max_drop=0.01), TaskAccuracy("y", 0.18, 0.18, 10)
+    assert remarks_on(Accuracy("it", "the original", False, 300, floors, (GOOD,), task)) == [
+        "the original itself finds only 18.00% of 300 labels: if it found more in training, the samples do not become "
+        "the input as they did there; check [preprocessing], the labels and the order of the classes"
+    ]
+    for other in (replace(task, reference=0.6), replace(task, listed=20)):
+        assert remarks_on(Accuracy("it", "the original", False, 300, floors, (GOOD,), other)) == []
+
+
 def test_an_output_that_the_original_does_not_reproduce_is_asked_for_less() -> None:
     assert shortfalls(Kind.FLOAT32, replace(GOOD, worst_sample_db=30.0), own={"y": 36.0}) == []
     assert len(shortfalls(Kind.FLOAT32, replace(GOOD, worst_sample_db=29.0), own={"y": 36.0})) == 1
