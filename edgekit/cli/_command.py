@@ -135,7 +135,7 @@ def _blamed(model: object) -> Iterator[None]:
     """Looks for a fault of the model if a command fails with an unforeseen exception."""
     try:
         yield
-    except (typer.TyperException, typer.Exit, OSError, MemoryError):
+    except (typer.TyperException, typer.Exit, OSError, MemoryError, ImportError):
         raise
     except Exception as error:
         if isinstance(error, EdgeKitError) and error.exit_code != InternalError.exit_code:

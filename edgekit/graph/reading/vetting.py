@@ -229,8 +229,8 @@ def unreadable_as_input_error(path: Path | None) -> Iterator[None]:
         yield
     except EdgeKitError:
         raise
-    except (OSError, MemoryError):
-        raise  # errors of the operating system are reported elsewhere
+    except (OSError, MemoryError, ImportError):
+        raise  # errors of the operating system and of the environment are reported elsewhere
     except Exception as error:
         root = error
         while root.__cause__ is not None and isinstance(root.__cause__, Exception):
