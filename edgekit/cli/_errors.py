@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from shlex import quote
 from typing import Any, TextIO
 
 import typer
@@ -21,6 +23,8 @@ TRACEBACK_VARIABLE = "EDGEKIT_TRACEBACK"
 
 
 _PROGRAM = "edgekit"
+_UNREADABLE = re.compile(r"[Pp]ath '(.+)' is not readable")
+"""What Typer says of a file or folder that the user may not read."""
 
 
 class InterruptedByUserError(InterruptionError):
@@ -93,6 +97,12 @@ def _usage_error(failure: typer.TyperException, command: str) -> InputError:
             found=str(problems()[0]["input"]),
         )
     message = " ".join(failure.format_message().split()).removesuffix(".")
+    if (unreadable := _UNREADABLE.search(message)) is not None:
+        return InputError(
+            "cannot be read: permission denied",
+            subject=unreadable[1],
+            hint=f"make it readable: chmod u+rX {quote(unreadable[1])}",
+        )
     context = getattr(failure, "ctx", None)
     command = context.command_path if context is not None else command
     return InputError(message[:1].lower() + message[1:], hint=f"`{command} --help` shows the usage")

@@ -316,3 +316,21 @@ def test_numpy_does_not_warn_on_the_terminal() -> None:
     finished = run_python("import edgekit.__main__; import numpy as np; print(np.float32(1) / np.zeros(1, np.float32))")
     assert finished.stdout == "[inf]\n"
     assert finished.stderr == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="has no permissions of POSIX")
+def test_a_file_that_may_not_be_read(edgekit: RunEdgeKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read every file, so the system's answer is given here."""
+    path = tmp_path / "a model.onnx"
+    path.touch(mode=0)
+    allowed = os.access
+
+    def access(place: object, mode: int, **options: Any) -> bool:
+        return str(place) != str(path) and allowed(place, mode, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "access", access)
+    finished = edgekit("inspect", path)
+    assert finished.code == 2
+    assert finished.err == (
+        f"error: {path}: cannot be read: permission denied\nhint: make it readable: chmod u+rX '{path}'\n"
+    )
