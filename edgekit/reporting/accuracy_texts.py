@@ -125,6 +125,11 @@ def task_text(accuracy: Mapping[str, Any]) -> str:
     return f"{task['built']:.2%} of the labels found, {task['reference']:.2%} by the original{area}"
 
 
+def counted_text(meaning: Mapping[str, Any]) -> str:
+    """Says that what both models find counts twice; empty for kinds of which the original's alone count."""
+    return "" if meaning.get("of_original") is None else ", counted in both models"
+
+
 def meaning_text(meaning: Mapping[str, Any]) -> str:
     """How many boxes or characters of the built model equal the original's, or how near its embeddings are."""
     if meaning.get("angles") is not None:
@@ -133,7 +138,8 @@ def meaning_text(meaning: Mapping[str, Any]) -> str:
         return f"none on these samples ({meaning['read_as']})"
     overlap = "" if meaning["overlap"] is None else f", {meaning['overlap']:.2f} overlap on average"
     right = meaning["count"] - meaning["wrong"]
-    return f"{right} of {meaning['count']} equal{overlap}{_beside_text(meaning)} ({meaning['read_as']})"
+    equal = f"{right} of {meaning['count']} equal{counted_text(meaning)}"
+    return f"{equal}{overlap}{_beside_text(meaning)} ({meaning['read_as']})"
 
 
 def _beside_text(meaning: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from edgekit.reporting.accuracy_texts import data_text, no_signal_text, without_vanished, worst_db
+from edgekit.reporting.accuracy_texts import counted_text, data_text, no_signal_text, without_vanished, worst_db
 from edgekit.reporting.summary import Manifest, stage_record, unsteady_ratio
 from edgekit.target import Support
 from edgekit.units import bytes_text, decibel_text, time_text
@@ -55,7 +55,9 @@ def _accuracy(manifest: Manifest) -> Tile:
             cosine, worst = (meaning["angles"][key] for key in ("cosine", "worst_cosine"))
             return Tile("Accuracy", f"{cosine:.4f}", f"cosine, {worst:.4f} at worst; {where}")
         right = meaning["count"] - meaning["wrong"]
-        return Tile("Accuracy", f"{right} of {meaning['count']}", f"equal {meaning['kind']} {where}")
+        return Tile(
+            "Accuracy", f"{right} of {meaning['count']}", f"equal {meaning['kind']}{counted_text(meaning)}, {where}"
+        )
     worst = worst_db(accuracy)
     if worst is None:
         mismatches = [float(output["mismatch"]) for output in without_vanished(accuracy)["outputs"]]

@@ -7,6 +7,7 @@ from edgekit.reporting.accuracy_texts import (
     accuracy_text,
     class_texts,
     data_text,
+    meaning_text,
     sizes_texts,
     worst_db,
     worst_head_text,
@@ -468,3 +469,11 @@ def test_a_candidate_whose_turns_differ_is_told_with_the_interval(interval: list
     trial = {"latency_ms": 1.0, "float_latency_ms": 25.21, "speedup_interval": interval}
     assert speedup_text(trial) == "25.21 times as fast as float on this machine" + told
     assert speedup_text({"latency_ms": None, "float_latency_ms": None}) is None
+
+
+def test_boxes_are_counted_in_both_models() -> None:
+    """Nine faces that both models find are 18 boxes; a text has the characters of the original."""
+    faces = {"count": 18, "wrong": 0, "of_original": 9, "overlap": 1.0, "read_as": "corners"}
+    assert meaning_text(faces) == "18 of 18 equal, counted in both models, 1.00 overlap on average (corners)"
+    text = {"count": 40, "wrong": 1, "of_original": None, "overlap": None, "read_as": "CTC"}
+    assert meaning_text(text) == "39 of 40 equal (CTC)"
