@@ -48,11 +48,14 @@ class AudioPreprocessing:
             InputError: The input is not a single row of samples, or does not have the declared length.
         """
         if spec.shape is None or not spec.is_static:
+            free = [axis for axis, dim in enumerate(spec.shape or ()) if not isinstance(dim, int)]
+            sizes = {free[0]: self.length or "LENGTH"} if len(free) == 1 else {}
+            meant = ", the number of samples in a file" if sizes and self.length is None else ""
             raise InputError(
                 "a WAV file needs an input of a fixed shape",
                 subject=f"input {spec.name!r}",
                 found=spec,
-                hint=f"fix it with {fixed_by(spec)}",
+                hint=f"fix it with {fixed_by(spec, sizes)}{meant}",
             )
         dims = [dim for dim in spec.shape if isinstance(dim, int)]
         size = math.prod(dims)

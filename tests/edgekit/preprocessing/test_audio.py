@@ -1,5 +1,6 @@
 import struct
 import wave
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import scipy.io.wavfile
 
 from edgekit.errors import InputError
 from edgekit.model import ValueSpec
-from edgekit.preprocessing import parse_preprocessing
+from edgekit.preprocessing import AudioPreprocessing, parse_preprocessing
 
 FLOATS = ValueSpec("sound", "float32", (1, 4))
 
@@ -99,7 +100,7 @@ def test_integer_inputs_take_no_floating_point_samples(tmp_path: Path) -> None:
         (
             ValueSpec("sound", "float32", (1, None)),
             {},
-            'hint: fix it with --shape sound=1,SIZE (in a project file shapes = { "sound" = [1, SIZE] })',
+            'hint: fix it with --shape sound=1,LENGTH (in a project file shapes = { "sound" = [1, LENGTH] }), the ',
         ),
         (ValueSpec("sound", "int16", (4,)), {"scale": "1/32768"}, "and of 256 levels 3 whole numbers: from -1 to 1"),
     ],
@@ -117,3 +118,16 @@ def test_samples_that_are_no_numbers(tmp_path: Path, stray: float) -> None:
     scipy.io.wavfile.write(tmp_path / "a.wav", 16000, np.array([0, stray, 0.5, stray], np.float32))
     with pytest.raises(InputError, match="holds samples that are NaN or infinite\nexpected: numbers\nfound: 2 of 4"):
         decode(tmp_path / "a.wav")
+
+
+def test_a_free_length_is_fixed_by_a_flag_that_the_hint_completes() -> None:
+    free = ValueSpec("wave", "float32", (1, "L"))
+    declared = AudioPreprocessing(sample_rate=16000)
+    with pytest.raises(InputError) as refused:
+        declared.resolve(free)
+    assert refused.value.hint == (
+        'fix it with --dim L=LENGTH (in a project file dims = { "L" = LENGTH }), the number of samples in a file'
+    )
+    with pytest.raises(InputError) as refused:
+        replace(declared, length=8000).resolve(free)
+    assert refused.value.hint == 'fix it with --dim L=8000 (in a project file dims = { "L" = 8000 })'
