@@ -77,8 +77,8 @@ def bench(
     """Measure a bundle's latency, memory or throughput.
 
     The bundle takes turns with another bundle or with the original model, so that other work of the machine affects all
-    of them alike. Each is warmed up, then runs the first golden sample on one thread. ONNX Runtime executes the
-    original, on this machine only. If a stand-in executes the bundle instead of the device's own runtime, its times do
+    of them alike. Each is warmed up, then runs the first golden sample on one thread. The original is executed by the
+    reference, on this machine only. If a stand-in executes the bundle instead of the device's own runtime, its times do
     not count. A runtime that is set to another precision than its default is measured with its default, too. --isa
     measures with each of these instruction sets, as on older processors.
 
