@@ -2,7 +2,8 @@
 
 OpenVINO's CPU plugin (2026.4) fuses the reduction, the rounding and arithmetic with such numbers, which may stand
 before the reduction, between it and the rounding, after the rounding, or in a normalization. The fused operation
-applies the numbers along the wrong axis: dropping an axis has renumbered the axes.
+applies the numbers along the wrong axis: dropping an axis has renumbered the axes. The plugin moves a rounding across
+a Concat to what enters it, so that a pooling by mean and maximum has the same fault.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ NORMALIZATION = "BatchNormInference"
 WIDENING = "Convert"
 APPLIED = ARITHMETIC | {NORMALIZATION}
 """Operations with constants that the plugin fuses with the reduction."""
+MOVES = frozenset({"Concat", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+"""Operations that the plugin moves a rounding across."""
 
 
 def round_apart(reduction: Any, constants: Collection[str]) -> bool:
@@ -38,12 +41,15 @@ def round_apart(reduction: Any, constants: Collection[str]) -> bool:
 
 
 def _is_rounded(reduction: Any, constants: Collection[str]) -> bool:
-    """Whether only arithmetic with constants and roundings follows, with several numbers there or ahead of it."""
+    """Whether only arithmetic with constants, roundings and moves follow, with several numbers there or ahead of it."""
     waiting = [(reduction, follows_several(reduction, constants), False)]
     while waiting:
         each, meets_several, is_rounded = waiting.pop()
         for reader in (port.get_node() for port in each.output(0).get_target_inputs()):
             kind = reader.get_type_name()
+            if kind in MOVES:
+                waiting.append((reader, meets_several, is_rounded))
+                continue
             numbers = [port.get_source_output() for port in reader.inputs()]
             numbers = [number for number in numbers if number.get_node().get_name() in constants]
             if kind != WIDENING and not (numbers and (kind == ROUNDING or kind in APPLIED)):

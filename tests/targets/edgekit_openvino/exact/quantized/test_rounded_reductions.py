@@ -103,6 +103,25 @@ def test_an_axis_that_is_dropped_behind_numbers_along_another_one(sizes: str, tm
     np.testing.assert_allclose(converted(proto, feeds, tmp_path), right, atol=0.0101)  # one step
 
 
+@pytest.mark.parametrize("sizes", ["3, 40, 16", "N, 40, 16"])
+def test_pooling_by_several_reductions_that_are_scaled_and_rounded_together(sizes: str, tmp_path: Path) -> None:
+    """As smoothing writes it ahead of a matrix product with 8-bit weights: the plugin rounds ahead of the Concat."""
+    factors = ", ".join(f"{number:.3f}" for number in np.linspace(0.3, 4, 32))
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 18]>\ng (float[{sizes}] x) => (float[a, b] y) <float s = {{0.02}},'
+        f" uint8 z = {{100}}, int64[1] k = {{1}}, float[32] w = {{{factors}}}> {{"
+        "  m = ReduceMean <keepdims = 0> (x, k)  l = ReduceL2 <keepdims = 0> (x, k)  c = Concat <axis = 1> (m, l)"
+        "  p = Mul (c, w)  q = QuantizeLinear (p, s, z)  d = DequantizeLinear (q, s, z)"
+        "  i = DequantizeLinear (t, s)  y = MatMul (d, i) }"
+    )
+    weights = RANDOM.integers(-127, 128, (32, 4)).astype(np.int8)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "t"))
+    feeds = {"x": RANDOM.uniform(0, 0.4, (3, 40, 16)).astype(np.float32)}
+    right = expected(proto, feeds)
+    one_step = 0.02 * np.abs(weights * np.float32(0.02)).sum(0).max()
+    np.testing.assert_allclose(converted(proto, feeds, tmp_path), right, atol=0.1 * one_step)
+
+
 def test_a_scalar_that_is_quantized_meets_a_reduction(tmp_path: Path) -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 18]>\ng (float[N, 5, 4] x) => (float[a, b, c] y) <float s = {0.02},'
