@@ -42,7 +42,7 @@ from edgekit.graph.reading.onnx_file import (
     sha256,
 )
 from edgekit.graph.reading.pooled_axes import pool_fewer_axes
-from edgekit.graph.reading.scalar_scales import make_scales_scalars
+from edgekit.graph.reading.scalar_operands import make_operands_scalars
 from edgekit.graph.reading.unbatched_pools import with_batches_for_pools
 from edgekit.graph.reading.vetting import unreadable_as_input_error
 from edgekit.graph.sequence_outputs import warnings_of, without_sequences
@@ -360,7 +360,7 @@ _CHANGES: Sequence[Callable[[ir.Model], object]] = (
     forget_nameless_sizes,
     forget_first_sizes,
     forget_lone_names,
-    make_scales_scalars,
+    make_operands_scalars,
 )
 """Changes, in place, to a graph whose functions are inlined."""
 

@@ -35,7 +35,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     from edgekit.files.atomic import atomic_file, temporary_folder
     from edgekit.graph.reading.inlining import inline_functions
     from edgekit.graph.reading.ir_version import mark_loadable
-    from edgekit.graph.reading.scalar_scales import make_scales_scalars
+    from edgekit.graph.reading.scalar_operands import make_operands_scalars
     from edgekit.graph.sizes.shapes import infer_shapes
     from edgekit.model import Model
     from edgekit.registry import installed_rewrites
@@ -58,7 +58,7 @@ def convert(model: onnx.ModelProto | str | Path, out: str | Path, *, precision: 
     given = given_model(model)
     inline_functions(given.graph_model)
     mark_loadable(given.graph_model)
-    make_scales_scalars(given.graph_model)
+    make_operands_scalars(given.graph_model)
 
     def write(candidate: Model) -> Path:
         gaps = departing_nodes(infer_shapes(candidate, strict=False))

@@ -1,4 +1,8 @@
-"""Scales of one element, which optimizers of ONNX Runtime refuse (before 1.32, Add and Mul too), against NumPy."""
+"""Operands of one element in place of scalars.
+
+Scales, which optimizers of ONNX Runtime refuse (before 1.32, Add and Mul too), against NumPy; others against ONNX
+Runtime.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from edgekit.graph.sizes.shapes import fold_constants
 from edgekit.stages.load import Load
 
 SCALE, ZERO_POINT = 0.05, 3
@@ -81,3 +86,49 @@ def test_scales_of_several_channels_stay(tmp_path: Path) -> None:
         [value.shape for value in node.inputs[1:] if value is not None] for node in graph if "Linear" in node.op_type
     ]
     assert shapes == [[[3], [3]]] * 2 + [[[], []]] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ("y = CumSum (x, one)", 1),
+        ("c = Constant <value_ints = [1]> ()  y = CumSum (x, c)", 1),
+        ("y = Trilu (x, one)", 1),
+        ("y = Clip (x, low, )", 1),
+        ("y = Clip (x, , low)", 2),
+        ("y = Pad (x, pads, low)", 2),
+        ("i = ArgMax <axis = 1, keepdims = 0> (x)  y = OneHot (i, four, pair)", 1),
+    ],
+)
+def test_other_operands_of_one_element(tmp_path: Path, body: str, place: int) -> None:
+    text = f"""<ir_version: 10, opset_import: ["" : 21]> g (float[3,4] x) => (float[a,b] y)
+        <int64[1] one = {{1}}, int64[1] four = {{4}}, float[1] low = {{-0.5}}, int64[4] pads = {{0, 1, 1, 0}},
+         float[2] pair = {{0, 1}}> {{ {body} }}"""
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    x = np.random.default_rng(2).normal(size=(3, 4)).astype(np.float32)
+    right = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+
+    model = Load().run(path).model
+
+    operand = model.graph[-1].inputs[place]
+    assert operand is not None
+    assert operand.shape == []
+    model.save(path)
+    found = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(found, right)
+
+
+def test_sums_of_constants_along_an_axis_of_one_element_are_folded(tmp_path: Path) -> None:
+    """PyTorch's exporter writes them for repeat_interleave; OpenVINO took no size that comes from them."""
+    text = """<ir_version: 10, opset_import: ["" : 21]> g (float[4,5] x) => (float[a,b] y)
+        <int64[4] repeats = {1, 0, 3, 2}, int64[1] axis = {0}, int64 last = {3}, int64 zero = {0}, int64 one = {1}>
+        { s = CumSum (repeats, axis)  n = Gather (s, last)  r = Range (zero, n, one)  c = Div (r, last)
+          y = Gather (x, c) }"""
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+
+    graph = Load().run(path).model.graph_model.clone()
+    fold_constants(graph)
+
+    assert [node.op_type for node in graph.graph] == ["Gather"]
