@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 
 from edgekit.errors import InputError
@@ -42,6 +43,9 @@ def end_by_signal(exit_code: int) -> None:
     """
     number = exit_code - _BY_SIGNAL
     if os.name == "posix" and number in ENDING_SIGNALS:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
+                stream.flush()
         with suppress(ValueError):  # another thread than the main one
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

@@ -46,6 +46,16 @@ def test_the_process_ends_by_the_signal_itself(number: int, supervision: str) ->
     assert ended.returncode == -number
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals end processes on POSIX")
+def test_what_a_command_printed_before_is_not_lost() -> None:
+    script = "print('half done')\nfrom edgekit.processes.interruption import end_by_signal\nend_by_signal(143)"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    ended = subprocess.run(
+        [sys.executable, "-c", script], check=False, timeout=60, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert (ended.returncode, ended.stdout) == (-15, "half done\n")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a loop of a POSIX shell")
 def test_ctrl_c_ends_the_loop_that_runs_a_command() -> None:
     """A shell goes on with the next command if one has exited, even with 130."""
