@@ -44,31 +44,35 @@ class DefaultSize:
 
 
 def texts_on(sizes: Sequence[DefaultSize]) -> list[str]:
-    """Describes the sizes given to free dimensions; unnamed ones that got the same in several inputs share one line."""
+    """Describes the sizes given to free dimensions; those that got the same in several inputs share one line."""
     groups: dict[object, list[DefaultSize]] = {}
     for each in sizes:
-        alike = (each.axis, str(each.size), each.why) if each.dimension is None else each.dimension
-        groups.setdefault(alike, []).append(each)
+        alike = (each.axis, str(each.size), each.why, each.dimension is None)
+        groups.setdefault(alike if isinstance(each.size, int) else each.dimension, []).append(each)
     return [_text(group) for group in groups.values()]
 
 
 def _text(alike: Sequence[DefaultSize]) -> str:
-    first = alike[0]
-    called = "" if first.dimension is None else f" ({first.dimension})"
-    names = [repr(each.input) for each in alike]
-    if len(names) == 1:
-        place, flag = f"input {names[0]}", f"--shape {first.input}"
-    else:
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        place, flag = f"the inputs {', '.join(names[:_MOST_NAMED])}{more}", "--shape INPUT"
+    first, several = alike[0], len(alike) > 1
+    called = "" if first.dimension is None or several else f" ({first.dimension})"
+    inputs = _listed([repr(each.input) for each in alike])
+    place = f"the inputs {inputs}" if several else f"input {inputs}"
     is_one = f"dimension {first.axis}{called} of {place} is {written(first.size)}, {first.why}"
-    if first.dimension is not None and isinstance(first.size, range):
+    if first.dimension is None:
+        flag, each_of_them = ("--shape INPUT", ", for each of them") if several else (f"--shape {first.input}", "")
+        return f"{is_one}; {flag}=SIZE,… makes it another{each_of_them}, and ? in place of SIZE keeps it open"
+    if isinstance(first.size, range):
         more = f"--dim {quote(first.dimension)}=LEAST..GREATEST"
         return f"{is_one}; an app can feed no other: {more} opens it for more"
-    if first.dimension is not None:
-        return f"{is_one}; --dim {quote(first.dimension)}=SIZE makes it another"
-    each_of_them = "" if len(names) == 1 else ", for each of them"
-    return f"{is_one}; {flag}=SIZE,… makes it another{each_of_them}, and ? in place of SIZE keeps it open"
+    if several:
+        names = _listed([each.dimension or "" for each in alike])
+        return f"{is_one}; --dim NAME=SIZE makes it another, by the names {names}"
+    return f"{is_one}; --dim {quote(first.dimension)}=SIZE makes it another"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
 class AcceptedSizes(StrEnum):

@@ -223,3 +223,13 @@ def test_inputs_whose_dimensions_got_the_same_are_one_line() -> None:
         "dimension 0 of the inputs 'x0', 'x1', 'x2' and 2 more is 1, one sample; --shape INPUT=SIZE,… makes it "
         "another, for each of them, and ? in place of SIZE keeps it open"
     ]
+
+
+def test_dimensions_of_several_names_that_got_the_same_are_one_line() -> None:
+    """tf2onnx gives each free dimension a name of its own."""
+    inputs = [ValueSpec(f"x{number}", "float32", (f"unk__{number}", 1)) for number in range(5)]
+    _, found = with_default_sizes(ShapeRequest(), inputs, {})
+    assert default_sizes.texts_on(found) == [
+        "dimension 0 of the inputs 'x0', 'x1', 'x2' and 2 more is 1, one sample; --dim NAME=SIZE makes it another, by "
+        "the names unk__0, unk__1, unk__2 and 2 more"
+    ]
