@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from edgekit.data.axes import rearranged
 from edgekit.data.npy import in_native_order
 from edgekit.errors import InputError
 from edgekit.features.tokens import numbers_for
@@ -94,6 +95,8 @@ def _same_whole_numbers(array: np.ndarray, dtype: str) -> np.ndarray:
 def _shape_hint(array: np.ndarray, spec: ValueSpec, *, missing: bool) -> str | None:
     if missing:
         return "the batch dimension is missing: give array[numpy.newaxis]"
+    if spec.shape is not None and (expression := rearranged(array.shape, spec.shape)) is not None:
+        return f"the model takes the axes in another order: give {expression}"
     if array.ndim == 0 and spec.shape is not None and spec.takes_shape((1,) * len(spec.shape)):
         return (
             "give one sample's numbers as nested lists, [[number]]; predict() takes tables with a row for each sample"

@@ -11,13 +11,14 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
+from edgekit.data.axes import rearranged
 from edgekit.data.labels import require_class_number
 from edgekit.data.npy import in_native_order, read_header
 from edgekit.errors import InputError
 from edgekit.features.dimensions import OpenDims, written
 from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 from edgekit.graph.sizes.contradictions import Contradiction, contradiction
-from edgekit.model import Dim, ValueSpec
+from edgekit.model import ValueSpec
 
 LABEL_ARRAY = "label"
 """Name of the array that holds a sample's label, unless an input of the model has that name."""
@@ -264,19 +265,14 @@ def _nan_hint(nan_inputs: Collection[str]) -> str:
     )
 
 
-_LEAST_AXES = 3
-"""With fewer axes, another order of the sizes is no sign of another layout."""
-
-
 def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:
     if 0 in shape:
         return "the array is empty: leave the sample out, or mend what wrote it"
     if spec.shape is not None and len(shape) + 1 == len(spec.shape) and spec.takes_shape((1, *shape)):
         return "the batch dimension is missing: save array[numpy.newaxis]"
+    if spec.shape is not None and (expression := rearranged(shape, spec.shape)) is not None:
+        return f"the model takes the axes in another order: save {expression}"
     if spec.shape is not None and len(shape) == len(spec.shape):
-        order = _order_of_axes(shape, spec.shape)
-        if order is not None:
-            return f"the model takes the axes in another order: save array.transpose{order}"
         sizes = ",".join(map(str, shape))
         if shape and shape[0] > 1 and spec.takes_shape((1, *shape[1:])):
             return (
@@ -285,18 +281,3 @@ def _shape_hint(shape: tuple[int, ...], spec: ValueSpec) -> str | None:
             )
         return f"fix the model to this shape with --shape {quote(spec.name)}={sizes}, or prepare the data anew"
     return None
-
-
-def _order_of_axes(shape: tuple[int, ...], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
-    """The axes of an array in the order that gives it the wanted shape; None if there is none, or below three axes.
-
-    Of axes of one size the first comes first: height stays before width.
-    """
-    left, order = list(enumerate(shape)), []
-    for size in wanted if len(shape) >= _LEAST_AXES else ():
-        found = next((one for one in left if one[1] == size), None)
-        if found is None:
-            return None
-        left.remove(found)
-        order.append(found[0])
-    return tuple(order) if order else None
