@@ -10,7 +10,7 @@ from pathlib import Path
 from edgekit.data.samples import sample_files
 from edgekit.errors import InputError
 from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
-from edgekit.graph.sizes.default_sizes import PictureSize
+from edgekit.graph.sizes.default_sizes import MediaSize
 from edgekit.model import Dim, ValueSpec
 from edgekit.preprocessing import ImagePreprocessing, Preprocessing, fixed_by
 from edgekit.preprocessing.image import FORMATS, SUFFIXES, fitting_layouts
@@ -53,7 +53,7 @@ def sizes_of_pictures(files: Sequence[Path]) -> PictureSizes:
 
 def picture_size(
     inputs: Sequence[ValueSpec], preprocessing: Preprocessing | None, *folders: Path | None
-) -> PictureSize | None:
+) -> MediaSize | None:
     """The height and the width for a model's only input, if it leaves them free; None if they are not known.
 
     Args:
@@ -128,8 +128,8 @@ def _axes(spec: ValueSpec, declared: ImagePreprocessing) -> dict[str, int]:
     return {letter: layout.index(letter) for letter in "HW" if letter in layout} if len(layout) == len(shape) else {}
 
 
-def _at(spec: ValueSpec, free: Mapping[str, int], size: tuple[int, int], why: str) -> PictureSize:
-    return PictureSize(spec.name, {axis: size["HW".index(letter)] for letter, axis in free.items()}, why)
+def _at(spec: ValueSpec, free: Mapping[str, int], size: tuple[int, int], why: str) -> MediaSize:
+    return MediaSize(spec.name, {axis: size["HW".index(letter)] for letter, axis in free.items()}, why)
 
 
 def _size_of(file: Path) -> tuple[int, int] | None:

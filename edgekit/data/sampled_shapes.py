@@ -13,7 +13,7 @@ from edgekit.data.npz import read_headers, read_npz
 from edgekit.data.samples import sample_files
 from edgekit.features.dimensions import SizeRange
 from edgekit.features.tokens import shape_of_numbers
-from edgekit.graph.sizes.default_sizes import PictureSize
+from edgekit.graph.sizes.default_sizes import MediaSize
 from edgekit.model import ValueSpec
 
 
@@ -46,8 +46,8 @@ class SampledShapes:
     """The sizes that the arrays of samples have."""
 
     samples: tuple[SampledFile, ...]
-    picture: PictureSize | None = None
-    """Height and width, if samples are pictures, the input leaves the two free, and they are known."""
+    media: MediaSize | None = None
+    """The size of pictures or sounds, if samples are such, the input leaves it free, and it is known."""
 
     @property
     def count(self) -> int:

@@ -81,7 +81,7 @@ def fix_shapes_at(
         loaded.inputs, shapes, sampled, one_size=holds is AcceptedSizes.ONE, may_be_empty=holds is AcceptedSizes.ANY
     )
     kept = sampled.without(left_out.files)
-    sizes = SampledSizes(kept.ranges, sampled.count, holds, sampled.picture)
+    sizes = SampledSizes(kept.ranges, sampled.count, holds, sampled.media)
     return FixShapes(shapes, defaults=defaults, sampled=sizes, left_out=left_out), left_out
 
 

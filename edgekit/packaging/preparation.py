@@ -12,7 +12,8 @@ import numpy as np
 from edgekit.comparison.decisions.classes import ambiguity, require_class_output
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
-from edgekit.data.picture_sizes import picture_size, require_size
+from edgekit.data.media_sizes import media_size
+from edgekit.data.picture_sizes import require_size
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import (
     Samples,
@@ -162,7 +163,7 @@ def _loaded(
     if not sampled.count:
         if request.preprocessing is None and stated.task(loaded.metadata) is None:
             require_declaration(loaded.inputs, *folders)
-        sampled = replace(sampled, picture=picture_size(loaded.inputs, request.preprocessing, *folders))
+        sampled = replace(sampled, media=media_size(loaded.inputs, request.preprocessing, *folders))
     require_runs(loaded, folders, request.shapes, every=held_sizes(profiles) is AcceptedSizes.ANY)
     return with_sizes_of_samples(loaded, request.shapes, sampled, held_sizes(profiles), stages, *folders), sampled
 

@@ -11,7 +11,8 @@ from typing import Any
 from edgekit.comparison.custom_metric import Evaluation
 from edgekit.data import stated
 from edgekit.data.labels import check_class_names, read_class_names
-from edgekit.data.picture_sizes import picture_size, require_size
+from edgekit.data.media_sizes import media_size
+from edgekit.data.picture_sizes import require_size
 from edgekit.data.sample_lists import SampleList
 from edgekit.data.sampled_shapes import SampledShapes, sampled_shapes
 from edgekit.data.samples import Samples, open_samples, require_declaration, require_sample_files
@@ -305,7 +306,7 @@ def _fixed_for_samples(
     if not _holds_arrays(sampled):
         if order.preprocessing is None and stated.task(loaded.metadata) is None:
             require_declaration(loaded.inputs, order.data)
-        sampled = replace(sampled, picture=picture_size(loaded.inputs, order.preprocessing, order.data))
+        sampled = replace(sampled, media=media_size(loaded.inputs, order.preprocessing, order.data))
     held = AcceptedSizes.ANY if order.target is None else held_sizes([find_profile(order.target)])
     require_runs(loaded, [order.data], order.shapes, every=held is AcceptedSizes.ANY)
     loaded = with_sizes_of_samples(loaded, order.shapes, sampled, held, stages, order.data)

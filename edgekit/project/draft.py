@@ -23,7 +23,7 @@ from edgekit.errors import InputError
 from edgekit.files.atomic import atomic_file
 from edgekit.files.regular_file import real_path
 from edgekit.files.utf8_names import require_utf8_name
-from edgekit.graph.sizes.default_sizes import AcceptedSizes, PictureSize, SampledSizes, with_default_sizes
+from edgekit.graph.sizes.default_sizes import AcceptedSizes, MediaSize, SampledSizes, with_default_sizes
 from edgekit.graph.sizes.shape_request import ShapeRequest, at_sizes
 from edgekit.model import Model, ValueSpec
 from edgekit.packaging.tables import sample_folders
@@ -121,12 +121,12 @@ def _drafted(
     pictures = sizes_of_pictures(files)
     free = _free_picture_size(loaded.inputs, pictures)
     if pictures.most_frequent is not None:
-        sampled = replace(sampled, picture=free)
+        sampled = replace(sampled, media=free)
     sizes, unknown = _sizes(loaded, sampled)
     how = _stated(loaded, sizes)
-    if sampled.picture is not None and how is None:
+    if sampled.media is not None and how is None:
         shape = loaded.inputs[0].shape or ()
-        declared_once = {shape[axis] for axis in sampled.picture.sizes}
+        declared_once = {shape[axis] for axis in sampled.media.sizes}
         sizes = {name: size for name, size in sizes.items() if name not in declared_once}
     lines = [
         "# What this project ships. `edgekit build` builds it, `edgekit gate --update` keeps it as the baseline,",
@@ -187,7 +187,7 @@ def _first_profiles() -> tuple[list[str], dict[str, str]]:
     return names, left_out
 
 
-def _free_picture_size(inputs: Sequence[ValueSpec], pictures: PictureSizes) -> PictureSize | None:
+def _free_picture_size(inputs: Sequence[ValueSpec], pictures: PictureSizes) -> MediaSize | None:
     """The axes of the only input's free height and width with the most frequent picture size; None if not free."""
     size = pictures.most_frequent or next(iter(pictures.counts), None)
     return None if size is None else picture_size(inputs, ImagePreprocessing(scale=1.0, size=size))
@@ -198,7 +198,7 @@ def _sizes(model: Model, sampled: SampledShapes) -> tuple[dict[str, int], list[s
 
     A dimension for which samples have several sizes is in neither: packaging makes of them what the device takes.
     """
-    sizes = SampledSizes(sampled.ranges, sampled.count, AcceptedSizes.RANGE, sampled.picture)
+    sizes = SampledSizes(sampled.ranges, sampled.count, AcceptedSizes.RANGE, sampled.media)
     request, found = with_default_sizes(ShapeRequest(), model.inputs, model.metadata, sizes)
     bare, _ = with_default_sizes(ShapeRequest(), model.inputs, model.metadata)
     fixed = {

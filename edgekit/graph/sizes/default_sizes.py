@@ -85,8 +85,8 @@ class AcceptedSizes(StrEnum):
 
 
 @dataclass(frozen=True)
-class PictureSize:
-    """Height and width of a picture input that leaves them free."""
+class MediaSize:
+    """The sizes that an input of pictures or sounds leaves free: height and width, or the length."""
 
     input: str
     sizes: Mapping[int, int]
@@ -104,8 +104,8 @@ class SampledSizes:
     count: int
     """How many samples there are."""
     device: AcceptedSizes
-    picture: PictureSize | None = None
-    """The size pictures are brought to, if a picture input leaves height and width free and that size is known."""
+    media: MediaSize | None = None
+    """The size that pictures or sounds are brought to, if their input leaves it free and it is known."""
 
 
 def with_default_sizes(
@@ -168,12 +168,12 @@ def _defaults(
     known: Ranges,
 ) -> Defaults:
     """Returns the sizes of an input's free dimensions; if several reasons give one, the last one counts."""
-    picture = None if sampled is None else sampled.picture
-    of_picture = picture.sizes if picture is not None and picture.input == spec.name else {}
+    media = None if sampled is None else sampled.media
+    of_media = media.sizes if media is not None and media.input == spec.name else {}
     return {
         **_as_in_samples(spec, sampled, known),
         **(_as_stated(spec, metadata, known) if len(inputs) == 1 else {}),
-        **{axis: (size, picture.why) for axis, size in of_picture.items() if picture is not None},
+        **{axis: (size, media.why) for axis, size in of_media.items() if media is not None},
         **_of_batch(spec, inputs, sampled, known),
     }
 
