@@ -21,12 +21,19 @@ def write_junit(file: Path, document: str) -> None:
     """Writes the document completely or not at all.
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: The file cannot be written, or a file of another kind is in its place.
     """
     from edgekit.files.atomic import atomic_file
 
+    _require_xml(file)
     with atomic_file(file, chosen_with=_OPTION) as place:
         place.write_text(document, encoding="utf-8")
+
+
+def _require_xml(file: Path) -> None:
+    from edgekit.files.replacing import require_kind
+
+    require_kind(file, "an XML file", lambda head: head.lstrip()[:1] == b"<", chosen_with=_OPTION)
 
 
 @contextmanager
@@ -36,12 +43,14 @@ def error_in_junit(file: Path | None, command: str) -> Iterator[None]:
     Otherwise an older file would stay, and CI services would show the results of another run.
 
     Raises:
-        InputError: The file cannot be written; this is checked before the command's work.
+        InputError: The file cannot be written, or a file of another kind is in its place; this is checked before the
+            command's work.
     """
     if file is not None:
         from edgekit.files.atomic import require_writable
 
         require_writable(file, chosen_with=_OPTION)
+        _require_xml(file)
     try:
         yield
     except EdgeKitError as error:

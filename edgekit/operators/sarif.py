@@ -16,10 +16,12 @@ from typing import Any
 from urllib.parse import quote
 
 from edgekit.files.atomic import atomic_file
+from edgekit.files.replacing import require_kind
 
 VERSION = "2.1.0"
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
+_OPTION = "--sarif"
 _AS_BYTES, _ESCAPED = "surrogateescape", "backslashreplace"
 """Error handlers for names that are not UTF-8: kept as their bytes, or written as escapes, which JSON allows."""
 
@@ -87,9 +89,10 @@ def write_sarif(log: Mapping[str, Any], path: Path) -> None:
     """Writes the log as UTF-8, as the standard asks.
 
     Raises:
-        edgekit.errors.InputError: The file cannot be written.
+        edgekit.errors.InputError: The file cannot be written, or a file of another kind is in its place.
     """
-    with atomic_file(path, chosen_with="--sarif") as place:
+    require_kind(path, "a SARIF file", lambda head: head.lstrip()[:1] == b"{", chosen_with=_OPTION)
+    with atomic_file(path, chosen_with=_OPTION) as place:
         place.write_text(json.dumps(log, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", errors=_ESCAPED)
 
 

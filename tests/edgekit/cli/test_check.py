@@ -110,6 +110,17 @@ def test_sarif_tells_what_is_not_plainly_supported(edgekit: RunEdgeKit, unsuppor
     assert "vendor.Secret 'secret' on android-nnapi: unsupported" in result["message"]["text"]
 
 
+def test_sarif_replaces_no_file_of_another_kind(edgekit: RunEdgeKit, unsupported: Path) -> None:
+    content = unsupported.read_bytes()
+    finished = edgekit("check", unsupported, "--target", "android-nnapi", "--sarif", unsupported, "-q")
+    assert finished.code == 2
+    assert finished.err.endswith(
+        f"error: {unsupported}: exists and is not a SARIF file\n"
+        "hint: choose another name with --sarif, or remove it first\n"
+    )
+    assert unsupported.read_bytes() == content
+
+
 def test_sarif_tells_a_poor_fit(edgekit: RunEdgeKit, onnx_file: Callable[..., Path], tmp_path: Path) -> None:
     path = onnx_file("g (float[1, 4] x) => (float[1, 4] y) { [e] a = Erf (x) [s] y = Exp (a) }")
     place = tmp_path / "found.sarif"
