@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgekit.errors import InputError
+from edgekit.files.bundle_folder import require_outside_bundles
 
 _READ = 256
 
@@ -20,8 +21,9 @@ def require_kind(path: Path, what: str, is_one: Callable[[bytes], bool], *, chos
         chosen_with: The option that names the output, for the hint.
 
     Raises:
-        InputError: A file of another kind is there.
+        InputError: A file of another kind is there, or the place is in a bundle.
     """
+    require_outside_bundles(path)
     if not path.is_file():
         return
     with path.open("rb") as file:

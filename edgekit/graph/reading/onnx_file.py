@@ -346,8 +346,8 @@ def write_model(model: Model, path: Path) -> None:
         InternalError: The model to be written breaks the rules.
     """
     require_name_for_libraries(path)
-    require_place_for_model(path)
     _spare_data_files(model, path)
+    require_place_for_model(path)
     with atomic_file(path) as draft:
         with_notes(model).save(draft)
         try:
