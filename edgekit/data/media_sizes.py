@@ -39,11 +39,12 @@ def _sound_length(inputs: Sequence[ValueSpec], declared: AudioPreprocessing, *fo
     spec, axis = inputs[0], len(inputs[0].shape) - 1
     if declared.length is not None:
         return MediaSize(spec.name, {axis: declared.length}, "as length in [preprocessing] says")
+    if declared.fit != "none":
+        return None
     files = [file for folder in folders if folder is not None for file in sample_files(folder)]
     lengths = {_length_of(file) for file in files if file.suffix.casefold() in SUFFIXES}
-    if declared.fit != "none" or len(lengths) != 1 or not all(lengths):
-        return None
-    return MediaSize(spec.name, {axis: lengths.pop() or 0}, "as in the sounds")
+    agreed = lengths.pop() if len(lengths) == 1 else None
+    return MediaSize(spec.name, {axis: agreed}, "as in the sounds") if agreed else None
 
 
 def _length_of(file: Path) -> int | None:
