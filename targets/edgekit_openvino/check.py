@@ -24,7 +24,8 @@ _SIZES_HINT = "fix the inputs' shapes with --dim or --shape"
 def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     """Returns a verdict for every node, subgraphs' nodes included: by the frontend, then by the device's plugin.
 
-    The plugin is asked which operations it takes, and then has to compile the model: a claim alone does not count.
+    The plugin has to compile the model: a claim alone does not count. If it does not, it is asked which operations it
+    takes.
     """
     from edgekit_openvino.frontend import convert_model
 
@@ -42,15 +43,16 @@ def verdicts(model: Model, profile: Profile) -> list[NodeVerdict]:
     core = new_core()
     if device not in core.available_devices:
         return _by_table(model, device)
+    refused: set[str] = set()
     try:
-        refused = _refused(core.query_model(conversion.network, device), conversion.network)
-    except RuntimeError as error:
-        return _stopped_at(nodes, error, device)
-    if not refused:
+        core.compile_model(conversion.network, device)
+    except RuntimeError as not_compiled:
         try:
-            core.compile_model(conversion.network, device)
+            refused = _refused(core.query_model(conversion.network, device), conversion.network)
         except RuntimeError as error:
-            return _not_compiled(nodes, error, device)
+            return _stopped_at(nodes, error, device)
+        if not refused:
+            return _not_compiled(nodes, not_compiled, device)
     return [
         _verdict(node, Support.DECOMPOSED, Evidence.COMPILED, device, "replaced by its definition in the ONNX standard")
         if op_name(node) in conversion.expanded

@@ -138,6 +138,7 @@ def test_a_node_whose_open_sizes_the_plugin_cannot_work_out_is_named(monkeypatch
     def refusing(*_: object) -> None:
         raise RuntimeError(REPORT)
 
+    monkeypatch.setattr("openvino.Core.compile_model", refusing)
     monkeypatch.setattr("openvino.Core.query_model", refusing)
     first, last = verdicts("(float[N] x) => (float[N] y) { [first] h = Exp(x) [last] y = Relu(h) }", "intel-cpu")
     assert (first.support, first.detail) == (Support.UNKNOWN, "not checked: the plugin stopped at another node")
