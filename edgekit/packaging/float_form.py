@@ -24,7 +24,7 @@ from edgekit.stages.build import Built
 from edgekit.stages.bundle import loaded_bytes
 from edgekit.target import Artifact, BuildOptions, Profile, Target
 from edgekit.timing.latency import Interval, ratio_interval, time_in_turns
-from edgekit.units import bytes_texts
+from edgekit.units import bytes_text, bytes_texts
 
 AUTO = "auto"
 """The precision that the target chooses if it is accurate enough; else float32."""
@@ -95,6 +95,10 @@ class FloatForm:
     def _require_smaller_than(self, precision: str, size: int, *, in_half: bool) -> None:
         with self._built(precision, draft=False) as artifact:  # a draft may be larger than what ships
             of_float = loaded_bytes(artifact)
+        if size == of_float:
+            raise NotWorthItError(
+                f"is no smaller than {name_of_given(self._model)}, built in {precision} ({bytes_text(size)} each)"
+            )
         if not is_smaller(size, of_float, multiplies_integers=not in_half):
             hardly = size < of_float
             found, most = bytes_texts(size, int(of_float * (1 - LEAST_SAVED)) if hardly else of_float)
