@@ -38,7 +38,8 @@ def _render(record: dict[str, Any], out: RichConsole) -> None:
 
     opset = f"opset {record['opset']}"
     if record["upgraded_from_opset"] is not None:
-        opset += f" (upgraded from {record['upgraded_from_opset']})"
+        raised = record["opset"] > record["upgraded_from_opset"]
+        opset += f" ({'upgraded' if raised else 'lowered'} from {record['upgraded_from_opset']})"
     facts = Table.grid(Column(), Column(overflow="fold"), padding=(0, 2))
     facts.add_row("file", f"{record['file']}, {decimal(record['bytes'])}")
     facts.add_row("made by", record["producer"] or "unknown")

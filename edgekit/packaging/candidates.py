@@ -141,7 +141,8 @@ def _of_trial(trial: Mapping[str, Any], max_drop: float | None, given: str) -> t
     has_integers = trial.get("integer_layers") != 0
     if float_size is not None and not is_smaller(size, float_size, multiplies_integers=has_integers):
         hardly = "hardly" if size < float_size else "no"
-        sizes = f"{bytes_text(size)} each" if size == float_size else ", not ".join(bytes_texts(size, float_size))
+        both = " in place of ".join(bytes_texts(size, float_size))
+        sizes = f"{bytes_text(size)} each" if size == float_size else both
         return CandidateOutcome.REFUSED, f"{hardly} smaller than {given}: {sizes}"
     latency, of_float = trial.get("latency_ms"), trial.get("float_latency_ms")
     if trial.get("is_slower", bool(latency and of_float and latency > of_float * SAME_SPEED)):

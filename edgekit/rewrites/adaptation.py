@@ -16,6 +16,7 @@ from edgekit.model import Model, name_nodes, node_name
 from edgekit.rewrite import Rewrite
 from edgekit.rewrites.application import Rewritten, origin_of, rewritten, with_origins
 from edgekit.rewrites.definition import Definition
+from edgekit.rewrites.kernel_opset import in_kernels_opset
 from edgekit.rewrites.opset import OLDEST_OPSET, has_older_form, lowered, upgraded
 from edgekit.rewrites.randomness import random_gaps, with_random_refused
 from edgekit.rewrites.returned_types import with_unreturnable_refused
@@ -96,7 +97,7 @@ def _numbers(constant: ir.TensorProtocol | None) -> Hashable:
 
 
 def in_known_opset(model: Model) -> Model:
-    """The model with a version of the standard operators that ONNX Runtime takes.
+    """The model with a version of the standard operators that ONNX Runtime takes, and has kernels for if possible.
 
     Operators that are newer than that are replaced by their definitions in the standard.
 
@@ -107,7 +108,7 @@ def in_known_opset(model: Model) -> Model:
         return upgraded(model)
     newest = newest_opset()
     if model.opset <= newest:
-        return model
+        return in_kernels_opset(model)
 
     def newer(candidate: Model) -> set[str]:
         nodes = candidate.graph.all_nodes()
@@ -115,7 +116,7 @@ def in_known_opset(model: Model) -> Model:
 
     if newer(model):
         model = rewritten(infer_shapes(model, strict=False), newer, [Definition()]).model
-    return lowered(model, newest)
+    return in_kernels_opset(lowered(model, newest))
 
 
 def converted(model: Model, convert: Callable[[Model], Converted], rewrites: Sequence[Rewrite]) -> Converted:

@@ -78,6 +78,13 @@ def test_an_upgraded_model_says_so(edgekit: RunEdgeKit, onnx_file: Callable[...,
     assert "operators   opset 17 (upgraded from 8), 1 node" in lines
 
 
+def test_a_model_that_was_moved_to_an_older_opset_says_so(edgekit: RunEdgeKit, onnx_file: Callable[..., Path]) -> None:
+    """ONNX Runtime has no kernel for Swish, and replaces it by its definition in opset 24 alone."""
+    path = onnx_file("g (float[1, 4] x) => (float[1, 4] y) { y = Swish (x) }", opset=25)
+    lines = [line.rstrip() for line in edgekit("inspect", path).out.splitlines()]
+    assert "operators   opset 24 (lowered from 25), 1 node" in lines
+
+
 def test_a_broken_model_is_exit_code_1(edgekit: RunEdgeKit, onnx_file: Callable[..., Path]) -> None:
     path = onnx_file(CONV, w=np.full((4, 3, 3, 3), np.nan, np.float32))
     finished = edgekit("inspect", path)

@@ -48,7 +48,7 @@ def test_a_trial_over_the_budget_is_told_with_both_figures() -> None:
 @pytest.mark.parametrize(
     ("size", "of_float", "told"),
     [
-        (4_521_300, 4_521_004, "4,521,300 B, not 4,521,004 B"),  # a few bytes apart: in bytes
+        (4_521_300, 4_521_004, "4,521,300 B in place of 4,521,004 B"),  # a few bytes apart: in bytes
         (396, 396, "396 B each"),
     ],
 )
