@@ -12,7 +12,9 @@ import re
 from edgekit.graph.sizes.shapes import light_proto
 from edgekit.model import Model
 
-_NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\)")
+NO_KERNEL = "Could not find an implementation"
+"""Part of ONNX Runtime's message where it lacks an operator's version or element type: the model may be right."""
+_OPERATOR = re.compile(rf"{NO_KERNEL} for (\w+)\(\d+\)")
 _FATAL_ONLY = 4
 
 
@@ -30,6 +32,6 @@ def operator_without_kernel(model: Model) -> str | None:
     try:
         onnxruntime.InferenceSession(message, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        match = _NO_KERNEL.search(str(error))
+        match = _OPERATOR.search(str(error))
         return match[1] if match else None
     return None

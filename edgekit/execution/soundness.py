@@ -15,6 +15,7 @@ from edgekit.data.inputs import seeded_inputs
 from edgekit.data.limits import index_limits
 from edgekit.errors import EdgeKitError, InputError
 from edgekit.execution.equivalence import trial_inputs
+from edgekit.execution.kernels import NO_KERNEL
 from edgekit.execution.reference import Reference
 from edgekit.features.dimensions import defaults
 from edgekit.files.disk_space import is_out_of_space
@@ -24,8 +25,6 @@ from edgekit.graph.sizes.shape_request import at_sizes
 from edgekit.graph.sizes.shapes import infer_shapes
 from edgekit.model import Model, ValueSpec
 
-NO_KERNEL = "Could not find an implementation"
-"""Part of ONNX Runtime's message where it lacks an operator for an element type: the model may be right."""
 _TRIAL_SIZE = 2
 """The size of dynamic dimensions in the first run."""
 

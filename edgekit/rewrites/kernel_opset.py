@@ -9,10 +9,9 @@ from edgekit.rewrites.application import rewritten
 from edgekit.rewrites.definition import Definition
 from edgekit.rewrites.opset import has_older_form, lowered
 
-COVERED = 21
-"""The newest opset whose operators all have kernels in every ONNX Runtime that EdgeKit takes, and the oldest that a
-model is moved to. Before it GroupNormalization reads a scale for each group, not for each channel, which the number of
-its inputs does not tell."""
+OLDEST = 21
+"""The oldest opset that a model is moved to; models of it, and older ones, stay as they are. Before it
+GroupNormalization reads a scale for each group, not for each channel, which the number of its inputs does not tell."""
 _OTHER_MEANING = frozenset({"Attention"})
 """Operators whose older versions compute something else from the same inputs and attributes."""
 
@@ -24,7 +23,7 @@ def in_kernels_opset(model: Model) -> Model:
     element types are new. Failing that, operators are replaced by their definitions in the standard: ONNX Runtime does
     that as well, but not if the standard has changed an operator of the definition since.
     """
-    if model.opset <= COVERED or operator_without_kernel(model) is None:
+    if model.opset <= OLDEST or operator_without_kernel(model) is None:
         return model
     found = _lowered(model)
     if found is not None:
@@ -37,7 +36,7 @@ def _lowered(model: Model) -> Model | None:
     """The model in the newest older opset for which there are kernels; None if there is none."""
     if any(node.op_type in _OTHER_MEANING for node in model.graph.all_nodes()):
         return None
-    for opset in range(model.opset - 1, COVERED - 1, -1):
+    for opset in range(model.opset - 1, OLDEST - 1, -1):
         older = lowered(model, opset)
         if older is model:
             return None

@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from edgekit.execution.kernels import NO_KERNEL
 from edgekit.execution.reference import NotRunnableError, Reference
-from edgekit.execution.soundness import NO_KERNEL
 from edgekit.graph.reading.ir_version import newest_ir_version, newest_opset
 from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside
 from edgekit.model import Model
