@@ -67,7 +67,7 @@ from edgekit_quantize.search.margins import FEW_DECISIONS
 from edgekit_quantize.search.other_ways import OtherWays
 from edgekit_quantize.search.score import AGREEMENT, EXPLAINED, LABELS
 from edgekit_quantize.search.scoring import Scorer
-from edgekit_quantize.search.search import Outcome, Search
+from edgekit_quantize.search.search import NO_WEIGHTS, Outcome, Search
 from edgekit_quantize.search.workers import Judge
 from edgekit_quantize.settings import Placement, Settings
 from edgekit_quantize.shared_calibration import calibrated, feeds_of
@@ -127,6 +127,9 @@ class PostTrainingQuantizer(Quantizer):
         elif request.model.has_half_floats:
             request = replace(request, placement=with_float_weights(request.placement, HALF))
         sized = request.smallest or request.max_bytes is not None
+        if request.scheme == "auto" and not sized and request.samples is not None and _has_no_weights(request):
+            record = {"scheme": "none", "reason": NO_WEIGHTS, "samples": len(request.samples), "warnings": []}
+            return QuantizationResult(request.model, record)
         if sized:
             sampled = request.samples is not None
             require_search_of_sizes(
@@ -154,6 +157,11 @@ class PostTrainingQuantizer(Quantizer):
         bench = _bench(request, judge, in_float)
         outcome = _search(request, model, placement, calibration, bench, max_drop)
         return Results(request, model, calibration, bench, outcome, max_drop, lambda: in_float.model).best()
+
+
+def _has_no_weights(request: QuantizationRequest) -> bool:
+    """Whether no candidate can be smaller than the model, and none is asked for by name."""
+    return request.choice is None and request.model.weight_bytes == 0
 
 
 def _sized(

@@ -39,6 +39,8 @@ LARGEST_REFINED = 64 * 2**20
 this takes minutes."""
 QUICKLY_REFINED = 8 * 2**20
 """The largest candidate, in bytes, whose weights are rounded adaptively within seconds."""
+NO_WEIGHTS = "the model has no weights that could be stored in fewer bits"
+"""The reason why a model such as a tree ensemble, whose numbers are node attributes, stays as it is."""
 NEXT_TO_NOTHING = 0.1
 """Above :data:`QUICKLY_REFINED`, a candidate that loses less than this share of the budget is not refined: such a loss
 cannot be distinguished from none."""
@@ -76,7 +78,7 @@ class Outcome:
         if not self.curve:
             return "no candidate can be built and run for the target"
         if all(trial.has_no_weights for trial in self.curve):
-            return "the model has no weights that could be stored in fewer bits"
+            return NO_WEIGHTS
         held = [trial for trial in self.curve if trial.score.drop <= max_drop]
         if not held:
             return f"no candidate holds the accuracy budget, at most {max_drop:.2%} lost"
@@ -84,6 +86,8 @@ class Outcome:
             *([f"slower than {given} on this machine"] if any(trial.is_smaller for trial in held) else []),
             *([f"no smaller than {given}"] if not all(trial.is_smaller for trial in held) else []),
         ]
+        if len(held) == 1:
+            return f"the only candidate that holds the accuracy budget, {held[0].name!r}, is {flaws[0]}"
         return f"the candidates that hold the accuracy budget are {' or '.join(flaws)}"
 
 

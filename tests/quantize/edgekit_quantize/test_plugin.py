@@ -267,6 +267,26 @@ def test_auto_keeps_float_and_says_why_when_nothing_holds_the_budget(cnn: Model)
     assert result.model is cnn
 
 
+def test_a_model_without_weights_stays_as_it_is_and_no_candidate_of_it_is_executed(
+    parse: Callable[..., ir.Model],
+) -> None:
+    def execute(_: Model) -> SessionRunner:
+        raise AssertionError("a candidate was opened")
+
+    header = '<ir_version: 8, opset_import: ["" : 17]>'
+    model = Model(parse(f"{header} g (float[1, 3, 12, 12] x) => (float[1, 3, 12, 12] y) {{ y = Exp(x) }}"))
+
+    result = PostTrainingQuantizer().quantize(_request(model, scheme="auto", max_drop=None, execute=execute))
+
+    assert result.model is model
+    assert result.record == {
+        "scheme": "none",
+        "reason": "the model has no weights that could be stored in fewer bits",
+        "samples": 16,
+        "warnings": [],
+    }
+
+
 def test_labels_are_what_counts_where_there_are_some(cnn: Model, execute: Callable[..., list[np.ndarray]]) -> None:
     class Labelled(Drawn):
         has_labels = True

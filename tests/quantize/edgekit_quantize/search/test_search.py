@@ -94,24 +94,30 @@ def test_a_choice_is_no_form_of_another_candidate_that_is_called_alike(choice: s
 SLOWER, NO_SMALLER = {"slower": Slow(2 * FLOAT_S, 0.0)}, {"no smaller": Slow(FLOAT_S / 4, 0.0, FLOAT_SIZE)}
 
 
+SLOWER_TOO = {"slower too": Slow(3 * FLOAT_S, 0.0)}
+
+
 @pytest.mark.parametrize(
-    ("candidates", "flaws"),
+    ("candidates", "reason"),
     [
-        (SLOWER, "slower than float on this machine"),
-        (NO_SMALLER, "no smaller than float"),
-        (SLOWER | NO_SMALLER, "slower than float on this machine or no smaller than float"),
+        (SLOWER, "the only candidate that holds the accuracy budget, 'slower', is slower than float on this machine"),
+        (NO_SMALLER, "the only candidate that holds the accuracy budget, 'no smaller', is no smaller than float"),
+        (SLOWER | SLOWER_TOO, "the candidates that hold the accuracy budget are slower than float on this machine"),
+        (
+            SLOWER | NO_SMALLER,
+            "the candidates that hold the accuracy budget are slower than float on this machine or "
+            "no smaller than float",
+        ),
     ],
 )
 def test_a_model_is_left_in_float_for_all_that_is_wrong_with_the_candidates(
-    candidates: dict[str, Slow], flaws: str
+    candidates: dict[str, Slow], reason: str
 ) -> None:
     outcome = chosen(candidates)
 
     assert outcome.best is None
-    assert outcome.why_float(0.1) == f"the candidates that hold the accuracy budget are {flaws}"
-    assert outcome.why_float(0.1, "the given one") == (
-        f"the candidates that hold the accuracy budget are {flaws.replace('float', 'the given one')}"
-    )
+    assert outcome.why_float(0.1) == reason
+    assert outcome.why_float(0.1, "the given one") == reason.replace("float", "the given one")
 
 
 def test_trees_are_left_in_float_as_they_have_no_weights() -> None:
