@@ -1,4 +1,4 @@
-"""Leaves out the long lists of numbers that trees and support vector machines hold as attributes.
+"""Leaves out the long lists that trees, linear models, support vector machines and vocabularies hold as attributes.
 
 Types, shapes and versions of operators do not depend on these lists. ONNX's inference requires that the lists and
 tensors of a ``TreeEnsemble`` have the same length, so tensors are shortened together with the lists. A message with
@@ -17,14 +17,17 @@ import onnx_ir as ir
 MOST_ELEMENTS = 1024
 """The most elements of a list that is kept."""
 _ML_DOMAIN = "ai.onnx.ml"
-_LEARNED: Mapping[str, tuple[str, ...]] = {
-    "TreeEnsembleClassifier": ("nodes_", "class_"),
-    "TreeEnsembleRegressor": ("nodes_", "target_"),
-    "TreeEnsemble": ("nodes_", "leaf_", "tree_roots"),
-    "SVMClassifier": ("coefficients", "support_vectors"),
-    "SVMRegressor": ("coefficients", "support_vectors"),
+_LEARNED: Mapping[tuple[str, str], tuple[str, ...]] = {
+    (_ML_DOMAIN, "TreeEnsembleClassifier"): ("nodes_", "class_"),
+    (_ML_DOMAIN, "TreeEnsembleRegressor"): ("nodes_", "target_"),
+    (_ML_DOMAIN, "TreeEnsemble"): ("nodes_", "leaf_", "tree_roots"),
+    (_ML_DOMAIN, "SVMClassifier"): ("coefficients", "support_vectors"),
+    (_ML_DOMAIN, "SVMRegressor"): ("coefficients", "support_vectors"),
+    (_ML_DOMAIN, "LinearClassifier"): ("coefficients",),
+    (_ML_DOMAIN, "LinearRegressor"): ("coefficients",),
+    ("", "TfIdfVectorizer"): ("pool_", "weights"),  # ngram_indexes tells the number of columns
 }
-"""Prefixes of the names of learned lists, by operator."""
+"""Prefixes of the names of learned lists, by an operator's domain and name."""
 _LISTS = (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS)
 
 LongLists = Mapping[tuple[tuple[str | None, ...], str], ir.Attr]
@@ -57,10 +60,10 @@ def take_long_lists(proto: onnx.ModelProto) -> LongLists:
     """
     found: dict[tuple[tuple[str | None, ...], str], ir.Attr] = {}
     for node in proto.graph.node:
-        learned = _LEARNED.get(node.op_type) if node.domain == _ML_DOMAIN else None
+        learned = _learned(node.domain, node.op_type)
         for attribute in node.attribute if learned else ():
             kind = ir.AttributeType(attribute.type)
-            if kind not in _LISTS or attribute.ref_attr_name or not attribute.name.startswith(learned or ()):
+            if kind not in _LISTS or attribute.ref_attr_name or not attribute.name.startswith(learned):
                 continue
             repeated = getattr(attribute, kind.name.lower())
             if len(repeated) > MOST_ELEMENTS:
@@ -118,12 +121,17 @@ def put_back(graph_model: ir.Model, lists: LongLists) -> None:
 
 
 def _long_lists(node: ir.Node) -> list[ir.Attr]:
-    learned = _LEARNED.get(node.op_type) if node.domain == _ML_DOMAIN else None
+    learned = _learned(node.domain, node.op_type)
     return [
         attribute
         for attribute in (node.attributes.values() if learned else ())
-        if attribute.name.startswith(learned or ()) and not attribute.is_ref() and _length(attribute) > MOST_ELEMENTS
+        if attribute.name.startswith(learned) and not attribute.is_ref() and _length(attribute) > MOST_ELEMENTS
     ]
+
+
+def _learned(domain: str, operator: str) -> tuple[str, ...]:
+    """Prefixes of the names of an operator's learned lists; empty if it has none."""
+    return _LEARNED.get(("" if domain == "ai.onnx" else domain, operator), ())
 
 
 def _length(attribute: ir.Attr) -> int:

@@ -76,8 +76,9 @@ def _attribute_text(attribute: ir.Attr) -> str:
         case ir.AttributeType.FLOAT:
             return f"{attribute.as_float():.6g}"
         case ir.AttributeType.INTS | ir.AttributeType.FLOATS | ir.AttributeType.STRINGS:
-            items = [f"{item:.6g}" if isinstance(item, float) else str(item) for item in attribute.value]
-            more = ["…"] if len(items) > MOST_ITEMS else []
-            return f"[{', '.join([*items[:MOST_ITEMS], *more])}]"
+            first = attribute.value[:MOST_ITEMS]
+            items = [f"{item:.6g}" if isinstance(item, float) else str(item) for item in first]
+            more = ["…"] if len(attribute.value) > MOST_ITEMS else []
+            return f"[{', '.join([*items, *more])}]"
     text = str(attribute.value)
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"

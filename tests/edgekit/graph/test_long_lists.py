@@ -14,6 +14,7 @@ from edgekit.graph.long_lists import leave_out_long_lists, light_message, put_ba
 from edgekit.graph.sizes.shapes import infer_shapes, light_proto
 from edgekit.model import Model
 
+ML = "ai.onnx.ml"
 STUMPS = 600
 FEATURES = 3
 
@@ -78,9 +79,42 @@ def forest_of_opset_5() -> onnx.ModelProto:
     return helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=imports, ir_version=10)
 
 
-def run(proto: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
+def text_classifier() -> onnx.ModelProto:
+    """A vocabulary of 1,500 words, a linear classifier of three classes behind it, and a regressor of one number."""
+    rng = np.random.default_rng(0)
+    words = [f"word{number}" for number in range(1500)]
+    counted = helper.make_node(
+        "TfIdfVectorizer",
+        ["text"],
+        ["counts"],
+        mode="TFIDF",
+        min_gram_length=1,
+        max_gram_length=1,
+        max_skip_count=0,
+        ngram_counts=[0],
+        ngram_indexes=list(range(len(words))),
+        pool_strings=words,
+        weights=rng.uniform(0.5, 2, len(words)).tolist(),
+    )
+    classes = {"classlabels_ints": [4, 5, 6], "intercepts": [0.1, 0.2, 0.3], "post_transform": "SOFTMAX"}
+    coefficients, slopes = rng.standard_normal(3 * len(words)).tolist(), rng.standard_normal(len(words)).tolist()
+    nodes = [
+        counted,
+        helper.make_node(
+            "LinearClassifier", ["counts"], ["label", "scores"], domain=ML, coefficients=coefficients, **classes
+        ),
+        helper.make_node("LinearRegressor", ["counts"], ["number"], domain=ML, coefficients=slopes, targets=1),
+    ]
+    text = helper.make_tensor_value_info("text", TensorProto.STRING, [1, 5])
+    types = {"label": TensorProto.INT64, "scores": TensorProto.FLOAT, "number": TensorProto.FLOAT}
+    outputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in types.items()]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 3)]
+    return helper.make_model(helper.make_graph(nodes, "g", [text], outputs), opset_imports=imports, ir_version=8)
+
+
+def run(proto: onnx.ModelProto, x: np.ndarray, name: str = "x") -> list[np.ndarray]:
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, {"x": x})
+    return session.run(None, {name: x})
 
 
 @pytest.mark.parametrize("kind", ["TreeEnsembleRegressor", "TreeEnsembleClassifier"])
@@ -115,6 +149,20 @@ def test_tensors_are_as_short_as_the_lists_beside_them() -> None:
     graph_model = ir.from_proto(proto)
     put_back(graph_model, leave_out_long_lists(graph_model))
     np.testing.assert_array_equal(run(ir.to_proto(graph_model), x)[0], run(proto, x)[0])
+
+
+def test_vocabularies_and_linear_coefficients_are_left_out_of_what_looks_at_shapes() -> None:
+    proto = text_classifier()
+    light = light_proto(Model(ir.from_proto(proto)))
+    assert light.ByteSize() < 6000 < proto.ByteSize() - 30_000  # 1,500 ngram_indexes stay
+    told, of_light = (onnx.shape_inference.infer_shapes(each, data_prop=True) for each in (proto, light))
+    assert [value.type for value in told.graph.output] == [value.type for value in of_light.graph.output]
+    assert [value.type for value in told.graph.value_info] == [value.type for value in of_light.graph.value_info]
+    texts = np.array([["word3", "word1400", "other", "word3", "word7"]], object)
+    inferred = infer_shapes(Model(ir.from_proto(proto)))
+    assert [list(value.shape or ()) for value in inferred.graph.outputs] == [[1], [1, 3], [1, 1]]
+    for found, expected in zip(*(run(each, texts, "text") for each in (inferred.proto(), proto)), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_lists_come_back_to_the_node_that_had_them() -> None:
