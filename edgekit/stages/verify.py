@@ -351,7 +351,10 @@ class Verify(Stage[Built]):
                 continue
             except NotRunnableError as error:
                 if self._sizes_of_samples or is_apart(given.model.open_dims, sizes):
-                    untried.append(f"not tried at {place}, where the original does not run: {error.cause}")
+                    untried.append(
+                        f"not tried at {place}, where the original does not run on samples cut or filled up to it: "
+                        f"{error.cause}"
+                    )
                     continue
                 raise RequestError(
                     f"does not run at {place}: {error.cause}",

@@ -51,8 +51,8 @@ class Classes:
             for name in self.scores
         ]
         return warnings + [
-            f"output {name!r} was a text and is a number: the index of the class among {', '.join(texts[:5])}"
-            f"{'' if len(texts) <= 5 else ' …'}"
+            f"output {name!r} was a text and is a number: the index of the class among "
+            f"{', '.join(map(repr, texts[:5]))}{'' if len(texts) <= 5 else ' …'}"
             for name, texts in self.labels.items()
         ]
 

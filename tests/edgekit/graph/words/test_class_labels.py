@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from edgekit.errors import InputError
 from edgekit.graph.sizes.shape_request import ShapeRequest
+from edgekit.graph.words.class_labels import Classes
 from edgekit.packaging.pipeline import package
 from edgekit.packaging.request import PackageRequest
 from edgekit.progress import Progress
@@ -85,7 +86,13 @@ def test_text_labels_become_numbers_without_maps_too(tmp_path):
     result = Load()(written(classifier(texts=True, zip_map=False), tmp_path / "m.onnx"))
     assert [(spec.name, spec.dtype) for spec in result.model.outputs] == [("label", "int64"), ("scores", "float32")]
     assert result.model.class_names == tuple(COLOURS)
-    assert "output 'label' was a text and is a number: the index of the class among red, green, blue" in result.warnings
+    (told,) = (text for text in result.warnings if "'label'" in text)
+    assert told == "output 'label' was a text and is a number: the index of the class among 'red', 'green', 'blue'"
+
+
+def test_an_empty_text_among_the_classes_is_seen_in_the_warning():
+    (told,) = Classes(labels={"sound": ("", "r", "ng")}).warnings()
+    assert told.endswith("the index of the class among '', 'r', 'ng'")
 
 
 def test_a_label_encoder_of_the_first_version_tells_places(tmp_path):
