@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Any
 
+from edgekit.preprocessing import image, wav
 from edgekit.reporting.summary import Manifest
 from edgekit.units import bytes_text
 
 MOST_LABELS = 200
+_PREPARED = image.SUFFIXES | wav.SUFFIXES
+"""Suffixes of samples that the preprocessing is applied to; arrays come prepared, nobody knows how."""
 _COLOURS = {"RGB": "red, green, blue", "BGR": "blue, green, red", "GRAY": "grey (0.299 red + 0.587 green + 0.114 blue)"}
 _SCORES = {
     "probabilities": "probabilities that add up to 1",
@@ -57,7 +61,8 @@ def _preparation(manifest: Manifest) -> Iterator[str]:
         return
     prepared = _picture(declared) if declared["kind"] == "image" else _sound(declared)
     names = manifest.get("golden", {}).get("names")
-    is_of_files = bool(names) and manifest["accuracy"]["data"]["kind"] == "samples"
+    is_file = bool(names) and PurePath(names[0]).suffix.casefold() in _PREPARED
+    is_of_files = is_file and manifest["accuracy"]["data"]["kind"] == "samples"
     golden = f" golden/0/inputs/0.npy is {names[0]} so prepared." if is_of_files else ""
     yield f"{prepared}{golden} `edgekit.load(BUNDLE).prepare(FILE)` gives the input of a file of your own."
 

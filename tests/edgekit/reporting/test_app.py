@@ -122,6 +122,8 @@ def test_a_golden_input_shows_a_file_prepared() -> None:
     accuracy = {"meaning": None, "data": {"kind": "samples", "samples": 9}}
     (_, text) = texts(preprocessing=SOUND, golden=golden, accuracy=accuracy)
     assert "float32. golden/0/inputs/0.npy is cats/a cat.png so prepared. `edgekit.load" in text
+    (_, text) = texts(preprocessing=SOUND, golden={"samples": 1, "names": ["0.npz"]}, accuracy=accuracy)
+    assert "golden" not in text
     seeded = {**accuracy, "data": {"kind": "seeded"}}
     (_, text) = texts(preprocessing=SOUND, golden={"names": ["seed 0"]}, accuracy=seeded)
     assert "golden" not in text
