@@ -14,6 +14,7 @@ from edgekit.graph.reading.fed_initializers import feed_initializers
 from edgekit.graph.reading.mending import drop_shadowed_functions, mend, name_standard_domain, write_out_defaults
 from edgekit.graph.reading.onnx_file import check_opset
 from edgekit.graph.reading.operands import check_operands
+from edgekit.graph.reading.qonnx_operators import write_out_qonnx_operators
 from edgekit.graph.reading.simplified_norms import write_out_simplified_norms
 from edgekit.graph.reading.sparse_tensors import write_dense
 from edgekit.graph.reading.tensorflow_operators import write_out_tensorflow_operators
@@ -83,6 +84,7 @@ def checked_and_mended(proto: onnx.ModelProto, path: Path, fed: Collection[str] 
         *pass_on_outer_values(proto),
         *mend(proto),
         *write_out_tensorflow_operators(proto),
+        *write_out_qonnx_operators(proto),
         *look_compared_texts_up(proto),
     ]
     check_texts(proto, path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableSequence
 
 import onnx
 
@@ -28,3 +28,11 @@ def nodes_inside(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         yield node
         for graph in graphs_of(node):
             waiting.extend(graph.node)
+
+
+def lists_of_nodes(proto: onnx.ModelProto) -> Iterator[MutableSequence[onnx.NodeProto]]:
+    """Yields the nodes of each graph and function, inner graphs first."""
+    inside = [graph for node in nodes_inside(written_nodes(proto)) for graph in graphs_of(node)]
+    yield from (graph.node for graph in reversed(inside))
+    yield from (function.node for function in proto.functions)
+    yield proto.graph.node

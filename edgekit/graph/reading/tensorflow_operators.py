@@ -7,84 +7,46 @@ operators are defined as in ``tf.math``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, MutableSequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from edgekit.graph.reading.onnx_file import STANDARD_DOMAINS
-from edgekit.graph.reading.subgraphs import graphs_of, nodes_inside, written_nodes
-
-_CAST_LIKE_SINCE = 15
-
-
-class _Steps:
-    """Builds the nodes that replace one node."""
-
-    def __init__(self, node: onnx.NodeProto, opset: int) -> None:
-        self.attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        self.nodes: list[onnx.NodeProto] = []
-        self._prefix = node.name or node.output[0]
-        self._opset = opset
-
-    def step(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Adds a node.
-
-        Returns:
-            The name of its output.
-        """
-        name = f"{self._prefix}/{operator}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
-        return name
-
-    def constant(self, values: np.ndarray) -> str:
-        """Adds a constant.
-
-        Returns:
-            Its name.
-        """
-        return self.step("Constant", value=numpy_helper.from_array(values))
-
-    def number(self, value: float, like: str) -> str:
-        """Adds a constant of the type that ``like`` has, float32 before ``CastLike`` was there.
-
-        Returns:
-            The name of the constant.
-        """
-        name = self.constant(np.array(value, np.float32))
-        return self.step("CastLike", name, like) if self._opset >= _CAST_LIKE_SINCE else name
+from edgekit.graph.reading.steps import CAST_LIKE_SINCE, Steps
+from edgekit.graph.reading.subgraphs import lists_of_nodes
 
 
-def _erfc(steps: _Steps, x: str) -> str:
+def _erfc(steps: Steps, x: str) -> str:
     return steps.step("Sub", steps.number(1, x), steps.step("Erf", x))
 
 
-def _expm1(steps: _Steps, x: str) -> str:
+def _expm1(steps: Steps, x: str) -> str:
     """``tanh(x / 2) * (exp(x) + 1)``, in which nothing cancels near 0."""
     half = steps.step("Mul", x, steps.number(0.5, x))
     return steps.step("Mul", steps.step("Tanh", half), steps.step("Add", steps.step("Exp", x), steps.number(1, x)))
 
 
-def _log1p(steps: _Steps, x: str) -> str:
+def _log1p(steps: Steps, x: str) -> str:
     return steps.step("Log", steps.step("Add", x, steps.number(1, x)))
 
 
-def _xdivy(steps: _Steps, x: str, y: str) -> str:
+def _xdivy(steps: Steps, x: str, y: str) -> str:
     return _zero_where_zero(steps, x, steps.step("Div", x, y))
 
 
-def _xlogy(steps: _Steps, x: str, y: str) -> str:
+def _xlogy(steps: Steps, x: str, y: str) -> str:
     return _zero_where_zero(steps, x, steps.step("Mul", x, steps.step("Log", y)))
 
 
-def _zero_where_zero(steps: _Steps, x: str, result: str) -> str:
+def _zero_where_zero(steps: Steps, x: str, result: str) -> str:
     zero = steps.number(0, x)
     return steps.step("Where", steps.step("Equal", x, zero), zero, result)
 
 
-def _bucketize(steps: _Steps, x: str) -> str:
+def _bucketize(steps: Steps, x: str) -> str:
     """The number of boundaries that each number is not less than; all for NaN, as with ``std::upper_bound``."""
     boundaries = steps.constant(np.array(steps.attributes.get("boundaries", []), np.float32))
     last = steps.constant(np.array([-1]))
@@ -93,7 +55,7 @@ def _bucketize(steps: _Steps, x: str) -> str:
     return steps.step("ReduceSum", steps.step("Cast", reached, to=onnx.TensorProto.INT32), last, keepdims=0)
 
 
-def _broadcast_args(steps: _Steps, first: str, second: str) -> str:
+def _broadcast_args(steps: Steps, first: str, second: str) -> str:
     """The broadcast of two shapes: the shorter gets ones in front, and the other shape's size replaces a 1."""
     shapes = [steps.step("Cast", shape, to=onnx.TensorProto.INT64) for shape in (first, second)]
     ranks = [steps.step("Shape", shape) for shape in shapes]
@@ -105,7 +67,7 @@ def _broadcast_args(steps: _Steps, first: str, second: str) -> str:
     return steps.step("CastLike", steps.step("Where", is_one, right, left), first)
 
 
-def _rgb_to_hsv(steps: _Steps, x: str) -> str:
+def _rgb_to_hsv(steps: Steps, x: str) -> str:
     """Hue in sixths of a turn from red, green or blue, as TensorFlow's kernel computes it (``colorspace_op.h``)."""
     red, green, blue = (steps.step("Gather", x, steps.constant(np.array([place])), axis=-1) for place in range(3))
     value = steps.step("Max", red, green, blue)
@@ -136,7 +98,7 @@ class _Written(NamedTuple):
 
 
 _WRITTEN: Mapping[str, _Written] = {
-    "BroadcastArgs": _Written("the shape that two shapes broadcast to", 2, _broadcast_args, _CAST_LIKE_SINCE),
+    "BroadcastArgs": _Written("the shape that two shapes broadcast to", 2, _broadcast_args, CAST_LIKE_SINCE),
     "Bucketize": _Written("the number of boundaries that x is not less than", 1, _bucketize, 13),
     "Erfc": _Written("1 - Erf(x)", 1, _erfc),
     "Expm1": _Written("Tanh(x / 2) * (Exp(x) + 1)", 1, _expm1),
@@ -155,7 +117,7 @@ def write_out_tensorflow_operators(proto: onnx.ModelProto) -> list[str]:
     """
     opset = max((each.version for each in proto.opset_import if each.domain in STANDARD_DOMAINS), default=0)
     replaced: Counter[str] = Counter()
-    for nodes in _lists_of_nodes(proto):
+    for nodes in lists_of_nodes(proto):
         if any(_is_left(node, opset) for node in nodes):
             replaced.update(node.op_type for node in nodes if _is_left(node, opset))
             written = [step for node in nodes for step in _written(node, opset)]
@@ -168,14 +130,6 @@ def write_out_tensorflow_operators(proto: onnx.ModelProto) -> list[str]:
     ]
 
 
-def _lists_of_nodes(proto: onnx.ModelProto) -> Iterator[MutableSequence[onnx.NodeProto]]:
-    """Yields the nodes of each graph and function, inner graphs first."""
-    inside = [graph for node in nodes_inside(written_nodes(proto)) for graph in graphs_of(node)]
-    yield from (graph.node for graph in reversed(inside))
-    yield from (function.node for function in proto.functions)
-    yield proto.graph.node
-
-
 def _is_left(node: onnx.NodeProto, opset: int) -> bool:
     known = _WRITTEN.get(node.op_type)
     if known is None or node.domain or opset < known.since:
@@ -186,7 +140,7 @@ def _is_left(node: onnx.NodeProto, opset: int) -> bool:
 def _written(node: onnx.NodeProto, opset: int) -> list[onnx.NodeProto]:
     if not _is_left(node, opset):
         return [node]
-    steps = _Steps(node, opset)
+    steps = Steps(node, opset)
     _WRITTEN[node.op_type].write(steps, *node.input)
     steps.nodes[-1].output[0] = node.output[0]
     return steps.nodes
