@@ -58,6 +58,8 @@ def index_limits(model: Model) -> dict[str, Limit]:
       an input has an embedding of its own, each column stays below the number of rows of that embedding.
     - Integers that the model compares with the places along an axis are lengths or places, and stay within the axis.
     - A single integer that the model compares with numbers (a sampling rate, say) is one of these numbers.
+    - Numbers that a OneHotEncoder turns into categories are those that all such encoders of the input know, where it
+      fails at others.
     - A single floating-point number that bounds a list of numbers (the lowest pitch to look for, say) lies between
       their least and their median if it is the lower bound, between their median and their greatest if the upper one.
     - Divisors of integers are not zero.
@@ -89,6 +91,7 @@ def index_limits(model: Model) -> dict[str, Limit]:
     known: dict[str, Limit] = {
         **magnitudes(model, inputs),
         **_switches(model, inputs),
+        **_categories(model, inputs),
         **_bounds_of_lists(model, inputs),
         **dict.fromkeys(_overlaps(model, inputs), Interval(0, 1)),
     }
@@ -152,6 +155,21 @@ def _switches(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int
                 if source in inputs and source.name and source.shape is not None and set(source.shape) <= {1}:
                     found.setdefault(source.name, set()).add(number)
     return {name: tuple(sorted(numbers)) for name, numbers in found.items() if max(numbers) >= FLAG_LIMIT}
+
+
+def _categories(model: Model, inputs: Collection[ir.Value]) -> dict[str, tuple[int, ...]]:
+    """By input, the numbers that all OneHotEncoders of it, or of integers picked from it, know which fail at others."""
+    found: dict[str, set[int]] = {}
+    for node in model.graph.all_nodes():
+        known = set(node.attributes.get_ints("cats_int64s", ())) if node.op_type == "OneHotEncoder" else set()
+        if node.domain != "ai.onnx.ml" or not known or node.attributes.get_int("zeros", 1) != 0:
+            continue
+        for source in _sources(node.inputs[0]):
+            tables = [table for table, _ in picked_columns(source, inputs) if table.dtype and table.dtype.is_integer()]
+            for value in [source] if source in inputs else tables:
+                name = str(value.name)
+                found[name] = found.get(name, known) & known
+    return {name: tuple(sorted(numbers)) for name, numbers in found.items() if numbers}
 
 
 def _full_masks(model: Model, inputs: Collection[ir.Value]) -> Iterator[str]:

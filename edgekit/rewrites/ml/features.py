@@ -132,16 +132,19 @@ class ArrayFeatureExtractor(Rewrite):
 
 
 class OneHotEncoder(Rewrite):
-    """1 at the place of each number's category along a new last axis, else 0; fractions are cut off first."""
+    """1 at the place of each number's category along a new last axis, else 0; fractions are cut off first.
+
+    Where ``zeros`` is 0 the operator fails at an unknown category, which no target can: it gets zeros there, as words
+    do.
+    """
 
     name: ClassVar[str] = "one-hot encoder as comparison"
     op_types: ClassVar[Sequence[str]] = ("OneHotEncoder",)
     domain: ClassVar[str] = DOMAIN
 
     def matches(self, node: ir.Node) -> bool:
-        """Whether categories are numbers, and unknown ones do not fail."""
-        numbers = node.attributes.get_ints("cats_int64s", ())
-        return bool(numbers) and node.attributes.get_int("zeros", 1) == 1
+        """Whether categories are numbers."""
+        return bool(node.attributes.get_ints("cats_int64s", ()))
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
         """In float32."""

@@ -72,10 +72,13 @@ class TreeEnsembleClassifier(Rewrite):
         x, trees, weights = _parsed(node, build, "class", len(labels))
         one_sided = len(labels) == 2 and len(np.unique(weights.ids)) == 1
         base = floats(node, "base_values")
-        _require_all(trees, weights, range(len(labels) if len(labels) > 1 and not one_sided else 0))
+        if len(labels) > 2 and transform == "NONE" and not base.size and (weights.weights > 0).all():
+            # a class without a score has 0, which is not the greatest as long as any class has a score
+            _require_all(trees, _of_one_target(weights), [0])
+        else:
+            _require_all(trees, weights, range(len(labels) if len(labels) > 1 and not one_sided else 0))
         if one_sided:
-            of_first = replace(weights, ids=np.zeros_like(weights.ids), targets=1)
-            score = _aggregated(build, trees, x, of_first, "SUM")
+            score = _aggregated(build, trees, x, _of_one_target(weights), "SUM")
             return _of_one_side(build, score, weights, base, labels, transform)
         scores = with_base(build, _aggregated(build, trees, x, weights, "SUM"), base)
         if len(labels) == 2:  # ONNX Runtime asks for the sign of the second score
@@ -83,6 +86,11 @@ class TreeEnsembleClassifier(Rewrite):
             return [label_of_sign(build, second, 0.0, labels), transformed(build, scores, transform)]
         label = labelled(build, build.places_of_greatest(scores, 1), labels)
         return [label, transformed(build, scores, transform)]
+
+
+def _of_one_target(weights: Weights) -> Weights:
+    """All weights as those of one target."""
+    return replace(weights, ids=np.zeros_like(weights.ids), targets=1)
 
 
 def _of_one_side(

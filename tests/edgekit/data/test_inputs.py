@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 
 import numpy as np
@@ -171,6 +172,35 @@ def test_places_and_lengths_stay_within_the_axes_that_they_are_of(
         w=np.zeros((1, 4, 1), np.float32),
     )
     assert index_limits(Model(ir.from_proto(model))) == {"x": limit}
+
+
+@pytest.mark.parametrize(
+    ("ends", "limits"),
+    [
+        ("'x', [0, 2, 5], 0", {"x": (0, 2, 5)}),
+        ("'x', [0, 2, 5], 1", {}),
+        ("'first', [7, 4], 0, 'last', [9, 4, 8], 0", {"x": (4,)}),
+        ("'first', [7, 4], 0, 'last', [9, 8], 0", {}),
+    ],
+)
+def test_categories_are_those_that_no_encoder_fails_at(ends: str, limits: dict[str, tuple[int, ...]]) -> None:
+    values = iter(ast.literal_eval(f"[{ends}]"))
+    nodes = [
+        onnx.helper.make_node("Gather", ["x", "zero"], ["first"], axis=1),
+        onnx.helper.make_node("Gather", ["x", "one"], ["last"], axis=1),
+    ]
+    for read, categories, zeros in zip(values, values, values, strict=True):
+        given = {"cats_int64s": categories, "zeros": zeros}
+        nodes.append(onnx.helper.make_node("OneHotEncoder", [read], [f"of_{read}"], domain="ai.onnx.ml", **given))
+    graph = onnx.helper.make_graph(
+        nodes,
+        "table",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.INT64, [3, 2])],
+        [onnx.helper.make_tensor_value_info(nodes[-1].output[0], onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(np.array([place]), name) for place, name in ((0, "zero"), (1, "one"))],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 1)]
+    assert index_limits(Model(ir.from_proto(onnx.helper.make_model(graph, opset_imports=opsets)))) == limits
 
 
 def test_a_cache_is_written_where_the_update_fits(onnx_model: OnnxModel) -> None:

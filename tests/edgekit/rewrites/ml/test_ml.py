@@ -126,6 +126,12 @@ def test_one_hot_encoder(assert_rewritten):
     assert_rewritten(model, {"x": np.array([0.0, 2.9, 5.0, 7.0], np.float32)})
 
 
+def test_one_hot_encoder_that_fails_at_other_numbers(assert_rewritten):
+    """As scikit-learn's encoder does by default."""
+    model = ml_model("OneHotEncoder", {"x": (INT64, [4])}, {"y": FLOAT}, cats_int64s=[0, 2, 5], zeros=0)
+    assert_rewritten(model, {"x": np.array([5, 0, 2, 0])})
+
+
 def test_imputer_of_integers(assert_rewritten):
     attributes = {"imputed_value_int64s": [4, 5], "replaced_value_int64": -1}
     model = ml_model("Imputer", {"x": (INT64, [2, 2])}, {"y": INT64}, **attributes)
@@ -247,6 +253,33 @@ def test_tree_classifier(assert_rewritten, opset, transform, ids, sign, labels):
         **attributes,
     )
     assert_rewritten(model, {"x": samples_at_thresholds(20, 5, missing=True)})
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_tree_classifier_of_places_of_leaves(assert_rewritten, count):
+    """As skl2onnx writes forests with several outputs; no leaf has a weight for an inner node's place."""
+    attributes = trees(count, 7, 5, "BRANCH_LEQ", prefix="class", ids=[0], tracks=True)
+    attributes["class_ids"] = [2 * place + 1 for place in attributes["class_nodeids"]]
+    attributes["class_weights"] = [1.0 + place % 2 for place in range(len(attributes["class_ids"]))]
+    model = ml_model(
+        "TreeEnsembleClassifier",
+        {"x": (FLOAT, [20, 5])},
+        {"label": INT64, "scores": FLOAT},
+        classlabels_int64s=list(range(max(attributes["class_ids"]) + 2)),
+        **attributes,
+    )
+    assert_rewritten(model, {"x": samples_at_thresholds(20, 5, missing=True)})
+
+
+def test_tree_classifier_whose_leaves_may_count_against_a_class(model_of):
+    """ONNX Runtime then takes the greatest of the classes that have a score at all."""
+    attributes = trees(1, 7, 5, "BRANCH_LEQ", prefix="class", ids=[0], tracks=True)
+    attributes["class_ids"] = [place % 3 for place in range(len(attributes["class_ids"]))]
+    attributes["class_weights"] = [-1.0] * len(attributes["class_ids"])
+    ends = {"x": (FLOAT, [20, 5])}, {"label": INT64, "scores": FLOAT}
+    model = ml_model("TreeEnsembleClassifier", *ends, classlabels_int64s=[0, 1, 2], **attributes)
+    with pytest.raises(InapplicableError, match="a sample may reach no leaf that has a weight for target 0"):
+        TreeEnsembleClassifier().replacement(model_of(model).graph[0], NodeBuilder(17, "it"))
 
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "PROBIT"])
