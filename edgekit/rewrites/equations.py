@@ -28,7 +28,7 @@ class NamedEinsum(Rewrite):
         return REST in node.attributes.get_string("equation", "")
 
     def replacement(self, node: ir.Node, build: NodeBuilder) -> Sequence[ir.Value]:
-        """For tensors of known ranks, whose unnamed axes have the same sizes as far as sizes are known."""
+        """For tensors of known ranks, whose unnamed axes have the same sizes where these are known, or the size 1."""
         equation = node.attributes.get_string("equation").replace(" ", "")
         before, _, after = equation.partition("->")
         operands = before.split(",")
@@ -37,17 +37,22 @@ class NamedEinsum(Rewrite):
         shapes = [_unnamed_sizes(value, operand) for value, operand in zip(node.inputs, operands, strict=True)]
         most = max(shapes, key=len)
         known = [{sizes[-axis] for sizes in shapes if len(sizes) >= axis} - {None} for axis in range(1, len(most) + 1)]
-        if any(len(sizes) > 1 for sizes in known):
+        if any(len(sizes - {1}) > 1 for sizes in known):
             raise InapplicableError("its unnamed axes have several sizes")
         free = [letter for letter in string.ascii_letters if letter not in equation][: len(most)]
         if len(free) < len(most):
             raise InapplicableError("its equation has no letters left")
-        named_operands = [
-            operand.replace(REST, "".join(free[len(most) - len(sizes) :]))
-            for operand, sizes in zip(operands, shapes, strict=True)
-        ]
+        tensors, named_operands = [], []
+        for value, operand, sizes in zip(node.inputs, operands, shapes, strict=True):
+            letters = free[len(most) - len(sizes) :]
+            # an axis of size 1 that is larger elsewhere is broadcast, as if it were not there
+            single = [place for place, size in enumerate(sizes) if size == 1 and len(known[len(sizes) - place - 1]) > 1]
+            before_rest = operand.index(REST) if sizes else 0
+            tensors.append(build.squeeze(value, [before_rest + place for place in single]) if single else value)
+            kept = "".join(letter for place, letter in enumerate(letters) if place not in single)
+            named_operands.append(operand.replace(REST, kept))
         explicit = f"{','.join(named_operands)}->{after.replace(REST, ''.join(free))}"
-        return [build("Einsum", *node.inputs, equation=explicit)]
+        return [build("Einsum", *tensors, equation=explicit)]
 
 
 class ExplicitEinsum(Rewrite):

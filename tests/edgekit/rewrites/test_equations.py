@@ -57,9 +57,30 @@ def test_they_are_named(model_of, run, equation, shapes, expected):
     np.testing.assert_allclose(run(proto, feeds)[0], np.einsum(expected, *feeds.values()), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("equation", "shapes", "expected"),
+    [
+        ("...n,...n->...n", [[1, 2, 5], [3, 2, 5]], "bn,abn->abn"),
+        ("...tnh,...snh->...nts", [[3, 1, 4, 2, 5], [1, 3, 6, 2, 5]], "atnh,bsnh->abnts"),
+        ("...ij,...jk->...ik", [[3, 1, 2, 4], [1, 5, 4, 2]], "aij,bjk->abik"),
+        ("...ij,...jk->...ik", [["N", 1, 2, 4], [1, 5, 4, 2]], "aij,bjk->abik"),
+        ("...ij,...jk", [[1, 1, 2, 4], [3, 1, 4, 2]], "bij,abjk->abik"),
+        ("i...,i...->...", [[2, 1, 4], [2, 3, 1]], "ib,ia->ab"),
+    ],
+)
+def test_an_axis_of_size_1_is_broadcast(model_of, run, equation, shapes, expected):
+    """Letters do not broadcast; an axis that a tensor does not have does."""
+    proto = model(equation, shapes)
+    assert named(model_of, proto) == expected
+    feeds = {
+        name: RANDOM.standard_normal([2 if size == "N" else size for size in shape]).astype(np.float32)
+        for name, shape in zip("abc", shapes, strict=False)
+    }
+    np.testing.assert_allclose(run(proto, feeds)[0], np.einsum(equation, *feeds.values()), rtol=1e-4, atol=1e-5)
+
+
 def test_axes_of_several_sizes_are_left(model_of):
-    """Letters do not broadcast."""
-    found = named(model_of, model("...n,...n->...n", [[1, 2, 5], [3, 2, 5]]))
+    found = named(model_of, model("...n,...n->...n", [["N", 2, 5], [3, 2, 5]]))
     assert "its unnamed axes have several sizes" in found
 
 
