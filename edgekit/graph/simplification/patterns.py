@@ -168,6 +168,44 @@ def _asked_in_double() -> Sequence[Rule]:
     return [rule("IsInf"), rule("IsNaN")]
 
 
+def _signed_shifts() -> Sequence[Rule]:
+    """Writes a right shift that keeps the sign as the division ``(x - x mod 2ⁿ) / 2ⁿ``, which rounds down.
+
+    ONNX shifts only unsigned numbers, without the sign. PyTorch's exporter adds it: it sets the highest bits of the
+    shifted number where the original is negative. No 32-bit integer holds the constant for that.
+    """
+
+    def rule(signed: ir.DataType, unsigned: ir.DataType) -> Rule:
+        def shifted(op: Any, x: Any, zero: Any, places: Any, mask: Any) -> Any:
+            bits = op.BitShift(op.Cast(x, to=unsigned), places, direction="RIGHT")
+            filled = op.Cast(op.BitwiseOr(bits, mask), to=signed)
+            return op.Where(op.Less(x, zero), filled, op.Cast(bits, to=signed))
+
+        def divided(op: Any, x: Any, places: ir.Value, **_: Any) -> Any:
+            number = np.array(1 << (_whole(places) or 0), signed.numpy())
+            power = op.Constant(value=ir.tensor(number))
+            return op.Div(op.Sub(x, op.Mod(x, power)), power)
+
+        def keeps_sign(context: Any, x: ir.Value, zero: ir.Value, places: ir.Value, mask: ir.Value, **_: Any) -> bool:
+            del context
+            width, count = unsigned.bitwidth, _whole(places)
+            if x.dtype is not signed or _whole(zero) != 0 or count is None or not 0 <= count < width - 1:
+                return False
+            return _whole(mask) == (1 << width) - (1 << (width - count))
+
+        return rewriter.RewriteRule(shifted, divided, keeps_sign, remove_nodes=False)
+
+    return [rule(ir.DataType.INT32, ir.DataType.UINT32), rule(ir.DataType.INT64, ir.DataType.UINT64)]
+
+
+def _whole(value: ir.Value) -> int | None:
+    """Returns the number of a constant integer of shape [], or None for other values."""
+    tensor = ir.convenience.get_const_tensor(value)
+    if tensor is None or len(tensor.shape) > 0 or not tensor.dtype.is_integer():
+        return None
+    return int(tensor.numpy().item())
+
+
 def _scalar(value: ir.Value | None) -> float | None:
     """Returns the number of a constant of shape [] or [1], or None for other values."""
     tensor = ir.convenience.get_const_tensor(value) if value is not None else None
@@ -224,6 +262,7 @@ PATTERNS: Mapping[str, Sequence[Rule]] = {
     "scale and shift before a convolution": common.affine_conv_fusion_rule.commute(),
     "hard sigmoid in parts": _hard_sigmoids(),
     "infinity of a cast to float64": _asked_in_double(),
+    "right shift with the sign": _signed_shifts(),
     "bias of zeros": [
         common.remove_optional_bias_from_conv_rule,
         common.remove_optional_bias_from_conv_transpose_rule,
