@@ -126,22 +126,27 @@ def coupled(build: NodeBuilder, pairs: ir.Value, classes: int) -> ir.Value:
         positive[row, i, j], positive[row, j, i], constant[0, j, i] = 1, -1, 1
     flat = build("MatMul", pairs, positive.reshape(len(everyone), -1))
     r = build("Add", build("Reshape", flat, [-1, classes, classes]), constant)
-    turned = build("Transpose", r, perm=[0, 2, 1])
-    squares = build.reduce("ReduceSum", build("Mul", turned, turned), [2])
-    q = build("Sub", build("Mul", squares, np.eye(classes, dtype=np.float32)), build("Mul", r, turned))
     # computed from the matrices, so that loops of open sizes see how many there are
-    start = build("Add", build("Mul", build.squeeze(squares, [2]), F(0)), F(1 / classes))
+    start = build("Add", build("Mul", build.reduce("ReduceSum", r, [2], keepdims=False), F(0)), F(1 / classes))
     body = _coupling_step(build.inner("Loop"), classes)
-    return build.several(2, "Loop", np.int64(MOST_STEPS), np.array(True), start, q, body=body)[0]
+    return build.several(2, "Loop", np.int64(MOST_STEPS), np.array(True), start, r, body=body)[0]
 
 
 def _coupling_step(build: NodeBuilder, classes: int) -> ir.Graph:
-    """Returns one step of the iteration: a Loop carries the probabilities [n, k] and the matrices Q [n, k, k]."""
+    """Returns one step of the iteration: a Loop carries the probabilities [n, k] and the matrices r [n, k, k].
+
+    The matrices Q follow from r in each step: devices that compute in float16 have no numbers as small as the squares
+    of :data:`LEAST_PROBABILITY`, by which steps divide, and keep this iteration in float32.
+    """
     number, proceed = (ir.val(name, kind, ()) for name, kind in (("i", ir.DataType.INT64), ("go", ir.DataType.BOOL)))
-    given, q = (
+    given, r = (
         ir.val(name, ir.DataType.FLOAT, shape)
-        for name, shape in (("given", (None, classes)), ("q", (None, classes, classes)))
+        for name, shape in (("given", (None, classes)), ("r", (None, classes, classes)))
     )
+    turned = build("Transpose", r, perm=[0, 2, 1])
+    # each square is at least the bound, unless r was rounded to zero on its way here
+    squares = build("Max", build.reduce("ReduceSum", build("Mul", turned, turned), [2]), F(LEAST_PROBABILITY**2))
+    q = build("Sub", build("Mul", squares, np.eye(classes, dtype=np.float32)), build("Mul", r, turned))
     qp = build.squeeze(build("MatMul", q, build.unsqueeze(given, [2])), [2])
     pqp = build.reduce("ReduceSum", build("Mul", given, qp), [1])
     error = build.reduce("ReduceMax", build("Abs", build("Sub", qp, pqp)), [1])
@@ -162,7 +167,7 @@ def _coupling_step(build: NodeBuilder, classes: int) -> ir.Graph:
     found = build("Where", is_settled, given, p)
     settled = build.reduce("ReduceMin", build.cast(is_settled, ir.DataType.FLOAT), [0, 1], keepdims=False)
     goes_on = build("Less", settled, F(1))
-    return build.graph([number, proceed, given, q], [goes_on, found, build("Identity", q)])
+    return build.graph([number, proceed, given, r], [goes_on, found, build("Identity", r)])
 
 
 def kernels(node: ir.Node, build: NodeBuilder, count: int) -> ir.Value:

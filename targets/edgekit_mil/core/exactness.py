@@ -103,6 +103,40 @@ def placed_boxes(program: Program) -> frozenset[str]:
     return frozenset(operation.name for operation in kept)
 
 
+def iterations_until_settled(program: Program) -> frozenset[str]:
+    """Names of the operations inside loops that go on until floats compare in some way.
+
+    Such an iteration approaches a solution and stops at a bound of its error. The bound is chosen for float32; rounding
+    to float16 is larger than what the steps change, and squares of small numbers become zeros that steps divide by.
+    """
+    kept: set[str] = set()
+    for function in program.functions.values():
+        for loop in operations_of(function):
+            if loop.op_type == "while_loop" and any(map(_compares_floats, _bools_carried(loop))):
+                kept.update(operation.name for block in loop.blocks for operation in operations_of(block))
+    return frozenset(kept)
+
+
+def _bools_carried(loop: Any) -> list[Any]:
+    """Returns the variables of type bool that the condition of a loop and its body compute."""
+    return [var for block in loop.blocks for var in block.outputs if types.is_bool(var.dtype)]
+
+
+def _compares_floats(var: Any) -> bool:
+    """Whether a variable depends on a comparison of floats."""
+    waiting, seen = [var], set()
+    while waiting:
+        operation = waiting.pop().op
+        if operation is None or operation in seen:
+            continue
+        seen.add(operation)
+        inputs = operation.get_flattened_inputs()
+        if operation.op_type in COMPARISONS and any(types.is_float(each.dtype) for each in inputs):
+            return True
+        waiting += inputs
+    return False
+
+
 def _looks_up(operation: Any) -> bool:
     """Whether an operation takes elements of constants at positions that are computed."""
     inputs = operation.get_flattened_inputs()

@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from edgekit.processes.supervision import tell_step
-from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, placed_boxes, stays_exact
+from edgekit_mil.core.exactness import (
+    compared_inputs,
+    integers_in_floats,
+    iterations_until_settled,
+    placed_boxes,
+    stays_exact,
+)
 from edgekit_mil.core.mil import PASS_REGISTRY, Function, Program, block_context_manager, ct, mb
 from edgekit_mil.core.zero_guards import guarded_divisions
 from edgekit_mil.passes.affine_fusion import fuse_affine_operations
@@ -69,7 +75,7 @@ def optimize(program: Program, half: OperationFilter | None) -> None:
     run(program, *FUSIONS)
     if half is not None:
         kept = integers_in_floats(program) | compared_inputs(program) | placed_boxes(program)
-        kept |= filling_operations(program) | guarded_divisions(program)
+        kept |= filling_operations(program) | guarded_divisions(program) | iterations_until_settled(program)
         masking: set[str] = set()
 
         def computes_in_half(operation: Any) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from onnx.helper import make_node
 
 import edgekit_coreml
-from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, placed_boxes
+from edgekit_mil.core.exactness import compared_inputs, integers_in_floats, iterations_until_settled, placed_boxes
 from edgekit_mil.core.mil import Function, Program, ct, mb, types
 
 
@@ -80,6 +80,63 @@ def test_what_places_boxes_for_suppression_is_kept():
 
     boxes, scores = mb.placeholder(shape=(1, 3, 4)), mb.placeholder(shape=(1, 1, 3))
     assert names_kept(body, placed_boxes, x=boxes, s=scores) == {"apart", "turned", "suppressed"}
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "kept"),
+    [
+        pytest.param(lambda number, x: mb.less(x=x, y=9.0, name="near"), {"near", "half"}, id="floats"),
+        pytest.param(lambda number, x: mb.less(x=number, y=5, name="near"), set(), id="counted"),
+    ],
+)
+def test_iterations_that_end_when_floats_settle_are_kept(goes_on, kept):
+    def body(x):
+        step = {
+            "_cond": goes_on,
+            "_body": lambda i, x: (mb.add(x=i, y=1, name="next"), mb.mul(x=x, y=0.5, name="half")),
+        }
+        return mb.add(x=mb.while_loop(loop_vars=(0, x), **step)[1], y=1.0, name="after")
+
+    found = names_kept(body, iterations_until_settled, x=mb.placeholder(shape=(1,)))
+    assert {name for name in found if name in {"near", "half", "after"}} == kept
+
+
+def test_sure_answers_of_a_support_vector_machine_of_three_classes(tmp_path):
+    """Probabilities of pairs near 1e-7: their squares are zeros in float16, and the coupling divides by them."""
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [
+                make_node(
+                    "SVMClassifier",
+                    ["x"],
+                    ["label", "y"],
+                    domain="ai.onnx.ml",
+                    classlabels_ints=[0, 1, 2],
+                    coefficients=[1.0, -1.0, 0.5, -0.5, 1.0, -1.0],
+                    kernel_params=[1.0, 0.0, 3.0],
+                    kernel_type="LINEAR",
+                    prob_a=[-4.0, -4.0, -4.0],
+                    prob_b=[0.1, -0.1, 0.2],
+                    rho=[0.1, 0.2, -0.1],
+                    support_vectors=[1.0, 0.0, -1.0, 0.5, 0.0, -1.0],
+                    vectors_per_class=[1, 1, 1],
+                )
+            ],
+            "g",
+            [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 2])],
+            [
+                onnx.helper.make_tensor_value_info("label", onnx.TensorProto.INT64, [4]),
+                onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4, 3]),
+            ],
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)],
+        ir_version=8,
+    )
+    feeds = {"x": np.array([[0.3, 0.1], [20, 1], [-15, 9], [-40, -30]], np.float32)}
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(["y"], feeds)[0]
+    assert (expected.max(1)[1:] > 0.99999).any()
+    package = edgekit_coreml.convert(model, tmp_path / "m", precision="float16")
+    np.testing.assert_allclose(edgekit_coreml.load(package).run(feeds)["y"], expected, atol=2e-3)
 
 
 @pytest.mark.parametrize("precision", ["float16", "auto"])
