@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx
 import onnx.version_converter
 import onnx_ir as ir
@@ -9,6 +11,7 @@ import onnx_ir as ir
 from edgekit.errors import InputError, RequirementError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError
+from edgekit.graph.reading.subgraphs import nodes_inside, written_nodes
 from edgekit.model import Model
 from edgekit.rewrite import InapplicableError
 from edgekit.rewrites.old_opsets import raised
@@ -23,8 +26,8 @@ UPGRADE_TO = (17, 13, 11, OLDEST_OPSET)
 KNOWN_EARLIER = {"LayerNormalization": 17}
 """Operators that ONNX Runtime also takes in operator sets before ONNX had them, since ONNX Runtime had them first."""
 
-_ASIDE = "aside"
-"""The domain of nodes that the converter is not to look at."""
+_ASIDE = "aside."
+"""What the domains of nodes begin with that the converter is not to look at."""
 
 _IR_VERSION = 8
 """The IR version that belongs to the first of `UPGRADE_TO`; the oldest ones allow no initializers that are no
@@ -76,10 +79,9 @@ def _compared_with(model: Model, found: list[str]) -> Equivalence | None:
 
 def _converted(model: Model, before: Equivalence, found: list[str]) -> Model | None:
     """Returns what ONNX's own converter makes of the model, or None if that fails or is not proven."""
-    proto = model.proto()
     for version in UPGRADE_TO:
         try:
-            converted = onnx.version_converter.convert_version(proto, version)
+            converted = _convert(model.proto(), version, _crashes_the_inference)
         except (RuntimeError, ValueError) as error:  # the converter is native code and has no error of its own
             found.append(" ".join(str(error).split()))
             continue
@@ -119,21 +121,40 @@ def raised_to_operators(model: Model) -> Model:
 
 def _converted_around(model: Model, version: int) -> Model | None:
     """Returns the model with all other operators converted by ONNX's converter, or None if that fails."""
-    proto = model.proto()
-    for node in proto.graph.node:
-        if node.op_type in KNOWN_EARLIER and not node.domain:
-            node.domain = _ASIDE
-    proto.opset_import.append(onnx.helper.make_opsetid(_ASIDE, 1))
     try:
-        converted = onnx.version_converter.convert_version(proto, version)
+        converted = _convert(model.proto(), version, lambda node: node.op_type in KNOWN_EARLIER and not node.domain)
     except (RuntimeError, ValueError):  # native code, which has no error of its own
         return None
-    for node in converted.graph.node:
-        node.domain = "" if node.domain == _ASIDE else node.domain
-    kept = [imported for imported in converted.opset_import if imported.domain != _ASIDE]
+    return model.with_graph(ir.from_proto(converted))
+
+
+def _crashes_the_inference(node: onnx.NodeProto) -> bool:
+    """Whether ONNX's inference, which the converter runs, may crash the process at a node.
+
+    That of a LabelEncoder reads the type of its input without checking that there is one (onnx 1.23); a
+    TreeEnsembleRegressor gives none.
+    """
+    return node.op_type == "LabelEncoder" and node.domain == "ai.onnx.ml"
+
+
+def _convert(proto: onnx.ModelProto, version: int, is_aside: Callable[[onnx.NodeProto], bool]) -> onnx.ModelProto:
+    """Returns what ONNX's own converter makes of a message, in which nodes that are set aside stay as they are.
+
+    Raises:
+        RuntimeError: The converter cannot do it.
+        ValueError: The converter cannot do it.
+    """
+    hidden = [node for node in nodes_inside(written_nodes(proto)) if is_aside(node)]
+    for node in hidden:
+        node.domain = f"{_ASIDE}{node.domain}"
+    proto.opset_import.extend(onnx.helper.make_opsetid(domain, 1) for domain in {node.domain for node in hidden})
+    converted = onnx.version_converter.convert_version(proto, version)
+    for node in nodes_inside(written_nodes(converted)):
+        node.domain = node.domain.removeprefix(_ASIDE)
+    kept = [imported for imported in converted.opset_import if not imported.domain.startswith(_ASIDE)]
     del converted.opset_import[:]
     converted.opset_import.extend(kept)
-    return model.with_graph(ir.from_proto(converted))
+    return converted
 
 
 def lowered(model: Model, newest: int) -> Model:
