@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from threading import RLock
 from typing import BinaryIO
 
 import numpy as np
@@ -12,6 +13,10 @@ from edgekit.errors import InputError
 from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
 
 Header = tuple[tuple[int, ...], np.dtype]
+
+HEADER_LOCK = RLock()
+"""Held while NumPy reads headers. It does so with ``ast.literal_eval``, which fails now and then ("recursion depth
+mismatch") if another thread enters it meanwhile: they count the depth together (Python 3.11)."""
 
 
 def read_header(stream: BinaryIO, size: int) -> Header:
@@ -26,7 +31,8 @@ def read_header(stream: BinaryIO, size: int) -> Header:
     """
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(stream)
+    with HEADER_LOCK:
+        shape, _, dtype = read(stream)
     if dtype.hasobject:
         return shape, dtype  # its length is not known, and it is never read
     if any(not isinstance(dim, int) or dim < 0 for dim in shape):
@@ -52,6 +58,8 @@ def read_npy(path: Path, most: int = SAMPLE_BYTES) -> np.ndarray:
         try:
             read_header(stream, path.stat().st_size)
             stream.seek(0)
-            return in_native_order(np.asarray(np.load(stream, allow_pickle=False)))
+            with HEADER_LOCK:
+                array = np.load(stream, allow_pickle=False)
+            return in_native_order(np.asarray(array))
         except Exception as error:  # NumPy reads the header with Python's own parser, which raises many kinds
             raise InputError(f"the array cannot be read: {error}", subject=path) from error

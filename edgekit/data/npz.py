@@ -13,7 +13,7 @@ import numpy as np
 
 from edgekit.data.axes import rearranged
 from edgekit.data.labels import require_class_number
-from edgekit.data.npy import in_native_order, read_header
+from edgekit.data.npy import HEADER_LOCK, in_native_order, read_header
 from edgekit.errors import InputError
 from edgekit.features.dimensions import OpenDims, written
 from edgekit.files.regular_file import SAMPLE_BYTES, open_regular
@@ -89,7 +89,12 @@ def read_npz(file: Path, nan_inputs: Collection[str] = ()) -> dict[str, np.ndarr
     Raises:
         InputError: The file is damaged, or an array holds NaN that must not.
     """
-    with _damage_named(file), open_regular(file, SAMPLE_BYTES) as stream, np.load(stream, allow_pickle=False) as arrays:
+    with (
+        _damage_named(file),
+        open_regular(file, SAMPLE_BYTES) as stream,
+        HEADER_LOCK,
+        np.load(stream, allow_pickle=False) as arrays,
+    ):
         feeds = {name: in_native_order(arrays[name]) for name in arrays.files}
     for name, array in feeds.items():
         if name in nan_inputs or name.startswith(OUTPUT_PREFIX):
