@@ -18,7 +18,7 @@ from edgekit.errors import InputError
 from edgekit.execution.equivalence import Equivalence
 from edgekit.execution.reference import NotRunnableError, Reference
 from edgekit.execution.stated_sizes import drop_untrue_sizes
-from edgekit.features.dimensions import as_record, defaults, last
+from edgekit.features.dimensions import as_record, defaults, last, written
 from edgekit.graph.random_inputs import draws_numbers, with_random_inputs
 from edgekit.graph.simplification.squeezed_axes import with_squeezed_axes
 from edgekit.graph.sizes.default_sizes import DefaultSize, SampledSizes, texts_on, with_default_sizes
@@ -363,7 +363,9 @@ def _contradiction(
     return InputError(
         f"cannot take these shapes: {match.group(2) if match else text}",
         subject="the graph" if node is None else f"node {node!r}",
-        found="; ".join(str(spec) for spec in fixed.inputs),
+        found="; ".join(
+            [*map(str, fixed.inputs), *(f"{name}={written(sizes)}" for name, sizes in fixed.open_dims.items())]
+        ),
         hint="; ".join(texts_on(by_default)[:_MOST_HINTED]) or "give the shapes that the model was made for",
     )
 

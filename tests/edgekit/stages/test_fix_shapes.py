@@ -153,6 +153,11 @@ def test_shapes_that_inference_refuses_name_the_node(onnx_file: WriteOnnx) -> No
     )
 
 
+def test_shapes_of_open_sizes_that_inference_refuses_tell_the_sizes(onnx_file: WriteOnnx) -> None:
+    path = onnx_file("g (float[N, A] x, float[N, B] z) => (float[N, C] y) { [sum] y = Add (x, z) }")
+    assert "\nfound: x: float32 N×4; z: float32 N×3; N=2..5\n" in refusal(path, ["N=2..5", "A=4", "B=3"])
+
+
 def test_of_several_nodes_that_inference_refuses_the_first_is_told(onnx_file: WriteOnnx) -> None:
     graph = """g (float[N, 2] x, float[M, 2] z) => (float[K, 4] y) {
         [join] both = Concat <axis = 1> (x, z)
