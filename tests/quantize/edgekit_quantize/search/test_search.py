@@ -92,8 +92,6 @@ def test_a_choice_is_no_form_of_another_candidate_that_is_called_alike(choice: s
 
 
 SLOWER, NO_SMALLER = {"slower": Slow(2 * FLOAT_S, 0.0)}, {"no smaller": Slow(FLOAT_S / 4, 0.0, FLOAT_SIZE)}
-
-
 SLOWER_TOO = {"slower too": Slow(3 * FLOAT_S, 0.0)}
 
 
